@@ -1,0 +1,54 @@
+"""What the agent needs of whoever writes its records and answers its commands.
+
+The agent knows neither lines, nor command ids, nor stdout: it hands records to an `Emitter` and answers to a `Responder`.
+All methods but `room` are synchronous, since effects are performed without a checkpoint between them.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from pinnace_agent.llm.builder import MessageBuilder
+from pinnace_statechart.effects import Accept, Refuse
+
+Record = Mapping[str, object]
+
+
+class Emitter(Protocol):
+    """Takes the records of the conversation in the order in which they happen."""
+
+    def emit(self, record: Record) -> None:
+        """Write an event record. Never waits; the record must not change afterwards."""
+
+    def update(self, event: Record, builder: MessageBuilder) -> None:
+        """Write a `message_update` for one delta of the message that `builder` holds."""
+
+    def progress(self, record: Record, key: str) -> None:
+        """Write a cumulative record; an unwritten one with the same key may be replaced by it."""
+
+    async def room(self) -> None:
+        """Wait until the reader has taken enough for more to be produced. A checkpoint."""
+
+
+class Responder(Protocol):
+    """Answers commands, known by their number of arrival."""
+
+    def accept(self, effect: Accept, data: Record | None = None) -> None:
+        """Answer with success; `data` adds to what the effect itself says."""
+
+    def refuse(self, effect: Refuse) -> None:
+        """Answer with an error."""
+
+    def answer(self, ref: int) -> None:
+        """Answer a read from the state as it is now."""
+
+    def perform(self, ref: int) -> None:
+        """Carry out a settings command and answer it."""
+
+    def answer_shell(self, ref: int) -> None:
+        """Answer a `bash` whose process is gone, or that was withdrawn before it began."""
+
+    def resolve_dialog(self, ref: int) -> None:
+        """Take an `extension_ui_response`, which is never answered."""
+
+    def close(self) -> None:
+        """Everything is answered: nothing more will be emitted."""

@@ -1,0 +1,238 @@
+"""The host: performs what the chart asks for, in order, with no checkpoint in between.
+
+A trigger goes in, the chart answers with effects, and all of them are done before the next trigger is looked at. So the order of
+records is the order of triggers: what a client sees is what the chart decided. A trigger that an effect causes at once waits until
+the effects of its cause are done.
+
+Owns the session in force, the log of the open run and the jobs. Must not know lines, command ids or stdout: it emits records
+and answers commands by number. Rule R-ORD-01.
+"""
+
+from collections import deque
+from functools import partial
+from typing import Protocol, assert_never
+
+import trio
+
+from pinnace_agent.emitter import Emitter, Responder
+from pinnace_agent.jobs import Jobs, Work
+from pinnace_agent.preflight import check_prompt
+from pinnace_agent.profile import AgentProfile
+from pinnace_agent.run import RunJob
+from pinnace_agent.run_log import RunLog
+from pinnace_agent.session import Session
+from pinnace_agent.shells import Shells
+from pinnace_spec import errors
+from pinnace_statechart import effects as fx
+from pinnace_statechart.machine import Chart
+from pinnace_statechart.triggers import Happening, Trigger
+
+
+class CommandBook(Protocol):
+    """What the host may ask about a command that it knows by number."""
+
+    def start_shell(self, ref: int) -> None:
+        """Start the shell command of a `bash`."""
+
+    def session_problem(self, ref: int) -> errors.ClientError | None:
+        """Say why a session command is not valid now, or None."""
+
+    def replacement(self, ref: int) -> Session:
+        """Make the session that a session command asks for."""
+
+
+class Host:
+    """One agent: the chart, the session in force and the jobs behind busy states."""
+
+    def __init__(
+        self,
+        chart: Chart,
+        session: Session,
+        profile: AgentProfile,
+        emitter: Emitter,
+        responder: Responder,
+        jobs: Jobs,
+    ) -> None:
+        """Start nothing; `book` is to be set before the first trigger."""
+        self.chart = chart
+        self.session = session
+        self.profile = profile
+        self.jobs = jobs
+        self.shells = Shells(jobs, profile, emitter)
+        self.book: CommandBook | None = None
+        self._emitter = emitter
+        self._responder = responder
+        self._inbox: deque[Trigger] = deque()
+        self._busy = False
+        self._log = RunLog(session, emitter)
+        self._run: RunJob | None = None
+
+    def submit(self, trigger: Trigger) -> None:
+        """Let the chart take a trigger and perform what it asks for. Never waits.
+
+        From within an effect the trigger is taken next, after the remaining effects.
+        """
+        self._inbox.append(trigger)
+        if self._busy:
+            return
+        self._busy = True
+        try:
+            while self._inbox:
+                for effect in self.chart.step(self._inbox.popleft()):
+                    self._perform(effect)
+        finally:
+            self._busy = False
+
+    def _perform(self, effect: fx.Effect) -> None:
+        match effect:
+            case fx.Accept() | fx.Refuse() | fx.Answer() | fx.Perform() | fx.ResolveDialog() | fx.AnswerShell():
+                self._respond(effect)
+            case fx.StartJob() | fx.CancelJob() | fx.CancelAsk() | fx.StartTimer() | fx.CancelTimer():
+                self._work(effect)
+            case fx.CallModel() | fx.CallTools():
+                assert self._run is not None and self._run.number == effect.job
+                self._run.next = "model" if isinstance(effect, fx.CallModel) else "tools"
+            case fx.StartShell() | fx.KillShells() | fx.RecordShell():
+                self._shell(effect)
+            case fx.RetryStart() | fx.RetryEnd() | fx.CompactionStart() | fx.CompactionEnd() | fx.AcceptCompact():
+                raise errors.InternalError(f"not available in this release: {effect}")
+            case fx.QueueUpdate():
+                self._emitter.emit(
+                    {"type": "queue_update", "steering": effect.steering, "followUp": effect.follow_up}
+                )
+            case fx.AgentSettled():
+                self._emitter.emit({"type": "agent_settled", "aborted": effect.aborted})
+            case fx.DefaultDialogs() | fx.ReturnQueue():
+                pass  # no dialogs without extensions; nothing to keep without a session file
+            case fx.Close():
+                self._responder.close()
+            case _:
+                self._log_run(effect)
+
+    def _log_run(self, effect: fx.Effect) -> None:
+        log = self._log
+        match effect:
+            case fx.AgentStart():
+                self._log = RunLog(self.session, self._emitter)
+                self._log.start()
+            case fx.TurnStart():
+                log.start_turn()
+            case fx.Deliver():
+                log.add_user(effect.item.text, effect.item.images)
+            case fx.EndMessage():
+                log.end_message()
+            case fx.FailCalls():
+                log.fail_cut_calls()
+            case fx.EndTools():
+                log.append_results()
+            case fx.TurnEnd():
+                log.end_turn()
+            case fx.AgentEnd():
+                log.end(will_retry=effect.will_retry)
+            case fx.CloseRun():
+                assert self._run is not None
+                log.close(self._run.new_builder(), effect.error)
+            case _:
+                raise errors.InternalError(f"no body for {effect}")
+
+    def _respond(
+        self, effect: fx.Accept | fx.Refuse | fx.Answer | fx.Perform | fx.ResolveDialog | fx.AnswerShell
+    ) -> None:
+        match effect:
+            case fx.Accept():
+                self._responder.accept(effect)
+            case fx.Refuse():
+                self._responder.refuse(effect)
+            case fx.Answer():
+                self._responder.answer(effect.ref)
+            case fx.Perform():
+                self._responder.perform(effect.ref)
+            case fx.ResolveDialog():
+                self._responder.resolve_dialog(effect.ref)
+            case fx.AnswerShell():
+                self._responder.answer_shell(effect.ref)
+            case _:
+                assert_never(effect)
+
+    def _work(
+        self, effect: fx.StartJob | fx.CancelJob | fx.CancelAsk | fx.StartTimer | fx.CancelTimer
+    ) -> None:
+        match effect:
+            case fx.StartJob():
+                self._start_job(effect)
+            case fx.StartTimer():
+                self._start(effect.job, partial(self._delay, effect), "job_ended")
+            case fx.CancelJob() | fx.CancelAsk() | fx.CancelTimer():
+                self.jobs.cancel(_job_name(effect.job))
+            case _:
+                assert_never(effect)
+
+    def _start_job(self, effect: fx.StartJob) -> None:
+        match effect.kind:
+            case "preflight":
+                self._start(effect.job, partial(self._preflight, effect), "preflight_refused")
+            case "run":
+                self._run = RunJob(
+                    effect.job, self.session, self.profile, self._log, self._emitter, self.submit
+                )
+                self._start(effect.job, self._run.work, "job_failed")
+            case "ask":
+                self._ask(effect)
+            case "switch":
+                self._switch(effect)
+            case "compaction":
+                raise errors.InternalError("compaction is not available in this release")
+            case _:
+                assert_never(effect.kind)
+
+    def _start(self, job: int, work: Work, failed: str) -> None:
+        def ended(cancelled: bool, failure: BaseException | None) -> None:
+            # A job that has reported its own end is not living any more, and the chart drops this.
+            if failure is not None:
+                self.submit(Happening(failed, job, text=f"Internal error: {failure}", code=errors.ErrorCode.INTERNAL_ERROR))
+            elif cancelled:
+                self.submit(Happening("job_ended", job))
+
+        self.jobs.start(_job_name(job), work, ended)
+
+    async def _delay(self, effect: fx.StartTimer) -> None:
+        await trio.sleep(effect.delay_s)
+        self.submit(Happening("delay_over", effect.job))
+
+    async def _preflight(self, effect: fx.StartJob) -> None:
+        problem = await check_prompt(self.session, self.profile)
+        if problem is None:
+            self.submit(Happening("preflight_ok", effect.job))
+        else:
+            self.submit(Happening("preflight_refused", effect.job, text=problem.text, code=problem.code))
+
+    def _ask(self, effect: fx.StartJob) -> None:
+        """Validate now; without extensions nobody is asked, and nothing is awaited."""
+        assert self.book is not None
+        problem = self.book.session_problem(effect.ref)
+        if problem is None:
+            self.submit(Happening("ask_yes", effect.job))
+        else:
+            self.submit(Happening("ask_invalid", effect.job, text=problem.text, code=problem.code))
+
+    def _switch(self, effect: fx.StartJob) -> None:
+        """Replace the session. In memory there is no file work to wait for."""
+        assert self.book is not None
+        self.session = self.book.replacement(effect.ref)
+        self.submit(Happening("switch_ok", effect.job))
+
+    def _shell(self, effect: fx.StartShell | fx.KillShells | fx.RecordShell) -> None:
+        match effect:
+            case fx.StartShell():
+                assert self.book is not None
+                self.book.start_shell(effect.ref)
+            case fx.KillShells():
+                self.shells.kill_all()
+            case fx.RecordShell():
+                self.shells.record(effect.ref)
+            case _:
+                assert_never(effect)
+
+
+def _job_name(job: int) -> str:
+    return f"job:{job}"

@@ -1,0 +1,1 @@
+"""Model providers: one stream of message updates each."""

@@ -1,0 +1,24 @@
+"""Job: what is checked between a prompt and its run.
+
+The order is the protocol's (R-PRM-02): is a model selected, can its provider be spoken to, are there credentials. Must not change
+anything: a refused prompt leaves no trace. Cancelling it is safe at any point.
+"""
+
+import trio
+
+from pinnace_agent.llm.providers import find_provider, unsupported_api
+from pinnace_agent.profile import AgentProfile
+from pinnace_agent.session import Session
+from pinnace_spec import errors
+
+
+async def check_prompt(session: Session, profile: AgentProfile) -> errors.ClientError | None:
+    """Return why no prompt can be run now, or None."""
+    await trio.lowlevel.checkpoint()
+    model = session.model
+    if model is None:
+        return errors.ClientError(errors.NO_MODEL, errors.ErrorCode.NO_MODEL)
+    if find_provider(model["api"]) is None:
+        return unsupported_api(model["api"])
+    credentials = await profile.registry.credentials(model)
+    return credentials.problem

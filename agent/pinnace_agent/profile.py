@@ -1,0 +1,25 @@
+"""What an agent process is configured with: models, tools, prompt and shell.
+
+Data that outlives sessions. Made once at start from flags and files; only the registry is asked later.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pinnace_agent.resources.models import ModelRegistry
+from pinnace_agent.tools.base import Tool
+
+
+@dataclass(slots=True, frozen=True)
+class AgentProfile:
+    """The configuration of one process.
+
+    `system_prompt` is a function, since the prompt carries the day. `tools` holds the active tools in the order in which a
+    model sees them.
+    """
+
+    registry: ModelRegistry
+    tools: Mapping[str, Tool]
+    system_prompt: Callable[[], str]
+    shell_path: str | None = None
+    shell_command_prefix: str | None = None

@@ -1,0 +1,1 @@
+"""Settings, models, credentials and context files, read from the user's folders."""

@@ -1,0 +1,60 @@
+"""Reads a configuration file: JSON, for people also with `//` comments and commas before a closing bracket.
+
+Decides syntax only. Comments and commas are blanked out, never removed, so that a parser's line and column are those
+of the file. Linear in the size of the text, whatever it holds. Must not know what the file means.
+"""
+
+import re
+from pathlib import Path
+from typing import TypeAlias
+
+import orjson
+
+JsonObject: TypeAlias = dict[str, object]
+
+# A string is matched so that what looks like a comment inside it is left alone. Possessive, and the closing quote is
+# optional: an unterminated string is consumed once, not once for each quote in it.
+_STRING = r'"(?:[^"\\]|\\.)*+"?'
+_STRING_OR_COMMENT = re.compile(rf"{_STRING}|//[^\n]*+", re.DOTALL)
+_STRING_OR_LAST_COMMA = re.compile(rf"{_STRING}|,(?=[ \t\r\n]*+[\]}}])", re.DOTALL)
+
+
+class ConfigurationFileError(Exception):
+    """The file can't be read, or is no JSON object. The text names no content of the file."""
+
+
+def strip_comments(text: str) -> str:
+    """Blank out comments and trailing commas; every other character keeps its place."""
+    text = _STRING_OR_COMMENT.sub(lambda found: _blank(found[0]), text)
+    return _STRING_OR_LAST_COMMA.sub(lambda found: " " if found[0] == "," else found[0], text)
+
+
+def _blank(token: str) -> str:
+    return token if token.startswith('"') else " " * len(token)
+
+
+def read_object(path: Path, *, is_relaxed: bool) -> JsonObject | None:
+    """Return the JSON object in a file, or None if there is no such file. A byte order mark is skipped.
+
+    Args:
+        path: The file.
+        is_relaxed: Whether comments and trailing commas are allowed.
+
+    Raises:
+        ConfigurationFileError: It can't be read, or holds something else.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError:
+        raise ConfigurationFileError("is not UTF-8 text") from None
+    except OSError as error:
+        raise ConfigurationFileError(f"can't be read: {error.strerror or type(error).__name__}") from None
+    try:
+        value = orjson.loads(strip_comments(text) if is_relaxed else text)
+    except orjson.JSONDecodeError as error:
+        raise ConfigurationFileError(f"is not valid JSON: {error.msg} (line {error.lineno})") from None
+    if not isinstance(value, dict):
+        raise ConfigurationFileError("is not a JSON object")
+    return value

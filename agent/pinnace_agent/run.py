@@ -1,0 +1,172 @@
+"""Job: the turns of one run.
+
+Sends a request or executes the calls of a message, reports how that ended, and then does what the chart asked for meanwhile, until it
+asks for nothing more. Which turn comes next, what is delivered and what is retried is the chart's alone. Deltas do not pass the
+chart. Cancelling ends the request and every tool; what was open is closed by the host when the job has unwound.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Literal, Protocol
+
+from pinnace_agent.emitter import Emitter
+from pinnace_agent.llm.base import LlmRequest, ToolSpec
+from pinnace_agent.llm.builder import MessageBuilder
+from pinnace_agent.llm.providers import find_provider, unsupported_api
+from pinnace_agent.profile import AgentProfile
+from pinnace_agent.run_log import RunLog
+from pinnace_agent.session import Session
+from pinnace_agent.tool_calls import run_calls
+from pinnace_agent.tools.base import ToolContext, ToolResult
+from pinnace_spec import errors
+from pinnace_spec.messages import AssistantMessage, Model, ThinkingLevel
+from pinnace_statechart.triggers import Happening
+
+Next = Literal["model", "tools"]
+
+NO_MODEL: Model = {
+    "id": "unknown",
+    "name": "unknown",
+    "api": "unknown",
+    "provider": "unknown",
+    "baseUrl": "",
+    "reasoning": False,
+    "input": ["text"],
+    "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0},
+    "contextWindow": 0,
+    "maxTokens": 0,
+}
+
+
+class MessageSink:
+    """Writes the updates of one assistant message."""
+
+    def __init__(self, log: RunLog, emitter: Emitter) -> None:
+        """Write to `emitter`, inside the brackets of `log`."""
+        self._log = log
+        self._emitter = emitter
+
+    def started(self, message: AssistantMessage) -> None:
+        """The provider has begun to answer."""
+        self._log.begin_message(message)
+
+    def update(self, event: Mapping[str, object], builder: MessageBuilder) -> None:
+        """One delta."""
+        self._emitter.update(event, builder)
+
+    async def room(self) -> None:
+        """Wait for the reader."""
+        await self._emitter.room()
+
+
+class RunJob:
+    """One run's task. `next` is set by the effects of the trigger that this job itself reports."""
+
+    def __init__(
+        self,
+        number: int,
+        session: Session,
+        profile: AgentProfile,
+        log: RunLog,
+        emitter: Emitter,
+        report: Callable[[Happening], None],
+    ) -> None:
+        """Prepare; `report` takes this job's triggers and has performed their effects when it returns."""
+        self.number = number
+        self.log = log
+        self.next: Next | None = None
+        self._session = session
+        self._profile = profile
+        self._emitter = emitter
+        self._report = report
+
+    async def work(self) -> None:
+        """Do what the chart asks for until it asks for nothing more."""
+        while self.next is not None:
+            step, self.next = self.next, None
+            if step == "model":
+                self._report(await self._call_model())
+            else:
+                await run_calls(self.log, self._profile.tools, self._tool_context)
+                self._report(Happening("tools_done", self.number))
+
+    def new_builder(self) -> MessageBuilder:
+        """Return an empty message of the session's model."""
+        model = self._session.model or NO_MODEL
+        return MessageBuilder(model, MessageSink(self.log, self._emitter), self._session.now_ms())
+
+    async def _call_model(self) -> Happening:
+        builder = self.log.builder = self.new_builder()
+        try:
+            await self._stream(builder)
+        except BaseException:
+            # Cancelled: the message so far is the answer. Deltas that are still open end before the brackets do.
+            if not builder.is_finished:
+                builder.abort()
+            raise
+        return self._outcome(builder.message)
+
+    async def _stream(self, builder: MessageBuilder) -> None:
+        model = self._session.model
+        if model is None:
+            builder.fail(errors.NO_MODEL)
+            return
+        provider = find_provider(model["api"])
+        if provider is None:
+            builder.fail(unsupported_api(model["api"]).text)
+            return
+        credentials = await self._profile.registry.credentials(model)
+        if credentials.problem:
+            builder.fail(credentials.problem.text)
+            return
+        request = LlmRequest(
+            model=model,
+            system_prompt=self._profile.system_prompt(),
+            messages=tuple(self._session.messages),
+            tools=tuple(
+                ToolSpec(tool.name, tool.description, tool.parameters) for tool in self._profile.tools.values()
+            ),
+            thinking_level=self._session.thinking_level,
+            api_key=credentials.api_key,
+            headers=credentials.headers,
+            session_id=self._session.id,
+        )
+        await provider.stream(request, builder)
+
+    def _outcome(self, message: AssistantMessage) -> Happening:
+        reason = message["stopReason"]
+        has_calls = any(block["type"] == "toolCall" for block in message["content"])
+        if reason in {"error", "aborted"}:
+            return Happening("llm_fatal", self.number, text=message.get("errorMessage", ""))
+        if reason == "length" and has_calls:
+            return Happening("llm_length", self.number)
+        if has_calls:
+            return Happening("llm_tool_calls", self.number)
+        return Happening("llm_stop", self.number)
+
+    def _tool_context(self, call_id: str, progress: Callable[[ToolResult], None]) -> ToolContext:
+        model = self._session.model
+        return ToolContext(
+            cwd=self._session.cwd,
+            call_id=call_id,
+            on_update=progress,
+            env=shell_environment(self._session),
+            shell_path=self._profile.shell_path,
+            command_prefix=self._profile.shell_command_prefix,
+            supports_images=model is not None and "image" in model["input"],
+        )
+
+
+def shell_environment(session: Session) -> dict[str, str]:
+    """Return the environment of commands: the process' own plus what tells a command which session runs it."""
+    env = dict(os.environ)
+    level: ThinkingLevel = session.thinking_level
+    env["PI_SESSION_ID"] = session.id
+    env["PI_REASONING_LEVEL"] = level
+    env.pop("PI_SESSION_FILE", None)
+    if session.model is not None:
+        env["PI_PROVIDER"] = session.model["provider"]
+        env["PI_MODEL"] = session.model["id"]
+    return env
+
+

@@ -1,0 +1,211 @@
+"""The records of one run, in the brackets that the protocol demands.
+
+Knows which brackets are open and what stands in them; does not decide when they open or close. A message that ends is appended
+to the session. Rules R-RUN-01 to R-RUN-06, C-15.
+"""
+
+from collections.abc import Sequence
+
+from pinnace_agent.emitter import Emitter, Record
+from pinnace_agent.llm.builder import MessageBuilder
+from pinnace_agent.session import Session
+from pinnace_agent.tools.base import ToolResult
+from pinnace_spec import errors
+from pinnace_spec.messages import (
+    AssistantMessage,
+    Message,
+    TextContent,
+    ToolCall,
+    ToolResultMessage,
+    UserMessage,
+)
+
+
+class RunLog:
+    """What one run has produced so far."""
+
+    def __init__(self, session: Session, emitter: Emitter) -> None:
+        """Begin a run; nothing is written yet."""
+        self._session = session
+        self._emitter = emitter
+        self._messages: list[Message] = []  # for agent_end
+        self._results: dict[int, ToolResultMessage] = {}  # of this turn, by the call's place
+        self._turn_results: list[ToolResultMessage] = []
+        self._started_calls: set[int] = set()
+        self._turn_open = False
+        self.builder: MessageBuilder | None = None  # the message that is being streamed
+        self.message: AssistantMessage | None = None  # the turn's message once it has ended
+        self.calls: list[ToolCall] = []  # its tool calls, in call order
+
+    def start(self) -> None:
+        """Write `agent_start`."""
+        self._emitter.emit({"type": "agent_start"})
+
+    def start_turn(self) -> None:
+        """Write `turn_start`."""
+        self._turn_open = True
+        self.message = None
+        self.calls = []
+        self._results = {}
+        self._turn_results = []
+        self._started_calls = set()
+        self._emitter.emit({"type": "turn_start"})
+
+    def add_user(self, text: str, images: Sequence[object]) -> None:
+        """Append a user's text; images follow the text, which is always the first block."""
+        content: list[object] = [{"type": "text", "text": text}, *images]
+        message: UserMessage = {
+            "role": "user",
+            "content": content,  # type: ignore[typeddict-item]  # images were validated on the way in
+            "timestamp": self._session.now_ms(),
+        }
+        self._append(message)
+
+    def begin_message(self, message: AssistantMessage) -> None:
+        """Write the assistant's `message_start`."""
+        self._emitter.emit({"type": "message_start", "message": message})
+
+    def end_message(self) -> AssistantMessage:
+        """Write the assistant's `message_end`, after its `message_start` if the provider never answered."""
+        builder = self.builder
+        assert builder is not None and builder.is_finished
+        message = builder.message
+        if not builder.has_started:
+            self.begin_message(message)
+        self.builder = None
+        self.message = message
+        self.calls = [block for block in message["content"] if block["type"] == "toolCall"]
+        self._keep(message)
+        self._emitter.emit({"type": "message_end", "message": message})
+        return message
+
+    def start_call(self, index: int) -> None:
+        """Write `tool_execution_start` of the turn's call number `index`.
+
+        Calls are told apart by their place, since gateways send the same id twice.
+        """
+        self._started_calls.add(index)
+        self._emitter.emit({"type": "tool_execution_start", **self._call_fields(index), "args": self._args(index)})
+
+    def update_call(self, index: int, partial: ToolResult) -> None:
+        """Write `tool_execution_update`; progress after the end is dropped."""
+        if index in self._results:
+            return
+        record: Record = {
+            "type": "tool_execution_update",
+            **self._call_fields(index),
+            "args": self._args(index),
+            "partialResult": result_body(partial),
+        }
+        self._emitter.progress(record, f"tool:{index}:{self.calls[index]['id']}")
+
+    def end_call(self, index: int, result: ToolResult, duration_ms: int | None = None) -> None:
+        """Write `tool_execution_end` and keep the result for its message."""
+        if index not in self._started_calls:
+            self.start_call(index)
+        call = self.calls[index]
+        body = result_body(result)
+        record = {
+            "type": "tool_execution_end",
+            **self._call_fields(index),
+            "result": body,
+            "isError": result.is_error,
+        }
+        message: ToolResultMessage = {
+            "role": "toolResult",
+            "toolCallId": call["id"],
+            "toolName": call["name"],
+            "content": result.content,
+            "isError": result.is_error,
+            "timestamp": self._session.now_ms(),
+        }
+        if "details" in body:
+            message["details"] = body["details"]
+        if duration_ms is not None:
+            record["durationMs"] = duration_ms
+        self._results[index] = message
+        self._emitter.emit(record)
+
+    def fail_calls(self, text: str) -> None:
+        """Give every call without a result the same error, then append all results."""
+        for index in range(len(self.calls)):
+            if index not in self._results:
+                self.end_call(index, error_result(text))
+        self.append_results()
+
+    def fail_cut_calls(self) -> None:
+        """Answer the calls of a message that was cut at the output limit without executing them (R-RUN-05)."""
+        for index, call in enumerate(self.calls):
+            self.end_call(index, error_result(errors.tool_call_cut(call["name"])))
+        self.append_results()
+
+    def append_results(self) -> None:
+        """Append the results in call order, whatever order they came in."""
+        for index in range(len(self.calls)):
+            result = self._results[index]
+            self._turn_results.append(result)
+            self._append(result)
+
+    def _call_fields(self, index: int) -> dict[str, object]:
+        call = self.calls[index]
+        return {"toolCallId": call["id"], "toolName": call["name"]}
+
+    def _args(self, index: int) -> dict[str, object]:
+        return self.calls[index]["arguments"]
+
+    def end_turn(self) -> None:
+        """Write `turn_end`."""
+        self._turn_open = False
+        self._emitter.emit({"type": "turn_end", "message": self.message, "toolResults": self._turn_results})
+
+    def end(self, *, will_retry: bool) -> None:
+        """Write `agent_end` with everything that this run has created."""
+        self._emitter.emit({"type": "agent_end", "messages": self._messages, "willRetry": will_retry})
+
+    def close(self, builder: MessageBuilder, error: str | None) -> None:
+        """Close every open bracket, innermost first (C-15).
+
+        Args:
+            builder: An unstarted message to stand for the turn's if the model was never called.
+            error: A defect's text, or None if the run was cancelled.
+        """
+        if self._turn_open:
+            if self.message is None:
+                self.builder = self.builder or builder
+                if not self.builder.is_finished:
+                    _finish(self.builder, error)
+                self.end_message()
+            if len(self._turn_results) < len(self.calls):
+                self.fail_calls(error or errors.OPERATION_ABORTED)
+            self.end_turn()
+        self.end(will_retry=False)
+
+    def _append(self, message: Message) -> None:
+        self._emitter.emit({"type": "message_start", "message": message})
+        self._keep(message)
+        self._emitter.emit({"type": "message_end", "message": message})
+
+    def _keep(self, message: Message) -> None:
+        self._session.append(message)
+        self._messages.append(message)
+
+
+def _finish(builder: MessageBuilder, error: str | None) -> None:
+    if error is None:
+        builder.abort()
+    else:
+        builder.fail(error)
+
+
+def result_body(result: ToolResult) -> dict[str, object]:
+    """Return a tool's result as records show it: content, and details unless there is nothing to say."""
+    body: dict[str, object] = {"content": result.content}
+    if result.details is not None:
+        body["details"] = result.details
+    return body
+
+
+def error_result(text: str) -> ToolResult:
+    """Return the result of a call that failed."""
+    block: TextContent = {"type": "text", "text": text}
+    return ToolResult([block], {}, is_error=True)

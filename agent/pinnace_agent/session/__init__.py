@@ -1,0 +1,5 @@
+"""A session: one conversation with its identity and its choices."""
+
+from pinnace_agent.session.conversation import Session
+
+__all__ = ["Session"]

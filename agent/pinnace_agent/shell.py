@@ -1,0 +1,301 @@
+"""Runs one shell command in a process group of its own: reads what it says, waits for its end, kills it whole.
+
+For the model's shell tool and the client's `bash` alike. Must not know how output is limited or worded, nor the
+chart: a command is a coroutine, and cancelling it is how it is killed. Rules R-BSH-01, R-BSH-02, R-BSH-04.
+"""
+
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+import trio
+
+from pinnace_agent.output import OutputTail
+
+EXIT_SILENCE_S: Final = 0.1
+"""After the shell's exit a descendant may hold the pipe open, for ever if it is a server: so much silence ends the
+wait. Longer would delay every `server &`, shorter would cut what a pipeline's last process still says."""
+
+REAP_S: Final = 0.5
+"""How long a killed shell may take to die. SIGKILL takes microseconds unless the process hangs in the kernel (a
+dead network disk); the whole program has to be gone 0.8 s after its client left."""
+
+CHUNK_BYTES: Final = 64 * 1024
+"""What one read takes at most: what a pipe holds on Linux, so that a busy command costs one read per filled pipe."""
+
+_DRAIN_BYTES: Final = 1024 * 1024
+"""What is still read after the end, without waiting. A pipe's capacity is enough; the bound is for a process that
+left the group and goes on writing."""
+
+_PIPE_BYTES: Final = 256 * 1024
+"""Asked of Linux: fewer switches between a busy command and us. More was not faster."""
+
+
+class ShellUnavailable(Exception):
+    """No command could be started; the text is for the user or the model."""
+
+
+class ShellStatus(NamedTuple):
+    """How a command ended."""
+
+    exit_code: int | None
+    """128 + n when a signal n killed the shell; None when the time limit did."""
+    timed_out: bool = False
+    """With an exit code as well if the shell was gone by itself and only its descendants were left."""
+    exited_after_s: float | None = None
+    """When the shell exited, counted from its start; None when the time limit killed it."""
+
+
+class ShellGroups:
+    """The process groups of running commands, so that shutdown can kill all of them at once, without waiting.
+
+    A group is named by the pid of its leader and is in here only while that is not reaped: until then the
+    system can't give the number to anybody else.
+    """
+
+    __slots__ = ("_is_closed", "_pids")
+
+    def __init__(self) -> None:
+        self._pids: set[int] = set()
+        self._is_closed = False
+
+    @property
+    def pids(self) -> frozenset[int]:
+        """Return the leaders of the groups that run."""
+        return frozenset(self._pids)
+
+    def kill_all(self) -> None:
+        """Kill every process of every group. Their commands end soon after, as killed by a signal or cancelled."""
+        for pid in self._pids:
+            kill_group(pid)
+
+    def close(self) -> None:
+        """Kill all, and from now on every command as soon as it has started: the last act of a process."""
+        self._is_closed = True
+        self.kill_all()
+
+    def add(self, pid: int) -> None:
+        """Take in a group that has just started."""
+        self._pids.add(pid)
+        if self._is_closed:
+            kill_group(pid)
+
+    def discard(self, pid: int) -> None:
+        """Forget a group: its leader is about to be reaped."""
+        self._pids.discard(pid)
+
+
+SHELL_GROUPS: Final = ShellGroups()
+"""The groups of this process."""
+
+
+def kill_group(pid: int) -> None:
+    """Send SIGKILL to a whole process group by the pid of its leader, which must not have been reaped.
+
+    No SIGTERM first: a command that is aborted must not be able to go on, and one that traps signals would.
+    """
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+    except PermissionError:
+        # Nobody in the group may be signalled, e.g. all run as another user. The leader is our own child.
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            return
+
+
+async def run_shell(
+    command: str,
+    *,
+    cwd: str,
+    output: OutputTail,
+    env: Mapping[str, str] | None = None,
+    timeout_s: float | None = None,
+    shell_path: str | None = None,
+    command_prefix: str | None = None,
+    on_output: Callable[[str], None] | None = None,
+    groups: ShellGroups = SHELL_GROUPS,
+) -> ShellStatus:
+    """Run a command by `<shell> -c` in a new process group and feed what it says to `output`.
+
+    stdin is empty; stdout and stderr are one pipe, so their order is that of writing. Returns when the shell has
+    exited and the pipe is at its end, or after `EXIT_SILENCE_S` without output while a descendant keeps it open;
+    such descendants live on. Memory does not grow with the output.
+
+    Cancelling, or the time limit, kills the whole group, also when only descendants of the shell are left. The
+    shell is dead and reaped before `Cancelled` leaves (or hangs in the kernel for over `REAP_S`). `output` has
+    then everything that was written until the kill.
+
+    Args:
+        command: Passed to the shell unchanged.
+        cwd: The folder to run in.
+        output: Takes the bytes; it is finished when this returns or raises.
+        env: The whole environment; None inherits ours.
+        timeout_s: Seconds, or None for no limit. A timeout is a result, not an exception.
+        shell_path: The shell; None looks for bash, then sh.
+        command_prefix: A line to run before the command, in the same shell.
+        on_output: Told each piece of text that `output` took from the bytes.
+        groups: Where the group is registered while it can be killed.
+
+    Raises:
+        ShellUnavailable: Nothing was started: no such folder or shell, or the system refused.
+    """
+    if command_prefix:
+        command = f"{command_prefix}\n{command}"
+    shell = await trio.to_thread.run_sync(_find_shell, shell_path, cwd)
+    run = await _start([shell, "-c", command], cwd, env, output, on_output)
+    groups.add(run.process.pid)
+    is_done = False
+    try:
+        with trio.move_on_after(float("inf") if timeout_s is None else timeout_s):
+            await run.collect()
+            is_done = True
+    finally:
+        if not is_done:
+            kill_group(run.process.pid)
+        groups.discard(run.process.pid)
+        await run.close()
+    code = _exit_code(run.process.returncode)
+    if is_done:
+        return ShellStatus(code, False, run.exited_after_s)
+    return ShellStatus(code if run.exited_after_s is not None else None, True, run.exited_after_s)
+
+
+class _Run:
+    """One process and the reading end of its pipe."""
+
+    __slots__ = ("_on_output", "_output", "_pipe", "_started_s", "exited_after_s", "process")
+
+    def __init__(
+        self,
+        process: trio.Process,
+        pipe: trio.lowlevel.FdStream,
+        output: OutputTail,
+        on_output: Callable[[str], None] | None,
+    ) -> None:
+        self.process = process
+        self.exited_after_s: float | None = None
+        self._pipe = pipe
+        self._output = output
+        self._on_output = on_output
+        self._started_s = trio.current_time()
+
+    async def collect(self) -> None:
+        """Read until the shell has exited and the pipe ended or fell silent. Does not reap where it can be helped."""
+        with trio.CancelScope() as silence:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._watch_exit, silence)
+                while chunk := await self._pipe.receive_some(CHUNK_BYTES):
+                    self._feed(chunk)
+                    if self.exited_after_s is not None:
+                        silence.deadline = trio.current_time() + EXIT_SILENCE_S
+
+    async def close(self) -> None:
+        """Reap the shell, take what is left in the pipe, close it. Never waits longer than `REAP_S`."""
+        with trio.move_on_after(REAP_S, shield=True):
+            await self.process.wait()
+        try:
+            self._drain()
+        finally:
+            self._pipe.close()
+            self._tell(self._output.finish())
+
+    async def _watch_exit(self, silence: trio.CancelScope) -> None:
+        await _wait_exit(self.process)
+        self.exited_after_s = trio.current_time() - self._started_s
+        silence.deadline = trio.current_time() + EXIT_SILENCE_S
+
+    def _drain(self) -> None:
+        for _ in range(_DRAIN_BYTES // CHUNK_BYTES):
+            try:
+                chunk = os.read(self._pipe.fileno(), CHUNK_BYTES)
+            except OSError:  # nothing there now, though somebody still holds the other end
+                return
+            if not chunk:
+                return
+            self._feed(chunk)
+
+    def _feed(self, chunk: bytes) -> None:
+        self._tell(self._output.feed(chunk))
+
+    def _tell(self, text: str) -> None:
+        if text and self._on_output is not None:
+            self._on_output(text)
+
+
+def _find_shell(shell_path: str | None, cwd: str) -> str:
+    """Choose the shell and check the folder, which the system would report as a missing shell.
+
+    Raises:
+        ShellUnavailable: One of them is not there.
+    """
+    if not os.path.isdir(cwd):
+        raise ShellUnavailable(f"Working directory does not exist: {cwd}\nCannot execute bash commands.")
+    if shell_path is not None:
+        if not os.path.exists(os.path.expanduser(shell_path)):
+            raise ShellUnavailable(f"Custom shell path not found: {shell_path}")
+        return os.path.expanduser(shell_path)
+    if os.path.exists("/bin/bash"):
+        return "/bin/bash"
+    return shutil.which("bash") or "sh"
+
+
+async def _start(
+    arguments: list[str],
+    cwd: str,
+    env: Mapping[str, str] | None,
+    output: OutputTail,
+    on_output: Callable[[str], None] | None,
+) -> _Run:
+    reading, writing = os.pipe()
+    try:
+        process = await trio.lowlevel.open_process(
+            arguments,
+            stdin=subprocess.DEVNULL,
+            stdout=writing,
+            stderr=subprocess.STDOUT,
+            cwd=cwd,
+            env=env,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the command
+        os.close(reading)
+        raise ShellUnavailable(f"Cannot start {arguments[0]}: {error}") from error
+    except BaseException:
+        os.close(reading)
+        raise
+    finally:
+        os.close(writing)
+    if hasattr(fcntl, "F_SETPIPE_SZ"):
+        try:
+            fcntl.fcntl(reading, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        except OSError:  # the user's share of pipe memory is used up
+            pass
+    return _Run(process, trio.lowlevel.FdStream(reading), output, on_output)
+
+
+async def _wait_exit(process: trio.Process) -> None:
+    """Wait until a process has exited and leave it unreaped, so that its group can still be killed safely.
+
+    Without pidfd (macOS, old kernels) it is reaped. The number of its group stays taken while a descendant
+    lives; only a kill in the moment after the last one has gone could miss.
+    """
+    try:
+        handle = os.pidfd_open(process.pid)
+    except (AttributeError, OSError):
+        await process.wait()
+        return
+    try:
+        await trio.lowlevel.wait_readable(handle)
+    finally:
+        os.close(handle)
+
+
+def _exit_code(returncode: int | None) -> int | None:
+    return 128 - returncode if returncode is not None and returncode < 0 else returncode

@@ -1,0 +1,127 @@
+"""The shell commands of the client's `bash`: any number, beside everything else.
+
+Keeps what each command said until it is answered and recorded. Must not know the chart; that a shell ended is reported once.
+Rules R-BSH-01 to R-BSH-04.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NotRequired
+
+from typing_extensions import TypedDict
+
+from pinnace_agent.emitter import Emitter
+from pinnace_agent.jobs import Jobs
+from pinnace_agent.output import OutputTail
+from pinnace_agent.profile import AgentProfile
+from pinnace_agent.run import shell_environment
+from pinnace_agent.session import Session
+from pinnace_agent.shell import ShellUnavailable, run_shell
+from pinnace_spec.messages import BashExecutionMessage
+
+
+class BashResult(TypedDict):
+    """The data of a `bash` response."""
+
+    output: str
+    exitCode: NotRequired[int]
+    cancelled: bool
+    truncated: bool
+    fullOutputPath: NotRequired[str]
+
+
+@dataclass(slots=True)
+class ShellJob:
+    """One command of the client. `result` and `failure` are set when it has ended; at most one of them."""
+
+    ref: int
+    command: str
+    exclude_from_context: bool
+    session: Session
+    output: OutputTail
+    request_id: object = None
+    result: BashResult | None = None
+    failure: str | None = None
+
+
+class Shells:
+    """All shell commands that are running or not yet recorded."""
+
+    def __init__(self, jobs: Jobs, profile: AgentProfile, emitter: Emitter) -> None:
+        """Start nothing yet."""
+        self._jobs = jobs
+        self._profile = profile
+        self._emitter = emitter
+        self._shells: dict[int, ShellJob] = {}
+        self._running: set[int] = set()
+
+    def start(self, shell: ShellJob, ended: Callable[[int], None]) -> None:
+        """Start a command. `ended` is called once with its ref when its process is gone."""
+        self._shells[shell.ref] = shell
+        self._running.add(shell.ref)
+
+        async def work() -> None:
+            await self._run(shell)
+
+        def finished(cancelled: bool, failure: BaseException | None) -> None:
+            self._running.discard(shell.ref)
+            if failure is not None:
+                shell.failure = str(failure)
+            elif shell.result is None and shell.failure is None:
+                shell.result = _result(shell.output, None, cancelled=cancelled)
+            ended(shell.ref)
+
+        self._jobs.start(f"bash:{shell.ref}", work, finished)
+
+    def kill_all(self) -> None:
+        """Cancel all running commands; each still ends by itself."""
+        for ref in tuple(self._running):
+            self._jobs.cancel(f"bash:{ref}")
+
+    def get(self, ref: int) -> ShellJob | None:
+        """Return a command that was started, or None."""
+        return self._shells.get(ref)
+
+    def record(self, ref: int) -> None:
+        """Append a command's result to the conversation in which it was admitted, without a record on the wire."""
+        shell = self._shells.pop(ref)
+        if shell.result is None:
+            return
+        message: BashExecutionMessage = {
+            "role": "bashExecution",
+            "command": shell.command,
+            **shell.result,
+            "timestamp": shell.session.now_ms(),
+        }
+        if shell.exclude_from_context:
+            message["excludeFromContext"] = True
+        shell.session.append(message)
+
+    async def _run(self, shell: ShellJob) -> None:
+        def told(delta: str) -> None:
+            record: dict[str, object] = {"type": "bash_execution_update", "delta": delta}
+            if shell.request_id is not None:
+                record["id"] = shell.request_id
+            self._emitter.emit(record)
+
+        try:
+            status = await run_shell(
+                shell.command,
+                cwd=shell.session.cwd,
+                output=shell.output,
+                env=shell_environment(shell.session),
+                shell_path=self._profile.shell_path,
+                command_prefix=self._profile.shell_command_prefix,
+                on_output=told,
+            )
+        except ShellUnavailable as error:
+            shell.failure = str(error)
+            return
+        shell.result = _result(shell.output, status.exit_code, cancelled=False)
+
+
+def _result(output: OutputTail, exit_code: int | None, *, cancelled: bool) -> BashResult:
+    raise NotImplementedError(output, exit_code, cancelled)
+
+
+CANCELLED: BashResult = {"output": "", "cancelled": True, "truncated": False}

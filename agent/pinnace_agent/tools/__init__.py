@@ -1,0 +1,1 @@
+"""The built-in tools that a model can call."""

@@ -1,0 +1,192 @@
+"""The tool that runs a shell command for the model: progress while it runs, the end of its output when it is over.
+
+Words results; how a command runs and how its output is kept is decided elsewhere. Rules R-TOL-05, R-BSH-01 to
+R-BSH-04.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import trio
+
+from pinnace_agent.output import OutputSnapshot, OutputTail
+from pinnace_agent.shell import ShellStatus, ShellUnavailable, run_shell
+from pinnace_agent.tools.base import (
+    ToolContext,
+    ToolError,
+    ToolResult,
+    number_argument,
+    text_argument,
+    text_result,
+)
+from pinnace_agent.tools.validation import number_text
+from pinnace_agent.truncation import MAX_BYTES, MAX_LINES, format_size
+from pinnace_spec import errors
+
+UPDATE_INTERVAL_S: Final = 0.1
+"""Ten updates a second look alive; each carries up to 50 KB, so more would be work for nobody's eyes."""
+
+MAX_TIMEOUT_S: Final = 2_147_483.647
+"""2^31 - 1 milliseconds, 24 days: the longest timer of other implementations, so that they mean the same."""
+
+
+class BashTool:
+    """Run a shell command."""
+
+    name: Final = "bash"
+    label: Final = "bash"
+    description: Final = (
+        "Run a command with bash in the working folder. Returns what it writes to stdout and stderr. "
+        f"Only the last {MAX_LINES} lines or {MAX_BYTES // 1024}KB of output are returned, whichever is less; "
+        "when it is longer, all of it is saved to a file whose path is given. "
+        "A timeout in seconds can be set; without one the command may run for ever."
+    )
+    snippet: Final = "Run shell commands"
+    guidelines: Final[tuple[str, ...]] = ()
+    parameters: Final[Mapping[str, object]] = {
+        "type": "object",
+        "required": ["command"],
+        "properties": {
+            "command": {"type": "string", "description": "The command, as bash reads it"},
+            "timeout": {"type": "number", "description": "Seconds after which it is killed; by default never"},
+        },
+    }
+    is_sequential: Final = False
+
+    def __init__(self, temp_dir: str | None = None) -> None:
+        """Keep long output in `temp_dir`; None is the system's folder for such files."""
+        self._temp_dir = temp_dir
+
+    def prepare(self, raw: Mapping[str, object]) -> Mapping[str, object]:
+        """Leave the arguments as they are."""
+        return raw
+
+    async def execute(self, args: Mapping[str, object], ctx: ToolContext) -> ToolResult:
+        """Run the command. Cancelling kills it with everything it started and sets `ctx.aborted_result`.
+
+        Raises:
+            ToolError: It was not started: a timeout that makes no sense, no such folder or shell.
+        """
+        timeout_s = _checked_timeout(number_argument(args, "timeout"))
+        output = OutputTail(sanitise=False, temp_dir=self._temp_dir)
+        updates = _Updates(output, ctx.on_update)
+        failure: ShellUnavailable | None = None
+        status = ShellStatus(None)
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(updates.run)
+                try:
+                    status = await run_shell(
+                        text_argument(args, "command"),
+                        cwd=ctx.cwd,
+                        output=output,
+                        env=ctx.env,
+                        timeout_s=timeout_s,
+                        shell_path=ctx.shell_path,
+                        command_prefix=ctx.command_prefix,
+                        on_output=updates.note_output,
+                    )
+                except ShellUnavailable as error:  # not through the nursery, which would wrap it in a group
+                    failure = error
+                nursery.cancel_scope.cancel()
+        except trio.Cancelled:
+            updates.flush()
+            ctx.aborted_result = _failed(output.result(), errors.SHELL_ABORTED, is_silence_told=False)
+            raise
+        if failure is not None:
+            raise ToolError(str(failure)) from failure
+        updates.flush()
+        return _result(output.result(), status, timeout_s)
+
+
+class _Updates:
+    """Progress: at once when there was none for a while, else when the interval is over; none is lost."""
+
+    def __init__(self, output: OutputTail, tell: Callable[[ToolResult], None]) -> None:
+        self._output = output
+        self._tell = tell
+        self._next_s = -math.inf
+        self._wake = trio.Event()
+        self._is_pending = False
+        # The first one, without output, says that the command was taken on.
+        tell(ToolResult([]))
+
+    def note_output(self, _text: str) -> None:
+        """Note that there is more to show."""
+        self._is_pending = True
+        if trio.current_time() >= self._next_s:
+            self.flush()
+        else:
+            self._wake.set()
+
+    def flush(self) -> None:
+        """Tell what was not told yet."""
+        if self._is_pending:
+            self._is_pending = False
+            self._next_s = trio.current_time() + UPDATE_INTERVAL_S
+            shown = self._output.snapshot()
+            self._tell(text_result(shown.text, _details(shown)))
+
+    async def run(self) -> None:
+        """Tell what comes too soon after an update when its interval is over. Runs until it is cancelled."""
+        while True:
+            await self._wake.wait()
+            self._wake = trio.Event()
+            await trio.sleep_until(self._next_s)
+            self.flush()
+
+
+def _checked_timeout(timeout_s: float | None) -> float | None:
+    if timeout_s is None:
+        return None
+    if not math.isfinite(timeout_s) or timeout_s <= 0:
+        raise ToolError("Invalid timeout: must be a finite number of seconds")
+    if timeout_s > MAX_TIMEOUT_S:
+        raise ToolError(f"Invalid timeout: maximum is {MAX_TIMEOUT_S} seconds")
+    return timeout_s
+
+
+def _result(shown: OutputSnapshot, status: ShellStatus, timeout_s: float | None) -> ToolResult:
+    if status.timed_out:
+        text = errors.shell_timed_out(number_text(timeout_s or 0))
+        if status.exited_after_s is not None:
+            text += (
+                f" (the shell itself exited with code {status.exit_code} after {status.exited_after_s:.1f} "
+                "seconds; processes that it left behind went on writing and were killed)"
+            )
+        return _failed(shown, text, is_silence_told=False)
+    if status.exit_code is None:
+        return _failed(shown, "Command was killed and its exit status is unknown", is_silence_told=True)
+    if status.exit_code != 0:
+        return _failed(shown, errors.shell_exited(status.exit_code), is_silence_told=True)
+    return text_result(_body(shown) or "(no output)", _details(shown) or None)
+
+
+def _failed(shown: OutputSnapshot, ending: str, *, is_silence_told: bool) -> ToolResult:
+    body = _body(shown) or ("(no output)" if is_silence_told else "")
+    return text_result(f"{body}\n\n{ending}" if body else ending, _details(shown), is_error=True)
+
+
+def _body(shown: OutputSnapshot) -> str:
+    """Return the text with the notice of what was cut."""
+    cut = shown.truncation
+    if cut is None:
+        return shown.text
+    last = cut.total_lines
+    if cut.last_line_partial:
+        what = f"last {format_size(cut.output_bytes)} of line {last} (line is {format_size(shown.last_line_bytes)})"
+    else:
+        limit = f" ({format_size(cut.max_bytes)} limit)" if cut.truncated_by == "bytes" else ""
+        what = f"lines {last - cut.output_lines + 1}-{last} of {last}{limit}"
+    file = shown.full_output_path or "could not be saved"
+    return f"{shown.text}\n\n[Showing {what}. Full output: {file}]"
+
+
+def _details(shown: OutputSnapshot) -> dict[str, object]:
+    if shown.truncation is None:
+        return {}
+    details: dict[str, object] = {"truncation": shown.truncation.record()}
+    if shown.full_output_path is not None:
+        details["fullOutputPath"] = shown.full_output_path
+    return details

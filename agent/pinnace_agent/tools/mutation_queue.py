@@ -1,0 +1,81 @@
+"""Lets the calls that change one file go one after another, in call order; different files don't wait.
+
+Must not know what is done to the file. Tools of extensions that write files are expected to use `MUTATIONS` too.
+Rule R-TOL-03.
+"""
+
+import heapq
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+import trio
+
+
+@dataclass(slots=True)
+class _Line:
+    """Those who wait for one file, and who holds it. A `trio.Lock` is fair: first come, first served."""
+
+    lock: trio.Lock = field(default_factory=trio.Lock)
+    users: int = 0
+
+
+class MutationQueue:
+    """One line for each file that is being changed; a line that nobody stands in is forgotten."""
+
+    def __init__(self) -> None:
+        self._arrivals: list[int] = []
+        self._moved = trio.lowlevel.ParkingLot()
+        self._lines: dict[str, _Line] = {}
+
+    @asynccontextmanager
+    async def hold(self, path: str, order: int) -> AsyncIterator[None]:
+        """Hold a file: nobody else who asks does so until the body has ended, however it ends.
+
+        Calls that start together are served by `order`; trio starts tasks in random order, so the order of asking
+        would be luck. Cancelling while waiting gives the place up.
+
+        Args:
+            path: Absolute. Symbolic links are followed, so that two names of a file are one line.
+            order: `ToolContext.order` of the call.
+
+        Raises:
+            OSError: The path can't be resolved, e.g. a loop of links. A file that is not there yet is no error.
+        """
+        key, line = await self._register(path, order)
+        try:
+            async with line.lock:
+                yield
+        finally:
+            line.users -= 1
+            if not line.users:
+                del self._lines[key]
+
+    async def _register(self, path: str, order: int) -> tuple[str, _Line]:
+        heapq.heappush(self._arrivals, order)
+        try:
+            # One turn of the scheduler: whoever was started together with us has arrived when it is over.
+            await trio.lowlevel.checkpoint()
+            while self._arrivals[0] != order:
+                await self._moved.park()
+            key = await trio.to_thread.run_sync(_real_path, path)
+            line = self._lines.setdefault(key, _Line())
+            line.users += 1
+            return key, line
+        finally:
+            self._arrivals.remove(order)
+            heapq.heapify(self._arrivals)
+            self._moved.unpark_all()
+
+
+def _real_path(path: str) -> str:
+    try:
+        return os.path.realpath(path, strict=True)
+    except FileNotFoundError:
+        return os.path.realpath(path)  # resolves as much of it as is there
+
+
+MUTATIONS: Final = MutationQueue()
+"""The queue of this process."""

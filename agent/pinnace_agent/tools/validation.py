@@ -1,0 +1,263 @@
+"""Checks what a model wrote as arguments against a tool's schema, after repairing what can be meant in one way only.
+
+Pure. Knows the part of JSON schema that tools use: type, properties, required, items, enum, const, anyOf, oneOf,
+bounds of numbers and lengths. What a schema says beyond that is not enforced. Properties that a schema does not
+name are let through, unless it refuses them. Rule R-TOL-04.
+"""
+
+import copy
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Protocol, TypeGuard
+
+from pinnace_agent.tools.base import ToolError
+
+Schema = Mapping[str, object]
+
+_NUMERAL: Final = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*\Z")
+
+_LIMITS: Final = (
+    # keyword, what it bounds, lower bound?, wording
+    ("minimum", "number", True, "must be >= {}"),
+    ("maximum", "number", False, "must be <= {}"),
+    ("minLength", "length of a string", True, "must not have fewer than {} characters"),
+    ("maxLength", "length of a string", False, "must not have more than {} characters"),
+    ("minItems", "length of a list", True, "must not have fewer than {} items"),
+    ("maxItems", "length of a list", False, "must not have more than {} items"),
+)
+
+
+class ValidatedTool(Protocol):
+    """What validation needs of a tool."""
+
+    @property
+    def name(self) -> str:
+        """The name, for the text of a failure."""
+        ...
+
+    @property
+    def parameters(self) -> Schema:
+        """The schema of the arguments."""
+        ...
+
+    def prepare(self, raw: Mapping[str, object]) -> Mapping[str, object]:
+        """The tool's own repair, done first."""
+        ...
+
+
+def validate_arguments(tool: ValidatedTool, raw: Mapping[str, object]) -> dict[str, object]:
+    """Return the arguments to run with: a copy, repaired, coerced, valid. `raw` is left as it is.
+
+    Raises:
+        ToolError: They are not valid; the text lists every problem and the arguments as they came.
+    """
+    arguments = _repair(copy.deepcopy(dict(tool.prepare(raw))), tool.parameters)
+    problems = list(_problems(arguments, tool.parameters, ""))
+    if problems or not _is_object(arguments):
+        lines = "\n".join(f"  - {path or 'root'}: {message}" for path, message in problems)
+        received = json.dumps(raw, indent=2, ensure_ascii=False)
+        raise ToolError(f'Validation failed for tool "{tool.name}":\n{lines}\n\nReceived arguments:\n{received}')
+    return arguments
+
+
+def malformed_arguments(tool_name: str, parse_error: str, raw_text: str) -> ToolError:
+    """Return the failure of a call whose arguments were no JSON; nothing of them may run."""
+    return ToolError(
+        f'Invalid arguments for tool "{tool_name}": {parse_error}\n\nReceived arguments:\n{raw_text}'
+    )
+
+
+# Repair: drop nulls that stand for "not given", then coerce.
+
+
+def _repair(value: object, schema: Schema) -> object:
+    value = _coerced(value, schema)
+    if _is_object(value):
+        return _repaired_object(value, schema)
+    items = schema.get("items")
+    if _is_list(value) and _is_object(items):
+        return [_repair(item, items) for item in value]
+    return value
+
+
+def _repaired_object(value: Mapping[str, object], schema: Schema) -> dict[str, object]:
+    properties = schema.get("properties")
+    if not _is_object(properties):
+        return dict(value)
+    required = schema.get("required")
+    needed = required if _is_list(required) else ()
+    repaired: dict[str, object] = {}
+    for name, item in value.items():
+        expected = properties.get(name)
+        if not _is_object(expected):
+            repaired[name] = item
+        elif item is not None or name in needed or _accepts(None, expected):
+            repaired[name] = _repair(item, expected)
+        # else: strict sampling makes models write null for what they mean to leave out
+    return repaired
+
+
+def _coerced(value: object, schema: Schema) -> object:
+    """Return the value in a type that the schema accepts, if that is possible; else unchanged."""
+    branches = _branches(schema)
+    if any(_accepts(value, branch) for branch in branches):
+        return value
+    for branch in branches:
+        for name in _type_names(branch):
+            candidate = _as_type(value, name)
+            if candidate is not value and _accepts(candidate, branch):
+                return candidate
+    return value
+
+
+def _as_type(value: object, name: str) -> object:
+    """Convert to a type of JSON schema; the value itself if there is no one meaning."""
+    match name:
+        case "number" | "integer":
+            number = _as_number(value)
+            if number is None or (name == "integer" and not float(number).is_integer()):
+                return value
+            return number
+        case "boolean":
+            if value is None or value == "false" or (_is_number(value) and value == 0):
+                return False
+            return True if value == "true" or (_is_number(value) and value == 1) else value
+        case "string":
+            if value is None:
+                return ""
+            if isinstance(value, bool):
+                return "true" if value else "false"
+            return number_text(value) if _is_number(value) else value
+        case "null":
+            return None if value == "" or value is False or (_is_number(value) and value == 0) else value
+        case _:
+            return value
+
+
+def _as_number(value: object) -> int | float | None:
+    if value is None:
+        return 0
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, str) and _NUMERAL.match(value):
+        number = float(value)
+        if number in (float("inf"), float("-inf")):
+            return None
+        return int(number) if number.is_integer() else number
+    return None
+
+
+def number_text(number: int | float) -> str:
+    """Write a number as JSON of other languages does: no fraction where there is none."""
+    return str(int(number)) if isinstance(number, float) and number.is_integer() else str(number)
+
+
+# Validation.
+
+
+def _problems(value: object, schema: Schema, path: str) -> Iterable[tuple[str, str]]:
+    branches = _branches(schema)
+    if branches != (schema,):
+        if not any(_accepts(value, branch) for branch in branches):
+            yield path, "must match one of the allowed forms"
+        return
+    names = _type_names(schema)
+    if names and not any(_has_type(value, name) for name in names):
+        yield path, f"must be {' or '.join(names)}"
+        return
+    yield from ((path, message) for message in _value_problems(value, schema))
+    if _is_object(value):
+        yield from _object_problems(value, schema, path)
+    items = schema.get("items")
+    if _is_list(value) and _is_object(items):
+        for index, item in enumerate(value):
+            yield from _problems(item, items, f"{path}.{index}" if path else str(index))
+
+
+def _object_problems(value: Mapping[str, object], schema: Schema, path: str) -> Iterable[tuple[str, str]]:
+    prefix = f"{path}." if path else ""
+    properties = schema.get("properties")
+    known = properties if _is_object(properties) else {}
+    required = schema.get("required")
+    for name in required if _is_list(required) else ():
+        if name not in value:
+            yield f"{prefix}{name}", "is required"
+    for name, item in value.items():
+        expected = known.get(name)
+        if _is_object(expected):
+            yield from _problems(item, expected, prefix + name)
+        elif schema.get("additionalProperties") is False:
+            yield prefix + name, "is not a known property"
+
+
+def _value_problems(value: object, schema: Schema) -> Iterable[str]:
+    allowed = schema.get("enum")
+    if _is_list(allowed) and value not in allowed:
+        yield f"must be one of {json.dumps(allowed, ensure_ascii=False)}"
+    if "const" in schema and value != schema["const"]:
+        yield f"must be {json.dumps(schema['const'], ensure_ascii=False)}"
+    for keyword, bounded, is_lower, wording in _LIMITS:
+        limit = schema.get(keyword)
+        size = _size(value, bounded)
+        if _is_number(limit) and size is not None and (size < limit if is_lower else size > limit):
+            yield wording.format(limit)
+
+
+def _size(value: object, bounded: str) -> int | float | None:
+    if bounded == "number":
+        return value if _is_number(value) else None
+    if bounded == "length of a string":
+        return len(value) if isinstance(value, str) else None
+    return len(value) if _is_list(value) else None
+
+
+def _accepts(value: object, schema: Schema) -> bool:
+    return next(iter(_problems(value, schema, "")), None) is None
+
+
+def _branches(schema: Schema) -> tuple[Schema, ...]:
+    for keyword in ("anyOf", "oneOf"):
+        branches = schema.get(keyword)
+        if _is_list(branches):
+            return tuple(branch for branch in branches if _is_object(branch))
+    return (schema,)
+
+
+def _type_names(schema: Schema) -> tuple[str, ...]:
+    named = schema.get("type")
+    if isinstance(named, str):
+        return (named,)
+    return tuple(name for name in named if isinstance(name, str)) if _is_list(named) else ()
+
+
+def _has_type(value: object, name: str) -> bool:
+    match name:
+        case "object":
+            return _is_object(value)
+        case "array":
+            return _is_list(value)
+        case "string":
+            return isinstance(value, str)
+        case "number":
+            return _is_number(value)
+        case "integer":
+            return _is_number(value) and float(value).is_integer()
+        case "boolean":
+            return isinstance(value, bool)
+        case "null":
+            return value is None
+        case _:  # not a type of JSON schema: nothing to hold against the value
+            return True
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_list(value: object) -> TypeGuard[Sequence[object]]:
+    return isinstance(value, list | tuple)
+
+
+def _is_object(value: object) -> TypeGuard[dict[str, object]]:
+    return isinstance(value, Mapping)

@@ -1,0 +1,68 @@
+"""The tool that creates or overwrites one file.
+
+Writes what it is given, byte for byte in UTF-8; must not look at what was there. Rules R-TOL-02, R-TOL-03.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Final
+
+import trio
+
+from pinnace_agent.tools.base import ToolContext, ToolError, ToolResult, text_argument, text_result
+from pinnace_agent.tools.file_replacement import encode_text, replace_file
+from pinnace_agent.tools.mutation_queue import MUTATIONS, MutationQueue
+from pinnace_agent.tools.paths import os_error_text, resolve_path
+
+
+class WriteTool:
+    """Create or overwrite a file, and the folders above it."""
+
+    name: Final = "write"
+    label: Final = "write"
+    description: Final = (
+        "Create a file with the given content, or overwrite the one that is there. "
+        "Missing parent folders are created."
+    )
+    snippet: Final = "Create a file or overwrite it as a whole"
+    guidelines: Final[tuple[str, ...]] = ("Use write for new files and for complete rewrites only.",)
+    parameters: Final[Mapping[str, object]] = {
+        "type": "object",
+        "required": ["path", "content"],
+        "properties": {
+            "path": {"type": "string", "description": "The file, as an absolute path or relative to the working folder"},
+            "content": {"type": "string", "description": "The complete content of the file"},
+        },
+    }
+    is_sequential: Final = False
+
+    def __init__(self, mutations: MutationQueue = MUTATIONS) -> None:
+        """Share the lines of `mutations` with whatever else changes files."""
+        self._mutations = mutations
+
+    def prepare(self, raw: Mapping[str, object]) -> Mapping[str, object]:
+        """Leave the arguments as they are."""
+        return raw
+
+    async def execute(self, args: Mapping[str, object], ctx: ToolContext) -> ToolResult:
+        """Write the file. Cancelling takes effect between the steps; the file is the old or the new one.
+
+        Raises:
+            ToolError: The system refused; the text is its message.
+        """
+        path = text_argument(args, "path")
+        target = resolve_path(path, ctx.cwd)
+        data = encode_text(text_argument(args, "content"))
+        try:
+            async with self._mutations.hold(target, ctx.order):
+                await trio.to_thread.run_sync(_make_folder, target)
+                await trio.to_thread.run_sync(replace_file, target, data)
+                # A call that was aborted meanwhile says so, although it has written.
+                await trio.lowlevel.checkpoint_if_cancelled()
+        except OSError as error:
+            raise ToolError(os_error_text(error, "open", target)) from error
+        return text_result(f"Successfully wrote to {path}")
+
+
+def _make_folder(path: str) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)

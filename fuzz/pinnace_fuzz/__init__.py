@@ -1,0 +1,1 @@
+"""Drives any agent that speaks the protocol, and judges its records by the specification."""

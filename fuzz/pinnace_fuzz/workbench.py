@@ -1,0 +1,115 @@
+"""Starts agents against fake LLMs in homes of their own, and checks each when its test is over.
+
+What every test of an agent needs, so that a test says only what is special about it. `AgentStarter` serves as
+a fixture: it is called for each agent, and closed at the end.
+"""
+
+import contextlib
+import signal
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal, Self, TypeAlias, Unpack
+
+from pinnace_fuzz.adapters import HomeOptions, PreparedHome, prepare_pi_home
+from pinnace_fuzz.driver import Agent
+from pinnace_fuzz.fake_llm import FakeLlm
+from pinnace_fuzz.script import Scripted
+
+# Clients kill an agent some seconds after closing its stdin; an idle one needs far less.
+EXIT_TIMEOUT_S = 3.0
+
+Protocol: TypeAlias = Literal["pi", "seed", "1.5"]
+
+
+class HomedAgent(Agent):
+    """An agent with the home it lives in and the LLM it talks to."""
+
+    def __init__(
+        self, command: Sequence[str], home: PreparedHome, llm: FakeLlm, *, stdin: Path | None = None
+    ) -> None:
+        """Start the command in that home; whoever made the home and the LLM ends them."""
+        super().__init__(command, cwd=home.work, env=home.env, stdin=stdin)
+        self.home = home
+        self.llm = llm
+
+    def check_end(self) -> None:
+        """End the agent in order, unless it has ended, and check what must hold of every run.
+
+        On the end of stdin: exit with 0 in time. Every line of stdout is a JSON object. Unless the agent was
+        killed or could not write: the last byte is LF, every command with an id has exactly one response, and
+        no process that the agent started is left.
+
+        Raises:
+            AssertionError: One of these does not hold.
+        """
+        if self.alive:
+            self.resume_reading()
+            self.close_stdin()
+            assert self.wait_exit(EXIT_TIMEOUT_S) == 0, self.journal.tail()
+        code = self.wait_exit(0)
+        assert self.journal.flaws == []
+        if code == -signal.SIGKILL or self.has_closed_stdout:
+            return
+        assert self.journal.unterminated == b""
+        assert self.journal.unanswered() == {}, f"id: (commands, responses)\n{self.journal.tail()}"
+        assert self.descendants() == []
+
+
+class AgentStarter:
+    """Starts agents with one command; use it as a context manager."""
+
+    def __init__(self, command: Sequence[str], root: Path, env: Mapping[str, str] | None = None) -> None:
+        """Prepare to start.
+
+        Args:
+            command: The agent's, without arguments of the protocol.
+            root: A folder that homes are made in.
+            env: More variables for every agent.
+        """
+        self._command = tuple(command)
+        self._root = root
+        self._env = dict(env or {})
+        self._stack = contextlib.ExitStack()
+        self._homes = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self._stack.close()
+
+    def __call__(
+        self,
+        llm: FakeLlm | Iterable[Scripted] = (),
+        *flags: str,
+        protocol: Protocol | None = None,
+        again: HomedAgent | None = None,
+        stdin: Path | None = None,
+        is_checked: bool = True,
+        **options: Unpack[HomeOptions],
+    ) -> HomedAgent:
+        """Start an agent; it is checked (see `HomedAgent.check_end`) and ended when the test is over.
+
+        Args:
+            llm: What it talks to, or the script of one of its own.
+            flags: More arguments.
+            protocol: `--protocol`.
+            again: An earlier agent whose home, files and LLM this one gets; then neither `llm` nor options.
+            stdin: A file instead of a pipe.
+            is_checked: False for a test that breaks the contract on purpose: the agent is just killed.
+            options: What is different in its home.
+        """
+        if again is not None:
+            llm, home = again.llm, again.home
+        else:
+            if not isinstance(llm, FakeLlm):
+                llm = self._stack.enter_context(FakeLlm(llm))
+            self._homes += 1
+            options["env"] = {**self._env, **options.get("env", {})}
+            home = prepare_pi_home(self._root / f"agent-{self._homes}", llm.base_url, **options)
+        profile = () if protocol is None else ("--protocol", protocol)
+        command = [*self._command, *home.arguments, *profile, *flags]
+        agent = self._stack.enter_context(HomedAgent(command, home, llm, stdin=stdin))
+        if is_checked:
+            self._stack.callback(agent.check_end)
+        return agent

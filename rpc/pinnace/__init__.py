@@ -1,0 +1,1 @@
+"""What users import: names of the inner packages, resolved on first use."""

@@ -1,0 +1,1 @@
+"""The process: command line, standard streams, dispatch of commands."""

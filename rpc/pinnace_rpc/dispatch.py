@@ -1,0 +1,285 @@
+"""From a line to a trigger, and from an effect to a response.
+
+The only place where an exception becomes a response, since the id is known here, always. Each record of the client gets a number of arrival;
+inside the agent the number stands for it until it is answered, exactly once. What a command does is the chart's and the host's to
+know. Rules R-RSP-01, R-ERR-01 to R-ERR-04, R-HEL-01.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Final
+
+from pinnace_agent.host import Host
+from pinnace_agent.output import OutputTail
+from pinnace_agent.session import Session
+from pinnace_agent.shells import CANCELLED, ShellJob
+from pinnace_rpc.outbox import Outbox
+from pinnace_rpc.projection import PROFILES, Profile, make_projection
+from pinnace_rpc.queries import QUERIES
+from pinnace_rpc.settings_commands import SETTINGS
+from pinnace_spec import errors
+from pinnace_spec import records as rec
+from pinnace_spec.framing import MAX_RECORD_BYTES
+from pinnace_spec.wire import MAX_NESTING, JsonValue, WireError, decode_line
+from pinnace_statechart import effects as fx
+from pinnace_statechart.triggers import Command, Happening
+
+_log = logging.getLogger("pinnace.dispatch")
+
+# Commands that this release carries out; every other known command is refused with `not_implemented`.
+IMPLEMENTED: Final = frozenset(
+    {
+        "prompt",
+        "steer",
+        "follow_up",
+        "queue_message",
+        "clear_queue",
+        "abort",
+        "bash",
+        "abort_bash",
+        "new_session",
+        "reset",
+        "set_steering_mode",
+        "set_follow_up_mode",
+        "set_queue_mode",
+        "extension_ui_response",
+        "hello",
+        *QUERIES,
+        *SETTINGS,
+    }
+)
+# The oldest generation's names, by what they are called today.
+ALIASES: Final[Mapping[str, str]] = {"queue_message": "steer", "reset": "new_session"}
+
+_REFUSALS: Final[Mapping[str, tuple[str, errors.ErrorCode]]] = {
+    "busy": (errors.BUSY, errors.ErrorCode.BUSY),
+    "compacting": (errors.COMPACTING, errors.ErrorCode.COMPACTING),
+    "compaction_in_progress": (errors.COMPACTION_IN_PROGRESS, errors.ErrorCode.COMPACTION_IN_PROGRESS),
+    "aborted": (errors.ABORTED_BEFORE_START, errors.ErrorCode.ABORTED),
+    "compaction_cancelled": (errors.COMPACTION_CANCELLED, errors.ErrorCode.COMPACTION_CANCELLED),
+    "shutdown": (errors.SHUTTING_DOWN, errors.ErrorCode.SHUTTING_DOWN),
+}
+
+
+@dataclass(slots=True)
+class Pending:
+    """A record that is not answered yet. `name` is what the client called it; `id` is absent when it gave none."""
+
+    name: str
+    id: JsonValue = None
+    has_id: bool = False
+    command: rec.AnyCommand | None = None
+    error: errors.ClientError | None = None
+
+
+class Dispatcher:
+    """Takes lines, answers commands. Implements the agent's `Responder` and `CommandBook`."""
+
+    def __init__(self, outbox: Outbox, closed: Callable[[], None]) -> None:
+        """Answer into `outbox`; `closed` is called when the chart says that all is done. `host` is to be set first."""
+        self.host: Host | None = None
+        self._outbox = outbox
+        self._closed = closed
+        self._pending: dict[int, Pending] = {}
+        self._last_ref = 0
+
+    @property
+    def _agent(self) -> Host:
+        assert self.host is not None
+        return self.host
+
+    def receive(self, line: bytes) -> None:
+        """Take one line. Never waits and never raises for anything that a line may hold."""
+        try:
+            command = rec.parse_command(decode_line(line))
+        except WireError as error:
+            refused = errors.ClientError(errors.parse_error(error.text), errors.ErrorCode.PARSE_ERROR)
+            self._refuse_line(Pending(errors.PARSE_COMMAND, error=refused), "malformed")
+            return
+        except rec.CommandError as error:
+            pending = Pending(error.command, error.id, error.has_id, error=error)
+            self._refuse_line(pending, "unknown")
+            return
+        self._admit(command)
+
+    def receive_too_long(self) -> None:
+        """Take a line that was longer than the limit and is gone."""
+        text = errors.record_too_long(MAX_RECORD_BYTES)
+        refused = errors.ClientError(text, errors.ErrorCode.PARSE_ERROR)
+        self._refuse_line(Pending(errors.PARSE_COMMAND, error=refused), "malformed")
+
+    def _refuse_line(self, pending: Pending, name: str) -> None:
+        self._submit(Command(name, self._number(pending)))
+
+    def _admit(self, command: rec.AnyCommand) -> None:
+        pending = Pending(command.type, command.id, command.has_id, command)
+        if command.type not in IMPLEMENTED:
+            text = errors.not_implemented(command.type)
+            pending.error = errors.ClientError(text, errors.ErrorCode.NOT_IMPLEMENTED)
+            self._refuse_line(pending, "unknown")
+            return
+        self._submit(_trigger(command, self._number(pending)))
+
+    def _number(self, pending: Pending) -> int:
+        self._last_ref += 1
+        self._pending[self._last_ref] = pending
+        return self._last_ref
+
+    def _submit(self, trigger: Command) -> None:
+        try:
+            self._agent.submit(trigger)
+        except Exception as error:  # the client must get its answer, whatever defect this is
+            _log.exception("%s failed", trigger.name)
+            if trigger.ref in self._pending:
+                self._fail(trigger.ref, errors.InternalError(f"Internal error: {error}"))
+
+    # What the agent answers.
+
+    def accept(self, effect: fx.Accept) -> None:
+        """Answer with success, in the shape of the command's generation."""
+        self._succeed(effect.ref, _accept_data(self._pending[effect.ref].name, effect))
+
+    def refuse(self, effect: fx.Refuse) -> None:
+        """Answer with an error."""
+        if effect.reason == "line":
+            error = self._pending[effect.ref].error
+            assert error is not None
+            self._fail(effect.ref, error)
+        elif effect.reason == "job":
+            code = errors.ErrorCode(effect.code) if effect.code else errors.ErrorCode.INTERNAL_ERROR
+            self._fail(effect.ref, errors.ClientError(effect.text, code))
+        else:
+            self._fail(effect.ref, errors.ClientError(*_REFUSALS[effect.reason]))
+
+    def answer(self, ref: int) -> None:
+        """Answer a read."""
+        pending = self._pending[ref]
+        if isinstance(pending.command, rec.Hello):
+            self._hello(ref, pending.command)
+        else:
+            self._succeed(ref, QUERIES[pending.name](self._agent))
+
+    def perform(self, ref: int) -> None:
+        """Carry out a settings command and answer it."""
+        pending = self._pending[ref]
+        try:
+            data = SETTINGS[pending.name](self._agent, self._outbox, pending.command)
+        except errors.ClientError as error:
+            self._fail(ref, error)
+            return
+        if data is None and pending.name.startswith("cycle_"):
+            self._write(ref, {"success": True, "data": None})
+        else:
+            self._succeed(ref, data)
+
+    def answer_shell(self, ref: int) -> None:
+        """Answer a `bash`."""
+        shell = self._agent.shells.get(ref)
+        if shell is not None and shell.failure is not None:
+            self._fail(ref, errors.ClientError(shell.failure, errors.ErrorCode.SHELL_UNAVAILABLE))
+        else:
+            result = shell.result if shell is not None else None
+            self._succeed(ref, CANCELLED if result is None else result)
+
+    def resolve_dialog(self, ref: int) -> None:
+        """Ignore an answer that no dialog waits for; it is never answered itself."""
+        del self._pending[ref]
+
+    def close(self) -> None:
+        """All is answered and closed."""
+        self._closed()
+
+    # What the agent asks about a command.
+
+    def start_shell(self, ref: int) -> None:
+        """Start the shell command of a `bash`."""
+        pending = self._pending[ref]
+        command = pending.command
+        assert isinstance(command, rec.Bash)
+        agent = self._agent
+        shell = ShellJob(
+            ref=ref,
+            command=command.command,
+            exclude_from_context=command.excludeFromContext,
+            session=agent.session,
+            output=OutputTail(sanitise=True),
+            request_id=pending.id,
+        )
+        agent.shells.start(shell, lambda ended: agent.submit(Happening("shell_ended", ref=ended)))
+
+    def session_problem(self, ref: int) -> errors.ClientError | None:
+        """Say why a session command is not valid now; a new session in memory always is."""
+        return None
+
+    def replacement(self, ref: int) -> Session:
+        """Make the session that a session command asks for."""
+        command = self._pending[ref].command
+        parent = command.parentSession if isinstance(command, rec.NewSession) else None
+        return self._agent.session.successor(parent)
+
+    # Responses.
+
+    def _hello(self, ref: int, command: rec.Hello) -> None:
+        if command.protocol is not None and command.protocol != self._profile:
+            if ref != 1:
+                self._fail(ref, errors.ClientError(errors.HELLO_TOO_LATE, errors.ErrorCode.TOO_LATE))
+                return
+            self._outbox.projection = make_projection(command.protocol)
+        data = {
+            "name": "pinnace",
+            "version": version("pinnace"),
+            "protocols": PROFILES,
+            "protocol": self._profile,
+            "commands": sorted(rec.ALL_COMMANDS),
+            "events": sorted(EVENT_TYPES),
+            "limits": {"recordBytes": MAX_RECORD_BYTES, "nesting": MAX_NESTING},
+        }
+        self._succeed(ref, data)
+
+    @property
+    def _profile(self) -> Profile:
+        return self._outbox.projection.profile
+
+    def _succeed(self, ref: int, data: Mapping[str, object] | None) -> None:
+        self._write(ref, {"success": True} if data is None else {"success": True, "data": data})
+
+    def _fail(self, ref: int, error: errors.ProtocolError) -> None:
+        self._write(ref, {"success": False, "error": error.text, "errorCode": error.code})
+
+    def _write(self, ref: int, outcome: Mapping[str, object]) -> None:
+        pending = self._pending.pop(ref)
+        head: dict[str, object] = {"id": pending.id} if pending.has_id else {}
+        self._outbox.put({**head, "type": "response", "command": pending.name, **outcome})
+
+
+def _trigger(command: rec.AnyCommand, ref: int) -> Command:
+    name = ALIASES.get(command.type, command.type)
+    match command:
+        case rec.Prompt():
+            return Command(
+                name, ref, command.message, command.content_images, behavior=command.streamingBehavior
+            )
+        case rec.Steer() | rec.FollowUp() | rec.QueueMessage():
+            return Command(name, ref, command.message, command.content_images)
+        case rec.Abort():
+            return Command(name, ref, queue=command.queue)
+        case rec.SetSteeringMode() | rec.SetFollowUpMode() | rec.SetQueueMode():
+            return Command(name, ref, mode=command.mode)
+        case _:
+            return Command(name, ref)
+
+
+def _accept_data(name: str, effect: fx.Accept) -> Mapping[str, object] | None:
+    cleared = effect.cleared and {"steering": effect.cleared[0], "followUp": effect.cleared[1]}
+    if effect.cancelled is not None:
+        if name == "reset":
+            return None
+        data: dict[str, object] = {"cancelled": effect.cancelled}
+        return {**data, "cleared": cleared} if cleared else data
+    if cleared:
+        return cleared if name == "clear_queue" else {"cleared": cleared}
+    if effect.disposition and name != "queue_message":
+        return {"disposition": effect.disposition}
+    return None

@@ -1,0 +1,194 @@
+"""The one writer: records in, bytes out, in order.
+
+`put` never waits, so that effects can write; who produces much waits in `room`. Each record is encoded when it is put. Only
+under back-pressure is anything merged: successive deltas of one block become one, and a cumulative progress record replaces its
+unwritten predecessor. Text is never dropped. Must not know what a record means beyond that.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+import trio
+
+from pinnace_agent.llm.builder import MessageBuilder
+
+Record = Mapping[str, object]
+
+# Producers wait above this. Four pipes' worth: enough to keep the reader busy, small beside the process.
+HIGH_WATER_BYTES: Final = 256 * 1024
+# Deltas are merged above this: a pipe holds 64 KiB, so with more than that waiting the reader is behind.
+MERGE_BYTES: Final = 64 * 1024
+# The reader of stdin waits above this: responses are bounded by what the client sends, but get_messages may be large.
+READER_BYTES: Final = 32 * 1024 * 1024
+# One write: large enough to be cheap, small enough that a slow reader's progress is seen.
+WRITE_BYTES: Final = 256 * 1024
+
+
+class Projection(Protocol):
+    """Turns records into the lines of the protocol generation that the client speaks."""
+
+    def line(self, record: Record) -> bytes | None:
+        """Encode a record, or None if this generation does not have it."""
+
+    def update_line(self, event: Record, builder: MessageBuilder) -> bytes:
+        """Encode a `message_update`."""
+
+
+class ByteSink(Protocol):
+    """Where the bytes go."""
+
+    async def send_all(self, data: bytes) -> None:
+        """Write everything or raise."""
+
+
+class _Delta:
+    """A delta that is not encoded yet, since more of the same block may come before the reader takes it."""
+
+    __slots__ = ("builder", "event", "pieces", "size")
+
+    def __init__(self, event: Record, builder: MessageBuilder) -> None:
+        self.event = event
+        self.builder = builder
+        self.pieces = [str(event["delta"])]
+        self.size = len(self.pieces[0])
+
+    def merge(self, event: Record, builder: MessageBuilder) -> bool:
+        mine = self.event
+        if (
+            builder is not self.builder
+            or event["type"] != mine["type"]
+            or event["contentIndex"] != mine["contentIndex"]
+        ):
+            return False
+        piece = str(event["delta"])
+        self.pieces.append(piece)
+        self.size += len(piece)
+        return True
+
+    def line(self, projection: Projection) -> bytes:
+        return projection.update_line({**self.event, "delta": "".join(self.pieces)}, self.builder)
+
+
+class Outbox:
+    """Everything that waits to be written to stdout. Implements the agent's `Emitter`."""
+
+    def __init__(self, projection: Projection) -> None:
+        """Start empty and open."""
+        self.projection = projection
+        self.written_bytes = 0
+        self._queue: deque[bytes] = deque()
+        self._bytes = 0
+        self._delta: _Delta | None = None  # the newest entry, behind the queue
+        self._progress: dict[str, Record] = {}  # newer than the queue and the delta
+        self._closed = False
+        self._filled = trio.Event()
+        self._taken = trio.Event()
+
+    def put(self, record: Record) -> None:
+        """Write a record. After `close` it is dropped: nothing follows the last record (R-EOF-02)."""
+        if (line := self.projection.line(record)) is not None:
+            self._append(line)
+
+    def emit(self, record: Record) -> None:
+        """Write an event record."""
+        self.put(record)
+
+    def update(self, event: Record, builder: MessageBuilder) -> None:
+        """Write one update of a growing message."""
+        if self._bytes > MERGE_BYTES and "delta" in event:
+            if self._progress:
+                self._seal()
+            if self._delta is None or not self._delta.merge(event, builder):
+                self._seal()
+                self._delta = _Delta(event, builder)
+            self._bytes += len(str(event["delta"]))
+            return
+        self._append(self.projection.update_line(event, builder))
+
+    def progress(self, record: Record, key: str) -> None:
+        """Write a cumulative record; under back-pressure it takes the place of an unwritten one with its key."""
+        if self._bytes <= MERGE_BYTES:
+            self.put(record)
+            return
+        if self._delta is not None:
+            self._seal()
+        self._progress.pop(key, None)
+        self._progress[key] = record
+
+    async def room(self) -> None:
+        """Wait until fewer than `HIGH_WATER_BYTES` wait. A checkpoint in any case."""
+        await self._below(HIGH_WATER_BYTES)
+
+    async def reader_room(self) -> None:
+        """Wait until more commands may be read. Not a checkpoint when there is room."""
+        if self._bytes > READER_BYTES:
+            await self._below(READER_BYTES)
+
+    async def _below(self, limit: int) -> None:
+        await trio.lowlevel.checkpoint()
+        while self._bytes > limit and not self._closed:
+            await self._taken.wait()
+
+    def close(self) -> None:
+        """Take nothing more; `pump` returns once all is written."""
+        self._seal()
+        self._closed = True
+        self._filled.set()
+        self._taken.set()
+
+    async def pump(self, sink: ByteSink) -> None:
+        """Write until closed and empty. Cancelling loses what is not written.
+
+        Raises:
+            trio.BrokenResourceError: The reader is gone.
+        """
+        while True:
+            self._seal()
+            if not self._queue:
+                if self._closed:
+                    return
+                self._filled = trio.Event()
+                await self._filled.wait()
+                continue
+            data = self._take()
+            await sink.send_all(data)
+            self.written_bytes += len(data)
+            self._bytes -= len(data)
+            self._taken.set()
+            self._taken = trio.Event()
+
+    def _take(self) -> bytes:
+        """Remove some whole lines. They count as waiting until they are written."""
+        size = 0
+        lines: list[bytes] = []
+        while self._queue and (not lines or size + len(self._queue[0]) <= WRITE_BYTES):
+            line = self._queue.popleft()
+            size += len(line)
+            lines.append(line)
+        return b"".join(lines)
+
+    def _append(self, line: bytes) -> None:
+        if self._closed:
+            return
+        if self._delta is not None or self._progress:
+            self._seal()
+        self._queue.append(line)
+        self._bytes += len(line)
+        self._filled.set()
+
+    def _seal(self) -> None:
+        """Encode what was kept for merging, in its place."""
+        if self._delta is not None:
+            delta, self._delta = self._delta, None
+            line = delta.line(self.projection)
+            self._bytes += len(line) - delta.size
+            self._queue.append(line)
+            self._filled.set()
+        if self._progress:
+            records, self._progress = self._progress, {}
+            for record in records.values():
+                if (line := self.projection.line(record)) is not None:
+                    self._queue.append(line)
+                    self._bytes += len(line)
+            self._filled.set()

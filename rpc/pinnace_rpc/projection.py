@@ -1,0 +1,112 @@
+"""Three generations of the protocol as projections of one stream of records.
+
+The agent writes one stream; what a client of a generation does not know is left out here and nowhere else. Source: R-PRO-01 to
+R-PRO-03. Must not know when a record is written.
+"""
+
+from collections.abc import Mapping
+from typing import Final, Literal, get_args
+
+from pinnace_agent.llm.builder import MessageBuilder
+from pinnace_spec.wire import encode_fragment, encode_record
+
+Record = Mapping[str, object]
+Profile = Literal["pi", "seed", "1.5"]
+PROFILES: Final[tuple[Profile, ...]] = get_args(Profile)
+
+# Record types of later generations, which a client that refuses unknown types must not see.
+_LATER_TYPES: Final = frozenset(
+    {"agent_settled", "bash_execution_update", "thinking_level_changed", "session_info_changed", "entry_appended"}
+)
+# Fields of later generations, by record type; the seed generation is written without them.
+_LATER_FIELDS: Final[Mapping[str, frozenset[str]]] = {
+    "tool_execution_end": frozenset({"durationMs"}),
+    "text_start": frozenset(),
+    "toolcall_start": frozenset({"id", "toolName"}),
+}
+
+
+class SeedProjection:
+    """Exactly the seed generation: whole messages in updates, no record type that it does not list."""
+
+    profile: Profile = "seed"
+
+    def line(self, record: Record) -> bytes | None:
+        """Encode a record, or None if this generation does not have it."""
+        kind = record["type"]
+        if kind in _LATER_TYPES:
+            return None
+        if kind in _LATER_FIELDS:
+            return encode_record(_without(record, _LATER_FIELDS[str(kind)]))
+        if kind == "response":
+            return encode_record(_seed_response(record))
+        return encode_record(record)
+
+    def update_line(self, event: Record, builder: MessageBuilder) -> bytes:
+        """Encode a `message_update` with the message so far, twice, encoded once."""
+        message = encode_fragment(builder.snapshot())
+        event = _without(event, _LATER_FIELDS.get(str(event["type"]), frozenset()))
+        return encode_record(
+            {"type": "message_update", "message": message, "assistantMessageEvent": {**event, "partial": message}}
+        )
+
+
+class PiProjection:
+    """The seed generation complete, plus additive records and fields of later ones."""
+
+    profile: Profile = "pi"
+
+    def line(self, record: Record) -> bytes | None:
+        """Encode a record."""
+        return encode_record(record)
+
+    def update_line(self, event: Record, builder: MessageBuilder) -> bytes:
+        """Encode a `message_update` with the message so far, twice, encoded once."""
+        message = encode_fragment(builder.snapshot())
+        return encode_record(
+            {
+                "type": "message_update",
+                "message": message,
+                "usage": builder.usage,
+                "assistantMessageEvent": {**event, "partial": message},
+            }
+        )
+
+
+class DeltaProjection(PiProjection):
+    """As `pi`, but updates carry the delta alone: output grows with the answer, not with its square."""
+
+    profile: Profile = "1.5"
+
+    def update_line(self, event: Record, builder: MessageBuilder) -> bytes:
+        """Encode a `message_update` without the message."""
+        return encode_record({"type": "message_update", "usage": builder.usage, "assistantMessageEvent": event})
+
+
+AnyProjection = SeedProjection | PiProjection | DeltaProjection
+
+
+def make_projection(profile: Profile) -> AnyProjection:
+    """Return the projection for a profile."""
+    match profile:
+        case "seed":
+            return SeedProjection()
+        case "pi":
+            return PiProjection()
+        case "1.5":
+            return DeltaProjection()
+
+
+def _without(record: Record, fields: frozenset[str]) -> Record:
+    return {key: value for key, value in record.items() if key not in fields} if fields else record
+
+
+def _seed_response(record: Record) -> Record:
+    """Leave the disposition out; a prompt's answer has no data in the seed generation."""
+    data = record.get("data")
+    if not isinstance(data, dict) or "disposition" not in data:
+        return record
+    rest = {key: value for key, value in data.items() if key != "disposition"}
+    if rest:
+        return {**record, "data": rest}
+    return _without(record, frozenset({"data"}))

@@ -1,0 +1,115 @@
+"""Reads: snapshots of the state as it is, without any effect.
+
+One function a command. Each sees every command that was admitted before it (R-ORD-02). Must not change anything and must not await.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from pinnace_agent.host import Host
+from pinnace_agent.resources.models import supported_levels
+from pinnace_agent.session.usage import context_usage
+from pinnace_spec.messages import AssistantMessage, Message
+
+Data = Mapping[str, object]
+
+
+def get_state(host: Host) -> Data:
+    """What the agent is doing, with what, and what waits."""
+    chart, session = host.chart, host.session
+    state = chart.state
+    steering, follow_up = state.steering, state.follow_up
+    data: dict[str, object] = {
+        "model": session.model,
+        "thinkingLevel": session.thinking_level,
+        "isStreaming": state.period,
+        "isCompacting": chart.is_compacting,
+        "isBashRunning": bool(state.shells),
+        "steeringMode": steering.mode,
+        "followUpMode": follow_up.mode,
+        "queueMode": steering.mode,
+        "sessionId": session.id,
+        "autoCompactionEnabled": state.auto_compaction,
+        "messageCount": len(session.messages),
+        "pendingMessageCount": len(steering) + len(follow_up),
+        "queuedMessageCount": len(steering) + len(follow_up),
+        "pid": os.getpid(),
+        "cwd": session.cwd,
+        "projectTrusted": False,
+    }
+    if session.name is not None:
+        data["sessionName"] = session.name
+    return data
+
+
+def get_messages(host: Host) -> Data:
+    """All messages of the context; one that is being streamed is not among them."""
+    return {"messages": host.session.messages}
+
+
+def get_last_assistant_text(host: Host) -> Data:
+    """The text of the newest answer; one that was aborted before it said anything is skipped."""
+    for message in reversed(host.session.messages):
+        if message["role"] == "assistant" and (message["content"] or message["stopReason"] != "aborted"):
+            return {"text": _text(message).strip() or None}
+    return {"text": None}
+
+
+def _text(message: AssistantMessage) -> str:
+    return "".join(block["text"] for block in message["content"] if block["type"] == "text")
+
+
+def get_available_models(host: Host) -> Data:
+    """Every model that has credentials."""
+    return {"models": host.profile.registry.available()}
+
+
+def get_available_thinking_levels(host: Host) -> Data:
+    """The levels of the current model."""
+    model = host.session.model
+    return {"levels": supported_levels(model) if model is not None else ["off"]}
+
+
+def get_session_stats(host: Host) -> Data:
+    """Counts, tokens and cost of the messages of the context, and how full it is."""
+    session = host.session
+    messages = session.messages
+    assistants = [message for message in messages if message["role"] == "assistant"]
+    tokens = {
+        kind: sum(message["usage"][kind] for message in assistants)
+        for kind in ("input", "output", "cacheRead", "cacheWrite")
+    }
+    tokens["total"] = sum(tokens.values())
+    cost = sum(message["usage"]["cost"]["total"] for message in assistants)
+    data: dict[str, object] = {
+        "sessionId": session.id,
+        "userMessages": _count(messages, "user"),
+        "assistantMessages": len(assistants),
+        "toolCalls": sum(block["type"] == "toolCall" for message in assistants for block in message["content"]),
+        "toolResults": _count(messages, "toolResult"),
+        "totalMessages": len(messages),
+        "tokens": tokens,
+        "cost": cost,
+        "session": {"tokens": tokens, "cost": cost},
+    }
+    if (usage := context_usage(session)) is not None:
+        data["contextUsage"] = usage
+    return data
+
+
+def _count(messages: list[Message], role: str) -> int:
+    return sum(message["role"] == role for message in messages)
+
+
+QUERIES: Final[Mapping[str, Callable[[Host], Data]]] = {
+    query.__name__: query
+    for query in (
+        get_state,
+        get_messages,
+        get_last_assistant_text,
+        get_available_models,
+        get_available_thinking_levels,
+        get_session_stats,
+    )
+}

@@ -1,0 +1,91 @@
+"""Settings commands: what takes effect at once and is seen by the next request.
+
+They change the session, never the user's files (R-SET-03). Validation comes before any change. A change is told before its answer.
+Must not await.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from pinnace_agent.emitter import Emitter
+from pinnace_agent.host import Host
+from pinnace_agent.resources.models import clamp_level, supported_levels
+from pinnace_spec import errors
+from pinnace_spec import records as rec
+from pinnace_spec.messages import Model, ThinkingLevel
+
+Data = Mapping[str, object] | None
+
+
+def set_model(host: Host, emitter: Emitter, command: rec.SetModel) -> Data:
+    """Select a model that has credentials; the next request uses it."""
+    registry = host.profile.registry
+    for model in registry.available():
+        if (model["provider"], model["id"]) == (command.provider, command.modelId):
+            _select(host, emitter, model)
+            return model
+    raise errors.ClientError(
+        errors.model_not_found(command.provider, command.modelId), errors.ErrorCode.MODEL_NOT_FOUND
+    )
+
+
+def cycle_model(host: Host, emitter: Emitter, command: rec.CycleModel) -> Data:
+    """Select the next model that has credentials; null when there is no other."""
+    models = host.profile.registry.available()
+    if len(models) <= 1:
+        return None
+    current = host.session.model
+    index = models.index(current) if current in models else 0
+    model = models[(index + 1) % len(models)]
+    _select(host, emitter, model)
+    return {"model": model, "thinkingLevel": host.session.thinking_level, "isScoped": False}
+
+
+def _select(host: Host, emitter: Emitter, model: Model) -> None:
+    host.session.model = model
+    _set_level(host, emitter, clamp_level(model, host.preferred_level))
+
+
+def set_thinking_level(host: Host, emitter: Emitter, command: rec.SetThinkingLevel) -> Data:
+    """Select a level; one that the model does not have becomes the nearest, higher first."""
+    host.preferred_level = command.level
+    model = host.session.model
+    _set_level(host, emitter, clamp_level(model, command.level) if model is not None else command.level)
+    return None
+
+
+def cycle_thinking_level(host: Host, emitter: Emitter, command: rec.CycleThinkingLevel) -> Data:
+    """Select the model's next level; null when it has none to choose from."""
+    model = host.session.model
+    levels = supported_levels(model) if model is not None else []
+    if len(levels) <= 1:
+        return None
+    index = levels.index(host.session.thinking_level) if host.session.thinking_level in levels else -1
+    level = levels[(index + 1) % len(levels)]
+    host.preferred_level = level
+    _set_level(host, emitter, level)
+    return {"level": level}
+
+
+def _set_level(host: Host, emitter: Emitter, level: ThinkingLevel) -> None:
+    if level != host.session.thinking_level:
+        host.session.thinking_level = level
+        emitter.emit({"type": "thinking_level_changed", "level": level})
+
+
+def set_session_name(host: Host, emitter: Emitter, command: rec.SetSessionName) -> Data:
+    """Name the session, trimmed."""
+    host.session.name = command.name.strip()
+    emitter.emit({"type": "session_info_changed", "name": host.session.name})
+    return None
+
+
+
+
+SETTINGS: Final[Mapping[str, Callable[..., Data]]] = {
+    "set_model": set_model,
+    "cycle_model": cycle_model,
+    "set_thinking_level": set_thinking_level,
+    "cycle_thinking_level": cycle_thinking_level,
+    "set_session_name": set_session_name,
+}

@@ -1,0 +1,1 @@
+"""Builds one agent from its options and the user's files."""

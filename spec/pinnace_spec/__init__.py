@@ -1,0 +1,1 @@
+"""The executable specification: records, framing, statechart rows, invariants, error texts."""

@@ -1,0 +1,235 @@
+"""The texts and codes of refusals and failures: what `error`, `errorCode` and failed tool results say.
+
+Decides wording only, and is the one place for it; must not decide when a text applies. Texts that clients of
+the protocol match are kept letter by letter, the others are ours. Source: R-ERR-01..R-ERR-05, R-PRM-04,
+R-CMP-03, R-TOL-04.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+
+class ErrorCode(StrEnum):
+    """What went wrong, for programs: `errorCode` beside the text in `error`."""
+
+    PARSE_ERROR = "parse_error"
+    """The line is no JSON object, or over a limit."""
+    INVALID_COMMAND = "invalid_command"
+    """An object without a `type` that names a command."""
+    UNKNOWN_COMMAND = "unknown_command"
+    INVALID_FIELD = "invalid_field"
+    NOT_IMPLEMENTED = "not_implemented"
+    TOO_LATE = "too_late"
+    """`hello` with a protocol after another command."""
+    BUSY = "busy"
+    COMPACTING = "compacting"
+    NOT_QUEUEABLE = "not_queueable"
+    NO_MODEL = "no_model"
+    NO_API_KEY = "no_api_key"
+    AUTHENTICATION_FAILED = "authentication_failed"
+    MODEL_NOT_FOUND = "model_not_found"
+    ALREADY_COMPACTED = "already_compacted"
+    NOTHING_TO_COMPACT = "nothing_to_compact"
+    COMPACTION_CANCELLED = "compaction_cancelled"
+    COMPACTION_IN_PROGRESS = "compaction_in_progress"
+    COMPACTION_FAILED = "compaction_failed"
+    ABORTED = "aborted"
+    SHUTTING_DOWN = "shutting_down"
+    ENTRY_NOT_FOUND = "entry_not_found"
+    SESSION_NOT_FOUND = "session_not_found"
+    SESSION_UNAVAILABLE = "session_unavailable"
+    """The session can't be used so: in memory only, not saved yet, damaged, or another process writes it."""
+    SHELL_UNAVAILABLE = "shell_unavailable"
+    IO_ERROR = "io_error"
+    """A file or folder could not be read or written."""
+    REFUSED_BY_EXTENSION = "refused_by_extension"
+    INTERNAL_ERROR = "internal_error"
+    """Our fault; the process goes on."""
+
+
+class ProtocolError(Exception):
+    """Base of what becomes a response with `success: false`. Never raised itself."""
+
+    def __init__(self, text: str, code: ErrorCode) -> None:
+        if type(self) is ProtocolError:
+            raise TypeError("raise ClientError or InternalError")
+        super().__init__(text)
+        self.text = text
+        self.code = code
+
+
+class ClientError(ProtocolError):
+    """The client asked for what can't be done. Nothing was changed."""
+
+    def __init__(self, text: str, code: ErrorCode = ErrorCode.INVALID_FIELD) -> None:
+        super().__init__(text, code)
+
+
+class InternalError(ProtocolError):
+    """A fault of this program: logged with its traceback, answered, and the process goes on."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, ErrorCode.INTERNAL_ERROR)
+
+
+# Lines (R-ERR-01). `parse` and `unknown` stand for a command that has no name.
+PARSE_COMMAND: Final = "parse"
+UNKNOWN_COMMAND: Final = "unknown"
+PARSE_PREFIX: Final = "Failed to parse command: "
+TYPE_MUST_BE_A_STRING: Final = "Invalid command: type must be a string"
+NOT_AN_OBJECT: Final = "expected an object"
+
+
+def parse_error(reason: str) -> str:
+    """Word the refusal of a line that is no command."""
+    return PARSE_PREFIX + reason
+
+
+def record_too_long(max_bytes: int) -> str:
+    """Word the refusal of a line over the limit (R-FRM-08)."""
+    return parse_error(f"the record is longer than {max_bytes} bytes")
+
+
+def unknown_command(command: str) -> str:
+    """Word the refusal of a type that names no command."""
+    return f"Unknown command: {command}"
+
+
+def invalid_field(command: str, field: str, problem: str) -> str:
+    """Word the refusal of a field: `problem` says what was expected (R-ERR-03)."""
+    return f"Invalid {command} command: {field} {problem}"
+
+
+def not_implemented(command: str) -> str:
+    """Word the refusal of a command that this build knows and does not carry out."""
+    return f"The command {command} is not implemented yet"
+
+
+# Texts to a run (R-PRM-04).
+BUSY: Final = (
+    "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message."
+)
+COMPACTING: Final = (
+    "Cannot submit a prompt while compaction is in progress. Wait for compaction to finish and retry."
+)
+ABORTED_BEFORE_START: Final = "Aborted before it started"
+SHUTTING_DOWN: Final = "Shutting down"
+# Clients match the first sentence; the rest helps a person.
+NO_MODEL: Final = (
+    "No model selected.\n\n"
+    "Choose one with --provider and --model, or describe your own in models.json: pinnace --help tells how. "
+    "Without a network, --provider offline needs no key.\n\n"
+    "A running process takes set_model."
+)
+
+
+def not_queueable(name: str) -> str:
+    """Word the refusal to queue the command of an extension."""
+    return (
+        f'Extension command "/{name}" cannot be queued. '
+        "Use prompt() or execute the command when not streaming."
+    )
+
+
+def no_api_key(provider: str) -> str:
+    """Say that no key is known; `unknown` is the provider of a model that names none."""
+    named = "the selected model" if provider == "unknown" else provider
+    return (
+        f"No API key found for {named}.\n\n"
+        "Set the provider's environment variable, pass --api-key, or write the key to auth.json: "
+        "pinnace --help tells how."
+    )
+
+
+def authentication_failed(provider: str) -> str:
+    """Word that a provider refused credentials which were there."""
+    return (
+        f'Authentication failed for "{provider}". Credentials may have expired or network is unavailable. '
+        f"Run '/login {provider}' to re-authenticate."
+    )
+
+
+def model_not_found(provider: str, model_id: str) -> str:
+    """Word that no model of that name has credentials."""
+    return f"Model not found: {provider}/{model_id}"
+
+
+# Compaction (R-CMP-03).
+ALREADY_COMPACTED: Final = "Already compacted"
+NOTHING_TO_COMPACT: Final = "Nothing to compact (session too small)"
+COMPACTION_CANCELLED: Final = "Compaction cancelled"
+COMPACTION_IN_PROGRESS: Final = "Compaction already in progress"
+OVERFLOW_AGAIN: Final = (
+    "Context overflow recovery failed after one compact-and-retry attempt. "
+    "Try reducing context or switching to a larger-context model."
+)
+
+
+def compaction_failed(reason: str, message: str) -> str:
+    """Word `compaction_end.errorMessage`; the response of `compact` carries `message` alone.
+
+    Args:
+        reason: `manual`, `threshold` or `overflow`.
+        message: What went wrong.
+    """
+    match reason:
+        case "manual":
+            return f"Compaction failed: {message}"
+        case "overflow":
+            return f"Context overflow recovery failed: {message}"
+        case _:
+            return f"Auto-compaction failed: {message}"
+
+
+# Sessions (R-SES-03).
+SESSION_NAME_EMPTY: Final = "Session name cannot be empty"
+FORK_INVALID_ENTRY: Final = "Invalid entry ID for forking"
+CLONE_NO_ENTRY: Final = "Cannot clone session: no current entry selected"
+EXPORT_IN_MEMORY: Final = "Cannot export in-memory session to HTML"
+
+
+def entry_not_found(entry_id: str) -> str:
+    """Word that the session has no such entry."""
+    return f"Entry not found: {entry_id}"
+
+
+def session_not_found(path: str) -> str:
+    """Word that there is no file; none is made (R-SES-03)."""
+    return f"Session file not found: {path}"
+
+
+# Profiles (R-HEL-01).
+HELLO_TOO_LATE: Final = "The protocol can only be chosen by the first command"
+
+
+# A run that did not end by itself: `errorMessage` of its assistant message, `finalError` of its retry.
+REQUEST_ABORTED: Final = "Request was aborted"
+RETRY_CANCELLED: Final = "Retry cancelled"
+
+# Failed tool results, which the model reads (R-TOL-04).
+OPERATION_ABORTED: Final = "Operation aborted"
+SHELL_ABORTED: Final = "Command aborted"
+TOOL_BLOCKED: Final = "Tool execution was blocked"
+
+
+def tool_not_found(name: str) -> str:
+    """Word the result of a call to a tool that is not there."""
+    return f"Tool {name} not found"
+
+
+def tool_call_cut(name: str) -> str:
+    """Word the result of a call in an answer that the output limit cut: its arguments may be incomplete."""
+    return (
+        f'Tool call "{name}" was not executed: the response hit the output token limit, '
+        "so its arguments may be truncated. Re-issue the tool call with complete arguments."
+    )
+
+
+def shell_timed_out(seconds: str) -> str:
+    """Word the last line of a shell that ran out of time."""
+    return f"Command timed out after {seconds} seconds"
+
+
+def shell_exited(code: int) -> str:
+    """Word the last line of a shell that failed."""
+    return f"Command exited with code {code}"

@@ -1,0 +1,221 @@
+"""One line to JSON as JSON.parse reads it, one record to a line as JSON.stringify writes it.
+
+Pure. Decides which bytes are a value and which bytes a value becomes; must not know commands, records or
+where a line came from (`framing`). orjson does the work; the standard library's json only what orjson refuses
+and JSON.parse accepts (a lone surrogate written as an escape), a writer of our own what orjson refuses and
+JSON.stringify accepts (the same, and depth).
+
+Source: R-FRM-05 (invalid UTF-8), R-FRM-06 (byte order mark), R-FRM-08 (limits), R-FRM-09 (what output
+escapes).
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Final, NoReturn, TypeAlias, cast
+
+import orjson
+
+JsonValue: TypeAlias = "str | int | float | bool | list[JsonValue] | dict[str, JsonValue] | None"
+
+# Deeper than any command of any client, and half of what orjson takes (1024), so that the limit is ours and
+# the same whichever parser read the line. Python's own parser needs one level of the C stack each: 1000 by
+# default.
+MAX_NESTING: Final = 512
+# Of a record going out. Data of ours is at most as deep as what came in and a few levels around it; what goes
+# on past this contains itself.
+MAX_OUTPUT_NESTING: Final = 10_000
+
+_STRINGS: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_NOT_BRACKETS: Final = bytes(byte for byte in range(256) if byte not in b"[]{}")
+_BRACKET_STEP: Final = tuple(1 if byte in b"[{" else -1 for byte in range(256))
+_INT64_MIN: Final = -(2**63)
+_UINT64_MAX: Final = 2**64 - 1
+_TOO_DEEP: Final = f"nested deeper than {MAX_NESTING} levels"
+_INFINITE: Final = "a number is outside the range of a double"
+
+
+class WireError(Exception):
+    """A line that is no JSON, or that this program refuses to read. `text` says why, for the client."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+
+def decode_line(line: bytes) -> JsonValue:
+    """Read one line, without its LF, as one JSON value.
+
+    Integers beyond 64 bits become floats; of equal keys the last one counts. Linear in the size of the line,
+    whatever it holds, and never deeper in the stack than `MAX_NESTING`.
+
+    Raises:
+        WireError: Not JSON, not UTF-8, a byte order mark, NaN or Infinity, a number that no double can hold,
+        or nested
+            deeper than `MAX_NESTING`. Nothing else is raised for any bytes.
+    """
+    try:
+        value: JsonValue = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        return _decode_refused(line, error)
+    if line.count(b"[") + line.count(b"{") > MAX_NESTING and _nesting(line) > MAX_NESTING:
+        raise WireError(_TOO_DEEP)
+    return value
+
+
+def encode_record(record: Mapping[str, object]) -> bytes:
+    r"""Write one record as one line, LF included.
+
+    The line holds no byte or character at which any line reader splits: U+0085, U+2028 and U+2029 are
+    escaped. NaN and Infinity become null; a lone surrogate becomes its escape (``\ud800``), as JSON.stringify
+    does. Values may be `orjson.Fragment`s of compact JSON (`encode_fragment`).
+
+    Raises:
+        TypeError: A key is not a string, or a value is none that JSON has: a fault of the caller.
+        ValueError: Nested deeper than `MAX_OUTPUT_NESTING`: it contains itself.
+    """
+    try:
+        line = orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError:
+        line = _encode_refused(record) + b"\n"
+    return line if line.isascii() else _escape_separators(line)
+
+
+def encode_fragment(value: object) -> orjson.Fragment:
+    """Encode a value once that several records will hold, for instance the growing message of a run.
+
+    Raises:
+        TypeError, ValueError: As `encode_record`.
+    """
+    try:
+        return orjson.Fragment(orjson.dumps(value))
+    except TypeError:
+        return orjson.Fragment(_encode_refused(value))
+
+
+def _decode_refused(line: bytes, error: orjson.JSONDecodeError) -> JsonValue:
+    """Decide what a refusal by orjson means: JSON.parse would take a lone surrogate's escape."""
+    try:
+        text = line.decode()
+    except UnicodeDecodeError as invalid:
+        raise WireError(f"invalid UTF-8 at byte {invalid.start}") from None
+    # orjson gives up at its own limit without having seen the rest; up to there the line says whether depth
+    # was the reason.
+    seen = text[: error.pos].encode()
+    if seen.count(b"[") + seen.count(b"{") > MAX_NESTING and _nesting(seen) > MAX_NESTING:
+        raise WireError(_TOO_DEEP) from None
+    if r"\ud" not in text and r"\uD" not in text:
+        raise WireError(f"{error.msg} (character {error.pos})") from None
+    if _nesting(line) > MAX_NESTING:
+        raise WireError(_TOO_DEEP) from None
+    try:
+        value: JsonValue = json.loads(
+            text, parse_constant=_refuse_constant, parse_int=_read_int, parse_float=_read_float
+        )
+    except json.JSONDecodeError as second:
+        raise WireError(f"{second.msg} (character {second.pos})") from None
+    except (
+        RecursionError
+    ):  # only a caller that is itself hundreds of calls deep leaves too little of the stack
+        raise WireError(_TOO_DEEP) from None
+    return value
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise WireError(f"{name} is no JSON value")
+
+
+def _read_int(digits: str) -> int | float:
+    """Read an integer as orjson does: exact in 64 bits, else a double. Never meets Python's digit limit."""
+    if len(digits) <= len(str(_INT64_MIN)):
+        number = int(digits)
+        if _INT64_MIN <= number <= _UINT64_MAX:
+            return number
+    return _read_float(digits)
+
+
+def _read_float(digits: str) -> float:
+    number = float(digits)
+    if number in (float("inf"), float("-inf")):
+        raise WireError(_INFINITE)
+    return number
+
+
+def _nesting(line: bytes) -> int:
+    """Count how deep the brackets outside of strings go. Linear, and all of it in C."""
+    brackets = _STRINGS.sub(b"", line).translate(None, _NOT_BRACKETS)
+    return max(accumulate(map(_BRACKET_STEP.__getitem__, brackets)), default=0)
+
+
+def _escape_separators(line: bytes) -> bytes:
+    """Escape U+0085, U+2028 and U+2029: their bytes stand for nothing else, and only inside strings."""
+    if b"\xe2\x80\xa8" in line:
+        line = line.replace(b"\xe2\x80\xa8", b"\\u2028")
+    if b"\xe2\x80\xa9" in line:
+        line = line.replace(b"\xe2\x80\xa9", b"\\u2029")
+    if b"\xc2\x85" in line:
+        line = line.replace(b"\xc2\x85", b"\\u0085")
+    return line
+
+
+def _encode_refused(value: object) -> bytes:
+    """Write what orjson refused: lone surrogates, integers beyond 64 bits, over 254 levels. Not recursive."""
+    pieces: list[str] = []
+    members = [iter([("", value)])]
+    closings = [""]
+    while members:
+        for prefix, member in members[-1]:
+            pieces.append(prefix)
+            if isinstance(member, Mapping):
+                # cast: JSON's keys are checked below, its values when their turn comes
+                opened = _object_members(cast("Mapping[object, object]", member))
+                brackets = "{}"
+            elif isinstance(member, list | tuple):
+                opened = _array_members(cast("Sequence[object]", member))
+                brackets = "[]"
+            else:
+                pieces.append(_encode_scalar(member))
+                continue
+            if len(members) > MAX_OUTPUT_NESTING:
+                raise ValueError("the record contains itself")
+            pieces.append(brackets[0])
+            members.append(opened)
+            closings.append(brackets[1])
+            break
+        else:
+            members.pop()
+            pieces.append(closings.pop())
+    return "".join(pieces).encode()
+
+
+def _object_members(container: Mapping[object, object]) -> Iterator[tuple[str, object]]:
+    """Give each value with what stands before it: the comma and the key."""
+    comma = ""
+    for key, member in container.items():
+        if not isinstance(key, str):
+            raise TypeError(f"a key must be a string, not {type(key).__name__}")
+        yield f"{comma}{json.dumps(key)}:", member
+        comma = ","
+
+
+def _array_members(container: Sequence[object]) -> Iterator[tuple[str, object]]:
+    """Give each value with the comma before it."""
+    comma = ""
+    for member in container:
+        yield comma, member
+        comma = ","
+
+
+def _encode_scalar(value: object) -> str:
+    if isinstance(value, str | bool | None):
+        return json.dumps(value)
+    if isinstance(value, int):
+        try:
+            float(value)
+        except OverflowError:  # a reader would make Infinity of it, which is null; and str() has a limit too
+            return "null"
+        return int.__repr__(value)
+    if isinstance(value, float | orjson.Fragment):
+        return orjson.dumps(value).decode()
+    raise TypeError(f"{type(value).__name__} is no JSON value")

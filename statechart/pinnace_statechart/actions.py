@@ -1,0 +1,33 @@
+"""Actions by the names that the rows use.
+
+Every public function of the action modules that takes nothing but the context is an action of its own name.
+"""
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Final
+
+from pinnace_statechart import actions_queue, actions_regions, actions_run
+from pinnace_statechart.context import StepContext
+
+Action = Callable[[StepContext], None]
+
+_NOT_ACTIONS: Final = {"deliver"}  # takes an item beside the context
+
+
+def _public(module: ModuleType) -> dict[str, Action]:
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if callable(value)
+        and getattr(value, "__module__", "") == module.__name__
+        and not name.startswith("_")
+        and name not in _NOT_ACTIONS
+    }
+
+
+ACTIONS: Final[dict[str, Action]] = {
+    **_public(actions_queue),
+    **_public(actions_run),
+    **_public(actions_regions),
+}

@@ -1,0 +1,35 @@
+"""What guards and actions see during one step."""
+
+from dataclasses import dataclass, field
+
+from pinnace_spec.chart import Region
+from pinnace_statechart.effects import Effect
+from pinnace_statechart.state import ExtendedState
+from pinnace_statechart.triggers import Command, Happening, Trigger
+
+
+@dataclass(slots=True)
+class StepContext:
+    """The trigger at hand, the configuration before it, the extended state, and what has been asked for so far."""
+
+    configuration: dict[Region, str]
+    state: ExtendedState = field(default_factory=ExtendedState)
+    trigger: Trigger = Happening("always")
+    effects: list[Effect] = field(default_factory=list)
+    raised: list[Trigger] = field(default_factory=list)  # triggers to take next in the same step
+
+    @property
+    def command(self) -> Command:
+        """The trigger as a command. Only actions of rows whose trigger is a command may ask."""
+        assert isinstance(self.trigger, Command)
+        return self.trigger
+
+    @property
+    def happening(self) -> Happening:
+        """The trigger as a happening."""
+        assert isinstance(self.trigger, Happening)
+        return self.trigger
+
+    def emit(self, *effects: Effect) -> None:
+        """Ask for effects, in this order."""
+        self.effects.extend(effects)

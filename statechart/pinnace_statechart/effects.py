@@ -1,0 +1,267 @@
+"""What the chart asks for, in the order in which it is to be performed.
+
+Values only. The host performs all effects of a step with no checkpoint between them, so the order of effects is the order
+of records on the wire. Effects name records and jobs; what stands in a record is the host's to know.
+"""
+
+from typing import Literal, NamedTuple
+
+from pinnace_statechart.queues import Item
+
+JobKind = Literal["preflight", "run", "compaction", "switch", "ask"]
+CompactionReason = Literal["manual", "threshold", "overflow"]
+CompactionOutcome = Literal["ok", "failed", "aborted"]
+Disposition = Literal["started", "queued", "handled"]
+
+
+class Accept(NamedTuple):
+    """Answer a command with success. `kind` selects the data: a disposition, what was withdrawn, or none."""
+
+    ref: int
+    disposition: Disposition | None = None
+    cleared: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+    cancelled: bool | None = None
+
+
+class Refuse(NamedTuple):
+    """Answer a command with an error. `reason` names a fixed text; `text` and `code` are the job's own, for `job`."""
+
+    ref: int
+    reason: Literal[
+        "busy", "compacting", "compaction_in_progress", "aborted", "compaction_cancelled", "shutdown", "job", "line"
+    ]
+    text: str = ""
+    code: str = ""
+
+
+class Answer(NamedTuple):
+    """Answer a read from the state as it is now."""
+
+    ref: int
+
+
+class Perform(NamedTuple):
+    """Carry out a settings command now and answer it."""
+
+    ref: int
+
+
+class QueueUpdate(NamedTuple):
+    """Tell the whole content of both queues."""
+
+    steering: tuple[str, ...]
+    follow_up: tuple[str, ...]
+
+
+class StartJob(NamedTuple):
+    """Start the one task behind a busy state. Its triggers carry `job`."""
+
+    kind: JobKind
+    job: int
+    ref: int = 0
+    check_threshold: bool = True
+    reason: CompactionReason | None = None
+
+
+class CancelJob(NamedTuple):
+    """Cancel a job. It still reports once, and that report is its end."""
+
+    job: int
+
+
+class StartTimer(NamedTuple):
+    """Report `delay_over` with this number after `delay_s` seconds."""
+
+    job: int
+    delay_s: float
+
+
+class CancelTimer(NamedTuple):
+    """Forget a timer; that is its end."""
+
+    job: int
+
+
+class CallModel(NamedTuple):
+    """Let the run's job send the next request."""
+
+    job: int
+
+
+class CallTools(NamedTuple):
+    """Let the run's job execute the calls of its last message."""
+
+    job: int
+
+
+class AgentStart(NamedTuple):
+    """Write `agent_start`."""
+
+
+class TurnStart(NamedTuple):
+    """Write `turn_start`."""
+
+
+class Deliver(NamedTuple):
+    """Append a user text to the conversation; write its `message_start` and `message_end`."""
+
+    item: Item
+
+
+class EndMessage(NamedTuple):
+    """Write the assistant's `message_end` and append the message."""
+
+
+class FailCalls(NamedTuple):
+    """Give every tool call of the last message its unexecuted result (the answer was cut at the token limit)."""
+
+
+class EndTools(NamedTuple):
+    """Append the results of the turn's calls in call order."""
+
+
+class TurnEnd(NamedTuple):
+    """Write `turn_end`."""
+
+
+class AgentEnd(NamedTuple):
+    """Write `agent_end`."""
+
+    will_retry: bool
+
+
+class CloseRun(NamedTuple):
+    """Close what is still open of a run, innermost first (C-15): it was cancelled, or failed with `error`."""
+
+    error: str | None = None
+
+
+class AgentSettled(NamedTuple):
+    """Write `agent_settled`."""
+
+    aborted: bool
+
+
+class RetryStart(NamedTuple):
+    """Write `auto_retry_start`."""
+
+    attempt: int
+    max_attempts: int
+    delay_s: float
+
+
+class RetryEnd(NamedTuple):
+    """Write `auto_retry_end`; `cancelled` when the delay was cut short, else the last error is the final one."""
+
+    success: bool
+    attempt: int
+    cancelled: bool = False
+
+
+class CompactionStart(NamedTuple):
+    """Write `compaction_start`."""
+
+    reason: CompactionReason
+
+
+class CompactionEnd(NamedTuple):
+    """Write `compaction_end`. The result, or the error `text`, is the job's."""
+
+    reason: CompactionReason
+    outcome: CompactionOutcome
+    will_retry: bool = False
+    text: str = ""
+
+
+class AcceptCompact(NamedTuple):
+    """Answer `compact` with the result of the compaction that just ended."""
+
+    ref: int
+
+
+class StartShell(NamedTuple):
+    """Start the shell command of a client's `bash`."""
+
+    ref: int
+
+
+class KillShells(NamedTuple):
+    """Kill the process groups of all `bash` commands. Each still answers at its process' end."""
+
+
+class AnswerShell(NamedTuple):
+    """Answer a `bash` whose process has ended."""
+
+    ref: int
+
+
+class RecordShell(NamedTuple):
+    """Append the result of a `bash` to the session in which it was admitted."""
+
+    ref: int
+
+
+class CancelAsk(NamedTuple):
+    """Stop asking extensions about a session command."""
+
+    job: int
+
+
+class DefaultDialogs(NamedTuple):
+    """Resolve every open dialog with its default; nobody can answer any more."""
+
+
+class ResolveDialog(NamedTuple):
+    """Hand an `extension_ui_response` to the dialog that waits for it, if one does."""
+
+    ref: int
+
+
+class ReturnQueue(NamedTuple):
+    """Keep the texts that nobody will deliver any more for the next start."""
+
+    steering: tuple[str, ...]
+    follow_up: tuple[str, ...]
+
+
+class Close(NamedTuple):
+    """Everything is answered and closed: flush and leave."""
+
+
+Effect = (
+    Accept
+    | Refuse
+    | Answer
+    | Perform
+    | QueueUpdate
+    | StartJob
+    | CancelJob
+    | StartTimer
+    | CancelTimer
+    | CallModel
+    | CallTools
+    | AgentStart
+    | TurnStart
+    | Deliver
+    | EndMessage
+    | FailCalls
+    | EndTools
+    | TurnEnd
+    | AgentEnd
+    | CloseRun
+    | AgentSettled
+    | RetryStart
+    | RetryEnd
+    | CompactionStart
+    | CompactionEnd
+    | AcceptCompact
+    | StartShell
+    | KillShells
+    | AnswerShell
+    | RecordShell
+    | CancelAsk
+    | DefaultDialogs
+    | ResolveDialog
+    | ReturnQueue
+    | Close
+)

@@ -1,0 +1,137 @@
+"""Guards: one small pure question for each name in the rows' guard column.
+
+A guard looks and changes nothing.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from pinnace_statechart.context import StepContext
+
+
+def barrier(context: StepContext) -> bool:
+    """Whether commands that wait must wait now (C-9).
+
+    A barrier is a session command from its admission to its answer, a compact that waits for a run to end, or, in
+    `aborting`, a plain prompt that waits for idle.
+    """
+    state = context.state
+    run = context.configuration["run"]
+    return (
+        state.asking is not None
+        or state.approved is not None
+        or state.pending_compact is not None
+        or run == "switching"
+        or (run == "aborting" and bool(state.line))
+    )
+
+
+def has_behavior(context: StepContext) -> bool:
+    """Whether the prompt says how to be queued."""
+    return context.command.behavior is not None
+
+
+def has_own(context: StepContext) -> bool:
+    """Whether a prompt waits in preflight."""
+    return context.state.own is not None
+
+
+def has_steering(context: StepContext) -> bool:
+    """Whether a steering text waits."""
+    return len(context.state.steering) > 0
+
+
+def has_follow_up(context: StepContext) -> bool:
+    """Whether a follow-up waits."""
+    return len(context.state.follow_up) > 0
+
+
+def owed(context: StepContext) -> bool:
+    """Whether queued texts may be delivered without a further command (C-2)."""
+    return context.state.owed
+
+
+def unsettled(context: StepContext) -> bool:
+    """Whether a period is open though nothing is owed."""
+    return context.state.period and not context.state.owed
+
+
+def threshold_due(context: StepContext) -> bool:
+    """Whether the context has grown over the threshold and compaction is on."""
+    return context.happening.threshold_due and context.state.auto_compaction
+
+
+def threshold_unchecked(context: StepContext) -> bool:
+    """Whether this preflight has not compacted yet (C-14)."""
+    return not context.state.threshold_checked
+
+
+def can_retry(context: StepContext) -> bool:
+    """Whether a transient error may be tried again."""
+    state = context.state
+    return state.retry.enabled and state.attempt < state.retry.max_attempts
+
+
+def can_recover_overflow(context: StepContext) -> bool:
+    """Whether an overflow may be answered by compacting, once (C-14)."""
+    return context.state.auto_compaction and not context.state.overflow_tried
+
+
+def session_ready(context: StepContext) -> bool:
+    """Whether an approved session command may begin."""
+    return context.state.approved is not None
+
+
+def compact_ready(context: StepContext) -> bool:
+    """Whether a compact waited for RUN to be idle."""
+    return context.state.pending_compact is not None
+
+
+def line_ready(context: StepContext) -> bool:
+    """Whether the head of the line may be taken."""
+    return bool(context.state.line) and not barrier(context)
+
+
+def last_shell(context: StepContext) -> bool:
+    """Whether the shell that ended was the only one."""
+    return len(context.state.shells) == 1
+
+
+def quiescent(context: StepContext) -> bool:
+    """Whether nothing works, waits or is owed in any region, so that the process may leave."""
+    configuration = context.configuration
+    state = context.state
+    return (
+        configuration["run"] == "idle"
+        and configuration["session"] == "quiet"
+        and configuration["shell"] == "quiet"
+        and state.pending_compact is None
+        and state.approved is None
+        and not state.line
+        and not state.owed
+    )
+
+
+Guard = Callable[[StepContext], bool]
+
+GUARDS: Final[dict[str, Guard]] = {
+    guard.__name__: guard
+    for guard in (
+        barrier,
+        has_behavior,
+        has_own,
+        has_steering,
+        has_follow_up,
+        owed,
+        unsettled,
+        threshold_due,
+        threshold_unchecked,
+        can_retry,
+        can_recover_overflow,
+        session_ready,
+        compact_ready,
+        line_ready,
+        last_shell,
+        quiescent,
+    )
+}

@@ -1,0 +1,62 @@
+"""Steering and follow-up queues: what waits, in which order, and what one delivery takes.
+
+Pure. An item is a record with the number of the command that brought it; items are never matched by their text, so equal
+texts and texts of images alone stay apart. When a delivery happens is the chart's to know. Rules R-QUE-01, R-QUE-03,
+R-QUE-04, R-QUE-06.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from pinnace_statechart.triggers import QueueMode
+
+
+class Item(NamedTuple):
+    """A user's text on its way into the conversation. `ref` is unique and rises with the order of arrival."""
+
+    ref: int
+    text: str
+    images: tuple[object, ...] = ()
+
+
+class MessageQueue:
+    """A first-in first-out queue of items with a delivery mode."""
+
+    __slots__ = ("_items", "mode")
+
+    def __init__(self, mode: QueueMode = "one-at-a-time") -> None:
+        """Start empty."""
+        self._items: list[Item] = []
+        self.mode: QueueMode = mode
+
+    def __len__(self) -> int:
+        """Count the items that wait."""
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[Item]:
+        """Iterate over a copy: an item may be taken meanwhile."""
+        return iter(tuple(self._items))
+
+    def put(self, item: Item) -> None:
+        """Append an item."""
+        self._items.append(item)
+
+    def take(self) -> Item | None:
+        """Remove and return the oldest item, or None."""
+        return self._items.pop(0) if self._items else None
+
+    def clear(self) -> tuple[str, ...]:
+        """Remove all items and return their texts, oldest first."""
+        texts = self.texts()
+        self._items.clear()
+        return texts
+
+    def texts(self) -> tuple[str, ...]:
+        """Return the texts, oldest first."""
+        return tuple(item.text for item in self._items)
+
+    def __copy__(self) -> "MessageQueue":
+        """Return a queue of its own with the same items."""
+        twin = MessageQueue(self.mode)
+        twin._items = list(self._items)
+        return twin

@@ -1,0 +1,46 @@
+"""What enters the chart: commands of the client and happenings of jobs, shells and the process.
+
+Plain values. A clock value, where one is needed, arrives inside a trigger. Must not know how a command looked on the wire;
+`ref` stands for it. Names are those of `pinnace_spec.chart_names`.
+"""
+
+from typing import Literal, NamedTuple
+
+Behavior = Literal["steer", "followUp"]
+AbortQueue = Literal["hold", "clear", "continue"]
+QueueMode = Literal["all", "one-at-a-time"]
+
+
+class Command(NamedTuple):
+    """One admitted record of the client.
+
+    `ref` is its serial number of arrival, from 1: it stands for the record until the command is answered, and orders
+    texts against aborts. Fields that a command does not have keep their defaults.
+    """
+
+    name: str
+    ref: int
+    text: str = ""
+    images: tuple[object, ...] = ()
+    behavior: Behavior | None = None
+    queue: AbortQueue = "hold"
+    mode: QueueMode | None = None
+
+
+class Happening(NamedTuple):
+    """Something that a job, a shell or the process reports.
+
+    A job's trigger carries its number in `job`; with another number than the living job's it is dropped. `text` is the
+    error that a client is told and `code` its class; `ref` names a shell's command; `retry_after_s` is what a server asked for, in seconds.
+    """
+
+    name: str
+    job: int = 0
+    ref: int = 0
+    text: str = ""
+    code: str = ""
+    threshold_due: bool = False
+    retry_after_s: float | None = None
+
+
+Trigger = Command | Happening

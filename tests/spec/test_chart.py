@@ -1,0 +1,84 @@
+"""The rows as a table: total, ordered, and tied to rules, guards and actions."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from pinnace_spec import generate
+from pinnace_spec.chart import ALWAYS, CHART, COMMANDS, HAPPENINGS, REGIONS, STATES, Region, Row
+from pinnace_statechart.actions import ACTIONS
+from pinnace_statechart.guards import GUARDS
+
+ROOT = Path(__file__).resolve().parents[2]
+RULES = tomllib.loads((ROOT / "spec" / "rules.toml").read_text(encoding="utf-8"))
+CELLS = [(region, state, name) for region in REGIONS for state in STATES[region] for name in COMMANDS[region]]
+
+
+def rows_of(region: Region, state: str, trigger: str) -> list[Row]:
+    return [row for row in CHART if (row.region, row.source, row.trigger) == (region, state, trigger)]
+
+
+def test_every_command_has_rows_in_every_state_and_only_the_last_has_no_guard() -> None:
+    """The table is total: whatever comes, in whatever state, something is said to happen."""
+    for cell in CELLS:
+        rows = rows_of(*cell)
+
+        assert rows, cell
+        assert [bool(row.guard) for row in rows] == [True] * (len(rows) - 1) + [False], cell
+
+
+def test_no_command_belongs_to_two_regions() -> None:
+    names = [name for region in REGIONS for name in COMMANDS[region]]
+
+    assert len(names) == len(set(names))
+
+
+def test_rows_name_only_states_and_triggers_that_exist() -> None:
+    triggers = {ALWAYS, *HAPPENINGS, *(name for names in COMMANDS.values() for name in names)}
+    for row in CHART:
+        assert row.source in STATES[row.region]
+        assert row.target is None or row.target in STATES[row.region]
+        assert row.trigger in triggers
+
+
+def test_guards_and_actions_are_exactly_those_that_the_rows_name() -> None:
+    assert {row.guard for row in CHART if row.guard} == set(GUARDS)
+    assert {name for row in CHART for name in row.effects} == set(ACTIONS)
+
+
+def test_every_row_cites_rules_that_exist() -> None:
+    for row in CHART:
+        assert row.rules, row
+        assert set(row.rules) <= set(RULES), row
+
+
+@pytest.mark.parametrize("rule", sorted(RULES))
+def test_every_rule_is_complete(rule: str) -> None:
+    entry = RULES[rule]
+
+    assert entry["level"] in {"MUST", "SHOULD", "MAY"}
+    assert entry["origin"] in {"seed", "observed", "ours"}
+    assert entry["text"].endswith(".")
+
+
+def test_every_rule_that_the_sources_cite_exists() -> None:
+    """A docstring that cites a rule which nobody wrote down is a promise to nobody."""
+    cited: dict[str, str] = {}
+    for root in ("spec", "statechart", "agent", "rpc", "fuzz"):
+        for path in (ROOT / root).rglob("*.py"):
+            for rule in re.findall(r"\b(?:R-[A-Z]{2,3}-\d\d|C-\d{1,2})\b", path.read_text(encoding="utf-8")):
+                cited[rule] = str(path.relative_to(ROOT))
+
+    assert {} == {rule: where for rule, where in cited.items() if rule not in RULES}
+
+
+def test_generated_files_are_fresh() -> None:
+    stale = [
+        path.name
+        for path, content in generate.outputs().items()
+        if not path.exists() or path.read_text(encoding="utf-8") != content
+    ]
+
+    assert [] == stale

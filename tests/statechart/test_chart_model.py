@@ -1,0 +1,438 @@
+"""The pure chart under arbitrary commands and happenings: random walks, and an exhaustive search for the rows.
+
+`Watcher` knows only triggers and effects. It holds what the protocol promises: each command is answered once, each text has
+one fate, brackets nest, one job lives behind each busy state, nothing starts after an abort until something new is accepted.
+"""
+
+from collections import Counter, deque
+from copy import copy, deepcopy
+from dataclasses import fields, replace
+
+from functools import partial
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from pinnace_spec.chart import CHART, COMMANDS, JOB_TRIGGERS, REGIONS, STATES, Region, Row
+from pinnace_statechart import effects as fx
+from pinnace_statechart.guards import barrier
+from pinnace_statechart.machine import Chart
+from pinnace_statechart.state import ExtendedState, RetryPolicy
+from pinnace_statechart.triggers import Command, Happening, Trigger
+
+ROWS_REACHED: Counter[Row] = Counter()
+JOB_OF = {
+    "preflight": "preflight",
+    "llm": "run",
+    "tools": "run",
+    "retrying": "timer",
+    "compacting.manual": "compaction",
+    "compacting.threshold": "compaction",
+    "compacting.overflow": "compaction",
+    "switching": "switch",
+}
+OUTCOMES = {
+    "preflight": ("preflight_ok", "preflight_refused", "preflight_handled", "threshold_due"),
+    "llm": ("llm_tool_calls", "llm_length", "llm_stop", "llm_transient", "llm_overflow", "llm_fatal", "job_failed"),
+    "tools": ("tools_done", "job_failed"),
+    "retrying": ("delay_over",),
+    "compacting.manual": ("compaction_ok", "compaction_failed"),
+    "compacting.threshold": ("compaction_ok", "compaction_failed"),
+    "compacting.overflow": ("compaction_ok", "compaction_failed"),
+    "switching": ("switch_ok", "switch_failed"),
+    "aborting": (
+        "job_ended",
+        "job_failed",
+        "compaction_ok",
+        "compaction_failed",
+        "preflight_ok",
+        "preflight_refused",
+        "preflight_handled",
+        "threshold_due",
+        "llm_tool_calls",
+        "llm_length",
+        "llm_stop",
+        "llm_transient",
+        "llm_overflow",
+        "llm_fatal",
+        "tools_done",
+    ),
+}
+ASK_OUTCOMES = ("ask_yes", "ask_no", "ask_invalid")
+# What a cancelled job of each kind may still report.
+ABORTED_REPORTS = {
+    "preflight": {"job_ended", "preflight_ok", "preflight_refused", "preflight_handled", "threshold_due"},
+    "run": {*OUTCOMES["llm"], "tools_done", "job_ended"},
+    "compaction": {"job_ended", "compaction_ok", "compaction_failed"},
+}
+ALL_COMMANDS = tuple(name for region in REGIONS for name in COMMANDS[region])
+TEXTS = ("prompt", "steer", "follow_up")
+
+
+Snapshot = tuple[dict[Region, str], ExtendedState, dict[str, object]]
+
+
+def copy_state(state: ExtendedState) -> ExtendedState:
+    """Copy an extended state with everything in it that can change."""
+    return replace(state, **{field.name: copy(getattr(state, field.name)) for field in fields(state)})
+
+
+class Watcher:
+    """Judges a chart by what goes in and what comes out."""
+
+    def __init__(self) -> None:
+        self.chart = Chart(ExtendedState(retry=RetryPolicy(max_attempts=1)), on_row=self._row)
+        self.sent: dict[int, Command] = {}
+        self.answers: Counter[int] = Counter()
+        self.fate: dict[int, str] = {}  # of texts: queued, delivered, returned, refused
+        self.order: dict[str, int] = {}
+        self.jobs: dict[int, str] = {}
+        self.open: list[str] = []
+        self.retry_open = False
+        self.blocked_until = 0  # no run may start for a text that arrived before this abort
+        self.blocked = False
+        self.closed = False
+        self.shells: set[int] = set()
+
+    def _row(self, row: Row) -> None:
+        ROWS_REACHED[row] += 1
+
+    def snapshot(self) -> Snapshot:
+        """Return all that a watcher and its chart remember."""
+        kept = {name: copy(value) for name, value in vars(self).items() if name != "chart"}
+        return self.chart.configuration, copy_state(self.chart.state), kept
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go back to a snapshot, which stays usable."""
+        configuration, state, kept = snapshot
+        vars(self).update({name: copy(value) for name, value in kept.items()})
+        self.chart.restore(configuration, copy_state(state))
+
+    def step(self, trigger: Trigger) -> None:
+        """Take a trigger and judge its effects."""
+        if isinstance(trigger, Command):
+            self.sent[trigger.ref] = trigger
+            if trigger.name == "abort" and trigger.queue != "continue":
+                self.blocked, self.blocked_until = True, trigger.ref
+            elif trigger.name == "abort":
+                self.blocked = False
+        elif trigger.name == "stop_abort":
+            self.blocked, self.blocked_until = True, 10**9
+        for effect in self.chart.step(trigger):
+            self._judge(effect)
+        self._check_jobs()
+
+    def _answer(self, ref: int) -> None:
+        self.answers[ref] += 1
+        assert self.answers[ref] == 1, f"{self.sent[ref]} answered twice"
+
+    def _accepted_text(self, ref: int) -> None:
+        if ref > self.blocked_until:
+            self.blocked = False
+
+    def _judge(self, effect: fx.Effect) -> None:
+        assert not self.closed or isinstance(effect, fx.Answer), f"{effect} after close"
+        match effect:
+            case fx.Accept():
+                self._answer(effect.ref)
+                command = self.sent[effect.ref]
+                if command.name in TEXTS:
+                    self._accepted_text(effect.ref)
+                    if effect.disposition == "handled":
+                        self.fate[effect.ref] = "handled"
+                    else:
+                        self.fate.setdefault(effect.ref, "queued")
+                self._return(*(effect.cleared or ((), ())))
+                if command.name == "abort":
+                    assert self.open == []
+                    assert not self.retry_open
+            case fx.Refuse():
+                self._answer(effect.ref)
+                if self.sent[effect.ref].name in TEXTS:
+                    assert self.fate.setdefault(effect.ref, "refused") == "refused"
+            case fx.Answer() | fx.Perform() | fx.AcceptCompact() | fx.AnswerShell():
+                self._answer(effect.ref)
+            case fx.StartJob():
+                self._start(effect.job, effect.kind)
+            case fx.StartTimer():
+                self._start(effect.job, "timer")
+            case fx.CancelTimer():
+                del self.jobs[effect.job]
+            case fx.CancelAsk():
+                del self.jobs[effect.job]
+            case fx.StartShell():
+                self.shells.add(effect.ref)
+            case fx.AgentStart():
+                assert self.open == []
+                assert not self.blocked, "a run starts after an abort though nothing new was accepted"
+                self.open.append("agent")
+            case fx.TurnStart():
+                assert self.open == ["agent"]
+                self.open.append("turn")
+            case fx.Deliver():
+                self._deliver(effect)
+            case fx.CallModel():
+                assert self.open == ["agent", "turn"]
+            case fx.TurnEnd():
+                assert self.open.pop() == "turn"
+            case fx.AgentEnd():
+                assert self.open.pop() == "agent"
+            case fx.CloseRun():
+                assert self.open
+                self.open.clear()
+            case fx.CompactionStart():
+                assert self.open == []
+                self.open.append("compaction")
+            case fx.CompactionEnd():
+                assert self.open.pop() == "compaction"
+            case fx.RetryStart():
+                self.retry_open = True
+            case fx.RetryEnd():
+                assert self.retry_open
+                self.retry_open = False
+            case fx.AgentSettled():
+                assert self.open == []
+                assert not self.retry_open
+            case fx.ReturnQueue():
+                self._return(effect.steering, effect.follow_up)
+            case fx.QueueUpdate():
+                self._queue(effect)
+            case fx.Close():
+                self.closed = True
+                assert not self.jobs
+                assert not {"queued", "leaving"} & set(self.fate.values()), self.fate
+                assert all(self.answers[ref] == 1 for ref in self.sent if self._is_answered(ref))
+            case _:
+                pass
+
+    def _is_answered(self, ref: int) -> bool:
+        return self.sent[ref].name != "extension_ui_response"
+
+    def _start(self, job: int, kind: str) -> None:
+        assert job not in self.jobs
+        self.jobs[job] = kind
+
+    def _deliver(self, effect: fx.Deliver) -> None:
+        ref = effect.item.ref
+        assert self.open == ["agent", "turn"]
+        assert self.fate.get(ref, "own") in {"own", "queued", "leaving"}, f"{ref} was {self.fate[ref]}"
+        self.fate[ref] = "delivered"
+
+    def _return(self, steering: tuple[str, ...], follow_up: tuple[str, ...]) -> None:
+        for text in (*steering, *follow_up):
+            assert self.fate[int(text)] == "leaving"
+            self.fate[int(text)] = "returned"
+
+    def _queue(self, effect: fx.QueueUpdate) -> None:
+        """Texts are unique here, so a queue's content is the list of its refs."""
+        waiting = {int(text) for text in (*effect.steering, *effect.follow_up)}
+        for name, texts in (("steering", effect.steering), ("follow_up", effect.follow_up)):
+            assert list(texts) == sorted(texts, key=int), f"{name} is not first in, first out"
+        for ref in [ref for ref, fate in self.fate.items() if fate == "queued" and ref not in waiting]:
+            self.fate[ref] = "leaving"  # delivered next, or returned by an answer
+        for ref in waiting:
+            self.fate[ref] = "queued"
+
+    def _check_jobs(self) -> None:
+        run = self.chart.run
+        kinds = Counter(kind for kind in self.jobs.values() if kind != "ask")
+        if run == "aborting":
+            assert kinds.total() == 1, kinds
+        else:
+            assert kinds == (Counter([JOB_OF[run]]) if run in JOB_OF else Counter()), (run, kinds)
+        asking = [job for job, kind in self.jobs.items() if kind == "ask"]
+        assert len(asking) == (self.chart.configuration["session"] == "asking")
+        state = self.chart.state
+        if run == "idle":
+            assert state.held or not (len(state.steering) or len(state.follow_up)), "idle and owed (C-2)"
+            assert not state.period
+            assert self.open == []
+            assert not self.retry_open
+
+    def report(self, name: str, *, threshold_due: bool = False) -> None:
+        """Let the living job report."""
+        job = self.chart.state.asking_job if name.startswith("ask_") else self.chart.state.job
+        # Every report but these ends the job.
+        if name not in {"llm_tool_calls", "llm_length", "tools_done", "llm_stop"} or self.chart.run == "aborting":
+            self.jobs.pop(job, None)
+        elif name == "llm_stop" and not (len(self.chart.state.steering) or len(self.chart.state.follow_up)):
+            self.jobs.pop(job, None)
+        self.step(Happening(name, job, threshold_due=threshold_due))
+
+    def end_shell(self) -> None:
+        """Let a shell command end."""
+        self.step(Happening("shell_ended", ref=self.shells.pop()))
+
+    def reports(self) -> list[str]:
+        """What the living jobs may report now."""
+        run = self.chart.run
+        names = list(OUTCOMES.get(run, ()))
+        if run == "aborting":
+            kind = self.jobs[self.chart.state.job]
+            names = [name for name in names if name in ABORTED_REPORTS[kind]]
+        if self.chart.configuration["session"] == "asking":
+            names.extend(ASK_OUTCOMES)
+        return names
+
+
+def make_command(name: str, ref: int, option: int = 0) -> Command:
+    """Make a command; texts are their refs, so that they are unique."""
+    return Command(
+        name,
+        ref,
+        text=str(ref),
+        behavior=(None, "steer", "followUp")[option % 3] if name == "prompt" else None,
+        queue=("hold", "clear", "continue")[option % 3],
+        mode=("all", "one-at-a-time")[option % 2],
+    )
+
+
+class ChartMachine(RuleBasedStateMachine):
+    """Random walks: any command at any time, any report of a living job."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.watcher = Watcher()
+        self.refs = 0
+        self.stopped = False
+
+    @initialize(auto_retry=st.booleans(), auto_compaction=st.booleans())
+    def choose(self, auto_retry: bool, auto_compaction: bool) -> None:
+        state = self.watcher.chart.state
+        state.retry = RetryPolicy(enabled=auto_retry, max_attempts=1)
+        state.auto_compaction = auto_compaction
+
+    @precondition(lambda self: not self.stopped)
+    @rule(
+        name=st.one_of(st.sampled_from(("prompt", "steer", "follow_up", "abort")), st.sampled_from(ALL_COMMANDS)),
+        option=st.integers(0, 2),
+    )
+    def command(self, name: str, option: int) -> None:
+        self.refs += 1
+        self.watcher.step(make_command(name, self.refs, option))
+
+    @precondition(lambda self: self.watcher.reports())
+    @rule(data=st.data(), threshold_due=st.booleans())
+    def report(self, data: st.DataObject, threshold_due: bool) -> None:
+        name = data.draw(st.sampled_from(self.watcher.reports()))
+        self.watcher.report(name, threshold_due=threshold_due)
+
+    @precondition(lambda self: self.watcher.shells)
+    @rule()
+    def shell_ends(self) -> None:
+        self.watcher.end_shell()
+
+    @rule(name=st.sampled_from(JOB_TRIGGERS), job=st.integers(0, 3))
+    def stale_report(self, name: str, job: int) -> None:
+        state = self.watcher.chart.state
+        if job not in {state.job, state.asking_job}:
+            before = deepcopy(state)
+            self.watcher.step(Happening(name, job))
+            assert before.line == state.line
+            assert before.job == state.job
+
+    @rule(name=st.sampled_from(("stop_abort", "stop_drain")), sure=st.integers(0, 9))
+    def stop(self, name: str, sure: int) -> None:
+        if sure == 0 and not self.watcher.closed:
+            self.stopped = True
+            self.watcher.step(Happening(name))
+
+    def teardown(self) -> None:
+        """Whatever happened, the process can be ended: every command is answered then (C-16)."""
+        if not self.watcher.closed:
+            self.watcher.step(Happening("stop_abort"))
+        for _ in range(100):
+            if self.watcher.closed:
+                break
+            while self.watcher.shells:
+                self.shell_ends()
+            if names := self.watcher.reports():
+                self.watcher.report(names[0])
+        assert self.watcher.closed
+        unanswered = [command for ref, command in self.watcher.sent.items() if not self.watcher.answers[ref]]
+        assert [c for c in unanswered if c.name != "extension_ui_response"] == []
+
+
+ChartMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+test_random_walks_keep_every_promise = ChartMachine.TestCase
+
+
+def fingerprint(watcher: Watcher) -> str:
+    """Two states with the same fingerprint have the same future, up to the numbers of jobs and commands."""
+    state = watcher.chart.state
+    return repr(
+        (
+            tuple(watcher.chart.configuration.items()),
+            len(state.steering),
+            len(state.follow_up),
+            state.held,
+            state.period,
+            state.own is not None,
+            [(c.name, c.behavior, c.queue) for c in state.line],
+            state.asking and state.asking.name,
+            state.approved and state.approved.name,
+            state.pending_compact is not None,
+            state.compact_ref > 0,
+            state.compaction,
+            state.retry_open,
+            state.attempt,
+            state.overflow_tried,
+            state.threshold_checked,
+            len(state.shells),
+            len(state.finished_shells),
+            len(state.aborts),
+            sorted(watcher.jobs.values()),
+        )
+    )
+
+
+# One command of each kind of rows; what differs in nothing but its name adds no new behaviour, and is walked above.
+SEARCHED = (
+    *((name, option) for name in ("prompt", "abort") for option in range(3)),
+    *((name, 0) for name in ("steer", "follow_up", "clear_queue", "compact", "abort_retry", "new_session")),
+    *((name, 0) for name in ("bash", "abort_bash", "get_state", "set_model", "set_queue_mode")),
+)
+
+
+def explore(commands: int) -> None:
+    """Take every sequence of up to `commands` commands, with every order of reports, once a distinct state.
+
+    From each configuration with and without a barrier every other command is tried as well, one step deep.
+    """
+    seen: set[tuple[int, bool, str]] = set()
+    tried: set[str] = set()
+    watcher = Watcher()
+    todo: deque[tuple[Snapshot, int, bool]] = deque([(watcher.snapshot(), 0, False)])
+    while todo:
+        here, sent, stopped = todo.popleft()
+        watcher.restore(here)
+        moves = [partial(watcher.report, name) for name in watcher.reports()]
+        moves += [partial(watcher.report, name, threshold_due=True) for name in watcher.reports()]
+        moves += [partial(watcher.end_shell)] if watcher.shells else []
+        stops = [partial(watcher.step, Happening(name)) for name in ("stop_abort", "stop_drain")]
+        sends = [partial(watcher.step, make_command(name, sent + 1, option)) for name, option in SEARCHED]
+        every = [partial(watcher.step, make_command(name, sent + 1, n)) for name in ALL_COMMANDS for n in range(3)]
+        guards = (watcher.chart.configuration, barrier(watcher.chart._context), len(watcher.shells))
+        if repr(guards) in tried or watcher.closed or stopped:
+            every = []
+        tried.add(repr(guards))
+        for move in (*moves, *stops, *every, *(sends if sent < commands and not stopped else ())):
+            watcher.restore(here)
+            move()
+            next_sent, next_stopped = sent + (move in sends), stopped or move in stops
+            if move in every:
+                continue
+            key = (next_sent, next_stopped, fingerprint(watcher))
+            if key not in seen:
+                seen.add(key)
+                todo.append((watcher.snapshot(), next_sent, next_stopped))
+
+
+def test_every_row_is_reached_and_every_promise_kept_within_three_commands() -> None:
+    """The table has no dead row, and no short conversation breaks a promise, whatever the jobs report."""
+    ROWS_REACHED.clear()
+
+    explore(3)
+
+    assert [] == [row for row in CHART if row not in ROWS_REACHED]

@@ -1,0 +1,138 @@
+"""What is shipped: the wheel holds the packages and nothing else, the lock what the project needs."""
+
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from email import message_from_string
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PACKAGES = [ROOT / name for name in PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]]
+PACKAGE_NAMES = [package.name for package in PACKAGES]
+LOCK = (ROOT / "requirements.lock").read_text()
+
+# Code, marks of typed packages, and data that code reads.
+SHIPPED_SUFFIXES = {".py", ".typed", ".toml", ".json", ".md"}
+
+IMPORT_ALL = """
+import importlib, pkgutil, sys
+wheel, *packages = sys.argv[1:]
+sys.path.insert(0, wheel)
+for package in packages:
+    root = importlib.import_module(package)
+    assert root.__file__.startswith(wheel), root.__file__
+    for module in pkgutil.walk_packages(root.__path__, package + "."):
+        if not module.name.endswith(".__main__"):
+            importlib.import_module(module.name)
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[zipfile.ZipFile]:
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    (built,) = folder.glob("*.whl")
+    with zipfile.ZipFile(built) as wheel:
+        yield wheel
+
+
+@pytest.fixture(scope="module")
+def unpacked(wheel: zipfile.ZipFile, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("unpacked")
+    wheel.extractall(folder)
+    return folder
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def asked_for() -> set[str]:
+    extras = PROJECT["project"]["optional-dependencies"].values()
+    requirements = [*PROJECT["project"]["dependencies"], *(one for extra in extras for one in extra)]
+    return {normal(re.split(r"[\[<>=!~; ]", requirement)[0]) for requirement in requirements}
+
+
+def locked() -> dict[str, str]:
+    """Every locked requirement by name, each with its continuation lines."""
+    entries = re.findall(r"^([\w.-]+)(==.*(?:(?<=\\)\n.*)*)", LOCK, flags=re.MULTILINE)
+    return {normal(name): rest for name, rest in entries}
+
+
+def test_the_wheel_runs_on_any_machine(wheel: zipfile.ZipFile) -> None:
+    assert str(wheel.filename).endswith("-py3-none-any.whl")
+
+
+def test_the_wheel_holds_code_and_data_of_the_packages_only(wheel: zipfile.ZipFile) -> None:
+    strange = [
+        name
+        for name in map(PurePosixPath, wheel.namelist())
+        if not name.parts[0].endswith(".dist-info")
+        and not (name.parts[0] in PACKAGE_NAMES and name.suffix in SHIPPED_SUFFIXES)
+    ]
+    assert [] == strange
+
+
+def test_the_wheel_holds_every_module(wheel: zipfile.ZipFile) -> None:
+    shipped = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    sources = {
+        str(file.relative_to(root.parent))
+        for root in (
+            ROOT / name for name in PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+        )
+        for file in root.rglob("*")
+        if file.is_file() and file.suffix in SHIPPED_SUFFIXES
+    }
+    assert sources == shipped
+
+
+def test_the_wheel_says_its_licence_and_its_needs(wheel: zipfile.ZipFile) -> None:
+    (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+    metadata = message_from_string(wheel.read(name).decode())
+    assert ("pinnace", "MIT", ">=3.11") == (
+        metadata["Name"],
+        metadata["License-Expression"],
+        metadata["Requires-Python"],
+    )
+
+
+def test_every_module_of_the_wheel_can_be_imported_without_the_repository(
+    unpacked: Path, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-I", "-c", IMPORT_ALL, str(unpacked), *PACKAGE_NAMES]
+    done = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True)
+    assert (0, "") == (done.returncode, done.stderr)
+
+
+@pytest.mark.parametrize(("script", "target"), list(PROJECT["project"]["scripts"].items()))
+def test_every_console_script_starts_from_the_wheel(
+    script: str, target: str, unpacked: Path, tmp_path: Path
+) -> None:
+    module, function = target.split(":")
+    start = (
+        f"import sys; sys.path.insert(0, {str(unpacked)!r}); sys.argv[0] = {script!r}; "
+        f"from {module} import {function}; sys.exit({function}())"
+    )
+    command = [sys.executable, "-I", "-c", start, "--help"]
+    done = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True)
+    assert (0, "") == (done.returncode, done.stderr)
+    assert "--mode" in done.stdout or "Usage" in done.stdout
+
+
+def test_the_lock_holds_everything_asked_for() -> None:
+    assert asked_for() <= set(locked())
+
+
+def test_everything_locked_has_a_hash() -> None:
+    assert [] == [name for name, rest in locked().items() if "--hash=sha256:" not in rest]
+
+
+def test_the_lock_names_no_place() -> None:
+    assert [] == re.findall(r"\S*(?:://|--index|--find-links|--extra-index| @ )\S*", LOCK)
