@@ -1,7 +1,7 @@
 """Removes from a shell's output what is meant for a terminal: escape sequences, control characters, CR.
 
-Pure, incremental: a sequence may be cut anywhere between two chunks. Used for what a user's own command said; a
-model's tool keeps its output as it is. Rule R-BSH-03.
+Pure, incremental: a sequence may be cut anywhere between two chunks. Used for what a user's own command said;
+a model's tool keeps its output as it is. Rule R-BSH-03.
 """
 
 import re
@@ -9,7 +9,7 @@ from typing import Final
 
 _REMOVED: Final = re.compile(
     r"""
-      (?:\x1b\[|\x9b)[0-?]*[\x20-/]*[@-~]?          # CSI: colours, cursor; a broken one ends before what breaks it
+      (?:\x1b\[|\x9b)[0-?]*[\x20-/]*[@-~]?          # CSI: colours, cursor; it ends before what breaks it
     | \x1b[\]PX^_][^\x07\x0a\x18\x1a\x1b\x9b\x9c]*  # OSC, DCS, SOS, PM, APC: titles, links, pictures …
       (?:\x07|\x1b\\|[\x18\x1a\x9c])?               # … to BEL, ST, CAN or SUB; LF, ESC, CSI end them as well
     | \x1b[\x20-/]*[0-~]                            # the other escapes, e.g. of the character set
@@ -35,6 +35,7 @@ class ControlTextFilter:
 
     def feed(self, text: str) -> str:
         """Return what is left of the next chunk; an unfinished sequence at its end waits for the next one."""
+        text = text.replace("\r", "")  # first, since it is what most output has that has anything
         if not self._pending and _is_plain(text):
             return text
         text = self._pending + text
@@ -43,7 +44,8 @@ class ControlTextFilter:
 
 
 def _is_plain(text: str) -> bool:
-    # Most output needs nothing; deleting from bytes is ten times as fast as searching for a set of characters.
+    # Most output needs nothing; deleting from bytes is ten times as fast as searching for a set of
+    # characters.
     data = text.encode("utf-8", "surrogatepass")
     if len(data.translate(None, _CONTROLS)) != len(data):
         return False

@@ -1,7 +1,7 @@
 """What the agent needs of whoever writes its records and answers its commands.
 
-The agent knows neither lines, nor command ids, nor stdout: it hands records to an `Emitter` and answers to a `Responder`.
-All methods but `room` are synchronous, since effects are performed without a checkpoint between them.
+The agent knows neither lines, nor command ids, nor stdout: it hands records to an `Emitter` and answers to a
+`Responder`. All methods but `room` are synchronous, since effects are performed without a checkpoint between them.
 """
 
 from collections.abc import Mapping

@@ -1,13 +1,14 @@
 """The host: performs what the chart asks for, in order, with no checkpoint in between.
 
-A trigger goes in, the chart answers with effects, and all of them are done before the next trigger is looked at. So the order of
-records is the order of triggers: what a client sees is what the chart decided. A trigger that an effect causes at once waits until
-the effects of its cause are done.
+A trigger goes in, the chart answers with effects, and all of them are done before the next trigger is looked at. So the
+order of records is the order of triggers: what a client sees is what the chart decided. A trigger that an effect causes
+at once waits until the effects of its cause are done.
 
-Owns the session in force, the log of the open run and the jobs. Must not know lines, command ids or stdout: it emits records
-and answers commands by number. Rule R-ORD-01.
+Owns the session in force, the log of the open run and the jobs. Must not know lines, command ids or stdout: it emits
+records and answers commands by number. Rule R-ORD-01.
 """
 
+import logging
 from collections import deque
 from functools import partial
 from typing import Protocol, assert_never
@@ -26,6 +27,8 @@ from pinnace_spec import errors
 from pinnace_statechart import effects as fx
 from pinnace_statechart.machine import Chart
 from pinnace_statechart.triggers import Happening, Trigger
+
+_log = logging.getLogger("pinnace.host")
 
 
 class CommandBook(Protocol):
@@ -60,6 +63,7 @@ class Host:
         self.jobs = jobs
         self.shells = Shells(jobs, profile, emitter)
         self.book: CommandBook | None = None
+        self.preferred_level = session.thinking_level  # what was asked for, whatever the model can do
         self._emitter = emitter
         self._responder = responder
         self._inbox: deque[Trigger] = deque()
@@ -79,9 +83,15 @@ class Host:
         try:
             while self._inbox:
                 for effect in self.chart.step(self._inbox.popleft()):
-                    self._perform(effect)
+                    self._try(effect)
         finally:
             self._busy = False
+
+    def _try(self, effect: fx.Effect) -> None:
+        try:
+            self._perform(effect)
+        except Exception:  # the boundary: the chart has moved on, so the effects that follow must still be done
+            _log.exception("effect %s failed", effect)
 
     def _perform(self, effect: fx.Effect) -> None:
         match effect:
@@ -90,16 +100,14 @@ class Host:
             case fx.StartJob() | fx.CancelJob() | fx.CancelAsk() | fx.StartTimer() | fx.CancelTimer():
                 self._work(effect)
             case fx.CallModel() | fx.CallTools():
-                assert self._run is not None and self._run.number == effect.job
+                assert self._run is not None
                 self._run.next = "model" if isinstance(effect, fx.CallModel) else "tools"
             case fx.StartShell() | fx.KillShells() | fx.RecordShell():
                 self._shell(effect)
             case fx.RetryStart() | fx.RetryEnd() | fx.CompactionStart() | fx.CompactionEnd() | fx.AcceptCompact():
                 raise errors.InternalError(f"not available in this release: {effect}")
             case fx.QueueUpdate():
-                self._emitter.emit(
-                    {"type": "queue_update", "steering": effect.steering, "followUp": effect.follow_up}
-                )
+                self._emitter.emit({"type": "queue_update", "steering": effect.steering, "followUp": effect.follow_up})
             case fx.AgentSettled():
                 self._emitter.emit({"type": "agent_settled", "aborted": effect.aborted})
             case fx.DefaultDialogs() | fx.ReturnQueue():
@@ -154,9 +162,7 @@ class Host:
             case _:
                 assert_never(effect)
 
-    def _work(
-        self, effect: fx.StartJob | fx.CancelJob | fx.CancelAsk | fx.StartTimer | fx.CancelTimer
-    ) -> None:
+    def _work(self, effect: fx.StartJob | fx.CancelJob | fx.CancelAsk | fx.StartTimer | fx.CancelTimer) -> None:
         match effect:
             case fx.StartJob():
                 self._start_job(effect)
@@ -172,9 +178,7 @@ class Host:
             case "preflight":
                 self._start(effect.job, partial(self._preflight, effect), "preflight_refused")
             case "run":
-                self._run = RunJob(
-                    effect.job, self.session, self.profile, self._log, self._emitter, self.submit
-                )
+                self._run = RunJob(effect.job, self.session, self.profile, self._log, self._emitter, self.submit)
                 self._start(effect.job, self._run.work, "job_failed")
             case "ask":
                 self._ask(effect)
@@ -189,7 +193,9 @@ class Host:
         def ended(cancelled: bool, failure: BaseException | None) -> None:
             # A job that has reported its own end is not living any more, and the chart drops this.
             if failure is not None:
-                self.submit(Happening(failed, job, text=f"Internal error: {failure}", code=errors.ErrorCode.INTERNAL_ERROR))
+                self.submit(
+                    Happening(failed, job, text=f"Internal error: {failure}", code=errors.ErrorCode.INTERNAL_ERROR)
+                )
             elif cancelled:
                 self.submit(Happening("job_ended", job))
 

@@ -1,7 +1,7 @@
 """Jobs: the tasks behind busy states, each in a cancel scope of its own.
 
-Decides nothing. A job is started and cancelled by effects; that it ended is reported once, whatever ended it. Cancelling is not
-ending: the report comes when the task has unwound. Must not know what a job does.
+Decides nothing. A job is started and cancelled by effects; that it ended is reported once, whatever ended it.
+Cancelling is not ending: the report comes when the task has unwound. Must not know what a job does.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """Keeps the end of a shell command's output in bounded memory, and all of it in a file once it is long.
 
-Decides what of the output is shown and when the file begins; must not know the process, the wire or the wording
-of results. Rules R-BSH-03, R-TOL-05.
+Decides what of the output is shown and when the file begins; must not know the process, the wire or the
+wording of results. Rules R-BSH-03, R-TOL-05.
 """
 
 import codecs
@@ -13,10 +13,12 @@ from pinnace_agent.control_text import ControlTextFilter
 from pinnace_agent.truncation import MAX_BYTES, MAX_LINES, Totals, Truncation, byte_length, truncate_tail
 
 TAIL_BYTES: Final = 2 * MAX_BYTES
-"""What is kept at least, once there is as much: twice what is shown, so that the cut can fall on a line's start."""
+"""What is kept at least, once there is as much: twice what is shown, so that the cut can fall on a line's
+start."""
 
 _MAX_PIECES: Final = 256
-"""Small pieces are joined when there are so many: a command that prints a byte at a time costs bytes, not objects."""
+"""Small pieces are joined when there are so many: a command that prints a byte at a time costs bytes, not
+objects."""
 
 
 class OutputSnapshot(NamedTuple):
@@ -26,7 +28,8 @@ class OutputSnapshot(NamedTuple):
     truncation: Truncation | None
     """How `text` was cut; None while everything is shown."""
     full_output_path: str | None
-    """The file with the whole output. May be there although nothing is cut: raw output counts before filtering."""
+    """The file with the whole output. May be there although nothing is cut: raw output counts before
+    filtering."""
     last_line_bytes: int
     """The length of the last line, before any cut."""
 
@@ -34,11 +37,12 @@ class OutputSnapshot(NamedTuple):
 class OutputTail:
     """A rolling tail of output, decoded as UTF-8 with replacement; a character cut by a chunk's end survives.
 
-    Memory is bounded by `TAIL_BYTES` and one chunk. When raw bytes, text or lines pass the limits of truncation,
-    everything so far and everything after goes to `pi-bash-<16 hex>.log`, made exclusively with mode 0600; nothing
-    deletes it. Its writes are synchronous appends of one chunk: they end in the page cache in microseconds, keep
-    the order without a queue that would grow when the disk is slow, and leave nothing to flush when the command
-    is cancelled. If the file can't be made or written it is given up and the command goes on.
+    Memory is bounded by `TAIL_BYTES` and one chunk. When raw bytes, text or lines pass the limits of
+    truncation, everything so far and everything after goes to `pi-bash-<16 hex>.log`, made exclusively with
+    mode 0600; nothing deletes it. Its writes are synchronous appends of one chunk: they end in the page cache
+    in microseconds, keep the order without a queue that would grow when the disk is slow, and leave nothing
+    to flush when the command is cancelled. If the file can't be made or written it is given up and the
+    command goes on.
     """
 
     def __init__(self, sanitise: bool, temp_dir: str | None = None) -> None:
@@ -70,7 +74,7 @@ class OutputTail:
         return self._add(self._decoder.decode(data))
 
     def finish(self) -> str:
-        """End the output: return what an incomplete character at the end becomes. Closes the file. May be repeated."""
+        """End the output, close its file, return what an incomplete character becomes. Idempotent."""
         text = self._add(self._decoder.decode(b"", final=True))
         if self._file is not None:
             os.close(self._file)
@@ -146,7 +150,8 @@ class OutputTail:
         self._is_file_wanted = False
         try:
             path = os.path.join(self._temp_dir or tempfile.gettempdir(), f"pi-bash-{os.urandom(8).hex()}.log")
-            # O_EXCL: never through a link that someone else put there. The output may hold secrets, hence 0600.
+            # O_EXCL: never through a link that someone else put there. The output may hold secrets, hence
+            # 0600.
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
             self._file = os.open(path, flags, 0o600)
         except OSError:

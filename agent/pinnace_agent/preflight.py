@@ -1,7 +1,7 @@
 """Job: what is checked between a prompt and its run.
 
-The order is the protocol's (R-PRM-02): is a model selected, can its provider be spoken to, are there credentials. Must not change
-anything: a refused prompt leaves no trace. Cancelling it is safe at any point.
+The order is the protocol's (R-PRM-02): is a model selected, can its provider be spoken to, are there credentials. Must
+not change anything: a refused prompt leaves no trace. Cancelling it is safe at any point.
 """
 
 import trio
@@ -21,4 +21,6 @@ async def check_prompt(session: Session, profile: AgentProfile) -> errors.Client
     if find_provider(model["api"]) is None:
         return unsupported_api(model["api"])
     credentials = await profile.registry.credentials(model)
-    return credentials.problem
+    if credentials.problem is not None:
+        return errors.ClientError(credentials.problem, errors.ErrorCode.NO_API_KEY)
+    return None

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 
 from pinnace_agent.resources.models import ModelRegistry
 from pinnace_agent.tools.base import Tool
+from pinnace_spec.messages import Model
 
 
 @dataclass(slots=True, frozen=True)
 class AgentProfile:
     """The configuration of one process.
 
-    `system_prompt` is a function, since the prompt carries the day. `tools` holds the active tools in the order in which a
-    model sees them.
+    `system_prompt` is a function, since the prompt carries the day. `tools` holds the active tools in the order in
+    which a model sees them.
     """
 
     registry: ModelRegistry
@@ -23,3 +24,5 @@ class AgentProfile:
     system_prompt: Callable[[], str]
     shell_path: str | None = None
     shell_command_prefix: str | None = None
+    scope: tuple[Model, ...] = ()
+    """The models to cycle between; empty: all that are available."""

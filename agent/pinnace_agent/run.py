@@ -1,13 +1,14 @@
 """Job: the turns of one run.
 
-Sends a request or executes the calls of a message, reports how that ended, and then does what the chart asked for meanwhile, until it
-asks for nothing more. Which turn comes next, what is delivered and what is retried is the chart's alone. Deltas do not pass the
-chart. Cancelling ends the request and every tool; what was open is closed by the host when the job has unwound.
+Sends a request or executes the calls of a message, reports how that ended, and then does what the chart asked for
+meanwhile, until it asks for nothing more. Which turn comes next, what is delivered and what is retried is the chart's
+alone. Deltas do not pass the chart. Cancelling ends the request and every tool; what was open is closed by the host
+when the job has unwound.
 """
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Literal, Protocol
+from typing import Literal
 
 from pinnace_agent.emitter import Emitter
 from pinnace_agent.llm.base import LlmRequest, ToolSpec
@@ -116,8 +117,8 @@ class RunJob:
             builder.fail(unsupported_api(model["api"]).text)
             return
         credentials = await self._profile.registry.credentials(model)
-        if credentials.problem:
-            builder.fail(credentials.problem.text)
+        if credentials.problem is not None:
+            builder.fail(credentials.problem)
             return
         request = LlmRequest(
             model=model,
@@ -168,5 +169,3 @@ def shell_environment(session: Session) -> dict[str, str]:
         env["PI_PROVIDER"] = session.model["provider"]
         env["PI_MODEL"] = session.model["id"]
     return env
-
-

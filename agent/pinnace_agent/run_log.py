@@ -1,7 +1,7 @@
 """The records of one run, in the brackets that the protocol demands.
 
-Knows which brackets are open and what stands in them; does not decide when they open or close. A message that ends is appended
-to the session. Rules R-RUN-01 to R-RUN-06, C-15.
+Knows which brackets are open and what stands in them; does not decide when they open or close. A message that ends is
+appended to the session. Rules R-RUN-01 to R-RUN-06, C-15.
 """
 
 from collections.abc import Sequence
@@ -68,7 +68,7 @@ class RunLog:
     def end_message(self) -> AssistantMessage:
         """Write the assistant's `message_end`, after its `message_start` if the provider never answered."""
         builder = self.builder
-        assert builder is not None and builder.is_finished
+        assert builder is not None
         message = builder.message
         if not builder.has_started:
             self.begin_message(message)

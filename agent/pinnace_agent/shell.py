@@ -1,7 +1,8 @@
-"""Runs one shell command in a process group of its own: reads what it says, waits for its end, kills it whole.
+"""Runs one shell command in a process group of its own: reads what it says, waits for its end, kills it.
 
-For the model's shell tool and the client's `bash` alike. Must not know how output is limited or worded, nor the
-chart: a command is a coroutine, and cancelling it is how it is killed. Rules R-BSH-01, R-BSH-02, R-BSH-04.
+For the model's shell tool and the client's `bash` alike. Must not know how output is limited or worded, nor
+the chart: a command is a coroutine, and cancelling it is how it is killed. Rules R-BSH-01, R-BSH-02,
+R-BSH-04.
 """
 
 import fcntl
@@ -10,26 +11,34 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 import trio
 
+from pinnace_agent.flat_nursery import open_flat_nursery
 from pinnace_agent.output import OutputTail
 
 EXIT_SILENCE_S: Final = 0.1
-"""After the shell's exit a descendant may hold the pipe open, for ever if it is a server: so much silence ends the
-wait. Longer would delay every `server &`, shorter would cut what a pipeline's last process still says."""
+"""After the shell's exit a descendant may hold the pipe open, for ever if it is a server: so much silence
+ends the wait. Longer would delay every `server &`, shorter would cut what a pipeline's last process still
+says."""
 
 REAP_S: Final = 0.5
-"""How long a killed shell may take to die. SIGKILL takes microseconds unless the process hangs in the kernel (a
-dead network disk); the whole program has to be gone 0.8 s after its client left."""
+"""How long a killed shell may take to die. SIGKILL takes microseconds unless the process hangs in the kernel
+(a dead network disk); the whole program has to be gone 0.8 s after its client left."""
 
 CHUNK_BYTES: Final = 64 * 1024
-"""What one read takes at most: what a pipe holds on Linux, so that a busy command costs one read per filled pipe."""
+"""What one read takes at most: what a pipe holds on Linux, so that a busy command costs one read per filled
+pipe."""
+
+LAST_WORDS_S: Final = 0.1
+"""How long the pipe of a killed group is still read. Its end comes at once, and says that all who wrote are gone;
+only a process that has left the group can hold it open, and must not hold up an abort."""
 
 _DRAIN_BYTES: Final = 1024 * 1024
-"""What is still read after the end, without waiting. A pipe's capacity is enough; the bound is for a process that
-left the group and goes on writing."""
+"""What is still read without waiting when the silence has ended. A pipe's capacity is enough; the bound is for
+descendants that go on writing."""
 
 _PIPE_BYTES: Final = 256 * 1024
 """Asked of Linux: fewer switches between a busy command and us. More was not faster."""
@@ -69,7 +78,7 @@ class ShellGroups:
         return frozenset(self._pids)
 
     def kill_all(self) -> None:
-        """Kill every process of every group. Their commands end soon after, as killed by a signal or cancelled."""
+        """Kill every process of every group; their commands end soon after."""
         for pid in self._pids:
             kill_group(pid)
 
@@ -110,7 +119,7 @@ def kill_group(pid: int) -> None:
             return
 
 
-async def run_shell(
+async def run_shell(  # noqa: PLR0913  # all but the command are keywords, most of them defaulted
     command: str,
     *,
     cwd: str,
@@ -124,13 +133,13 @@ async def run_shell(
 ) -> ShellStatus:
     """Run a command by `<shell> -c` in a new process group and feed what it says to `output`.
 
-    stdin is empty; stdout and stderr are one pipe, so their order is that of writing. Returns when the shell has
-    exited and the pipe is at its end, or after `EXIT_SILENCE_S` without output while a descendant keeps it open;
-    such descendants live on. Memory does not grow with the output.
+    stdin is empty; stdout and stderr are one pipe, so their order is that of writing. Returns when the shell
+    has exited and the pipe is at its end, or after `EXIT_SILENCE_S` without output while a descendant keeps
+    it open; such descendants live on. Memory does not grow with the output.
 
-    Cancelling, or the time limit, kills the whole group, also when only descendants of the shell are left. The
-    shell is dead and reaped before `Cancelled` leaves (or hangs in the kernel for over `REAP_S`). `output` has
-    then everything that was written until the kill.
+    Cancelling, or the time limit, kills the whole group, also when only descendants of the shell are left.
+    The shell is dead and reaped before `Cancelled` leaves (or hangs in the kernel for over `REAP_S`).
+    `output` has then everything that was written until the kill.
 
     Args:
         command: Passed to the shell unchanged.
@@ -160,7 +169,7 @@ async def run_shell(
         if not is_done:
             kill_group(run.process.pid)
         groups.discard(run.process.pid)
-        await run.close()
+        await run.close(is_killed=not is_done)
     code = _exit_code(run.process.returncode)
     if is_done:
         return ShellStatus(code, False, run.exited_after_s)
@@ -187,21 +196,24 @@ class _Run:
         self._started_s = trio.current_time()
 
     async def collect(self) -> None:
-        """Read until the shell has exited and the pipe ended or fell silent. Does not reap where it can be helped."""
+        """Read until the shell has exited and the pipe ended or fell silent; leave the shell unreaped."""
         with trio.CancelScope() as silence:
-            async with trio.open_nursery() as nursery:
+            async with open_flat_nursery() as nursery:
                 nursery.start_soon(self._watch_exit, silence)
                 while chunk := await self._pipe.receive_some(CHUNK_BYTES):
                     self._feed(chunk)
                     if self.exited_after_s is not None:
                         silence.deadline = trio.current_time() + EXIT_SILENCE_S
 
-    async def close(self) -> None:
-        """Reap the shell, take what is left in the pipe, close it. Never waits longer than `REAP_S`."""
+    async def close(self, *, is_killed: bool) -> None:
+        """Reap the shell, take what is left in the pipe, close it. Takes at most `REAP_S` and `LAST_WORDS_S`."""
         with trio.move_on_after(REAP_S, shield=True):
             await self.process.wait()
         try:
-            self._drain()
+            if is_killed:
+                await self._read_to_end()
+            else:
+                self._drain()
         finally:
             self._pipe.close()
             self._tell(self._output.finish())
@@ -211,11 +223,18 @@ class _Run:
         self.exited_after_s = trio.current_time() - self._started_s
         silence.deadline = trio.current_time() + EXIT_SILENCE_S
 
+    async def _read_to_end(self) -> None:
+        """Read what was written until the kill. At the end of the pipe the last process that held it is gone."""
+        with trio.move_on_after(LAST_WORDS_S, shield=True):
+            while chunk := await self._pipe.receive_some(CHUNK_BYTES):
+                self._feed(chunk)
+
     def _drain(self) -> None:
+        """Take what came while the silence ended; somebody else still holds the other end of the pipe."""
         for _ in range(_DRAIN_BYTES // CHUNK_BYTES):
             try:
                 chunk = os.read(self._pipe.fileno(), CHUNK_BYTES)
-            except OSError:  # nothing there now, though somebody still holds the other end
+            except OSError:  # nothing there now
                 return
             if not chunk:
                 return
@@ -273,10 +292,8 @@ async def _start(
     finally:
         os.close(writing)
     if hasattr(fcntl, "F_SETPIPE_SZ"):
-        try:
+        with suppress(OSError):  # the user's share of pipe memory is used up
             fcntl.fcntl(reading, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-        except OSError:  # the user's share of pipe memory is used up
-            pass
     return _Run(process, trio.lowlevel.FdStream(reading), output, on_output)
 
 

@@ -1,7 +1,7 @@
 """The shell commands of the client's `bash`: any number, beside everything else.
 
-Keeps what each command said until it is answered and recorded. Must not know the chart; that a shell ended is reported once.
-Rules R-BSH-01 to R-BSH-04.
+Keeps what each command said until it is answered and recorded. Must not know the chart; that a shell ended is reported
+once. Rules R-BSH-01 to R-BSH-04.
 """
 
 from collections.abc import Callable
@@ -121,7 +121,17 @@ class Shells:
 
 
 def _result(output: OutputTail, exit_code: int | None, *, cancelled: bool) -> BashResult:
-    raise NotImplementedError(output, exit_code, cancelled)
+    shown = output.result()
+    result: BashResult = {
+        "output": shown.text,
+        "cancelled": cancelled,
+        "truncated": shown.truncation is not None,
+    }
+    if exit_code is not None:
+        result["exitCode"] = exit_code
+    if shown.full_output_path is not None:
+        result["fullOutputPath"] = shown.full_output_path
+    return result
 
 
 CANCELLED: BashResult = {"output": "", "cancelled": True, "truncated": False}

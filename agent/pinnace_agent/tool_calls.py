@@ -1,12 +1,13 @@
 """Runs the tool calls of one turn: prepared one after another, then all at once.
 
-Order (R-RUN-02, R-RUN-03): starts in call order, each with its own refusal at once; ends in the order of completion; the results are
-appended in call order by whoever asked. Cancelling ends every call; each cancelled call has told its result before `Cancelled`
-leaves. Must not know the chart, providers or stdout.
+Order (R-RUN-02, R-RUN-03): starts in call order, each with its own refusal at once; ends in the order of completion;
+the results are appended in call order by whoever asked. Cancelling ends every call; each cancelled call has told its
+result before `Cancelled` leaves. Must not know the chart, providers or stdout.
 """
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 import trio
@@ -22,6 +23,7 @@ class _Prepared(NamedTuple):
     index: int
     tool: Tool
     arguments: Mapping[str, object]
+    context: ToolContext
 
 
 ContextFactory = Callable[[str, Callable[[ToolResult], None]], ToolContext]
@@ -30,25 +32,27 @@ ContextFactory = Callable[[str, Callable[[ToolResult], None]], ToolContext]
 async def run_calls(log: RunLog, tools: Mapping[str, Tool], make_context: ContextFactory) -> None:
     """Execute all calls of the turn's message; every one has a result when this returns or is cancelled.
 
-    A tool that raises has failed alone; the others go on. Sequential execution is used when any called tool asks for it.
+    A tool that raises has failed alone; the others go on. Sequential execution is used when any called tool asks for
+    it.
 
     Args:
         log: Where starts, progress and ends are written.
         tools: The active tools by name.
         make_context: Makes what a tool may know, for a call id and a function that takes its progress.
     """
-    prepared = [call for index in range(len(log.calls)) if (call := _prepare(log, tools, index))]
+    # Contexts are made here, in call order: it decides who comes first at a file that several calls change.
+    prepared = [call for index in range(len(log.calls)) if (call := _prepare(log, tools, index, make_context))]
     if any(call.tool.is_sequential for call in prepared):
         for call in prepared:
-            await _execute(log, call, make_context)
+            await _execute(log, call)
         return
     async with trio.open_nursery() as nursery:
         for call in prepared:
             name = f"tool:{call.tool.name}:{log.calls[call.index]['id']}"
-            nursery.start_soon(_execute, log, call, make_context, name=name)
+            nursery.start_soon(_execute, log, call, name=name)
 
 
-def _prepare(log: RunLog, tools: Mapping[str, Tool], index: int) -> _Prepared | None:
+def _prepare(log: RunLog, tools: Mapping[str, Tool], index: int, make_context: ContextFactory) -> _Prepared | None:
     call = log.calls[index]
     log.start_call(index)
     tool = tools.get(call["name"])
@@ -56,10 +60,11 @@ def _prepare(log: RunLog, tools: Mapping[str, Tool], index: int) -> _Prepared | 
         log.end_call(index, error_result(errors.tool_not_found(call["name"])), 0)
         return None
     try:
-        return _Prepared(index, tool, validate_arguments(tool, _raw(call)))
+        arguments = validate_arguments(tool, _raw(call))
     except ToolError as error:
         log.end_call(index, error_result(str(error)), 0)
         return None
+    return _Prepared(index, tool, arguments, make_context(call["id"], partial(log.update_call, index)))
 
 
 def _raw(call: ToolCall) -> Mapping[str, object]:
@@ -68,17 +73,13 @@ def _raw(call: ToolCall) -> Mapping[str, object]:
     return call["arguments"]
 
 
-async def _execute(log: RunLog, call: _Prepared, make_context: ContextFactory) -> None:
-    def progress(partial: ToolResult) -> None:
-        log.update_call(call.index, partial)
-
-    context = make_context(log.calls[call.index]["id"], progress)
+async def _execute(log: RunLog, call: _Prepared) -> None:
     started = time.monotonic()
     result = error_result(errors.OPERATION_ABORTED)
     try:
-        result = await call.tool.execute(call.arguments, context)
+        result = await call.tool.execute(call.arguments, call.context)
     except trio.Cancelled:
-        result = context.aborted_result or result
+        result = call.context.aborted_result or result
         raise
     except ToolError as error:
         result = error_result(str(error))

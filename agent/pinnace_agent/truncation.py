@@ -1,7 +1,7 @@
 """How much text a model is shown: at most so many lines and bytes, from the head or from the tail.
 
-Pure. Lines end at LF alone; a trailing LF does not begin another line; bytes are those of UTF-8. Must not know
-where a text comes from, nor word the notice that tells of the cut. Rules R-TOL-05, R-BSH-03.
+Pure. Lines end at LF alone; a trailing LF does not begin another line; bytes are those of UTF-8. Must not
+know where a text comes from, nor word the notice that tells of the cut. Rules R-TOL-05, R-BSH-03.
 """
 
 from typing import Final, Literal, NamedTuple
@@ -78,7 +78,8 @@ def truncate_head(
     """Keep whole leading lines while both limits hold.
 
     Args:
-        text: The text, or with `totals` a beginning of it that is longer than `max_bytes` if anything is missing.
+        text: The text, or with `totals` a beginning of it that is longer than `max_bytes` if anything is
+            missing.
         totals: The size of the whole text, if `text` may be only its beginning.
         max_lines: Most lines to keep.
         max_bytes: Most bytes to keep; the LF before each line but the first counts.
@@ -113,7 +114,8 @@ def truncate_tail(
     """Keep whole trailing lines while both limits hold; of a single line that is too long, its end.
 
     Args:
-        text: The text, or with `totals` an end of it that is longer than `max_bytes` + 1 if anything is missing.
+        text: The text, or with `totals` an end of it that is longer than `max_bytes` + 1 if anything is
+            missing.
         totals: The size of the whole text, if `text` may be only its end.
         max_lines: Most lines to keep.
         max_bytes: Most bytes to keep; the LF before each line but the first counts.

@@ -1,1 +1,34 @@
-"""Drives any agent that speaks the protocol, and judges its records by the specification."""
+"""Drives any agent that speaks the protocol, and judges its records by the specification.
+
+`FakeLlm` is the model, `Agent` the driver, `AgentStarter` both together in a home of their own.
+"""
+
+from pinnace_fuzz.adapters import PreparedHome, prepare_pi_home
+from pinnace_fuzz.agent_process import AgentGone, DriverTimeout
+from pinnace_fuzz.driver import Agent
+from pinnace_fuzz.fake_llm import FakeLlm, HarnessFault
+from pinnace_fuzz.ledger import LlmTimeout
+from pinnace_fuzz.records import Pattern, Record
+from pinnace_fuzz.script import Response, Scripted, ScriptError
+from pinnace_fuzz.transcripts import Normaliser, compare
+from pinnace_fuzz.workbench import AgentStarter, HomedAgent
+
+__all__ = [
+    "Agent",
+    "AgentGone",
+    "AgentStarter",
+    "DriverTimeout",
+    "FakeLlm",
+    "HarnessFault",
+    "HomedAgent",
+    "LlmTimeout",
+    "Normaliser",
+    "Pattern",
+    "PreparedHome",
+    "Record",
+    "Response",
+    "ScriptError",
+    "Scripted",
+    "compare",
+    "prepare_pi_home",
+]

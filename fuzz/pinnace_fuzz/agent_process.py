@@ -18,7 +18,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from pinnace_fuzz.process_tree import RUN_VARIABLE, kill_all, memory_kib, processes_of
+from pinnace_fuzz.process_tree import RUN_VARIABLE, await_end, kill_all, kill_each, memory_kib, processes_of
 from pinnace_fuzz.pump import Pump
 
 # Far above what any step takes on a busy machine; only a failing test waits so long.
@@ -194,15 +194,22 @@ class AgentProcess:
         """Find the living processes that the agent started, directly or not, in whatever process group."""
         return [each for each in processes_of(self._run_id) if each != self.pid]
 
+    def left_behind(self, timeout_s: float) -> list[int]:
+        """After the exit: give what the agent has killed a moment to end; find what lives on."""
+        return await_end(self._run_id, timeout_s)
+
     def memory_kib(self, field: str = "VmRSS") -> int:
         """Read the process' own memory; `VmHWM` is the most that it ever used."""
         return memory_kib(self.pid, field)
 
     def kill(self) -> None:
         """Kill the process, its group and every descendant, and reap it. May be called more than once."""
+        # Looked for first: one that dropped its environment can't be told any more once its parent is gone.
+        left = self.descendants()
         if self.alive:
             with contextlib.suppress(ProcessLookupError):  # exited, and not yet noticed
                 os.killpg(self.pid, signal.SIGKILL)
+        kill_each(left)
         left = kill_all(self._run_id)
         self._watcher.join(DEFAULT_TIMEOUT_S)
         assert not left, f"could not kill {left}"

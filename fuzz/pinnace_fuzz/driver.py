@@ -15,6 +15,9 @@ from pinnace_fuzz.agent_process import DEFAULT_TIMEOUT_S, AgentProcess, DriverTi
 from pinnace_fuzz.journal import Journal, ReceivedRecord, id_key
 from pinnace_fuzz.records import Pattern, Record, encode_record, encode_records, matches
 
+# An agent that has closed its stdout is about to exit, and then its exit code belongs into the failure.
+EXIT_NOTICE_S = 0.5
+
 
 class Agent:
     """One run of an agent binary; starts on construction, use it as a context manager.
@@ -106,9 +109,7 @@ class Agent:
         """Count the records so far: a `since` that means what comes from now on."""
         return len(self.journal.records)
 
-    def wait(
-        self, pattern: Pattern, timeout_s: float = DEFAULT_TIMEOUT_S, *, since: int | None = None
-    ) -> Record:
+    def wait(self, pattern: Pattern, timeout_s: float = DEFAULT_TIMEOUT_S, *, since: int | None = None) -> Record:
         """Wait for the next record that matches: after the cursor, which it moves, or from `since` on.
 
         Raises:
@@ -215,4 +216,6 @@ class Agent:
         return self.process.memory_kib("VmHWM")
 
     def _failure(self, what: str) -> DriverTimeout:
+        if self.journal.has_ended:
+            self.process.await_exit(EXIT_NOTICE_S)
         return DriverTimeout(f"{what}\n{self.process.describe()}\n{self.journal.tail()}")

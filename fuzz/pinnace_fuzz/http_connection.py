@@ -158,10 +158,8 @@ class HttpConnection:
         """Write bytes; blocks while the client does not read.
 
         Raises:
-            ClientGone: The client went away, perhaps before this call.
+            ClientGone: The client went away; one that just did may be noticed only by the next call.
         """
-        if self._has_ended():
-            raise ClientGone
         try:
             self._socket.sendall(data)
         except OSError:

@@ -112,7 +112,8 @@ class Journal:
     def take_sent(self, data: bytes) -> None:
         """Take bytes that are about to be written to stdin; remember the commands among them."""
         with self._condition:
-            self._note("sent", f"{data[:TAIL_CHARACTERS].decode('utf-8', 'replace')} ({len(data)} bytes)")
+            shown = data[:TAIL_CHARACTERS].decode("utf-8", "replace").rstrip("\n")
+            self._note("sent", f"{shown} ({len(data)} bytes)")
             for line in self._sent.feed(data):
                 try:
                     record = parse_record(line)

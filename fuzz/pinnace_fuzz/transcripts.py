@@ -57,9 +57,7 @@ class Normaliser:
             text = text.replace(path, placeholder)
             # A session folder is named after the working folder, with dashes for its separators.
             text = text.replace(path.strip("/").replace("/", "-"), placeholder)
-        text = _UUID.sub(
-            lambda found: f"<UUID{self._uuids.setdefault(found[0], len(self._uuids) + 1)}>", text
-        )
+        text = _UUID.sub(lambda found: f"<UUID{self._uuids.setdefault(found[0], len(self._uuids) + 1)}>", text)
         text = _SPILL_FILE.sub(r"pi-\1-<HEX>", _PORT.sub(r"\1:<PORT>", _ISO.sub("<ISO>", text)))
         if len(text) > _LONG_CHARACTERS:
             digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]

@@ -17,6 +17,8 @@ from pinnace_fuzz.script import Scripted
 
 # Clients kill an agent some seconds after closing its stdin; an idle one needs far less.
 EXIT_TIMEOUT_S = 3.0
+# A killed process is still there until the kernel gets to it.
+LEFT_BEHIND_TIMEOUT_S = 0.5
 
 Protocol: TypeAlias = Literal["pi", "seed", "1.5"]
 
@@ -24,15 +26,13 @@ Protocol: TypeAlias = Literal["pi", "seed", "1.5"]
 class HomedAgent(Agent):
     """An agent with the home it lives in and the LLM it talks to."""
 
-    def __init__(
-        self, command: Sequence[str], home: PreparedHome, llm: FakeLlm, *, stdin: Path | None = None
-    ) -> None:
+    def __init__(self, command: Sequence[str], home: PreparedHome, llm: FakeLlm, *, stdin: Path | None = None) -> None:
         """Start the command in that home; whoever made the home and the LLM ends them."""
         super().__init__(command, cwd=home.work, env=home.env, stdin=stdin)
         self.home = home
         self.llm = llm
 
-    def check_end(self) -> None:
+    def check_end(self, exit_timeout_s: float = EXIT_TIMEOUT_S) -> None:
         """End the agent in order, unless it has ended, and check what must hold of every run.
 
         On the end of stdin: exit with 0 in time. Every line of stdout is a JSON object. Unless the agent was
@@ -45,14 +45,14 @@ class HomedAgent(Agent):
         if self.alive:
             self.resume_reading()
             self.close_stdin()
-            assert self.wait_exit(EXIT_TIMEOUT_S) == 0, self.journal.tail()
+            assert self.wait_exit(exit_timeout_s) == 0, self.journal.tail()
         code = self.wait_exit(0)
         assert self.journal.flaws == []
         if code == -signal.SIGKILL or self.has_closed_stdout:
             return
         assert self.journal.unterminated == b""
         assert self.journal.unanswered() == {}, f"id: (commands, responses)\n{self.journal.tail()}"
-        assert self.descendants() == []
+        assert self.process.left_behind(LEFT_BEHIND_TIMEOUT_S) == []
 
 
 class AgentStarter:

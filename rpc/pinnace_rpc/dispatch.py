@@ -1,8 +1,8 @@
 """From a line to a trigger, and from an effect to a response.
 
-The only place where an exception becomes a response, since the id is known here, always. Each record of the client gets a number of arrival;
-inside the agent the number stands for it until it is answered, exactly once. What a command does is the chart's and the host's to
-know. Rules R-RSP-01, R-ERR-01 to R-ERR-04, R-HEL-01.
+The only place where an exception becomes a response, since the id is known here, always. Each record of the client gets
+a number of arrival; inside the agent the number stands for it until it is answered, exactly once. What a command does
+is the chart's and the host's to know. Rules R-RSP-01, R-ERR-01 to R-ERR-04, R-HEL-01.
 """
 
 import logging
@@ -11,17 +11,18 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Final
 
+from pinnace_spec.framing import MAX_RECORD_BYTES
+
 from pinnace_agent.host import Host
 from pinnace_agent.output import OutputTail
 from pinnace_agent.session import Session
 from pinnace_agent.shells import CANCELLED, ShellJob
 from pinnace_rpc.outbox import Outbox
-from pinnace_rpc.projection import PROFILES, Profile, make_projection
+from pinnace_rpc.projection import EVENT_TYPES, PROFILES, Profile, make_projection
 from pinnace_rpc.queries import QUERIES
 from pinnace_rpc.settings_commands import SETTINGS
 from pinnace_spec import errors
 from pinnace_spec import records as rec
-from pinnace_spec.framing import MAX_RECORD_BYTES
 from pinnace_spec.wire import MAX_NESTING, JsonValue, WireError, decode_line
 from pinnace_statechart import effects as fx
 from pinnace_statechart.triggers import Command, Happening
@@ -100,7 +101,7 @@ class Dispatcher:
             return
         except rec.CommandError as error:
             pending = Pending(error.command, error.id, error.has_id, error=error)
-            self._refuse_line(pending, "unknown")
+            self._refuse_line(pending, "malformed" if error.command == errors.PARSE_COMMAND else "unknown")
             return
         self._admit(command)
 
@@ -232,8 +233,8 @@ class Dispatcher:
             "version": version("pinnace"),
             "protocols": PROFILES,
             "protocol": self._profile,
-            "commands": sorted(rec.ALL_COMMANDS),
-            "events": sorted(EVENT_TYPES),
+            "commands": rec.ALL_COMMANDS,
+            "events": EVENT_TYPES,
             "limits": {"recordBytes": MAX_RECORD_BYTES, "nesting": MAX_NESTING},
         }
         self._succeed(ref, data)
@@ -258,9 +259,7 @@ def _trigger(command: rec.AnyCommand, ref: int) -> Command:
     name = ALIASES.get(command.type, command.type)
     match command:
         case rec.Prompt():
-            return Command(
-                name, ref, command.message, command.content_images, behavior=command.streamingBehavior
-            )
+            return Command(name, ref, command.message, command.content_images, behavior=command.streamingBehavior)
         case rec.Steer() | rec.FollowUp() | rec.QueueMessage():
             return Command(name, ref, command.message, command.content_images)
         case rec.Abort():

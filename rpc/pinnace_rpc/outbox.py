@@ -1,8 +1,8 @@
 """The one writer: records in, bytes out, in order.
 
-`put` never waits, so that effects can write; who produces much waits in `room`. Each record is encoded when it is put. Only
-under back-pressure is anything merged: successive deltas of one block become one, and a cumulative progress record replaces its
-unwritten predecessor. Text is never dropped. Must not know what a record means beyond that.
+`put` never waits, so that effects can write; who produces much waits in `room`. Each record is encoded when it is put.
+Only under back-pressure is anything merged: successive deltas of one block become one, and a cumulative progress record
+replaces its unwritten predecessor. Text is never dropped. Must not know what a record means beyond that.
 """
 
 from collections import deque
@@ -22,7 +22,7 @@ MERGE_BYTES: Final = 64 * 1024
 # The reader of stdin waits above this: responses are bounded by what the client sends, but get_messages may be large.
 READER_BYTES: Final = 32 * 1024 * 1024
 # One write: large enough to be cheap, small enough that a slow reader's progress is seen.
-WRITE_BYTES: Final = 256 * 1024
+WRITE_BYTES: Final = 64 * 1024
 
 
 class Projection(Protocol):

@@ -1,7 +1,7 @@
 """Three generations of the protocol as projections of one stream of records.
 
-The agent writes one stream; what a client of a generation does not know is left out here and nowhere else. Source: R-PRO-01 to
-R-PRO-03. Must not know when a record is written.
+The agent writes one stream; what a client of a generation does not know is left out here and nowhere else. Source:
+R-PRO-01 to R-PRO-03. Must not know when a record is written.
 """
 
 from collections.abc import Mapping
@@ -14,6 +14,24 @@ Record = Mapping[str, object]
 Profile = Literal["pi", "seed", "1.5"]
 PROFILES: Final[tuple[Profile, ...]] = get_args(Profile)
 
+# What this release may write beside responses, for `hello`.
+EVENT_TYPES: Final = (
+    "agent_start",
+    "agent_end",
+    "agent_settled",
+    "turn_start",
+    "turn_end",
+    "message_start",
+    "message_update",
+    "message_end",
+    "tool_execution_start",
+    "tool_execution_update",
+    "tool_execution_end",
+    "queue_update",
+    "bash_execution_update",
+    "thinking_level_changed",
+    "session_info_changed",
+)
 # Record types of later generations, which a client that refuses unknown types must not see.
 _LATER_TYPES: Final = frozenset(
     {"agent_settled", "bash_execution_update", "thinking_level_changed", "session_info_changed", "entry_appended"}

@@ -1,6 +1,7 @@
 """Reads: snapshots of the state as it is, without any effect.
 
-One function a command. Each sees every command that was admitted before it (R-ORD-02). Must not change anything and must not await.
+One function a command. Each sees every command that was admitted before it (R-ORD-02). Must not change anything and
+must not await.
 """
 
 import os

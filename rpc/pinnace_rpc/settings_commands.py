@@ -1,7 +1,7 @@
 """Settings commands: what takes effect at once and is seen by the next request.
 
-They change the session, never the user's files (R-SET-03). Validation comes before any change. A change is told before its answer.
-Must not await.
+They change the session, never the user's files (R-SET-03). Validation comes before any change. A change is told before
+its answer. Must not await.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,16 +29,17 @@ def set_model(host: Host, emitter: Emitter, command: rec.SetModel) -> Data:
     )
 
 
-def cycle_model(host: Host, emitter: Emitter, command: rec.CycleModel) -> Data:
+def cycle_model(host: Host, emitter: Emitter, command: rec.Plain) -> Data:
     """Select the next model that has credentials; null when there is no other."""
-    models = host.profile.registry.available()
+    registry, scope = host.profile.registry, host.profile.scope
+    models = [model for model in scope if registry.is_usable(model)] or registry.available()
     if len(models) <= 1:
         return None
     current = host.session.model
     index = models.index(current) if current in models else 0
     model = models[(index + 1) % len(models)]
     _select(host, emitter, model)
-    return {"model": model, "thinkingLevel": host.session.thinking_level, "isScoped": False}
+    return {"model": model, "thinkingLevel": host.session.thinking_level, "isScoped": bool(scope)}
 
 
 def _select(host: Host, emitter: Emitter, model: Model) -> None:
@@ -54,7 +55,7 @@ def set_thinking_level(host: Host, emitter: Emitter, command: rec.SetThinkingLev
     return None
 
 
-def cycle_thinking_level(host: Host, emitter: Emitter, command: rec.CycleThinkingLevel) -> Data:
+def cycle_thinking_level(host: Host, emitter: Emitter, command: rec.Plain) -> Data:
     """Select the model's next level; null when it has none to choose from."""
     model = host.session.model
     levels = supported_levels(model) if model is not None else []
@@ -78,8 +79,6 @@ def set_session_name(host: Host, emitter: Emitter, command: rec.SetSessionName) 
     host.session.name = command.name.strip()
     emitter.emit({"type": "session_info_changed", "name": host.session.name})
     return None
-
-
 
 
 SETTINGS: Final[Mapping[str, Callable[..., Data]]] = {

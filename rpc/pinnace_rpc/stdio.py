@@ -1,7 +1,8 @@
 """The process' ends: stdin, stdout, signals and death.
 
-Standard output belongs to the protocol: it is kept as a private descriptor, and descriptor 1 is pointed at stderr, so that a stray
-print, or a child that inherits it, never writes into the protocol. POSIX only; the one file to vary for another platform.
+Standard output belongs to the protocol: it is kept as a private descriptor, and descriptor 1 is pointed at stderr, so
+that a stray print, or a child that inherits it, never writes into the protocol. POSIX only; the one file to vary for
+another platform.
 """
 
 import logging
@@ -40,25 +41,21 @@ def configure_logging(*, verbose: bool) -> None:
     logger.propagate = False
 
 
-def open_stdin() -> trio.lowlevel.FdStream:
-    """Take stdin over. Children never read it: they get nothing on theirs, and descriptor 0 becomes /dev/null."""
-    stream = trio.lowlevel.FdStream(os.dup(0))
-    _replace(0, os.O_RDONLY)
-    return stream
-
-
-def open_stdout() -> trio.lowlevel.FdStream:
-    """Take stdout over, and point descriptor 1 at stderr."""
-    stream = trio.lowlevel.FdStream(os.dup(1))
+def take_stdout() -> int:
+    """Keep stdout as a private descriptor for the protocol, and point descriptor 1 at stderr."""
     sys.stdout.flush()
+    private = os.dup(1)
     os.dup2(2, 1)
-    return stream
+    return private
 
 
-def _replace(fd: int, flags: int) -> None:
-    null = os.open(os.devnull, flags)
-    os.dup2(null, fd)
+def open_stdin() -> trio.lowlevel.FdStream:
+    """Take stdin over. Nothing else reads it: descriptor 0 becomes /dev/null."""
+    private = os.dup(0)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
     os.close(null)
+    return trio.lowlevel.FdStream(private)
 
 
 def exit_status(signal_number: int | None) -> int:

@@ -10,12 +10,12 @@ Five orthogonal regions, each a flat machine, and one extended state behind them
 - **io**: open, draining or closing (stdin ended or a signal came), closed.
 
 A row is taken when its region is in `source`, its `trigger` happens and its `guard` (a name, empty: always) holds; the
-rows of a state are tried in order. `target` None means that the state stays. `effects` are names of actions, in the order of
-what they write. Trigger `always` is tried after every other trigger until nothing applies (SCXML: eventless).
+rows of a state are tried in order. `target` None means that the state stays. `effects` are names of actions, in the
+order of what they write. Trigger `always` is tried after every other trigger until nothing applies (SCXML: eventless).
 
-The table is total: for each command and each state of the region that answers it there is a row, and the last one has no
-guard; refusals are rows too. WARNING: guards and actions are bound by name in the statechart package, and a test compares
-both sets; a new name here needs a body there.
+The table is total: for each command and each state of the region that answers it there is a row, and the last one has
+no guard; refusals are rows too. WARNING: guards and actions are bound by name in the statechart package, and a test
+compares both sets; a new name here needs a body there.
 
 This module must not know what a guard computes, what an effect writes, or that there is a clock.
 """

@@ -159,7 +159,6 @@ def rows(
     )
 
 
-def one(
-    source: str, trigger: str, guard: str, target: str | None, effects: str, rules: str
-) -> tuple[Row, ...]:
+def one(source: str, trigger: str, guard: str, target: str | None, effects: str, rules: str) -> tuple[Row, ...]:
+    """Return the one row of a source and a trigger in region RUN."""
     return rows((source,), (trigger,), guard, target, effects, rules)

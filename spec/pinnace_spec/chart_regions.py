@@ -24,9 +24,7 @@ _SHELL: Final = (
     *rows(("quiet", "running"), ("bash",), "barrier", None, "join_line", "C-9", "shell"),
     *rows(("quiet", "running"), ("bash",), "", "running", "start_shell", "R-BSH-01", "shell"),
     *rows(("quiet",), ("abort_bash",), "", None, "withdraw_bash accept", "R-BSH-02 C-9", "shell"),
-    *rows(
-        ("running",), ("abort_bash",), "", None, "withdraw_bash kill_shells accept", "R-BSH-02 C-9", "shell"
-    ),
+    *rows(("running",), ("abort_bash",), "", None, "withdraw_bash kill_shells accept", "R-BSH-02 C-9", "shell"),
     *rows(("running",), ("shell_ended",), "last_shell", "quiet", "end_shell", "R-BSH-03", "shell"),
     *rows(("running",), ("shell_ended",), "", None, "end_shell", "R-BSH-03", "shell"),
     *rows(("quiet",), ("stop_abort", "stop_drain"), "", None, "", "C-16", "shell"),
@@ -41,9 +39,7 @@ _IO: Final = (
     *rows(("open",), ("stop_drain",), "", "draining", "", "C-17 R-EOF-01", "io"),
     *rows(("draining",), ("stop_drain",), "", None, "", "C-17", "io"),
     *rows(("closing", "closed"), ("stop_abort", "stop_drain"), "", None, "", "C-16", "io"),
-    *rows(
-        ("draining", "closing"), (ALWAYS,), "quiescent", "closed", "return_queue close", "R-EOF-01 C-16", "io"
-    ),
+    *rows(("draining", "closing"), (ALWAYS,), "quiescent", "closed", "return_queue close", "R-EOF-01 C-16", "io"),
 )
 
 REGION_ROWS: Final = (*_SESSION, *_SHELL, *_UI, *_IO)

@@ -26,6 +26,7 @@ from pinnace_spec.chart_names import (
 _END: Final = "end_job flush_shells settle answer_aborts"
 # What every accepted text does, queued or waiting for its first turn.
 _QUEUE: Final = "enqueue release_hold open_period queue_update"
+_RUN_START: Final = "start_run start_turn"
 _MESSAGE_OK: Final = "end_message retry_ok reset_counters end_turn"
 _MESSAGE_ERROR: Final = "end_message end_turn"
 _CLOSING: Final = "close_run retry_cancelled close_compaction refuse_own refuse_compact"
@@ -53,9 +54,7 @@ _TEXTS: Final = (
     *one("idle", "prompt", "", "preflight", "take_own open_period start_preflight", "R-PRM-01 R-PRM-05 C-8"),
     *rows(BUSY, ("prompt",), "has_behavior", None, f"{_QUEUE} accept_queued", "R-PRM-03 C-1"),
     *one("compacting.manual", "prompt", "", None, "refuse_compacting", "R-PRM-04"),
-    *rows(
-        tuple(s for s in BUSY if s != "compacting.manual"), ("prompt",), "", None, "refuse_busy", "R-PRM-04"
-    ),
+    *rows(tuple(s for s in BUSY if s != "compacting.manual"), ("prompt",), "", None, "refuse_busy", "R-PRM-04"),
     *one("aborting", "prompt", "has_behavior", None, f"{_QUEUE} accept_queued", "R-PRM-03 C-7"),
     *one("aborting", "prompt", "", None, "join_line", "C-9"),
     *rows(("idle",), ("steer", "follow_up"), "", "idle", f"{_QUEUE} accept_started", "R-QUE-07 C-4"),
@@ -80,9 +79,7 @@ _ABORT: Final = (
         f"withdraw_waiting admit_abort cancel_timer retry_cancelled {_END}",
         "C-6 C-9 R-ABT-01",
     ),
-    *rows(
-        CANCELLABLE, ("abort",), "", "aborting", "withdraw_waiting admit_abort cancel_job", "C-6 C-9 R-ABT-01"
-    ),
+    *rows(CANCELLABLE, ("abort",), "", "aborting", "withdraw_waiting admit_abort cancel_job", "C-6 C-9 R-ABT-01"),
     *one("aborting", "abort", "", None, "withdraw_waiting admit_abort", "C-7 C-9"),
     *one("switching", "abort", "", None, "withdraw_waiting join_line", "C-9"),
     *one(
@@ -125,7 +122,7 @@ _PREFLIGHT: Final = (
         "preflight_ok",
         "",
         "llm",
-        "accept_own release_hold reset_counters flush_shells start_run start_turn deliver_own deliver_steering call_model",
+        f"accept_own release_hold reset_counters flush_shells {_RUN_START} deliver_own deliver_steering call_model",
         "R-PRM-02 C-1 C-5",
     ),
     *one("preflight", "preflight_refused", "", "idle", f"refuse_own {_END}", "R-PRM-02 C-8"),
@@ -155,7 +152,7 @@ _RUN: Final = (
         "llm_length",
         "",
         "llm",
-        f"end_message retry_ok reset_counters fail_calls end_turn start_turn deliver_steering call_model",
+        "end_message retry_ok reset_counters fail_calls end_turn start_turn deliver_steering call_model",
         "R-RUN-05 C-14",
     ),
     *one(
@@ -220,18 +217,16 @@ _RUN: Final = (
         "tools_done",
         "",
         "llm",
-        f"end_tools end_turn start_turn deliver_steering call_model",
+        "end_tools end_turn start_turn deliver_steering call_model",
         "R-RUN-03 R-QUE-03",
     ),
     *rows(("llm", "tools"), ("job_failed",), "", "idle", f"fail_run retry_failed {_END}", "R-RUN-06 C-15"),
-    *one("retrying", "delay_over", "", "llm", "start_run start_turn deliver_steering call_model", "R-RTY-01"),
+    *one("retrying", "delay_over", "", "llm", f"{_RUN_START} deliver_steering call_model", "R-RTY-01"),
 )
 
 _COMPACTION: Final = (
     *one("compacting.manual", "compaction_ok", "", "idle", f"compaction_done accept_compact {_END}", "C-12"),
-    *one(
-        "compacting.manual", "compaction_failed", "", "idle", f"compaction_fail refuse_compact {_END}", "C-12"
-    ),
+    *one("compacting.manual", "compaction_failed", "", "idle", f"compaction_fail refuse_compact {_END}", "C-12"),
     *one(
         "compacting.threshold",
         "compaction_ok",
@@ -292,13 +287,9 @@ _ABORTING: Final = (
 _SWITCHING: Final = (
     *one("idle", "session_approved", "", None, "", "C-10"),
     *rows(CANCELLABLE, ("session_approved",), "", "aborting", "cancel_job", "C-10"),
-    *one(
-        "retrying", "session_approved", "", "idle", f"note_cancel cancel_timer retry_cancelled {_END}", "C-10"
-    ),
+    *one("retrying", "session_approved", "", "idle", f"note_cancel cancel_timer retry_cancelled {_END}", "C-10"),
     *one("aborting", "session_approved", "", None, "", "C-10"),
-    *one(
-        "switching", "switch_ok", "", "idle", f"replace_session settle accept_session {_END}", "C-10 R-QUE-09"
-    ),
+    *one("switching", "switch_ok", "", "idle", f"replace_session settle accept_session {_END}", "C-10 R-QUE-09"),
     *one("switching", "switch_failed", "", "idle", f"refuse_session {_END}", "C-10"),
 )
 
@@ -312,9 +303,7 @@ _STOP: Final = (
         f"announce_queue withdraw_all hold note_cancel cancel_timer retry_cancelled {_END}",
         "C-16",
     ),
-    *rows(
-        CANCELLABLE, ("stop_abort",), "", "aborting", "announce_queue withdraw_all hold cancel_job", "C-16"
-    ),
+    *rows(CANCELLABLE, ("stop_abort",), "", "aborting", "announce_queue withdraw_all hold cancel_job", "C-16"),
     *rows(("aborting", "switching"), ("stop_abort",), "", None, "announce_queue withdraw_all hold", "C-16"),
     *rows(RUN_STATES, ("stop_drain",), "", None, "", "C-17"),
 )
@@ -322,9 +311,7 @@ _STOP: Final = (
 # The rest of every step (chart.md's "end of every step"), in this order, until nothing applies.
 _ALWAYS: Final = (
     *one("idle", ALWAYS, "session_ready", "switching", "start_switch", "C-10"),
-    *one(
-        "idle", ALWAYS, "compact_ready", "compacting.manual", "take_pending_compact compaction_manual", "C-12"
-    ),
+    *one("idle", ALWAYS, "compact_ready", "compacting.manual", "take_pending_compact compaction_manual", "C-12"),
     # In aborting and switching whatever waits keeps waiting: both are barriers to a line that is not empty.
     *rows(("idle", *BUSY), (ALWAYS,), "line_ready", None, "take_line", "C-9 R-ORD-01"),
     *one(

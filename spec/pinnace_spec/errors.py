@@ -106,12 +106,8 @@ def not_implemented(command: str) -> str:
 
 
 # Texts to a run (R-PRM-04).
-BUSY: Final = (
-    "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message."
-)
-COMPACTING: Final = (
-    "Cannot submit a prompt while compaction is in progress. Wait for compaction to finish and retry."
-)
+BUSY: Final = "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message."
+COMPACTING: Final = "Cannot submit a prompt while compaction is in progress. Wait for compaction to finish and retry."
 ABORTED_BEFORE_START: Final = "Aborted before it started"
 SHUTTING_DOWN: Final = "Shutting down"
 # Clients match the first sentence; the rest helps a person.
@@ -125,10 +121,7 @@ NO_MODEL: Final = (
 
 def not_queueable(name: str) -> str:
     """Word the refusal to queue the command of an extension."""
-    return (
-        f'Extension command "/{name}" cannot be queued. '
-        "Use prompt() or execute the command when not streaming."
-    )
+    return f'Extension command "/{name}" cannot be queued. Use prompt() or execute the command when not streaming.'
 
 
 def no_api_key(provider: str) -> str:

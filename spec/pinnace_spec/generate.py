@@ -1,7 +1,8 @@
 """Writes what is generated from the specification, or checks that it is fresh.
 
-`python -m pinnace_spec.generate` writes; with `--check` it only compares and exits 1 on a difference. Works in a checkout. What it writes
-is never edited by hand: `spec/chart.mmd` and the drawing in README.md (Mermaid), `spec/matrix.md` (command x state).
+`python -m pinnace_spec.generate` writes; with `--check` it only compares and exits 1 on a difference. Works in a
+checkout. What it writes is never edited by hand: `spec/chart.mmd` and the drawing in README.md (Mermaid),
+`spec/matrix.md` (command x state).
 """
 
 import sys
@@ -33,7 +34,7 @@ def mermaid(region: Region = "run") -> str:
     lines = ["stateDiagram-v2", f"    [*] --> {INITIAL[region]}"]
     if region == "run":
         lines += [f"    state {_WORKING} {{", *(f"        {_name(state)}" for state in CANCELLABLE), "    }"]
-        lines += [f'    {_name(state)}: {state}' for state in STATES[region] if "." in state]
+        lines += [f"    {_name(state)}: {state}" for state in STATES[region] if "." in state]
         _hoist(edges)
     lines += [
         f"    {_name(source)} --> {_name(target)}: {', '.join(sorted(labels))}"
@@ -67,7 +68,8 @@ def _name(state: str) -> str:
 
 def matrix() -> str:
     """Print which effects a command has in which state, guard by guard, one table a region."""
-    parts = ["# Command x state", "", NOTE, "", "A cell lists the rows of a state in the order in which they are tried."]
+    intro = "A cell lists the rows of a state in the order in which they are tried."
+    parts = ["# Command x state", "", NOTE, "", intro]
     for region in REGIONS:
         if COMMANDS[region]:
             parts += ["", f"## Region {region}", "", *_table(region)]
@@ -107,9 +109,7 @@ def outputs() -> dict[Path, str]:
 def main(arguments: list[str]) -> int:
     """Write or check; return the exit code."""
     stale = [
-        path
-        for path, content in outputs().items()
-        if not path.exists() or path.read_text(encoding="utf-8") != content
+        path for path, content in outputs().items() if not path.exists() or path.read_text(encoding="utf-8") != content
     ]
     for path in stale:
         if "--check" in arguments:

@@ -115,9 +115,7 @@ def _decode_refused(line: bytes, error: orjson.JSONDecodeError) -> JsonValue:
         )
     except json.JSONDecodeError as second:
         raise WireError(f"{second.msg} (character {second.pos})") from None
-    except (
-        RecursionError
-    ):  # only a caller that is itself hundreds of calls deep leaves too little of the stack
+    except RecursionError:  # only a caller that is itself hundreds of calls deep leaves too little of the stack
         raise WireError(_TOO_DEEP) from None
     return value
 

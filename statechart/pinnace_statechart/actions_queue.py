@@ -1,7 +1,7 @@
 """Actions of texts, queues, aborts and the line behind a barrier.
 
-An action is a small function of the step's context: it may change the extended state and ask for effects, in the order in which
-they are written. Rules R-PRM, R-QUE, R-ABT, C-1 to C-9.
+An action is a small function of the step's context: it may change the extended state and ask for effects, in the order
+in which they are written. Rules R-PRM, R-QUE, R-ABT, C-1 to C-9.
 """
 
 from pinnace_spec.chart_names import SESSION_COMMANDS

@@ -1,7 +1,7 @@
 """Actions of session commands, shells, dialogs and the end of the process.
 
-An action is a small function of the step's context: it may change the extended state and ask for effects, in the order in which
-they are written. Rules R-BSH, R-UI, R-EOF, C-10, C-16, C-17.
+An action is a small function of the step's context: it may change the extended state and ask for effects, in the order
+in which they are written. Rules R-BSH, R-UI, R-EOF, C-10, C-16, C-17.
 """
 
 from pinnace_statechart.actions_queue import withdraw_queues

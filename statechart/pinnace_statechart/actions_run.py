@@ -1,8 +1,8 @@
 """Actions of a run, its retries and its compactions.
 
-An action is a small function of the step's context: it may change the extended state and ask for effects, in the order in which
-they are written. It must not look at the configuration to decide what a row already decided. Rules R-RUN, R-RTY, R-CMP,
-C-13 to C-15.
+An action is a small function of the step's context: it may change the extended state and ask for effects, in the order
+in which they are written. It must not look at the configuration to decide what a row already decided. Rules R-RUN,
+R-RTY, R-CMP, C-13 to C-15.
 """
 
 from pinnace_statechart.actions_queue import deliver

@@ -15,8 +15,8 @@ class StepContext:
     configuration: dict[Region, str]
     state: ExtendedState = field(default_factory=ExtendedState)
     trigger: Trigger = Happening("always")
-    effects: list[Effect] = field(default_factory=list)
-    raised: list[Trigger] = field(default_factory=list)  # triggers to take next in the same step
+    effects: list[Effect] = field(default_factory=list[Effect])
+    raised: list[Trigger] = field(default_factory=list[Trigger])  # triggers to take next in the same step
 
     @property
     def command(self) -> Command:

@@ -1,7 +1,7 @@
 """What the chart asks for, in the order in which it is to be performed.
 
-Values only. The host performs all effects of a step with no checkpoint between them, so the order of effects is the order
-of records on the wire. Effects name records and jobs; what stands in a record is the host's to know.
+Values only. The host performs all effects of a step with no checkpoint between them, so the order of effects is the
+order of records on the wire. Effects name records and jobs; what stands in a record is the host's to know.
 """
 
 from typing import Literal, NamedTuple

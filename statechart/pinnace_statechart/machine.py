@@ -1,7 +1,7 @@
 """The chart at work: flat state machines built from the rows, behind one typed `step`.
 
-Each region is a flat synchronous `transitions.Machine`. Its conditions are the guards, its only callback notes which row
-was taken; the actions of the row run after the state has moved, so that an error in one cannot leave a half-taken
+Each region is a flat synchronous `transitions.Machine`. Its conditions are the guards, its only callback notes which
+row was taken; the actions of the row run after the state has moved, so that an error in one cannot leave a half-taken
 transition unseen: it leaves `step`. Pure: no clock, no trio, no input or output.
 
 Must not know any state or trigger by name but `always` and the job triggers, whose numbers it checks.
@@ -54,7 +54,7 @@ class Chart:
         """
         self._context = StepContext(dict(INITIAL), state or ExtendedState())
         self._on_row = on_row
-        self._taken: Row | None = None
+        self._taken: list[Row] = []
         self._stepping = False
         self._regions: dict[Region, _Region] = {region: _Region() for region in REGIONS}
         self._machines = {region: self._build(region) for region in REGIONS}
@@ -79,7 +79,7 @@ class Chart:
         return machine
 
     def _note(self, row: Row) -> None:
-        self._taken = row
+        self._taken.append(row)
 
     @property
     def state(self) -> ExtendedState:
@@ -146,9 +146,7 @@ class Chart:
 
     def _eventless(self) -> bool:
         """Take one eventless row, RUN before IO: the process leaves only when nothing else is to be done."""
-        return any(
-            self._fire(region, _ALWAYS) for region in reversed(REGIONS) if self._knows(region, ALWAYS)
-        )
+        return any(self._fire(region, _ALWAYS) for region in reversed(REGIONS) if self._knows(region, ALWAYS))
 
     def _knows(self, region: Region, name: str) -> bool:
         return (region, self._context.configuration[region], name) in _KNOWN
@@ -156,17 +154,15 @@ class Chart:
     def _fire(self, region: Region, trigger: Trigger) -> bool:
         context = self._context
         context.trigger = trigger
-        self._taken = None
+        self._taken.clear()
         model = self._regions[region]
         self._machines[region].events[trigger.name].trigger(model)
-        row = self._taken
-        if row is None:
+        if not self._taken:
             return False
+        row = self._taken.pop()
         if self._on_row is not None:
             self._on_row(row)
         for name in row.effects:
             ACTIONS[name](context)
         context.configuration[region] = model.state
         return True
-
-

@@ -1,8 +1,8 @@
 """Steering and follow-up queues: what waits, in which order, and what one delivery takes.
 
-Pure. An item is a record with the number of the command that brought it; items are never matched by their text, so equal
-texts and texts of images alone stay apart. When a delivery happens is the chart's to know. Rules R-QUE-01, R-QUE-03,
-R-QUE-04, R-QUE-06.
+Pure. An item is a record with the number of the command that brought it; items are never matched by their text, so
+equal texts and texts of images alone stay apart. When a delivery happens is the chart's to know. Rules R-QUE-01,
+R-QUE-03, R-QUE-04, R-QUE-06.
 """
 
 from collections.abc import Iterator

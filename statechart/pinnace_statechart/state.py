@@ -39,8 +39,8 @@ class ExtendedState:
     period: bool = False  # what get_state shows as isStreaming; agent_settled is written when it falls (C-8)
     cancelled: bool = False  # the last thing that worked in this period was cut short
     own: Item | None = None  # the prompt in preflight
-    aborts: list[PendingAbort] = field(default_factory=list)
-    line: deque[Command] = field(default_factory=deque)  # what waits behind a barrier (C-9)
+    aborts: list[PendingAbort] = field(default_factory=list[PendingAbort])
+    line: deque[Command] = field(default_factory=deque[Command])  # what waits behind a barrier (C-9)
     asking: Command | None = None
     asking_job: int = 0
     approved: Command | None = None  # a session command that may replace the session once RUN is idle, or does
@@ -54,8 +54,8 @@ class ExtendedState:
     threshold_checked: bool = False  # this preflight has compacted already (C-14)
     job: int = 0  # number of RUN's job or timer, 0 when none lives
     last_job: int = 0
-    shells: list[int] = field(default_factory=list)  # refs of running bash commands
-    finished_shells: list[int] = field(default_factory=list)  # ended, not yet in the conversation
+    shells: list[int] = field(default_factory=list[int])  # refs of running bash commands
+    finished_shells: list[int] = field(default_factory=list[int])  # ended, not yet in the conversation
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     auto_compaction: bool = True
     cleared: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())  # withdrawn in this step, for its response

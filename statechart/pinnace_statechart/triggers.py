@@ -1,7 +1,7 @@
 """What enters the chart: commands of the client and happenings of jobs, shells and the process.
 
-Plain values. A clock value, where one is needed, arrives inside a trigger. Must not know how a command looked on the wire;
-`ref` stands for it. Names are those of `pinnace_spec.chart_names`.
+Plain values. A clock value, where one is needed, arrives inside a trigger. Must not know how a command looked on the
+wire; `ref` stands for it. Names are those of `pinnace_spec.chart_names`.
 """
 
 from typing import Literal, NamedTuple
@@ -31,7 +31,8 @@ class Happening(NamedTuple):
     """Something that a job, a shell or the process reports.
 
     A job's trigger carries its number in `job`; with another number than the living job's it is dropped. `text` is the
-    error that a client is told and `code` its class; `ref` names a shell's command; `retry_after_s` is what a server asked for, in seconds.
+    error that a client is told and `code` its class; `ref` names a shell's command; `retry_after_s` is what a server
+    asked for, in seconds.
     """
 
     name: str

@@ -34,12 +34,20 @@ def perform(command: dict[str, Any], read_sizes: list[int]) -> dict[str, Any]:
         case "environment":
             return {"environment": dict(os.environ), "argv": sys.argv[1:], "cwd": str(os.getcwd())}
         case "spawn":
-            child = subprocess.Popen(["sleep", "600"], start_new_session=True, stdout=subprocess.DEVNULL)
+            nowhere = subprocess.DEVNULL
+            child = subprocess.Popen(
+                ["/bin/sleep", "600"],
+                env=command.get("env"),
+                start_new_session=True,
+                stdout=nowhere,
+                stderr=nowhere,
+            )
             return {"pid": child.pid}
         case "be_deaf":
             say({"type": "deaf"})
             time.sleep(600)
         case "exit":
+            os.write(1, command.get("last_words", "").encode())
             os._exit(command["code"])
         case _:
             pass

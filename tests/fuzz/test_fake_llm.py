@@ -125,9 +125,7 @@ def test_finish_usage_and_end_marker_can_be_left_out(client: httpx.Client) -> No
 def test_explicit_chunks_come_in_their_order(client: httpx.Client) -> None:
     tools = [{"tool": {"index": i, "id": f"c{i}", "name": "bash"}} for i in (0, 1)]
     parts = [{"args": "{", "index": 1}, {"args": "{"}, {"args": "}", "index": 1}, {"args": "}"}]
-    answer = run(
-        [{"chunks": [*tools, *parts, {"finish": "length"}, {"event": {"choices": [], "x": 1}}]}], client
-    )
+    answer = run([{"chunks": [*tools, *parts, {"finish": "length"}, {"event": {"choices": [], "x": 1}}]}], client)
 
     calls = [each for delta in deltas(answer.text) for each in delta.get("tool_calls", ())]
     assert [(each["index"], each["function"]["arguments"]) for each in calls] == [
@@ -158,9 +156,7 @@ def test_raw_bytes_arrive_as_they_are(client: httpx.Client) -> None:
     assert b": ping\r\n\xff\n\ndata: {nonsense\n\n" in answer.content
 
 
-@pytest.mark.parametrize(
-    "last", [{"disconnect": "rst"}, {"disconnect": "fin"}, {"socket": "zz\r\nnot a chunk\r\n"}]
-)
+@pytest.mark.parametrize("last", [{"disconnect": "rst"}, {"disconnect": "fin"}, {"socket": "zz\r\nnot a chunk\r\n"}])
 def test_a_stream_can_break_in_the_middle(client: httpx.Client, last: dict[str, str]) -> None:
     with (
         FakeLlm([{"chunks": [{"text": "begin"}, {"gate": "read"}, last]}]) as llm,
@@ -234,9 +230,7 @@ def test_every_chunk_can_have_a_gate_of_its_own(client: httpx.Client) -> None:
     ],
 )
 @pytest.mark.parametrize("how", ["rst", "fin"])
-def test_a_client_that_leaves_is_noticed_at_once(
-    response: Scripted, last_event: bytes, during: str, how: str
-) -> None:
+def test_a_client_that_leaves_is_noticed_at_once(response: Scripted, last_event: bytes, during: str, how: str) -> None:
     with FakeLlm([response]) as llm:
         connected = request_by_hand(llm)
         llm.wait_requests(1)
@@ -437,9 +431,7 @@ WAITS: list[Callable[[FakeLlm], object]] = [
 
 
 @pytest.mark.parametrize("wait", WAITS)
-def test_a_wait_that_fails_shows_what_did_happen(
-    client: httpx.Client, wait: Callable[[FakeLlm], object]
-) -> None:
+def test_a_wait_that_fails_shows_what_did_happen(client: httpx.Client, wait: Callable[[FakeLlm], object]) -> None:
     with FakeLlm([{"text": "x"}]) as llm:
         ask(client, llm, "the question")
         with pytest.raises(LlmTimeout, match="the question"):

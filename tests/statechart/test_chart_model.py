@@ -1,20 +1,20 @@
 """The pure chart under arbitrary commands and happenings: random walks, and an exhaustive search for the rows.
 
-`Watcher` knows only triggers and effects. It holds what the protocol promises: each command is answered once, each text has
-one fate, brackets nest, one job lives behind each busy state, nothing starts after an abort until something new is accepted.
+`Watcher` knows only triggers and effects. It holds what the protocol promises: each command is answered once, each text
+has one fate, brackets nest, one job lives behind each busy state, nothing starts after an abort until something new is
+accepted.
 """
 
 from collections import Counter, deque
 from copy import copy, deepcopy
 from dataclasses import fields, replace
-
 from functools import partial
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from pinnace_spec.chart import CHART, COMMANDS, JOB_TRIGGERS, REGIONS, STATES, Region, Row
+from pinnace_spec.chart import CHART, COMMANDS, JOB_TRIGGERS, REGIONS, Region, Row
 from pinnace_statechart import effects as fx
 from pinnace_statechart.guards import barrier
 from pinnace_statechart.machine import Chart
@@ -131,7 +131,7 @@ class Watcher:
         if ref > self.blocked_until:
             self.blocked = False
 
-    def _judge(self, effect: fx.Effect) -> None:
+    def _judge(self, effect: fx.Effect) -> None:  # noqa: PLR0912  # one case an effect
         assert not self.closed or isinstance(effect, fx.Answer), f"{effect} after close"
         match effect:
             case fx.Accept():
@@ -253,12 +253,16 @@ class Watcher:
     def report(self, name: str, *, threshold_due: bool = False) -> None:
         """Let the living job report."""
         job = self.chart.state.asking_job if name.startswith("ask_") else self.chart.state.job
-        # Every report but these ends the job.
-        if name not in {"llm_tool_calls", "llm_length", "tools_done", "llm_stop"} or self.chart.run == "aborting":
-            self.jobs.pop(job, None)
-        elif name == "llm_stop" and not (len(self.chart.state.steering) or len(self.chart.state.follow_up)):
+        if not self._goes_on(name):
             self.jobs.pop(job, None)
         self.step(Happening(name, job, threshold_due=threshold_due))
+
+    def _goes_on(self, name: str) -> bool:
+        """Whether the job lives on after this report."""
+        if self.chart.run == "aborting":
+            return False
+        queued = len(self.chart.state.steering) or len(self.chart.state.follow_up)
+        return name in {"llm_tool_calls", "llm_length", "tools_done"} or (name == "llm_stop" and bool(queued))
 
     def end_shell(self) -> None:
         """Let a shell command end."""

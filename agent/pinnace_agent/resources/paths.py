@@ -1,7 +1,7 @@
 """Where the user's files are: the agent folder, and a project's own folder.
 
-Decides paths only, from an environment that it is given; reads nothing but whether a file exists. Must not know what
-the files hold. Source: sessions of pi share these folders, so the names are fixed.
+Decides paths only, from an environment that it is given; reads nothing but whether a file exists. Must not
+know what the files hold. pi shares these folders, so the names are fixed.
 """
 
 from collections.abc import Mapping

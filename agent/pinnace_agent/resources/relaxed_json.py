@@ -1,19 +1,19 @@
 """Reads a configuration file: JSON, for people also with `//` comments and commas before a closing bracket.
 
-Decides syntax only. Comments and commas are blanked out, never removed, so that a parser's line and column are those
-of the file. Linear in the size of the text, whatever it holds. Must not know what the file means.
+Decides syntax only. Comments and commas are blanked out, never removed, so that a parser's line and column
+are those of the file. Linear in the size of the text, whatever it holds. Must not know what the file means.
 """
 
 import re
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 import orjson
 
 JsonObject: TypeAlias = dict[str, object]
 
-# A string is matched so that what looks like a comment inside it is left alone. Possessive, and the closing quote is
-# optional: an unterminated string is consumed once, not once for each quote in it.
+# A string is matched so that what looks like a comment inside it is left alone. Possessive, and the closing
+# quote is optional: an unterminated string is consumed once, not once for each quote in it.
 _STRING = r'"(?:[^"\\]|\\.)*+"?'
 _STRING_OR_COMMENT = re.compile(rf"{_STRING}|//[^\n]*+", re.DOTALL)
 _STRING_OR_LAST_COMMA = re.compile(rf"{_STRING}|,(?=[ \t\r\n]*+[\]}}])", re.DOTALL)
@@ -55,6 +55,16 @@ def read_object(path: Path, *, is_relaxed: bool) -> JsonObject | None:
         value = orjson.loads(strip_comments(text) if is_relaxed else text)
     except orjson.JSONDecodeError as error:
         raise ConfigurationFileError(f"is not valid JSON: {error.msg} (line {error.lineno})") from None
-    if not isinstance(value, dict):
+    if not is_object(value):
         raise ConfigurationFileError("is not a JSON object")
     return value
+
+
+def is_object(value: object) -> TypeGuard[JsonObject]:
+    """Tell whether a value that was read from JSON is an object."""
+    return isinstance(value, dict)
+
+
+def is_list(value: object) -> TypeGuard[list[object]]:
+    """Tell whether a value that was read from JSON is a list."""
+    return isinstance(value, list)

@@ -34,9 +34,10 @@ def clamp_level(model: Model, level: ThinkingLevel) -> ThinkingLevel:
     """Return the level itself if the model has it, else the nearest higher one, else the nearest lower."""
     supported = supported_levels(model)
     wanted = THINKING_LEVELS.index(level)
-    upwards = THINKING_LEVELS[wanted:]
-    downwards = THINKING_LEVELS[wanted::-1]
-    return next((candidate for candidate in (*upwards, *downwards) if candidate in supported), "off")
+    for candidate in (*THINKING_LEVELS[wanted:], *THINKING_LEVELS[wanted::-1]):
+        if candidate in supported:
+            return candidate
+    return "off"
 
 
 def next_level(model: Model, level: ThinkingLevel) -> ThinkingLevel | None:

@@ -1,7 +1,7 @@
 """How full the context is: what the provider reported, and an estimate of what came after.
 
-Estimates are four characters a token and 4,800 characters an image; characters are code points. Rule R-CMP-04. Must not know any
-provider's tokenizer.
+Estimates are four characters a token and 4,800 characters an image; characters are code points. Rule R-CMP-04. Must not
+know any provider's tokenizer.
 """
 
 from collections.abc import Iterable

@@ -27,7 +27,9 @@ class ToolResult(NamedTuple):
     is_error: bool = False
 
 
-def text_result(text: str, details: Mapping[str, object] | None = None, *, is_error: bool = False) -> ToolResult:
+def text_result(
+    text: str, details: Mapping[str, object] | None = None, *, is_error: bool = False
+) -> ToolResult:
     """Return a result of one text block."""
     return ToolResult([{"type": "text", "text": text}], details, is_error)
 
@@ -36,8 +38,8 @@ def text_result(text: str, details: Mapping[str, object] | None = None, *, is_er
 class ToolContext:
     """What one call may know and use. Made once a call, by whoever runs it.
 
-    Contexts of calls that run at the same time must be made in call order: `order` is taken from it, and with it
-    who comes first at a file that several calls change.
+    Contexts of calls that run at the same time must be made in call order: `order` is taken from it, and with
+    it who comes first at a file that several calls change.
     """
 
     cwd: str

@@ -1,4 +1,4 @@
-"""The tool that runs a shell command for the model: progress while it runs, the end of its output when it is over.
+"""The tool that runs a shell command for the model: progress, then the end of its output.
 
 Words results; how a command runs and how its output is kept is decided elsewhere. Rules R-TOL-05, R-BSH-01 to
 R-BSH-04.
@@ -10,6 +10,7 @@ from typing import Final
 
 import trio
 
+from pinnace_agent.flat_nursery import open_flat_nursery
 from pinnace_agent.output import OutputSnapshot, OutputTail
 from pinnace_agent.shell import ShellStatus, ShellUnavailable, run_shell
 from pinnace_agent.tools.base import (
@@ -34,25 +35,28 @@ MAX_TIMEOUT_S: Final = 2_147_483.647
 class BashTool:
     """Run a shell command."""
 
-    name: Final = "bash"
-    label: Final = "bash"
-    description: Final = (
+    name: str = "bash"
+    label: str = "bash"
+    description: str = (
         "Run a command with bash in the working folder. Returns what it writes to stdout and stderr. "
-        f"Only the last {MAX_LINES} lines or {MAX_BYTES // 1024}KB of output are returned, whichever is less; "
-        "when it is longer, all of it is saved to a file whose path is given. "
+        f"Only the last {MAX_LINES} lines or {MAX_BYTES // 1024}KB of output are returned, "
+        "whichever is less; when it is longer, all of it is saved to a file whose path is given. "
         "A timeout in seconds can be set; without one the command may run for ever."
     )
-    snippet: Final = "Run shell commands"
-    guidelines: Final[tuple[str, ...]] = ()
-    parameters: Final[Mapping[str, object]] = {
+    snippet: str = "Run shell commands"
+    guidelines: tuple[str, ...] = ()
+    parameters: Mapping[str, object] = {
         "type": "object",
         "required": ["command"],
         "properties": {
             "command": {"type": "string", "description": "The command, as bash reads it"},
-            "timeout": {"type": "number", "description": "Seconds after which it is killed; by default never"},
+            "timeout": {
+                "type": "number",
+                "description": "Seconds after which it is killed; by default never",
+            },
         },
     }
-    is_sequential: Final = False
+    is_sequential: bool = False
 
     def __init__(self, temp_dir: str | None = None) -> None:
         """Keep long output in `temp_dir`; None is the system's folder for such files."""
@@ -71,31 +75,26 @@ class BashTool:
         timeout_s = _checked_timeout(number_argument(args, "timeout"))
         output = OutputTail(sanitise=False, temp_dir=self._temp_dir)
         updates = _Updates(output, ctx.on_update)
-        failure: ShellUnavailable | None = None
-        status = ShellStatus(None)
         try:
-            async with trio.open_nursery() as nursery:
+            async with open_flat_nursery() as nursery:
                 nursery.start_soon(updates.run)
-                try:
-                    status = await run_shell(
-                        text_argument(args, "command"),
-                        cwd=ctx.cwd,
-                        output=output,
-                        env=ctx.env,
-                        timeout_s=timeout_s,
-                        shell_path=ctx.shell_path,
-                        command_prefix=ctx.command_prefix,
-                        on_output=updates.note_output,
-                    )
-                except ShellUnavailable as error:  # not through the nursery, which would wrap it in a group
-                    failure = error
+                status = await run_shell(
+                    text_argument(args, "command"),
+                    cwd=ctx.cwd,
+                    output=output,
+                    env=ctx.env,
+                    timeout_s=timeout_s,
+                    shell_path=ctx.shell_path,
+                    command_prefix=ctx.command_prefix,
+                    on_output=updates.note_output,
+                )
                 nursery.cancel_scope.cancel()
         except trio.Cancelled:
             updates.flush()
             ctx.aborted_result = _failed(output.result(), errors.SHELL_ABORTED, is_silence_told=False)
             raise
-        if failure is not None:
-            raise ToolError(str(failure)) from failure
+        except ShellUnavailable as error:
+            raise ToolError(str(error)) from error
         updates.flush()
         return _result(output.result(), status, timeout_s)
 
@@ -175,7 +174,8 @@ def _body(shown: OutputSnapshot) -> str:
         return shown.text
     last = cut.total_lines
     if cut.last_line_partial:
-        what = f"last {format_size(cut.output_bytes)} of line {last} (line is {format_size(shown.last_line_bytes)})"
+        size = format_size(cut.output_bytes)
+        what = f"last {size} of line {last} (line is {format_size(shown.last_line_bytes)})"
     else:
         limit = f" ({format_size(cut.max_bytes)} limit)" if cut.truncated_by == "bytes" else ""
         what = f"lines {last - cut.output_lines + 1}-{last} of {last}{limit}"

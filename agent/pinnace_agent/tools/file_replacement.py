@@ -13,11 +13,11 @@ _NO_ROOM_FOR_TEMP: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, er
 
 
 def replace_file(path: str, data: bytes) -> None:
-    """Make `data` the content of a file, new or existing, by renaming a temporary one of the same folder onto it.
+    """Make `data` the content of a file, new or existing, by renaming a temporary one onto it.
 
-    Symbolic links are followed and stay; the mode stays. In place, and so not atomically, when a rename would do
-    harm or can't be done: the file has other names (hard links) or another owner, is no regular file, or its
-    folder can't be written.
+    The temporary file is made in the same folder. Symbolic links are followed and stay; the mode stays. In
+    place, and so not atomically, when a rename would do harm or can't be done: the file has other names (hard
+    links) or another owner, is no regular file, or its folder can't be written.
 
     Raises:
         OSError: Nothing was changed, except that a write in place may have been cut short by a full disk.

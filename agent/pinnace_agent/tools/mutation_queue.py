@@ -1,12 +1,12 @@
 """Lets the calls that change one file go one after another, in call order; different files don't wait.
 
-Must not know what is done to the file. Tools of extensions that write files are expected to use `MUTATIONS` too.
-Rule R-TOL-03.
+Must not know what is done to the file. Tools of extensions that write files are expected to use `MUTATIONS`
+too. Rule R-TOL-03.
 """
 
 import heapq
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -31,18 +31,19 @@ class MutationQueue:
         self._lines: dict[str, _Line] = {}
 
     @asynccontextmanager
-    async def hold(self, path: str, order: int) -> AsyncIterator[None]:
+    async def hold(self, path: str, order: int) -> AsyncGenerator[None, None]:
         """Hold a file: nobody else who asks does so until the body has ended, however it ends.
 
-        Calls that start together are served by `order`; trio starts tasks in random order, so the order of asking
-        would be luck. Cancelling while waiting gives the place up.
+        Calls that start together are served by `order`; trio starts tasks in random order, so the order of
+        asking would be luck. Cancelling while waiting gives the place up.
 
         Args:
             path: Absolute. Symbolic links are followed, so that two names of a file are one line.
             order: `ToolContext.order` of the call.
 
         Raises:
-            OSError: The path can't be resolved, e.g. a loop of links. A file that is not there yet is no error.
+            OSError: The path can't be resolved, e.g. a loop of links. A file that is not there yet is no
+                error.
         """
         key, line = await self._register(path, order)
         try:

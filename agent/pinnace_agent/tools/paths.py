@@ -1,15 +1,21 @@
 """Turns the path that a model wrote into a path of the system, and words what the system says about files.
 
-No sandbox: paths outside the working folder are allowed. `readable_path` looks at the disk, so it belongs into a
-thread; the rest is pure. Must not know the tools. Rule R-TOL-02.
+No sandbox: paths outside the working folder are allowed. `readable_path` looks at the disk, so it belongs
+into a thread; the rest is pure. Must not know the tools. Rule R-TOL-02.
 """
 
 import errno
 import os
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from pinnace_agent.tools.base import ToolError
+
+PATH_PARAMETER: Final[Mapping[str, object]] = {
+    "type": "string",
+    "description": "The file, as an absolute path or relative to the working folder",
+}
 
 _ODD_SPACES: Final = re.compile("[\u00a0\u2000-\u200a\u202f\u205f\u3000]")
 _DAY_HALF: Final = re.compile(r" ([AaPp][Mm]\.)")

@@ -1,8 +1,8 @@
-"""Checks what a model wrote as arguments against a tool's schema, after repairing what can be meant in one way only.
+"""Checks what a model wrote as arguments against a tool's schema, after repairing what has one meaning only.
 
-Pure. Knows the part of JSON schema that tools use: type, properties, required, items, enum, const, anyOf, oneOf,
-bounds of numbers and lengths. What a schema says beyond that is not enforced. Properties that a schema does not
-name are let through, unless it refuses them. Rule R-TOL-04.
+Pure. Knows the part of JSON schema that tools use: type, properties, required, items, enum, const, anyOf,
+oneOf, bounds of numbers and lengths. What a schema says beyond that is not enforced. Properties that a schema
+does not name are let through, unless it refuses them. Rule R-TOL-04.
 """
 
 import copy
@@ -57,7 +57,9 @@ def validate_arguments(tool: ValidatedTool, raw: Mapping[str, object]) -> dict[s
     if problems or not _is_object(arguments):
         lines = "\n".join(f"  - {path or 'root'}: {message}" for path, message in problems)
         received = json.dumps(raw, indent=2, ensure_ascii=False)
-        raise ToolError(f'Validation failed for tool "{tool.name}":\n{lines}\n\nReceived arguments:\n{received}')
+        raise ToolError(
+            f'Validation failed for tool "{tool.name}":\n{lines}\n\nReceived arguments:\n{received}'
+        )
     return arguments
 
 
@@ -106,7 +108,9 @@ def _coerced(value: object, schema: Schema) -> object:
     for branch in branches:
         for name in _type_names(branch):
             candidate = _as_type(value, name)
-            if candidate is not value and _accepts(candidate, branch):
+            # Without a choice the type is enough: a text with a number out of bounds is a number out of bounds.
+            is_meant = _has_type(candidate, name) if len(branches) == 1 else _accepts(candidate, branch)
+            if candidate is not value and is_meant:
                 return candidate
     return value
 

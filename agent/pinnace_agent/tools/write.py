@@ -5,36 +5,35 @@ Writes what it is given, byte for byte in UTF-8; must not look at what was there
 
 import os
 from collections.abc import Mapping
-from typing import Final
 
 import trio
 
 from pinnace_agent.tools.base import ToolContext, ToolError, ToolResult, text_argument, text_result
 from pinnace_agent.tools.file_replacement import encode_text, replace_file
 from pinnace_agent.tools.mutation_queue import MUTATIONS, MutationQueue
-from pinnace_agent.tools.paths import os_error_text, resolve_path
+from pinnace_agent.tools.paths import PATH_PARAMETER, os_error_text, resolve_path
 
 
 class WriteTool:
     """Create or overwrite a file, and the folders above it."""
 
-    name: Final = "write"
-    label: Final = "write"
-    description: Final = (
+    name: str = "write"
+    label: str = "write"
+    description: str = (
         "Create a file with the given content, or overwrite the one that is there. "
         "Missing parent folders are created."
     )
-    snippet: Final = "Create a file or overwrite it as a whole"
-    guidelines: Final[tuple[str, ...]] = ("Use write for new files and for complete rewrites only.",)
-    parameters: Final[Mapping[str, object]] = {
+    snippet: str = "Create a file or overwrite it as a whole"
+    guidelines: tuple[str, ...] = ("Use write for new files and for complete rewrites only.",)
+    parameters: Mapping[str, object] = {
         "type": "object",
         "required": ["path", "content"],
         "properties": {
-            "path": {"type": "string", "description": "The file, as an absolute path or relative to the working folder"},
+            "path": PATH_PARAMETER,
             "content": {"type": "string", "description": "The complete content of the file"},
         },
     }
-    is_sequential: Final = False
+    is_sequential: bool = False
 
     def __init__(self, mutations: MutationQueue = MUTATIONS) -> None:
         """Share the lines of `mutations` with whatever else changes files."""

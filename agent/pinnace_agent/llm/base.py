@@ -1,0 +1,66 @@
+"""What a run and a provider say to each other.
+
+Decides the shape of a request, of its updates, and who may wait where. Must not know any API, nor what
+becomes of an update.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from pinnace_spec.messages import AssistantMessage, Message, Model, ThinkingLevel
+
+if TYPE_CHECKING:
+    from pinnace_agent.llm.builder import MessageBuilder
+
+
+class ToolSpec(NamedTuple):
+    """A tool as a model sees it."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, object]
+    """JSON schema of an object."""
+
+
+class LlmRequest(NamedTuple):
+    """Everything that one answer of a model depends on."""
+
+    model: Model
+    system_prompt: str
+    """Empty: none is sent."""
+    messages: Sequence[Message]
+    """The session's messages as they are; the provider converts them (`context`)."""
+    tools: Sequence[ToolSpec]
+    thinking_level: ThinkingLevel
+    api_key: str | None
+    headers: Mapping[str, str]
+    """Of the endpoint, on top of what the provider sends itself; may hold credentials."""
+    session_id: str
+    """Lets a provider recognise requests of one conversation, for its cache."""
+    max_tokens: int | None = None
+    """Output at most; None: what the model allows."""
+
+
+class UpdateSink(Protocol):
+    """Takes what a message builder has to say, in order."""
+
+    def started(self, message: AssistantMessage) -> None:
+        """The provider has begun to answer. At most once, before any update."""
+
+    def update(self, event: Mapping[str, object], builder: "MessageBuilder") -> None:
+        """Take one `assistantMessageEvent`, without `partial`: `builder.snapshot()` is that."""
+
+    async def room(self) -> None:
+        """Wait until more may be produced. A checkpoint; awaited after each piece of the network's."""
+
+
+class Provider(Protocol):
+    """Speaks one API."""
+
+    async def stream(self, request: LlmRequest, builder: "MessageBuilder") -> None:
+        """Ask for one answer and build it; `builder.is_finished` on return.
+
+        Raises nothing but `trio.Cancelled`: every failure becomes `builder.fail(text)`. When Cancelled
+        leaves, the connection is closed and the builder is as it was; whoever cancelled decides how the
+        message ends.
+        """

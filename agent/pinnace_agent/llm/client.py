@@ -1,0 +1,93 @@
+"""The HTTP client: one for every provider, made on first use.
+
+Decides connections, timeouts and certificates. Must not know what is sent. HTTP/1.1 alone: what streams to us is
+one response at a time, and local servers speak nothing else. Proxies are taken from the environment.
+
+httpx takes 150 ms to import and the certificates 100 ms to read, so both wait until they are needed, and `warm`
+does them in a thread. Certificates are not read for addresses that are not TLS.
+"""
+
+import os
+import ssl
+import threading
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+if TYPE_CHECKING:
+    import httpx
+
+CONNECT_TIMEOUT_S: Final = 30.0
+# Silence, not duration: a model may think for minutes before its first byte, a local one may stream for hours.
+IDLE_TIMEOUT_S: Final = 300.0
+# The next request of a run follows when the tools are done; most servers keep a connection at least this long.
+KEEP_ALIVE_S: Final = 30.0
+
+# Clients belong to one run of the event loop, the certificates to the process.
+_clients: trio.lowlevel.RunVar[dict[bool, "httpx.AsyncClient"]] = trio.lowlevel.RunVar("pinnace_http_clients")
+_trust_lock: Final = threading.Lock()
+_trust: list[ssl.SSLContext] = []
+
+
+async def warm(base_url: str) -> None:
+    """Do what makes the first request slow, in a thread. Cancelling leaves the thread to finish."""
+    needs_trust = _needs_trust(base_url)
+    await trio.to_thread.run_sync(_load, needs_trust, abandon_on_cancel=True)
+
+
+async def client_for(base_url: str) -> "httpx.AsyncClient":
+    """Return the client for an address, the same one each time. Cancelling leaves nothing half made."""
+    needs_trust = _needs_trust(base_url)
+    clients = _clients_of_this_run()
+    if needs_trust not in clients:
+        await warm(base_url)
+        if needs_trust not in clients:  # another task may have been faster
+            clients[needs_trust] = _make(needs_trust)
+    return clients[needs_trust]
+
+
+async def close_clients() -> None:
+    """Close every connection that is kept open. The next request makes a new client."""
+    clients = _clients_of_this_run()
+    while clients:
+        _, client = clients.popitem()
+        await client.aclose()
+
+
+def _clients_of_this_run() -> dict[bool, "httpx.AsyncClient"]:
+    try:
+        return _clients.get()
+    except LookupError:
+        clients: dict[bool, httpx.AsyncClient] = {}
+        _clients.set(clients)
+        return clients
+
+
+def _needs_trust(base_url: str) -> bool:
+    """Tell whether certificates will be checked: for TLS, and for proxies that are reached by TLS."""
+    if not base_url.lower().startswith("http://"):
+        return True
+    names = ("http_proxy", "all_proxy", "HTTP_PROXY", "ALL_PROXY")
+    return any(os.environ.get(name, "").lower().startswith("https:") for name in names)
+
+
+def _load(needs_trust: bool) -> None:
+    import httpx
+
+    if needs_trust:
+        with _trust_lock:
+            if not _trust:
+                _trust.append(httpx.create_ssl_context())
+
+
+def _make(needs_trust: bool) -> "httpx.AsyncClient":
+    import httpx
+
+    # An empty context trusts nobody: a request that needs TLS after all fails, it does not go out unchecked.
+    context = _trust[0] if needs_trust else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    return httpx.AsyncClient(
+        verify=context,
+        timeout=httpx.Timeout(IDLE_TIMEOUT_S, connect=CONNECT_TIMEOUT_S, pool=None),
+        limits=httpx.Limits(max_connections=None, max_keepalive_connections=8, keepalive_expiry=KEEP_ALIVE_S),
+        headers={"User-Agent": "pinnace", "Accept": "text/event-stream, application/json"},
+    )

@@ -1,0 +1,222 @@
+"""From the messages of a session to what any provider can be sent.
+
+Pure. Three roles remain: user, assistant, toolResult. What only another model could read is left out, every tool
+call has its result right behind it, and no result is without its call. The history itself is never changed. Must
+not know any API; providers map the three roles to theirs.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, Literal, TypeAlias
+
+from pinnace_spec.messages import (
+    AssistantContent,
+    AssistantMessage,
+    BashExecutionMessage,
+    Message,
+    Model,
+    TextContent,
+    ToolCall,
+    ToolResultMessage,
+    UserContent,
+    UserMessage,
+)
+
+ContextMessage: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage
+
+USER_IMAGE_OMITTED: Final = "(image omitted: model does not support images)"
+TOOL_IMAGE_OMITTED: Final = "(tool image omitted: model does not support images)"
+NO_RESULT: Final = "No result provided"
+
+_BRANCH_LEAD: Final = "Another branch of this conversation was left; it is summarised here:"
+_COMPACTION_LEAD: Final = "The earlier part of this conversation was compacted; it is summarised here:"
+
+
+def provider_messages(
+    messages: Sequence[Message], model: Model, normal_id: Callable[[str], str]
+) -> list[ContextMessage]:
+    """Convert a session's messages for one model.
+
+    Args:
+        messages: In order; not changed.
+        model: Who will read them.
+        normal_id: Makes an id of a tool call that another model gave acceptable to this one's API. The same
+            for calls and their results.
+    """
+    readable = [_for_model(message, model) for message in _with_three_roles(messages)]
+    return list(_paired(readable, model, normal_id))
+
+
+def user_text(message: BashExecutionMessage) -> str:
+    """Tell a model what the user ran in the shell, and what came of it."""
+    output = message["output"]
+    parts = [f"Ran `{message['command']}`\n", f"```\n{output}\n```" if output else "(no output)"]
+    exit_code = message.get("exitCode")
+    if message["cancelled"]:
+        parts.append("\n\n(command cancelled)")
+    elif exit_code:
+        parts.append(f"\n\nCommand exited with code {exit_code}")
+    path = message.get("fullOutputPath")
+    if message["truncated"] and path:
+        parts.append(f"\n\n[Output truncated. Full output: {path}]")
+    return "".join(parts)
+
+
+def _with_three_roles(messages: Iterable[Message]) -> Iterator[ContextMessage]:
+    """Convert roles. What another program wrote into a session under a role of its own is left out."""
+    for message in messages:
+        match message["role"]:
+            case "user" | "toolResult":
+                yield message
+            case "assistant":
+                # Half an answer is none: models take it for one and go on in its manner.
+                if message["stopReason"] not in {"error", "aborted"}:
+                    yield message
+            case "bashExecution":
+                if not message.get("excludeFromContext"):
+                    yield _user(user_text(message), message["timestamp"])
+            case "custom":
+                content = message["content"]
+                yield _user(content, message["timestamp"])
+            case "branchSummary":
+                yield _user(_summary(_BRANCH_LEAD, message["summary"]), message["timestamp"])
+            case "compactionSummary":
+                yield _user(_summary(_COMPACTION_LEAD, message["summary"]), message["timestamp"])
+
+
+def _user(content: str | list[UserContent], timestamp: int) -> UserMessage:
+    blocks: list[UserContent] = [_text(content)] if isinstance(content, str) else content
+    return {"role": "user", "content": blocks, "timestamp": timestamp}
+
+
+def _summary(lead: str, summary: str) -> str:
+    return f"{lead}\n\n<summary>\n{summary}\n</summary>"
+
+
+def _text(text: str) -> TextContent:
+    return {"type": "text", "text": text}
+
+
+def _for_model(message: ContextMessage, model: Model) -> ContextMessage:
+    """Leave out of one message what the model can't read."""
+    match message["role"]:
+        case "user":
+            content = message["content"]
+            if isinstance(content, str) or "image" in model["input"]:
+                return message
+            user: UserMessage = {**message, "content": _without_images(content, USER_IMAGE_OMITTED)}
+            return user
+        case "toolResult":
+            if "image" in model["input"]:
+                return message
+            blocks = _without_images(message["content"], TOOL_IMAGE_OMITTED)
+            result: ToolResultMessage = {**message, "content": blocks}
+            return result
+        case "assistant":
+            is_own = _is_from(message, model)
+            kept = [block for each in message["content"] if (block := _readable(each, is_own)) is not None]
+            assistant: AssistantMessage = {**message, "content": kept}
+            return assistant
+
+
+def _without_images(content: Sequence[UserContent], notice: str) -> list[UserContent]:
+    """Put one notice in the place of each row of images."""
+    blocks: list[UserContent] = []
+    was_image = False
+    for block in content:
+        if block["type"] == "text":
+            blocks.append(block)
+        elif not was_image:
+            blocks.append(_text(notice))
+        was_image = block["type"] == "image"
+    return blocks
+
+
+def _is_from(message: AssistantMessage, model: Model) -> bool:
+    return (message["provider"], message["api"], message["model"]) == (
+        model["provider"],
+        model["api"],
+        model["id"],
+    )
+
+
+def _readable(block: AssistantContent, is_own: bool) -> AssistantContent | None:
+    """Return a block as its reader may have it: signatures are for the model that made them."""
+    match block["type"]:
+        case "text":
+            return block if is_own else _text(block["text"])
+        case "thinking":
+            # Another model's thoughts are no words of this one: as plain text they teach it to think aloud.
+            is_kept = is_own and (block.get("thinkingSignature") or block.get("redacted") or block["thinking"])
+            return block if is_kept else None
+        case "toolCall":
+            if is_own or "thoughtSignature" not in block:
+                return block
+            return {"type": "toolCall", "id": block["id"], "name": block["name"], "arguments": block["arguments"]}
+
+
+def _paired(
+    messages: Sequence[ContextMessage], model: Model, normal_id: Callable[[str], str]
+) -> Iterator[ContextMessage]:
+    """Put every result right behind its call, make up those that are missing, drop those without a call."""
+    for index, message in enumerate(messages):
+        match message["role"]:
+            case "user":
+                yield message
+            case "assistant":
+                calls = [block for block in message["content"] if block["type"] == "toolCall"]
+                rename = _keep if _is_from(message, model) else normal_id
+                yield _renamed(message, rename) if calls and rename is not _keep else message
+                yield from _results(calls, messages, index, rename)
+            case "toolResult":
+                continue  # came with its call
+
+
+def _keep(call_id: str) -> str:
+    return call_id
+
+
+def _renamed(message: AssistantMessage, rename: Callable[[str], str]) -> AssistantMessage:
+    content: list[AssistantContent] = []
+    for block in message["content"]:
+        if block["type"] == "toolCall":
+            call: ToolCall = {**block, "id": rename(block["id"])}
+            content.append(call)
+        else:
+            content.append(block)
+    return {**message, "content": content}
+
+
+def _results(
+    calls: Sequence[ToolCall],
+    messages: Sequence[ContextMessage],
+    index: int,
+    rename: Callable[[str], str],
+) -> Iterator[ToolResultMessage]:
+    """Find the results of the calls of message `index` among what follows, up to the next answer."""
+    if not calls:
+        return
+    found: list[ToolResultMessage] = []
+    for position in range(index + 1, len(messages)):
+        message = messages[position]
+        if message["role"] == "assistant":
+            break
+        if message["role"] == "toolResult":
+            found.append(message)
+    timestamp = messages[index]["timestamp"]
+    for call in calls:
+        result = next((each for each in found if each["toolCallId"] == call["id"]), None)
+        if result is not None:
+            found.remove(result)  # gateways give the same id twice: each call has a result of its own
+        yield {**(result or _missing(call, timestamp)), "toolCallId": rename(call["id"])}
+
+
+def _missing(call: ToolCall, timestamp: int) -> ToolResultMessage:
+    role: Literal["toolResult"] = "toolResult"
+    return {
+        "role": role,
+        "toolCallId": call["id"],
+        "toolName": call["name"],
+        "content": [_text(NO_RESULT)],
+        "isError": True,
+        "timestamp": timestamp,
+    }

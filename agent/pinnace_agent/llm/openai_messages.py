@@ -1,0 +1,165 @@
+"""The conversation as chat completions want it.
+
+Pure. Decides roles, contents and order of `messages`; flags say what a server takes. Must not know the rest of a
+request.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from typing import Final
+
+from pinnace_agent.llm.context import ContextMessage, provider_messages
+from pinnace_agent.llm.json_edge import as_object, compact_json
+from pinnace_agent.llm.openai_compat import Compat
+from pinnace_spec.messages import (
+    AssistantMessage,
+    ImageContent,
+    Message,
+    Model,
+    ToolCall,
+    ToolResultMessage,
+    UserMessage,
+)
+from pinnace_spec.wire import WireError, decode_line
+
+Wire = dict[str, object]
+
+# Where servers put thoughts, and where they want them back: the signature of a thinking block names its field.
+REASONING_FIELDS: Final = ("reasoning_content", "reasoning", "reasoning_text")
+
+# The longest id of a tool call that OpenAI takes.
+MAX_ID_CHARS: Final = 40
+_HASH_CHARS: Final = 8
+_NOT_IN_IDS: Final = re.compile(r"[^A-Za-z0-9_-]")
+
+_BRIDGE: Final = "I have read the tool results."
+_IMAGES_LEAD: Final = "Attached image(s) from tool result:"
+_SEE_IMAGE: Final = "(see attached image)"
+_NO_OUTPUT: Final = "(no tool output)"
+
+
+def wire_messages(system_prompt: str, messages: Sequence[Message], model: Model, compat: Compat) -> list[Wire]:
+    """Convert a conversation, the system prompt first."""
+    converted = provider_messages(messages, model, normal_id)
+    wire = list(_body(converted, compat))
+    if system_prompt:
+        is_developer = model["reasoning"] and compat.supports_developer_role
+        wire.insert(0, {"role": "developer" if is_developer else "system", "content": system_prompt})
+    return wire
+
+
+def normal_id(call_id: str) -> str:
+    """Make an id of another API's tool call acceptable: its characters, its length; different ids stay so."""
+    plain = _NOT_IN_IDS.sub("_", call_id)
+    if len(plain) <= MAX_ID_CHARS:
+        return plain
+    digest = sha256(call_id.encode(errors="surrogatepass")).hexdigest()[:_HASH_CHARS]
+    return f"{plain[: MAX_ID_CHARS - _HASH_CHARS - 1]}_{digest}"
+
+
+def _body(messages: Sequence[ContextMessage], compat: Compat) -> Iterator[Wire]:
+    images: list[ImageContent] = []  # of the results since the last other message
+    was_result = False
+    for message in messages:
+        if message["role"] == "toolResult":
+            yield _result(message, compat)
+            images += [block for block in message["content"] if block["type"] == "image"]
+            was_result = True
+            continue
+        if was_result:
+            yield from _after_results(images, message["role"] == "user", compat)
+            images, was_result = [], False
+        wire = _user(message) if message["role"] == "user" else _assistant(message, compat)
+        if wire is not None:
+            yield wire
+    if images:
+        yield from _after_results(images, False, compat)
+
+
+def _after_results(images: Sequence[ImageContent], is_user_next: bool, compat: Compat) -> Iterator[Wire]:
+    """Say what has to stand between results and the next message: the images of all results in one message."""
+    if compat.requires_assistant_after_tool_result and (images or is_user_next):
+        yield {"role": "assistant", "content": _BRIDGE}
+    if images:
+        parts = [{"type": "text", "text": _IMAGES_LEAD}, *map(_image_part, images)]
+        yield {"role": "user", "content": parts}
+
+
+def _user(message: UserMessage) -> Wire | None:
+    content = message["content"]
+    if isinstance(content, str):
+        return {"role": "user", "content": content} if content else None
+    parts: list[Wire] = []
+    for block in content:
+        if block["type"] == "image":
+            parts.append(_image_part(block))
+        elif block["text"]:  # an empty part beside an image is refused by some
+            parts.append({"type": "text", "text": block["text"]})
+    return {"role": "user", "content": parts} if parts else None
+
+
+def _image_part(image: ImageContent) -> Wire:
+    url = f"data:{image['mimeType']};base64,{image['data']}"
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+def _assistant(message: AssistantMessage, compat: Compat) -> Wire | None:
+    content = message["content"]
+    # A plain string: given an array, some models answer with one.
+    text = "".join(block["text"] for block in content if block["type"] == "text")
+    calls = [block for block in content if block["type"] == "toolCall"]
+    thoughts: dict[str, list[str]] = {}
+    for block in content:
+        if block["type"] == "thinking" and block.get("thinkingSignature") in REASONING_FIELDS:
+            thoughts.setdefault(block.get("thinkingSignature", ""), []).append(block["thinking"])
+    if not text.strip() and not calls:
+        return None
+    wire: Wire = {"role": "assistant", "content": text if text.strip() else _no_content(compat)}
+    if compat.requires_thinking_as_text:
+        joined = "\n\n".join(piece for pieces in thoughts.values() for piece in pieces)
+        if joined:
+            rest = [{"type": "text", "text": text}] if text.strip() else []
+            wire["content"] = [{"type": "text", "text": joined}, *rest]
+    else:
+        for field, pieces in thoughts.items():
+            wire[field] = "\n".join(pieces)
+    if compat.requires_reasoning_content:
+        wire.setdefault("reasoning_content", "")
+    if calls:
+        wire["tool_calls"] = [_call(call) for call in calls]
+        if details := [detail for call in calls if (detail := _detail(call)) is not None]:
+            wire["reasoning_details"] = details
+    return wire
+
+
+def _no_content(compat: Compat) -> str | None:
+    needs_text = compat.requires_assistant_after_tool_result or compat.requires_non_null_assistant_content
+    return "" if needs_text else None
+
+
+def _call(call: ToolCall) -> Wire:
+    function = {"name": call["name"], "arguments": compact_json(call["arguments"])}
+    return {"id": call["id"], "type": "function", "function": function}
+
+
+def _detail(call: ToolCall) -> Wire | None:
+    """Return the gateway's own record of the thoughts behind a call, to be sent back as it came."""
+    signature = call.get("thoughtSignature", "")
+    if not signature.startswith("{"):
+        return None
+    try:
+        return as_object(decode_line(signature.encode(errors="replace")))
+    except WireError:
+        return None
+
+
+def _result(message: ToolResultMessage, compat: Compat) -> Wire:
+    text = "\n".join(block["text"] for block in message["content"] if block["type"] == "text")
+    if not text.strip():
+        has_images = any(block["type"] == "image" for block in message["content"])
+        text = _SEE_IMAGE if has_images else _NO_OUTPUT
+    wire: Wire = {"role": "tool", "content": text, "tool_call_id": message["toolCallId"]}
+    if compat.requires_tool_result_name:
+        wire["name"] = message["toolName"]
+    return wire

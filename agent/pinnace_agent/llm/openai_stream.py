@@ -1,0 +1,244 @@
+"""The chunks of a chat completion, as they stream in.
+
+Decides what each chunk adds to the message. Takes what servers really send: null and missing fields, thoughts
+under three names, usage in three places, calls whose index or id changes on the way. Must not know HTTP.
+"""
+
+import uuid
+from typing import Final, NoReturn
+
+import orjson
+
+from pinnace_agent.llm import failures
+from pinnace_agent.llm.builder import MessageBuilder
+from pinnace_agent.llm.cost import Tokens, usage_of
+from pinnace_agent.llm.json_edge import as_amount, as_array, as_count, as_object, as_text, compact_json
+from pinnace_agent.llm.openai_compat import Compat
+from pinnace_agent.llm.openai_messages import REASONING_FIELDS
+from pinnace_spec.messages import StopReason
+from pinnace_spec.wire import WireError, decode_line
+
+_TEXT: Final = "text"
+_THINKING: Final = "thinking"
+_STOP_REASONS: Final[dict[str, StopReason]] = {
+    "stop": "stop",
+    "end": "stop",
+    "length": "length",
+    "tool_calls": "toolUse",
+    "function_call": "toolUse",
+}
+
+
+class StreamBroken(Exception):
+    """The stream says that it failed, or can't be read. The text is for the user."""
+
+
+class _Call:
+    """A tool call that is coming in. It is told to the builder when its name is known."""
+
+    __slots__ = ("call_id", "has_index", "held", "is_told", "name")
+
+    def __init__(self, has_index: bool) -> None:
+        self.has_index = has_index
+        self.call_id = ""
+        self.name = ""
+        self.held: list[str] = []
+        self.is_told = False
+
+
+class ChunkReader:
+    """Reads the chunks of one answer into its builder."""
+
+    def __init__(self, builder: MessageBuilder, compat: Compat) -> None:
+        self.finish_reason: str | None = None
+        """The provider's word; with it the answer is complete, whatever becomes of the connection."""
+        self._builder = builder
+        self._compat = compat
+        self._asked_for = builder.model["id"]
+        self._calls: list[_Call] = []
+        self._by_index: dict[int, _Call] = {}
+        self._by_id: dict[str, _Call] = {}
+        self._reasoning_field = ""
+
+    def read(self, data: bytes) -> None:
+        """Add what one chunk says.
+
+        Raises:
+            StreamBroken: The chunk tells an error, or is no JSON. The message stays as it is.
+        """
+        try:
+            value: object = orjson.loads(data)
+        except orjson.JSONDecodeError:
+            value = self._read_refused(data)
+        chunk = as_object(value)
+        if chunk is None:
+            return
+        if error := chunk.get("error"):
+            raise StreamBroken(failures.broke_off(error))
+        if self._builder.response_id is None:
+            self._builder.response_id = as_text(chunk.get("id"))
+        model = chunk.get("model")
+        if model != self._asked_for and self._builder.response_model is None:
+            self._builder.response_model = as_text(model)
+        if usage := chunk.get("usage"):
+            self._read_usage(usage)
+        choices = as_array(chunk.get("choices"))
+        choice = as_object(choices[0]) if choices else None
+        if choice is None:
+            return
+        if usage := choice.get("usage"):
+            self._read_usage(usage)
+        delta = choice.get("delta") or choice.get("message")  # the latter where `stream` was ignored
+        if delta and (members := as_object(delta)) is not None:
+            self._read_delta(members)
+        if reason := as_text(choice.get("finish_reason")):
+            self.finish_reason = reason
+
+    def finish(self) -> None:
+        """End the message: as the provider said, or in failure if it did not say how."""
+        for call in self._calls:
+            if not call.is_told:
+                self._tell(call)
+        builder = self._builder
+        builder.raw_stop_reason = self.finish_reason
+        if self.finish_reason is None:
+            if self._compat.supports_finish_reason:
+                builder.finish("error", failures.STREAM_WITHOUT_REASON)
+            else:
+                builder.finish("toolUse" if self._calls else "stop")
+            return
+        reason = _STOP_REASONS.get(self.finish_reason)
+        if reason is None:
+            builder.finish("error", failures.finish_reason_failed(self.finish_reason))
+        else:
+            builder.finish(reason)
+
+    def _read_refused(self, data: bytes) -> object:
+        """Read what orjson refuses: half a character, as JSON allows. Blank data says nothing."""
+        if not data.strip():
+            return None
+        try:
+            return decode_line(data)
+        except WireError as error:
+            self._refuse(error.text, data)
+
+    @staticmethod
+    def _refuse(problem: str, data: bytes) -> NoReturn:
+        raise StreamBroken(failures.unreadable_chunk(problem, data))
+
+    def _read_delta(self, delta: dict[str, object]) -> None:
+        """Take thoughts, text, calls in this order: proxies send several in one chunk."""
+        for field in REASONING_FIELDS:
+            thought = delta.get(field)
+            if thought and isinstance(thought, str):
+                # The first field that came is what the thoughts are sent back in.
+                self._reasoning_field = self._reasoning_field or field
+                self._builder.thinking_delta(_THINKING, thought, self._reasoning_field)
+                break
+        content = delta.get("content")
+        if content:
+            text = content if isinstance(content, str) else _joined(content)
+            if text:
+                self._builder.text_delta(_TEXT, text)
+        if (refusal := delta.get("refusal")) and isinstance(refusal, str):
+            self._builder.text_delta(_TEXT, refusal)
+        for call in as_array(delta.get("tool_calls")):
+            if (members := as_object(call)) is not None:
+                self._read_call(members)
+        for detail in as_array(delta.get("reasoning_details")):
+            if (members := as_object(detail)) is not None:
+                self._read_detail(members)
+
+    def _read_call(self, delta: dict[str, object]) -> None:
+        call_id = as_text(delta.get("id"))
+        call = self._find_call(as_count(delta.get("index")), call_id)
+        function = as_object(delta.get("function")) or {}
+        # The first id and name win: gateways make up new ones with every chunk.
+        if call_id and not call.call_id:
+            call.call_id = call_id
+            self._by_id.setdefault(call_id, call)
+        call.name = call.name or as_text(function.get("name")) or ""
+        arguments = function.get("arguments")
+        if arguments is None:
+            piece = ""
+        else:
+            piece = arguments if isinstance(arguments, str) else compact_json(arguments)
+        if call.is_told:
+            self._builder.toolcall_delta(call, piece)
+            return
+        call.held.append(piece)
+        if call.name:
+            self._tell(call)
+
+    def _find_call(self, index: int | None, call_id: str | None) -> _Call:
+        """Find the call that a delta belongs to: by index, then by id, then the last one; else it is new."""
+        if index is not None:
+            if (call := self._by_index.get(index)) is not None:
+                return call
+            # An id alone does not tell calls apart that have an index: gateways give the same one twice.
+            known = self._by_id.get(call_id) if call_id else None
+            call = known if known is not None and not known.has_index else self._new_call(True)
+            call.has_index = True
+            self._by_index[index] = call
+            return call
+        if call_id:
+            return self._by_id.get(call_id) or self._new_call(False)
+        return self._calls[-1] if self._calls else self._new_call(False)
+
+    def _new_call(self, has_index: bool) -> _Call:
+        call = _Call(has_index)
+        self._calls.append(call)
+        return call
+
+    def _tell(self, call: _Call) -> None:
+        call.is_told = True
+        call.call_id = call.call_id or f"call_{uuid.uuid4().hex}"  # a result must be able to name it
+        self._builder.toolcall_start(call, call.call_id, call.name)
+        for piece in call.held:
+            self._builder.toolcall_delta(call, piece)
+        call.held = []
+
+    def _read_detail(self, detail: dict[str, object]) -> None:
+        """Keep what a gateway wants back with a call: its record of the thoughts that led to it."""
+        call = self._by_id.get(as_text(detail.get("id")) or "")
+        if call is not None and call.is_told and as_text(detail.get("data")):
+            self._builder.sign_call(call, compact_json(detail))
+
+    def _read_usage(self, value: object) -> None:
+        usage = as_object(value)
+        if usage is None:
+            return
+        details = as_object(usage.get("prompt_tokens_details")) or {}
+        cached = as_count(details.get("cached_tokens"))
+        if cached is None:
+            cached = as_count(usage.get("prompt_cache_hit_tokens"))
+        if cached is None:
+            cached = as_count(usage.get("cached_tokens")) or 0
+        written = as_count(details.get("cache_write_tokens")) or 0
+        output_details = as_object(usage.get("completion_tokens_details")) or {}
+        tokens = Tokens(
+            input=max(0, (as_count(usage.get("prompt_tokens")) or 0) - cached - written),
+            output=as_count(usage.get("completion_tokens")) or 0,
+            cache_read=cached,
+            cache_write=written,
+            reasoning=as_count(output_details.get("reasoning_tokens")) or 0,
+        )
+        self._builder.usage = usage_of(self._builder.model, tokens, reported_total=self._reported_cost(usage))
+
+    def _reported_cost(self, usage: dict[str, object]) -> float | None:
+        """Return what the router says it charged; with one's own key the provider's bill comes on top."""
+        if self._compat.thinking_format != "openrouter":
+            return None
+        cost = as_amount(usage.get("cost"))
+        if cost is None:
+            return None
+        upstream = as_object(usage.get("cost_details")) or {}
+        if usage.get("is_byok") is True:
+            cost += as_amount(upstream.get("upstream_inference_cost")) or 0
+        return cost
+
+
+def _joined(content: object) -> str:
+    """Join the texts of a content in parts."""
+    parts = (as_object(part) for part in as_array(content))
+    return "".join(as_text(part.get("text")) or "" for part in parts if part is not None)

@@ -1,0 +1,93 @@
+"""How a level of thinking is asked for: every vendor has a body of its own.
+
+Pure. Decides which fields of a request say how much the model shall think. Must not know the rest of a request.
+Says nothing at all for models that don't think.
+"""
+
+from collections.abc import Mapping
+from typing import Final, assert_never
+
+from pinnace_agent.llm.json_edge import as_object
+from pinnace_agent.llm.openai_compat import Compat
+from pinnace_spec.messages import Model, ThinkingLevel
+
+# Tokens for servers that count them. More than the highest is not asked for: answers need room too.
+BUDGETS: Final[Mapping[ThinkingLevel, int]] = {
+    "off": 0,
+    "minimal": 1024,
+    "low": 2048,
+    "medium": 8192,
+    "high": 16384,
+    "xhigh": 16384,
+    "max": 16384,
+}
+# What is left of the output for the answer itself.
+_ANSWER_TOKENS: Final = 1024
+
+
+def thinking_fields(model: Model, compat: Compat, level: ThinkingLevel, max_tokens: int | None) -> dict[str, object]:
+    """Return the fields for a level; the budget, where one is sent, leaves room for an answer."""
+    if not model["reasoning"]:
+        return {}
+    word = _word(model, level)
+    budget = BUDGETS[level] if max_tokens is None else min(BUDGETS[level], max_tokens - _ANSWER_TOKENS)
+    fields = _fields(compat, level != "off", word, max(budget, 0))
+    if compat.thinking_budget_field and level != "off" and budget > 0:
+        fields[compat.thinking_budget_field] = budget
+    return fields
+
+
+def _word(model: Model, level: ThinkingLevel) -> str | None:
+    """Return the provider's word for a level; None: it has none, which for `off` means that it always thinks."""
+    names = model.get("thinkingLevelMap") or {}
+    if level in names:
+        name = names[level]
+        return name if isinstance(name, str) else None
+    return None if level == "off" else level
+
+
+def _fields(compat: Compat, is_on: bool, word: str | None, budget: int) -> dict[str, object]:  # noqa: PLR0911
+    effort: dict[str, object] = {"reasoning_effort": word} if word and compat.supports_reasoning_effort else {}
+    match compat.thinking_format:
+        case "openai":
+            return effort
+        case "openrouter":
+            return {"reasoning": {"effort": word or ("medium" if is_on else "none")}}
+        case "deepseek":
+            return {"thinking": {"type": "enabled"}, **effort} if is_on else {"thinking": {"type": "disabled"}}
+        case "zai":
+            if not is_on:
+                return {"thinking": {"type": "disabled"}}
+            return {"thinking": {"type": "enabled", "clear_thinking": False}, **effort}
+        case "qwen":
+            return {"enable_thinking": is_on}
+        case "qwen-chat-template":
+            kept = {"preserve_thinking": True} if is_on else {}
+            return {"chat_template_kwargs": {"enable_thinking": is_on, **kept}}
+        case "chat-template":
+            return _template("chat_template_kwargs", compat, is_on, word, budget)
+        case "baseten":
+            return _template("chat_template_args", compat, is_on, word, budget)
+        case "together":
+            return {"reasoning": {"enabled": True}, **effort} if is_on else {"reasoning": {"enabled": False}}
+        case "string-thinking":
+            return {"thinking": word or ("medium" if is_on else "none")}
+        case _:
+            assert_never(compat.thinking_format)
+
+
+def _template(field: str, compat: Compat, is_on: bool, word: str | None, budget: int) -> dict[str, object]:
+    """Fill in the variables of the configured values."""
+    variables: dict[object, object] = {
+        "thinking.enabled": is_on,
+        "thinking.effort": word or "none",
+        "thinking.budget": budget,
+    }
+    values: dict[str, object] = {}
+    for name, value in compat.chat_template.items():
+        variable = as_object(value)
+        if variable is None or "$var" not in variable:
+            values[name] = value
+        elif is_on or variable.get("omitWhenOff") is not True:
+            values[name] = variables.get(variable["$var"])
+    return {field: values} if values else {}

@@ -1,0 +1,92 @@
+"""How long an answer may be, so that it and its question fit the model's window.
+
+Pure. Counts characters, since no tokenizer fits every model, and leaves a margin for the error. Must not know how
+a limit is sent.
+"""
+
+from collections.abc import Iterable
+from itertools import accumulate
+from typing import Final
+
+import orjson
+
+from pinnace_agent.llm.base import LlmRequest
+from pinnace_spec.messages import AssistantMessage, Message
+
+# Code has fewer characters to a token than prose: a request must not be refused for a guess that was too low.
+CHARS_PER_TOKEN: Final = 3.5
+IMAGE_CHARS: Final = 4800
+# The guess is off by this much, or by this part of it.
+MARGIN_TOKENS: Final = 4096
+MARGIN_SHARE: Final = 0.15
+# Room for an answer that is worth having; only the smaller margin is kept when there is less.
+GOOD_ROOM_TOKENS: Final = 32_768
+
+
+def output_cap(request: LlmRequest) -> int | None:
+    """Return the most tokens that an answer may have, at least one; None if the model has no such limit."""
+    model = request.model
+    wanted = request.max_tokens or model["maxTokens"]
+    if wanted <= 0:
+        return None
+    window = model["contextWindow"]
+    if window <= 0:
+        return wanted
+    used = input_tokens(request)
+    room = window - used - max(MARGIN_TOKENS, int(used * MARGIN_SHARE))
+    if room < GOOD_ROOM_TOKENS:
+        room = min(GOOD_ROOM_TOKENS, window - used - MARGIN_TOKENS)
+    return max(1, min(wanted, room))
+
+
+def input_tokens(request: LlmRequest) -> int:
+    """Estimate the tokens of a request: what the provider last counted, and a guess of what came after."""
+    messages = request.messages
+    chars = 0
+    newest = list(accumulate((message["timestamp"] for message in messages), max))
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        # A count is of the context as it was: not of what a compaction has put before the message since.
+        is_current = index == 0 or newest[index - 1] <= message["timestamp"]
+        if message["role"] == "assistant" and is_current and (counted := _counted(message)):
+            return counted + _tokens(chars)
+        chars += _chars(message)
+    for tool in request.tools:
+        chars += len(tool.name) + len(tool.description) + len(orjson.dumps(tool.parameters))
+    return _tokens(chars + len(request.system_prompt))
+
+
+def _counted(message: AssistantMessage) -> int:
+    if message["stopReason"] in {"error", "aborted"}:
+        return 0
+    return message["usage"]["totalTokens"]
+
+
+def _tokens(chars: int) -> int:
+    return int(-(-chars // CHARS_PER_TOKEN))
+
+
+def _chars(message: Message) -> int:
+    match message["role"]:
+        case "bashExecution":
+            return len(message["command"]) + len(message["output"])
+        case "branchSummary" | "compactionSummary":
+            return len(message["summary"])
+        case "assistant":
+            return sum(_assistant_chars(message))
+        case _:
+            content = message["content"]
+            if isinstance(content, str):
+                return len(content)
+            return sum(len(block["text"]) if block["type"] == "text" else IMAGE_CHARS for block in content)
+
+
+def _assistant_chars(message: AssistantMessage) -> Iterable[int]:
+    for block in message["content"]:
+        match block["type"]:
+            case "text":
+                yield len(block["text"])
+            case "thinking":
+                yield len(block["thinking"])
+            case "toolCall":
+                yield len(block["name"]) + len(str(block["arguments"]))

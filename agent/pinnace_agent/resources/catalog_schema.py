@@ -1,0 +1,126 @@
+"""What models.json may look like: a check of every field that lists where it is wrong and what was expected.
+
+Pure. Field names are those of the file. Unknown fields are allowed, since newer programs share the file;
+`compat` and sampling parameters are not looked into. A message never repeats what it found: it may be a key.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, TypeAlias, get_args
+
+from pinnace_agent.resources.diagnostics import Problem
+from pinnace_agent.resources.relaxed_json import is_list, is_object
+from pinnace_spec.messages import InputKind
+
+Check: TypeAlias = Callable[[object, str], Iterator[Problem]]
+
+
+def check_models_file(content: Mapping[str, object]) -> list[Problem]:
+    """Return everything that makes this no models.json; empty if it is one."""
+    return list(_FILE(content, ""))
+
+
+def _kind(test: Callable[[object], bool], expected: str) -> Check:
+    def check(value: object, path: str) -> Iterator[Problem]:
+        if not test(value):
+            yield Problem(path, f"must be {expected}")
+
+    return check
+
+
+# The largest whole number that every JSON reader keeps exact; a count of tokens above it is a slip.
+_MAX_NUMBER: Final = 2**53
+
+
+def _is_number(value: object, least: float = -_MAX_NUMBER) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= _MAX_NUMBER
+
+
+_TEXT = _kind(lambda value: isinstance(value, str), "a text")
+_NAME = _kind(lambda value: isinstance(value, str) and value.strip() != "", "a text that is not empty")
+_FLAG = _kind(lambda value: isinstance(value, bool), "true or false")
+_NUMBER = _kind(_is_number, "a number")
+_TOKENS = _kind(lambda value: _is_number(value, least=1), "a number of at least 1")
+_OBJECT = _kind(is_object, "an object")
+_LEVEL = _kind(lambda value: value is None or isinstance(value, str), "a text or null")
+_INPUT = _kind(lambda value: value in get_args(InputKind), " or ".join(f'"{kind}"' for kind in get_args(InputKind)))
+
+
+def _object_of(check_value: Check) -> Check:
+    def check(value: object, path: str) -> Iterator[Problem]:
+        if not is_object(value):
+            yield Problem(path, "must be an object")
+            return
+        for name, member in value.items():
+            yield from check_value(member, f"{path}.{name}")
+
+    return check
+
+
+def _list_of(check_item: Check) -> Check:
+    def check(value: object, path: str) -> Iterator[Problem]:
+        if not is_list(value):
+            yield Problem(path, "must be a list")
+            return
+        for index, item in enumerate(value):
+            yield from check_item(item, f"{path}[{index}]")
+
+    return check
+
+
+def _record(fields: Mapping[str, Check], required: tuple[str, ...] = ()) -> Check:
+    def check(value: object, path: str) -> Iterator[Problem]:
+        if not is_object(value):
+            yield Problem(path, "must be an object")
+            return
+        prefix = f"{path}." if path else ""
+        for name in required:
+            if name not in value:
+                yield Problem(prefix + name, "is missing")
+        for name, check_member in fields.items():
+            if name in value:
+                yield from check_member(value[name], prefix + name)
+
+    return check
+
+
+_RATES: Final[Mapping[str, Check]] = dict.fromkeys(("input", "output", "cacheRead", "cacheWrite"), _NUMBER)
+_COST = _record({**_RATES, "tiers": _list_of(_record({**_RATES, "inputTokensAbove": _NUMBER}, ("inputTokensAbove",)))})
+
+_MODEL_FIELDS: Final[Mapping[str, Check]] = {
+    "name": _TEXT,
+    "api": _NAME,
+    "baseUrl": _NAME,
+    "reasoning": _FLAG,
+    "thinkingLevelMap": _object_of(_LEVEL),
+    "input": _list_of(_INPUT),
+    "inputLimits": _OBJECT,
+    "cost": _COST,
+    "contextWindow": _TOKENS,
+    "maxTokens": _TOKENS,
+    "headers": _object_of(_TEXT),
+    "compat": _OBJECT,
+    "promptCache": _OBJECT,
+    "samplingParams": _OBJECT,
+    "samplingParamsByThinkingLevel": _OBJECT,
+}
+
+_FILE = _record(
+    {
+        "providers": _object_of(
+            _record(
+                {
+                    "name": _TEXT,
+                    "baseUrl": _NAME,
+                    "apiKey": _NAME,
+                    "api": _NAME,
+                    "headers": _object_of(_TEXT),
+                    "authHeader": _FLAG,
+                    "compat": _OBJECT,
+                    "oauth": _TEXT,
+                    "models": _list_of(_record({"id": _NAME, **_MODEL_FIELDS}, ("id",))),
+                    "modelOverrides": _object_of(_record(_MODEL_FIELDS)),
+                }
+            )
+        )
+    }
+)

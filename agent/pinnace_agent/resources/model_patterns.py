@@ -1,0 +1,214 @@
+"""Which model a text on the command line means.
+
+A text is an id, `provider/id` or a part of a name, with an optional `:level` at its end. Pure: the models and
+which of them can be used are given. An outcome is a value, a failure too; texts are for the user.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from pinnace_agent.resources.thinking import is_level
+from pinnace_spec.messages import Model, ThinkingLevel
+
+_DATED = re.compile(r"-\d{8}$")
+# More names than this don't help to find the right one.
+_MAX_LISTED: Final = 12
+
+
+class ModelRequest(NamedTuple):
+    """What was asked for."""
+
+    pattern: str
+    provider: str | None = None
+    level: ThinkingLevel | None = None
+    """The level that was asked for by itself; it goes before one in the pattern."""
+    has_key: bool = False
+    """A key came with the request: whether a provider has one already says nothing about which is meant."""
+
+
+class Resolution(NamedTuple):
+    """The model that was meant, or why there is none."""
+
+    model: Model | None = None
+    level: ThinkingLevel | None = None
+    """The level that the pattern names."""
+    warning: str | None = None
+    error: str | None = None
+
+
+class Match(NamedTuple):
+    """Models with the same id from different providers, and the level that the pattern names."""
+
+    models: Sequence[Model]
+    level: ThinkingLevel | None = None
+
+
+def split_level(pattern: str) -> tuple[str, ThinkingLevel | None]:
+    """Cut a level off the end of a pattern; an id may have colons of its own."""
+    before, colon, after = pattern.rpartition(":")
+    if colon and before and is_level(after):
+        return before, after
+    return pattern, None
+
+
+def find(pattern: str, models: Sequence[Model]) -> Match | None:
+    """Find the models that a pattern means: the exact id, else a part, else the same without a level."""
+    if found := find_exact(pattern, models) or find_by_part(pattern, models):
+        return Match(found)
+    rest, level = split_level(pattern)
+    if level is not None and (match := find(rest, models)) is not None:
+        return Match(match.models, level)
+    return None
+
+
+def find_exact(pattern: str, models: Sequence[Model]) -> list[Model]:
+    """Return the models with this id or `provider/id`; the case of letters decides only among these."""
+    lower = pattern.lower()
+    hits = [model for model in models if lower in (model["id"].lower(), full_name(model).lower())]
+    same_case = [model for model in hits if pattern in (model["id"], full_name(model))]
+    return _one_each(same_case or hits)
+
+
+def find_by_part(pattern: str, models: Sequence[Model]) -> list[Model]:
+    """Return the models of the best id that contains the pattern, or whose name does.
+
+    An id without a date goes before a dated one, and among equals the last in the alphabet is the newest.
+    """
+    lower = pattern.lower()
+    if not lower:
+        return []
+    hits = [model for model in models if lower in model["id"].lower() or lower in model["name"].lower()]
+    candidates = [model for model in hits if not _DATED.search(model["id"])] or hits
+    if not candidates:
+        return []
+    best = max(model["id"] for model in candidates)
+    return _one_each([model for model in candidates if model["id"] == best])
+
+
+def _one_each(models: Sequence[Model]) -> list[Model]:
+    first: dict[str, Model] = {}
+    for model in models:
+        first.setdefault(model["provider"], model)
+    return list(first.values())
+
+
+def full_name(model: Model) -> str:
+    """Return `provider/id`."""
+    return f"{model['provider']}/{model['id']}"
+
+
+class PatternResolver:
+    """Resolves requests against models that don't change meanwhile."""
+
+    def __init__(self, models: Sequence[Model], providers: Sequence[str], is_usable: Callable[[Model], bool]) -> None:
+        """Look among `models`; `providers` are all that are known, also those without a model."""
+        self._models = models
+        self._providers = providers
+        self._is_usable = is_usable
+
+    def resolve(self, request: ModelRequest) -> Resolution:
+        """Find the model that is meant."""
+        pattern = request.pattern.strip()
+        if not pattern:
+            return Resolution(error="The model's name is empty.")
+        if request.provider is not None:
+            return self._under_named_provider(request, pattern)
+        inferred = self._inferred_provider(pattern)
+        if inferred is not None:
+            return self._under_inferred_provider(request, pattern, inferred)
+        if (match := find(pattern, self._models)) is not None:
+            return self._pick(request, match)
+        return Resolution(error=self._not_found(pattern))
+
+    def _under_named_provider(self, request: ModelRequest, pattern: str) -> Resolution:
+        wanted = (request.provider or "").strip().lower()
+        provider = next((known for known in self._providers if known.lower() == wanted), None)
+        if provider is None:
+            return Resolution(error=self._unknown_provider(request.provider or ""))
+        prefix = f"{provider}/"
+        if pattern.lower().startswith(prefix.lower()):
+            pattern = pattern[len(prefix) :]
+        if (match := find(pattern, self._of(provider))) is not None:
+            return self._pick(request, match)
+        return self._custom(request, provider, pattern)
+
+    def _under_inferred_provider(self, request: ModelRequest, pattern: str, provider: str) -> Resolution:
+        rest = pattern[len(provider) + 1 :]
+        named = find(rest, self._of(provider))
+        if named is not None and (request.has_key or self._is_usable(named.models[0])):
+            return self._pick(request, named)
+        # `vendor/model` may also be the whole id of a model that another provider passes on.
+        elsewhere = self._raw(pattern, other_than=provider)
+        usable = [model for model in elsewhere.models if self._is_usable(model)]
+        if not request.has_key and len(usable) == 1:
+            return Resolution(usable[0], elsewhere.level)
+        if named is not None:
+            return self._pick(request, named)
+        if (match := find(pattern, self._models)) is not None:
+            return self._pick(request, match)
+        return self._custom(request, provider, rest) if rest else Resolution(error=self._not_found(pattern))
+
+    def _raw(self, pattern: str, *, other_than: str) -> Match:
+        others = [model for model in self._models if model["provider"] != other_than]
+        for text, level in ((pattern, None), split_level(pattern)):
+            if found := [model for model in others if model["id"].lower() == text.lower()]:
+                return Match(_one_each(found), level)
+        return Match(())
+
+    def _pick(self, request: ModelRequest, match: Match) -> Resolution:
+        if len(match.models) == 1:
+            return Resolution(match.models[0], match.level)
+        usable = [model for model in match.models if self._is_usable(model)]
+        if len(usable) == 1 and not request.has_key:
+            return Resolution(usable[0], match.level)
+        names = ", ".join(full_name(model) for model in match.models)
+        return Resolution(
+            error=f'Model "{request.pattern}" is offered by several providers: {names}. '
+            "Name one with --provider, or as provider/model."
+        )
+
+    def _custom(self, request: ModelRequest, provider: str, model_id: str) -> Resolution:
+        """Take an id that is not described as it is: servers offer more models than anyone writes down."""
+        described = self._of(provider)
+        base = next((model for model in described if self._is_usable(model)), described[0] if described else None)
+        if base is None:
+            return Resolution(
+                error=f'Provider "{provider}" has no models here. There is no built-in list: '
+                "describe them in models.json."
+            )
+        level = None
+        if request.level is None:
+            model_id, level = split_level(model_id)
+        model: Model = {**base, "id": model_id, "name": model_id}
+        if (request.level or level or "off") != "off":
+            model["reasoning"] = True
+        return Resolution(
+            model,
+            level,
+            warning=f'Model "{model_id}" is not described for the provider "{provider}": '
+            f'the id is used as it is, with the properties of "{base["id"]}".',
+        )
+
+    def _inferred_provider(self, pattern: str) -> str | None:
+        """Return the provider that the pattern begins with; ids may have slashes, so the longest one."""
+        lower = pattern.lower()
+        begins = [provider for provider in self._providers if lower.startswith(f"{provider.lower()}/")]
+        return max((one for one in begins if self._of(one)), key=len, default=None)
+
+    def _of(self, provider: str) -> list[Model]:
+        return [model for model in self._models if model["provider"] == provider]
+
+    def _unknown_provider(self, provider: str) -> str:
+        return f'Unknown provider "{provider}". {_listed("Known here", self._providers)}'
+
+    def _not_found(self, pattern: str) -> str:
+        names = [full_name(model) for model in self._models]
+        return f'Model "{pattern}" not found. {_listed("Known here", names)}'
+
+
+def _listed(title: str, names: Sequence[str]) -> str:
+    if not names:
+        return "No models are described: write a models.json, or try --provider offline."
+    more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+    return f"{title}: {', '.join(names[:_MAX_LISTED])}{more}."

@@ -1,0 +1,110 @@
+"""The model and the thinking level that a process starts with.
+
+In this order: what the command line names, the first of the scope, the saved default, the first that is
+available, none. A process without a model lives: a prompt is refused, and `set_model` helps. What can't be
+resolved is an error, and nothing is picked in its place.
+"""
+
+from typing import NamedTuple
+
+from pinnace_agent.resources.catalog import OFFLINE_PROVIDER
+from pinnace_agent.resources.model_patterns import ModelRequest, full_name
+from pinnace_agent.resources.model_scope import Scope, ScopedModel, resolve_scope
+from pinnace_agent.resources.models import ModelRegistry
+from pinnace_agent.resources.settings import Settings
+from pinnace_agent.resources.thinking import clamp_level
+from pinnace_spec.messages import Model, ThinkingLevel
+
+
+class Choice(NamedTuple):
+    """What the command line says about models. The key is not here, since a tuple shows what it holds."""
+
+    provider: str | None = None
+    model: str | None = None
+    scope: tuple[str, ...] = ()
+    level: ThinkingLevel | None = None
+
+
+class Selection(NamedTuple):
+    """What the process starts with."""
+
+    model: Model | None = None
+    level: ThinkingLevel = "off"
+    """One that the model has."""
+    preferred_level: ThinkingLevel = "off"
+    """The level before it was fitted to the model; another model may have it."""
+    scope: tuple[ScopedModel, ...] = ()
+    warnings: tuple[str, ...] = ()
+    error: str | None = None
+    """Why the process can't start."""
+
+
+class _Candidate(NamedTuple):
+    """One answer to the question which model it is."""
+
+    model: Model | None = None
+    level: ThinkingLevel | None = None
+    warning: str | None = None
+    error: str | None = None
+
+
+def select_initial(
+    registry: ModelRegistry, settings: Settings, choice: Choice, api_key: str | None = None
+) -> Selection:
+    """Choose model and level; `api_key` is used for the provider of the model from now on."""
+    if _is_offline(choice.provider):
+        registry.offer_offline()
+    patterns = choice.scope or settings.enabled_models
+    scope = resolve_scope(patterns, registry.available())
+    named = _from_command_line(registry, choice, has_key=api_key is not None)
+    if named is None:
+        named = _from_scope(settings, scope)
+    if named is None and api_key is not None:
+        return Selection(error="--api-key needs a model: name it with --model, or with --provider and --model.")
+    picked = named or _from_settings(registry, settings)
+    if picked.error is not None:
+        return Selection(error=picked.error)
+    model = picked.model or next(iter(registry.available()), None)
+    if model is not None and model["provider"] == OFFLINE_PROVIDER:
+        registry.offer_offline()
+    if model is not None and api_key is not None:
+        registry.use_key(model["provider"], api_key)
+    wanted = choice.level or picked.level or settings.default_thinking_level
+    warnings = (*scope.warnings, picked.warning) if picked.warning else scope.warnings
+    level = clamp_level(model, wanted) if model is not None else "off"
+    return Selection(model, level, wanted, scope.models, warnings)
+
+
+def _is_offline(provider: str | None) -> bool:
+    return provider is not None and provider.strip().lower() == OFFLINE_PROVIDER
+
+
+def _from_command_line(registry: ModelRegistry, choice: Choice, *, has_key: bool) -> _Candidate | None:
+    if choice.model is None and choice.provider is None:
+        return None
+    if choice.model is None and not _is_offline(choice.provider):
+        return _Candidate(error=f"--provider needs --model, for example: --provider {choice.provider} --model ID")
+    found = registry.resolve(ModelRequest(choice.model or "", choice.provider, choice.level, has_key))
+    return _Candidate(found.model, found.level, found.warning, found.error)
+
+
+def _from_scope(settings: Settings, scope: Scope) -> _Candidate | None:
+    if not scope.models:
+        return None
+    saved = f"{settings.default_provider}/{settings.default_model}"
+    by_name = {full_name(scoped.model): scoped for scoped in scope.models}
+    scoped = by_name.get(saved, scope.models[0])
+    return _Candidate(scoped.model, scoped.level)
+
+
+def _from_settings(registry: ModelRegistry, settings: Settings) -> _Candidate:
+    """Return the saved default, or a candidate without a model, with the reason if there was a default."""
+    provider, model_id = settings.default_provider, settings.default_model
+    if provider is None or model_id is None:
+        return _Candidate()
+    if provider == OFFLINE_PROVIDER:
+        return _Candidate(warning="The saved default model is the offline one, which only --provider selects.")
+    model = registry.find(provider, model_id)
+    if model is not None and registry.is_usable(model):
+        return _Candidate(model)
+    return _Candidate(warning=f"The saved default model {provider}/{model_id} is not available.")

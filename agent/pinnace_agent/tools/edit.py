@@ -1,0 +1,182 @@
+"""The tool that replaces texts in one file: all of them or none.
+
+Reads, checks, replaces, writes; what matches and what a replacement does to the text is decided elsewhere.
+Rules R-TOL-02, R-TOL-03.
+"""
+
+import errno
+import json
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple, TypeGuard, cast
+
+import trio
+
+from pinnace_agent.tools.base import ToolContext, ToolError, ToolResult, text_argument, text_result
+from pinnace_agent.tools.file_replacement import encode_text, replace_file
+from pinnace_agent.tools.line_diff import LineDiff, line_diff
+from pinnace_agent.tools.mutation_queue import MUTATIONS, MutationQueue
+from pinnace_agent.tools.paths import PATH_PARAMETER, error_code, os_error_text, resolve_path
+from pinnace_agent.tools.text_match import Edit, find_matches
+from pinnace_agent.tools.text_replacement import (
+    exact_replacements,
+    fuzzy_replacements,
+    lf_text,
+    replaced_source,
+    replaced_text,
+)
+
+_BOM: Final = "\ufeff"
+
+
+class EditTool:
+    """Replace texts in a file."""
+
+    name: str = "edit"
+    label: str = "edit"
+    description: str = (
+        "Replace texts in one file. Each edits[].oldText must occur exactly once in the file as it is now, "
+        "and no two may overlap: all edits are looked up before any is made. Make one edit of changes that "
+        "are close together. Keep oldText as short as is unique, and don't bridge distant changes with "
+        "unchanged lines."
+    )
+    snippet: str = "Replace exact texts in a file, several at once"
+    guidelines: tuple[str, ...] = (
+        "Use edit for changes to existing files; oldText must match the file exactly.",
+        "Put several changes of one file into one call of edit, as items of edits[].",
+    )
+    parameters: Mapping[str, object] = {
+        "type": "object",
+        "required": ["path", "edits"],
+        "properties": {
+            "path": PATH_PARAMETER,
+            "edits": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "required": ["oldText", "newText"],
+                    "properties": {
+                        "oldText": {
+                            "type": "string",
+                            "description": "The text to replace, exactly as in the file; unique there",
+                        },
+                        "newText": {"type": "string", "description": "What comes in its place"},
+                    },
+                },
+                "description": "The replacements, each looked up in the original file",
+            },
+        },
+    }
+    is_sequential: bool = False
+
+    def __init__(self, mutations: MutationQueue = MUTATIONS) -> None:
+        """Share the lines of `mutations` with whatever else changes files."""
+        self._mutations = mutations
+
+    def prepare(self, raw: Mapping[str, object]) -> Mapping[str, object]:
+        """Make a list of `edits` in the other forms that models and old sessions have for them.
+
+        These are JSON text, a single object, and `oldText` and `newText` beside `path`.
+        """
+        repaired = dict(raw)
+        edits = _edit_list(raw.get("edits"))
+        if isinstance(raw.get("oldText"), str) and isinstance(raw.get("newText"), str):
+            single = {"oldText": repaired.pop("oldText"), "newText": repaired.pop("newText")}
+            edits = [*edits, single] if _is_list(edits) else [single]
+        if edits is not None:
+            repaired["edits"] = edits
+        return repaired
+
+    async def execute(self, args: Mapping[str, object], ctx: ToolContext) -> ToolResult:
+        """Edit the file. Cancelling takes effect between the steps; the file is the old or the new one.
+
+        Raises:
+            ToolError: An edit does not apply, or the system refused; the file is as it was.
+        """
+        path = text_argument(args, "path")
+        edits = _edits(args)
+        if not edits:
+            raise ToolError("Edit tool input is invalid. edits must contain at least one replacement.")
+        target = resolve_path(path, ctx.cwd)
+        try:
+            async with self._mutations.hold(target, ctx.order):
+                source = await trio.to_thread.run_sync(_load, target)
+                edited = await trio.to_thread.run_sync(_edited, source, edits, path)
+                await trio.to_thread.run_sync(_save, target, edited.source)
+                # A call that was aborted meanwhile says so, although it has written.
+                await trio.lowlevel.checkpoint_if_cancelled()
+        except _Refused as error:
+            raise ToolError(f"Could not edit file: {path}. Error code: {error}.") from error
+        except OSError as error:
+            raise ToolError(os_error_text(error, "open", target)) from error
+        return text_result(f"Successfully replaced {len(edits)} block(s) in {path}.", edited.diff.record())
+
+
+class _Edited(NamedTuple):
+    source: str
+    diff: LineDiff
+
+
+class _Refused(Exception):
+    """The file can't be read and written; the text is the system's name of the reason."""
+
+
+def _edit_list(edits: object) -> object:
+    if isinstance(edits, str):
+        try:
+            edits = json.loads(edits)
+        except (ValueError, RecursionError):
+            return edits
+    return edits if edits is None or _is_list(edits) else [edits]
+
+
+def _is_list(value: object) -> TypeGuard[list[object]]:
+    return isinstance(value, list)
+
+
+def _edits(args: Mapping[str, object]) -> list[Edit]:
+    # The schema has made sure of the types.
+    items = cast("Sequence[Mapping[str, str]]", args["edits"])
+    # Line ends as in the text that is searched; halves of characters could not be written.
+    return [Edit(_clean(item["oldText"]), _clean(item["newText"])) for item in items]
+
+
+def _clean(text: str) -> str:
+    return lf_text(encode_text(text).decode("utf-8"))
+
+
+def _load(target: str) -> str:
+    """Read a file that can be written too; bytes that are no UTF-8 survive until it is written."""
+    try:
+        status = os.stat(target)
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(errno.EISDIR, "")
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "")  # reading a pipe would wait for ever
+        if not os.access(target, os.R_OK | os.W_OK):
+            raise PermissionError(errno.EACCES, "")
+    except OSError as error:
+        raise _Refused(error_code(error)) from error
+    with open(target, "rb") as file:
+        return file.read().decode("utf-8", "surrogateescape")
+
+
+def _edited(content: str, edits: Sequence[Edit], path: str) -> _Edited:
+    source = content.removeprefix(_BOM)
+    text = lf_text(source)
+    matches = find_matches(text, edits, path)
+    if matches.is_fuzzy:
+        replacements = fuzzy_replacements(text, matches.found)
+    else:
+        replacements = exact_replacements(matches.found)
+    new = replaced_text(text, replacements)
+    if new == text:
+        what = "The replacement gives" if len(edits) == 1 else "The replacements give"
+        raise ToolError(f"No changes made to {path}. {what} the text that is already there.")
+    bom = content[: len(content) - len(source)]
+    return _Edited(bom + replaced_source(source, replacements), line_diff(text, new, replacements, path))
+
+
+def _save(target: str, content: str) -> None:
+    replace_file(target, content.encode("utf-8", "surrogateescape"))

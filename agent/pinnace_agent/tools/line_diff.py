@@ -1,0 +1,203 @@
+"""Shows what an edit changed: as numbered lines for people, and as a unified patch for programs.
+
+Pure. Only the lines around the replacements are compared, so a small edit of a huge file stays cheap. Texts
+have LF line ends. Rule R-TOL-03.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from pinnace_agent.tools.text_replacement import Replacement, line_starts
+
+CONTEXT_LINES: Final = 4
+"""Unchanged lines shown around a change: one more than patches usually have, as clients of this tool
+expect."""
+
+_MAX_COMPARISONS: Final = 4_000_000
+"""Lines of the old text times lines of the new: above it (2000 lines each) a comparison takes seconds, and
+the whole stretch is shown as removed and added."""
+
+
+class Change(NamedTuple):
+    """Lines `old_start` to before `old_end` became `new_start` to before `new_end`; all from 0."""
+
+    old_start: int
+    old_end: int
+    new_start: int
+    new_end: int
+
+
+class LineDiff(NamedTuple):
+    """What changed, in the forms that results carry."""
+
+    diff: str
+    patch: str
+    first_changed_line: int
+    """From 1, in the new text."""
+
+    def record(self) -> dict[str, object]:
+        """Return the wire form."""
+        return {"diff": self.diff, "patch": self.patch, "firstChangedLine": self.first_changed_line}
+
+
+def line_diff(old: str, new: str, replacements: Sequence[Replacement], path: str) -> LineDiff:
+    """Describe a change that replacements made.
+
+    Args:
+        old: Before.
+        new: After; it differs.
+        replacements: What was replaced in `old`, by position.
+        path: For the head of the patch.
+    """
+    old_lines, new_lines = _lines(old), _lines(new)
+    changes = list(_changes(old, replacements))
+    assert changes
+    width = len(str(max(old.count("\n"), new.count("\n")) + 1))
+    diff = "\n".join(_display(old_lines, new_lines, changes, width))
+    patch = "".join(_patch(old_lines, new_lines, changes, path))
+    return LineDiff(_sendable(diff), _sendable(patch), changes[0].new_start + 1)
+
+
+def _lines(text: str) -> list[str]:
+    """Split at LF alone, each line with its LF."""
+    lines = [f"{line}\n" for line in text.split("\n")]
+    last = lines.pop()[:-1]
+    return [*lines, last] if last else lines
+
+
+def _changes(old: str, replacements: Sequence[Replacement]) -> Iterator[Change]:
+    starts = line_starts(old)
+    shift = 0  # how many lines the new text is ahead
+    index = 0
+    while index < len(replacements):
+        first = bisect_right(starts, replacements[index].start) - 1
+        position = starts[first]
+        pieces: list[str] = []
+        while True:  # replacements that touch a common line are compared as one stretch
+            start, end, text = replacements[index]
+            pieces += (old[position:start], text)
+            position = end
+            last = bisect_right(starts, end) - 1
+            index += 1
+            if index == len(replacements) or bisect_right(starts, replacements[index].start) - 1 > last:
+                break
+        stretch_end = starts[last + 1] if last + 1 < len(starts) else len(old)
+        before = _lines(old[starts[first] : stretch_end])
+        after = _lines("".join((*pieces, old[position:stretch_end])))
+        for change in _compared(before, after):
+            yield Change(
+                first + change.old_start,
+                first + change.old_end,
+                first + shift + change.new_start,
+                first + shift + change.new_end,
+            )
+        shift += len(after) - len(before)
+
+
+def _compared(before: Sequence[str], after: Sequence[str]) -> Iterator[Change]:
+    same = 0
+    while same < min(len(before), len(after)) and before[same] == after[same]:
+        same += 1
+    end = 0
+    while end < min(len(before), len(after)) - same and before[-1 - end] == after[-1 - end]:
+        end += 1
+    left, right = before[same : len(before) - end], after[same : len(after) - end]
+    if not left and not right:
+        return
+    if not left or not right or len(left) * len(right) > _MAX_COMPARISONS:
+        yield Change(same, same + len(left), same, same + len(right))
+        return
+    from difflib import SequenceMatcher
+
+    for tag, i1, i2, j1, j2 in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
+        if tag != "equal":
+            yield Change(same + i1, same + i2, same + j1, same + j2)
+
+
+def _display(
+    old_lines: Sequence[str], new_lines: Sequence[str], changes: Sequence[Change], width: int
+) -> Iterator[str]:
+    gap = f" {'':{width}} ..."
+    shown = 0  # lines of the old text that are shown or skipped
+    for hunk in _hunks(changes, len(old_lines)):
+        if hunk.start > shown:
+            yield gap
+        shown = hunk.start
+        for change in hunk.changes:
+            for number in range(shown, change.old_start):
+                yield _numbered(" ", number, old_lines[number], width)
+            for number in range(change.old_start, change.old_end):
+                yield _numbered("-", number, old_lines[number], width)
+            for number in range(change.new_start, change.new_end):
+                yield _numbered("+", number, new_lines[number], width)
+            shown = change.old_end
+        for number in range(shown, hunk.end):
+            yield _numbered(" ", number, old_lines[number], width)
+        shown = hunk.end
+    if shown < len(old_lines):
+        yield gap
+
+
+def _numbered(marker: str, number: int, line: str, width: int) -> str:
+    return f"{marker}{number + 1:>{width}} {line.removesuffix(chr(10))}"
+
+
+def _patch(
+    old_lines: Sequence[str], new_lines: Sequence[str], changes: Sequence[Change], path: str
+) -> Iterator[str]:
+    yield f"--- {path}\n+++ {path}\n"
+    for hunk in _hunks(changes, len(old_lines)):
+        first, last = hunk.changes[0], hunk.changes[-1]
+        new_start = first.new_start - (first.old_start - hunk.start)
+        old_count = hunk.end - hunk.start
+        new_count = last.new_end + (hunk.end - last.old_end) - new_start
+        yield f"@@ -{_range(hunk.start, old_count)} +{_range(new_start, new_count)} @@\n"
+        shown = hunk.start
+        for change in hunk.changes:
+            yield from map(_context, old_lines[shown : change.old_start])
+            yield from (_patch_line("-", line) for line in old_lines[change.old_start : change.old_end])
+            yield from (_patch_line("+", line) for line in new_lines[change.new_start : change.new_end])
+            shown = change.old_end
+        yield from map(_context, old_lines[shown : hunk.end])
+
+
+def _range(start: int, count: int) -> str:
+    # A stretch without lines is named by the line before it.
+    return f"{start + 1 if count else start},{count}"
+
+
+def _context(line: str) -> str:
+    return _patch_line(" ", line)
+
+
+def _patch_line(marker: str, line: str) -> str:
+    return marker + line if line.endswith("\n") else f"{marker}{line}\n\\ No newline at end of file\n"
+
+
+class _Hunk(NamedTuple):
+    """Changes so close that all lines between them are context; and the old lines shown with them."""
+
+    start: int
+    end: int
+    changes: Sequence[Change]
+
+
+def _hunks(changes: Sequence[Change], old_count: int) -> Iterator[_Hunk]:
+    index = 0
+    while index < len(changes):
+        first = index
+        while (
+            index + 1 < len(changes)
+            and changes[index + 1].old_start - changes[index].old_end <= 2 * CONTEXT_LINES
+        ):
+            index += 1
+        start = max(0, changes[first].old_start - CONTEXT_LINES)
+        end = min(old_count, changes[index].old_end + CONTEXT_LINES)
+        yield _Hunk(start, end, changes[first : index + 1])
+        index += 1
+
+
+def _sendable(text: str) -> str:
+    """Replace what stands for bytes that are no UTF-8: records can't carry it."""
+    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -1,0 +1,133 @@
+"""Finds the texts that a model wants replaced: exactly, or as close as a model's typography allows.
+
+Pure. Decides where each edit applies and refuses what is absent, ambiguous or overlapping; what the file
+looks like afterwards is decided elsewhere. Texts have LF line ends only. Rule R-TOL-03.
+"""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from pinnace_agent.tools.base import ToolError
+
+# White space as models' own tools define it: what `str.rstrip` takes is another set (no U+FEFF, but U+001C to
+# U+001F and U+0085).
+_WHITE_SPACE: Final = (
+    "\t\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000\ufeff"
+)
+_TYPOGRAPHY: Final = {
+    **dict.fromkeys(map(ord, "\u2018\u2019\u201a\u201b"), "'"),
+    **dict.fromkeys(map(ord, "\u201c\u201d\u201e\u201f"), '"'),
+    **dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"), "-"),
+    **dict.fromkeys((0xA0, *range(0x2002, 0x200B), 0x202F, 0x205F, 0x3000), " "),
+}
+_TRAILING: Final = re.compile(f"[{_WHITE_SPACE}]\n")
+
+
+class Edit(NamedTuple):
+    """One replacement that a call asks for."""
+
+    old: str
+    new: str
+
+
+class Match(NamedTuple):
+    """Where an edit applies: a stretch of the text that was searched."""
+
+    place: int
+    """The edit's place in the call."""
+    start: int
+    end: int
+    new: str
+
+
+class Matches(NamedTuple):
+    """The matches of a call by position, and what their positions count in."""
+
+    found: Sequence[Match]
+    is_fuzzy: bool
+    """Positions are those of the normalised text, not of the text itself."""
+
+
+def normalise(text: str) -> str:
+    """Return the text as fuzzy matching compares it: compatible forms, no trailing blanks, plain typography.
+
+    The number of lines stays; leading blanks, case and tabs still count.
+    """
+    plain = text if text.isascii() else unicodedata.normalize("NFKC", text)
+    if plain and (plain[-1] in _WHITE_SPACE or _TRAILING.search(plain)):
+        plain = "\n".join(line.rstrip(_WHITE_SPACE) for line in plain.split("\n"))
+    if not plain.isascii():
+        plain = plain.translate(_TYPOGRAPHY)
+    assert plain.count("\n") == text.count("\n")
+    return plain
+
+
+def find_matches(text: str, edits: Sequence[Edit], path: str) -> Matches:
+    """Find every edit in the one text, so that none sees what another has changed.
+
+    A text that must be unique is counted in its normalised form even if it was found exactly: a twin that
+    differs only in blanks or quotes is as likely to be the one that was meant. If one edit needs fuzzy
+    matching, all are found in the normalised text.
+
+    Args:
+        text: The file.
+        edits: At least one.
+        path: As the call gave it, for the texts of failures.
+
+    Raises:
+        ToolError: An edit is empty, absent or ambiguous (the first one in call order), or two overlap.
+    """
+    for index, edit in enumerate(edits):
+        if not edit.old:
+            raise ToolError(f"{_name(edits, index)} must not be empty in {path}.")
+    normalised = normalise(text)
+    is_fuzzy = any(edit.old not in text and _find(normalised, edit.old) is not None for edit in edits)
+    searched = normalised if is_fuzzy else text
+    found: list[Match] = []
+    for index, edit in enumerate(edits):
+        span = _find(searched, edit.old)
+        if span is None:
+            what = "the exact text" if len(edits) == 1 else f"edits[{index}]"
+            raise ToolError(
+                f"Could not find {what} in {path}. It has to match the file character by character, "
+                "with all blanks and line breaks."
+            )
+        occurrences = _count(text, normalised, edit.old)
+        if occurrences > 1:
+            what = "the text" if len(edits) == 1 else f"edits[{index}]"
+            raise ToolError(
+                f"Found {occurrences} occurrences of {what} in {path}. It has to be unique: "
+                "include more of the lines around the one you mean."
+            )
+        found.append(Match(index, *span, edit.new))
+    found.sort(key=lambda match: match.start)
+    for previous, following in pairwise(found):
+        if previous.end > following.start:
+            raise ToolError(
+                f"edits[{previous.place}] and edits[{following.place}] overlap in {path}. "
+                "Make one edit of them, or let them change separate places."
+            )
+    return Matches(found, is_fuzzy)
+
+
+def _name(edits: Sequence[Edit], index: int) -> str:
+    return "oldText" if len(edits) == 1 else f"edits[{index}].oldText"
+
+
+def _find(searched: str, old: str) -> tuple[int, int] | None:
+    start = searched.find(old)
+    if start >= 0:
+        return start, start + len(old)
+    close = normalise(old)
+    start = searched.find(close) if close else -1
+    return (start, start + len(close)) if start >= 0 else None
+
+
+def _count(text: str, normalised: str, old: str) -> int:
+    close = normalise(old)
+    # Blanks alone normalise to nothing, which is everywhere.
+    return normalised.count(close) if close else text.count(old)

@@ -1,0 +1,89 @@
+"""The program's entry: hands the command line to what it names and turns every outcome into an exit code.
+
+Exit codes: 0, or what the server returns; 1 for what can't be done, 2 for a command line that makes no sense.
+stdout is touched only by `--help`, `--version` and the subcommands. Never a traceback for an interrupt. Must
+import nothing slow at module level: an interrupt before `main` would show one.
+"""
+
+import signal
+import sys
+from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program and return its exit code."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        # Until the server takes signals over, an interrupt ends the process like any other program.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    import click
+
+    try:
+        return _run(words)
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
+    except click.ClickException as error:
+        click.echo(f"pinnace: {error.format_message()}", err=True)
+        return error.exit_code
+
+
+def _run(words: list[str]) -> int:
+    match words:
+        case ["shim", *rest]:
+            return _shim(rest)
+        case ["demo"]:
+            from pinnace_rpc import demo
+
+            return demo.main()
+        case _:
+            return _serve(words)
+
+
+def _serve(words: list[str]) -> int:
+    import os
+
+    import click
+
+    from pinnace_rpc.arguments import parse_arguments
+    from pinnace_rpc.options import StartupError
+
+    options, notices = parse_arguments(words, os.environ)
+    for notice in notices:
+        click.echo(f"pinnace: {notice}", err=True)
+    # After the command line is known to be good: this loads the whole agent.
+    from pinnace_rpc import serve
+
+    try:
+        return serve.run(options)
+    except StartupError as error:
+        click.echo(f"pinnace: {error}", err=True)
+        return 1
+
+
+def _shim(words: list[str]) -> int:
+    from pathlib import Path
+
+    import click
+
+    from pinnace_rpc.shim import ForeignFile, write_shims
+
+    command = click.Command(
+        "pinnace shim",
+        params=[
+            click.Argument(["folder"], type=click.Path(file_okay=False), metavar="DIR"),
+            click.Option(["--force"], is_flag=True, help="Replace files that are no shims."),
+        ],
+        context_settings={"help_option_names": ["-h", "--help"]},
+        help="Write `pi` and `cli.js` into DIR: both start pinnace.",
+    )
+    with command.make_context("pinnace shim", words) as context:
+        folder, is_forced = Path(context.params["folder"]), context.params["force"]
+    try:
+        paths = write_shims(folder, is_forced=is_forced)
+    except ForeignFile as error:
+        raise click.ClickException(str(error)) from None
+    except OSError as error:
+        raise click.ClickException(f"{error.filename or folder}: {error.strerror}") from None
+    for path in paths:
+        click.echo(path)
+    return 0

@@ -1,0 +1,46 @@
+"""What the command line asks for, as data: made by `arguments`, used by the server.
+
+Nothing here is resolved: a model is a pattern, a prompt may be a path. Must import nothing but types, since
+`--help` loads it.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final, Literal, get_args
+
+from pinnace_spec.messages import ThinkingLevel
+
+ProfileName = Literal["pi", "seed", "1.5"]
+OnEof = Literal["abort", "drain"]
+
+PROFILE_NAMES: Final[tuple[ProfileName, ...]] = get_args(ProfileName)
+ON_EOF: Final[tuple[OnEof, ...]] = get_args(OnEof)
+
+
+class StartupError(Exception):
+    """The process can't start: a model or a file that was asked for is not there. The text is for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """One process' options. Shown without the key."""
+
+    provider: str | None = None
+    model: str | None = None
+    models: tuple[str, ...] = ()
+    """Patterns of the models to cycle between; empty: all that are available."""
+    api_key: str | None = field(default=None, repr=False)
+    thinking: ThinkingLevel | None = None
+    system_prompt: str | None = None
+    """A text, or the path of a file."""
+    append_system_prompt: tuple[str, ...] = ()
+    """Each a text, or the path of a file."""
+    tools: tuple[str, ...] | None = None
+    """Names, patterns or changes; None: not said, empty: none."""
+    exclude_tools: tuple[str, ...] = ()
+    no_tools: bool = False
+    no_builtin_tools: bool = False
+    name: str | None = None
+    session_id: str | None = None
+    protocol: ProfileName = "pi"
+    on_eof: OnEof = "abort"
+    verbose: bool = False

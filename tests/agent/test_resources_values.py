@@ -1,0 +1,129 @@
+"""Values that name a variable or a command."""
+
+import os
+import sys
+import traceback
+from pathlib import Path
+
+import pytest
+import trio
+
+from pinnace_agent.resources.values import (
+    COMMAND_TIMEOUT_S,
+    Secret,
+    UnresolvedValue,
+    is_configured,
+    legacy_variable,
+    resolve,
+)
+
+ENV = {"KEY": "secret", "EMPTY": "", "PATH": os.environ["PATH"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("sk-literal", "sk-literal"),
+        ("KEY", "KEY"),
+        ("$KEY", "secret"),
+        ("${KEY}", "secret"),
+        ("Bearer ${KEY}!", "Bearer secret!"),
+        ("$$KEY", "$KEY"),
+        ("$!echo", "!echo"),
+        ("5$ and $ 6", "5$ and $ 6"),
+        ("${KEY", "${KEY"),
+        ("!echo from-a-command", "from-a-command"),
+        ("!echo $KEY", "secret"),
+        ("!printf '  trimmed \\n\\n'", "trimmed"),
+        ("!echo said; echo this >&2", "said"),
+    ],
+)
+async def test_a_value_becomes_its_text(text: str, value: str) -> None:
+    assert value == await resolve(Secret(text), ENV)
+
+
+@pytest.mark.parametrize("text", ["$MISSING", "${MISSING}", "a $EMPTY b", "$KEY $MISSING"])
+async def test_a_variable_that_is_not_set_leaves_the_value_unresolved(text: str) -> None:
+    with pytest.raises(UnresolvedValue, match=r"the variable (MISSING|EMPTY) is not set"):
+        await resolve(Secret(text), ENV)
+    assert not is_configured(Secret(text), ENV)
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("exit 3", "failed with status 3"),
+        ("true", "is empty"),
+        ("echo; echo", "is empty"),
+        ("no-such-program", "failed with status 127"),
+        ("echo one; echo two", "a header can't carry"),
+        ("printf '\\377'", "not UTF-8"),
+        ("printf 'caf\\303\\251'", "a header can't carry"),
+        ("kill -9 $$", "failed with status -9"),
+    ],
+)
+async def test_a_command_that_gives_no_value_is_told(command: str, why: str) -> None:
+    with pytest.raises(UnresolvedValue, match=why):
+        await resolve(Secret(f"!{command}"), ENV)
+
+
+async def test_a_command_that_says_too_much_is_stopped() -> None:
+    with trio.fail_after(8), pytest.raises(UnresolvedValue, match="more than 65536 bytes"):
+        await resolve(Secret("!yes"), ENV)
+
+
+async def test_a_command_reads_nothing_from_the_protocol() -> None:
+    with trio.fail_after(8), pytest.raises(UnresolvedValue, match="is empty"):
+        await resolve(Secret("!cat"), ENV)
+
+
+async def test_a_command_that_takes_too_long_is_killed_with_its_children(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    # The clock jumps while the command sleeps, since nothing else is ready: no ten seconds pass.
+    fifo = tmp_path / "alive"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with pytest.raises(UnresolvedValue, match=f"longer than {COMMAND_TIMEOUT_S:.0f} s"):
+            await resolve(Secret(f"!exec 9>'{fifo}'; sleep 60 & sleep 60; wait"), ENV)
+        # Whoever has the other end keeps it open: its end says that all are gone.
+        os.set_blocking(reader, True)
+        assert b"" == os.read(reader, 1)
+    finally:
+        os.close(reader)
+
+
+async def test_cancelling_kills_the_command(tmp_path: Path) -> None:
+    fifo = tmp_path / "alive"
+    os.mkfifo(fifo)
+    with trio.move_on_after(5) as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(resolve, Secret(f"!exec 9>'{fifo}'; echo up >&9; sleep 60"), ENV)
+            reader = await trio.to_thread.run_sync(os.open, fifo, os.O_RDONLY)
+            assert b"up\n" == await trio.to_thread.run_sync(os.read, reader, 3)
+            nursery.cancel_scope.cancel()
+    assert not scope.cancelled_caught
+    assert b"" == os.read(reader, 1)
+    os.close(reader)
+
+
+def test_whether_a_command_works_is_not_tried(tmp_path: Path) -> None:
+    assert is_configured(Secret(f"!touch {tmp_path}/ran; false"), ENV)
+    assert [] == list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"), [("KEY", "$KEY"), ("EMPTY", "EMPTY"), ("OTHER", "OTHER"), ("key", "key"), ("!KEY", "!KEY")]
+)
+def test_a_key_that_is_only_the_name_of_a_set_variable_means_that_variable(text: str, meant: str) -> None:
+    assert meant == legacy_variable(Secret(text), ENV).reveal()
+
+
+def test_a_secret_is_shown_by_nothing() -> None:
+    secret = Secret("sk-marker")
+    try:
+        raise ValueError(secret)
+    except ValueError:
+        shown = traceback.format_exc() + f"{secret} {secret!r} {[secret]} {sys.exc_info()}"
+    assert "sk-marker" not in shown
