@@ -32,8 +32,8 @@ class Emitter(Protocol):
 class Responder(Protocol):
     """Answers commands, known by their number of arrival."""
 
-    def accept(self, effect: Accept, data: Record | None = None) -> None:
-        """Answer with success; `data` adds to what the effect itself says."""
+    def accept(self, effect: Accept) -> None:
+        """Answer with success."""
 
     def refuse(self, effect: Refuse) -> None:
         """Answer with an error."""

@@ -24,6 +24,7 @@ from pinnace_agent.run_log import RunLog
 from pinnace_agent.session import Session
 from pinnace_agent.shells import Shells
 from pinnace_spec import errors
+from pinnace_spec.messages import ThinkingLevel
 from pinnace_statechart import effects as fx
 from pinnace_statechart.machine import Chart
 from pinnace_statechart.triggers import Happening, Trigger
@@ -36,12 +37,15 @@ class CommandBook(Protocol):
 
     def start_shell(self, ref: int) -> None:
         """Start the shell command of a `bash`."""
+        ...
 
     def session_problem(self, ref: int) -> errors.ClientError | None:
         """Say why a session command is not valid now, or None."""
+        ...
 
     def replacement(self, ref: int) -> Session:
         """Make the session that a session command asks for."""
+        ...
 
 
 class Host:
@@ -63,7 +67,7 @@ class Host:
         self.jobs = jobs
         self.shells = Shells(jobs, profile, emitter)
         self.book: CommandBook | None = None
-        self.preferred_level = session.thinking_level  # what was asked for, whatever the model can do
+        self.preferred_level: ThinkingLevel = session.thinking_level  # what was asked for, whatever the model can do
         self._emitter = emitter
         self._responder = responder
         self._inbox: deque[Trigger] = deque()

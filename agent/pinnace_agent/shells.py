@@ -87,12 +87,19 @@ class Shells:
         shell = self._shells.pop(ref)
         if shell.result is None:
             return
+        result = shell.result
         message: BashExecutionMessage = {
             "role": "bashExecution",
             "command": shell.command,
-            **shell.result,
+            "output": result["output"],
+            "cancelled": result["cancelled"],
+            "truncated": result["truncated"],
             "timestamp": shell.session.now_ms(),
         }
+        if "exitCode" in result:
+            message["exitCode"] = result["exitCode"]
+        if "fullOutputPath" in result:
+            message["fullOutputPath"] = result["fullOutputPath"]
         if shell.exclude_from_context:
             message["excludeFromContext"] = True
         shell.session.append(message)

@@ -20,7 +20,7 @@ from pinnace_spec.messages import ToolCall
 
 
 class _Prepared(NamedTuple):
-    index: int
+    position: int
     tool: Tool
     arguments: Mapping[str, object]
     context: ToolContext
@@ -48,7 +48,7 @@ async def run_calls(log: RunLog, tools: Mapping[str, Tool], make_context: Contex
         return
     async with trio.open_nursery() as nursery:
         for call in prepared:
-            name = f"tool:{call.tool.name}:{log.calls[call.index]['id']}"
+            name = f"tool:{call.tool.name}:{log.calls[call.position]['id']}"
             nursery.start_soon(_execute, log, call, name=name)
 
 
@@ -86,4 +86,4 @@ async def _execute(log: RunLog, call: _Prepared) -> None:
     except Exception as error:  # a tool's defect is a result that the model can act on; the batch goes on
         result = error_result(str(error) or type(error).__name__)
     finally:
-        log.end_call(call.index, result, round((time.monotonic() - started) * 1000))
+        log.end_call(call.position, result, round((time.monotonic() - started) * 1000))

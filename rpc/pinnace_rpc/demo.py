@@ -7,12 +7,13 @@ runs, and prints what comes back as it comes. Also the shortest example of a cli
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from typing import IO, Final
+from collections.abc import Iterator
+from typing import IO, Any, Final
 
 import click
 
-Record = Mapping[str, object]
+# The edge of JSON: what another process wrote.
+Record = dict[str, Any]
 
 PROMPT: Final = "Please run `echo hello from the shell; sleep 1` and tell me what it printed."
 STEER: Final = "One more thing: answer in a single sentence."

@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Final
 
-from pinnace_spec.framing import MAX_RECORD_BYTES
-
 from pinnace_agent.host import Host
 from pinnace_agent.output import OutputTail
 from pinnace_agent.session import Session
 from pinnace_agent.shells import CANCELLED, ShellJob
 from pinnace_rpc.outbox import Outbox
-from pinnace_rpc.projection import EVENT_TYPES, PROFILES, Profile, make_projection
+from pinnace_rpc.projection import EVENT_TYPES, PROFILES, Disposition, Profile, make_projection
 from pinnace_rpc.queries import QUERIES
 from pinnace_rpc.settings_commands import SETTINGS
+from pinnace_spec import commands as cmd
 from pinnace_spec import errors
-from pinnace_spec import records as rec
+from pinnace_spec.framing import MAX_RECORD_BYTES
+from pinnace_spec.records import CommandError, parse_command
 from pinnace_spec.wire import MAX_NESTING, JsonValue, WireError, decode_line
 from pinnace_statechart import effects as fx
 from pinnace_statechart.triggers import Command, Happening
@@ -71,7 +71,7 @@ class Pending:
     name: str
     id: JsonValue = None
     has_id: bool = False
-    command: rec.AnyCommand | None = None
+    command: cmd.AnyCommand | None = None
     error: errors.ClientError | None = None
 
 
@@ -94,12 +94,12 @@ class Dispatcher:
     def receive(self, line: bytes) -> None:
         """Take one line. Never waits and never raises for anything that a line may hold."""
         try:
-            command = rec.parse_command(decode_line(line))
+            command = parse_command(decode_line(line))
         except WireError as error:
             refused = errors.ClientError(errors.parse_error(error.text), errors.ErrorCode.PARSE_ERROR)
             self._refuse_line(Pending(errors.PARSE_COMMAND, error=refused), "malformed")
             return
-        except rec.CommandError as error:
+        except CommandError as error:
             pending = Pending(error.command, error.id, error.has_id, error=error)
             self._refuse_line(pending, "malformed" if error.command == errors.PARSE_COMMAND else "unknown")
             return
@@ -114,10 +114,10 @@ class Dispatcher:
     def _refuse_line(self, pending: Pending, name: str) -> None:
         self._submit(Command(name, self._number(pending)))
 
-    def _admit(self, command: rec.AnyCommand) -> None:
-        pending = Pending(command.type, command.id, command.has_id, command)
-        if command.type not in IMPLEMENTED:
-            text = errors.not_implemented(command.type)
+    def _admit(self, command: cmd.AnyCommand) -> None:
+        pending = Pending(command.command_name, command.id, command.has_id, command)
+        if command.command_name not in IMPLEMENTED:
+            text = errors.not_implemented(command.command_name)
             pending.error = errors.ClientError(text, errors.ErrorCode.NOT_IMPLEMENTED)
             self._refuse_line(pending, "unknown")
             return
@@ -157,7 +157,7 @@ class Dispatcher:
     def answer(self, ref: int) -> None:
         """Answer a read."""
         pending = self._pending[ref]
-        if isinstance(pending.command, rec.Hello):
+        if isinstance(pending.command, cmd.Hello):
             self._hello(ref, pending.command)
         else:
             self._succeed(ref, QUERIES[pending.name](self._agent))
@@ -198,7 +198,7 @@ class Dispatcher:
         """Start the shell command of a `bash`."""
         pending = self._pending[ref]
         command = pending.command
-        assert isinstance(command, rec.Bash)
+        assert isinstance(command, cmd.Bash)
         agent = self._agent
         shell = ShellJob(
             ref=ref,
@@ -217,12 +217,12 @@ class Dispatcher:
     def replacement(self, ref: int) -> Session:
         """Make the session that a session command asks for."""
         command = self._pending[ref].command
-        parent = command.parentSession if isinstance(command, rec.NewSession) else None
+        parent = command.parentSession if isinstance(command, cmd.NewSession) else None
         return self._agent.session.successor(parent)
 
     # Responses.
 
-    def _hello(self, ref: int, command: rec.Hello) -> None:
+    def _hello(self, ref: int, command: cmd.Hello) -> None:
         if command.protocol is not None and command.protocol != self._profile:
             if ref != 1:
                 self._fail(ref, errors.ClientError(errors.HELLO_TOO_LATE, errors.ErrorCode.TOO_LATE))
@@ -233,7 +233,7 @@ class Dispatcher:
             "version": version("pinnace"),
             "protocols": PROFILES,
             "protocol": self._profile,
-            "commands": rec.ALL_COMMANDS,
+            "commands": cmd.ALL_COMMANDS,
             "events": EVENT_TYPES,
             "limits": {"recordBytes": MAX_RECORD_BYTES, "nesting": MAX_NESTING},
         }
@@ -255,16 +255,16 @@ class Dispatcher:
         self._outbox.put({**head, "type": "response", "command": pending.name, **outcome})
 
 
-def _trigger(command: rec.AnyCommand, ref: int) -> Command:
-    name = ALIASES.get(command.type, command.type)
+def _trigger(command: cmd.AnyCommand, ref: int) -> Command:
+    name = ALIASES.get(command.command_name, command.command_name)
     match command:
-        case rec.Prompt():
+        case cmd.Prompt():
             return Command(name, ref, command.message, command.content_images, behavior=command.streamingBehavior)
-        case rec.Steer() | rec.FollowUp() | rec.QueueMessage():
+        case cmd.Steer() | cmd.FollowUp() | cmd.QueueMessage():
             return Command(name, ref, command.message, command.content_images)
-        case rec.Abort():
+        case cmd.Abort():
             return Command(name, ref, queue=command.queue)
-        case rec.SetSteeringMode() | rec.SetFollowUpMode() | rec.SetQueueMode():
+        case cmd.SetSteeringMode() | cmd.SetFollowUpMode() | cmd.SetQueueMode():
             return Command(name, ref, mode=command.mode)
         case _:
             return Command(name, ref)
@@ -280,5 +280,5 @@ def _accept_data(name: str, effect: fx.Accept) -> Mapping[str, object] | None:
     if cleared:
         return cleared if name == "clear_queue" else {"cleared": cleared}
     if effect.disposition and name != "queue_message":
-        return {"disposition": effect.disposition}
+        return Disposition(disposition=effect.disposition)
     return None

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 import trio
 
 from pinnace_agent.llm.builder import MessageBuilder
+from pinnace_rpc.projection import Profile
 
 Record = Mapping[str, object]
 
@@ -28,11 +29,15 @@ WRITE_BYTES: Final = 64 * 1024
 class Projection(Protocol):
     """Turns records into the lines of the protocol generation that the client speaks."""
 
+    profile: Profile
+
     def line(self, record: Record) -> bytes | None:
         """Encode a record, or None if this generation does not have it."""
+        ...
 
     def update_line(self, event: Record, builder: MessageBuilder) -> bytes:
         """Encode a `message_update`."""
+        ...
 
 
 class ByteSink(Protocol):
@@ -187,8 +192,8 @@ class Outbox:
             self._filled.set()
         if self._progress:
             records, self._progress = self._progress, {}
-            for record in records.values():
-                if (line := self.projection.line(record)) is not None:
-                    self._queue.append(line)
-                    self._bytes += len(line)
+            lines = filter(None, map(self.projection.line, records.values()))
+            for line in lines:
+                self._queue.append(line)
+                self._bytes += len(line)
             self._filled.set()

@@ -122,9 +122,8 @@ def _without(record: Record, fields: frozenset[str]) -> Record:
 def _seed_response(record: Record) -> Record:
     """Leave the disposition out; a prompt's answer has no data in the seed generation."""
     data = record.get("data")
-    if not isinstance(data, dict) or "disposition" not in data:
-        return record
-    rest = {key: value for key, value in data.items() if key != "disposition"}
-    if rest:
-        return {**record, "data": rest}
-    return _without(record, frozenset({"data"}))
+    return _without(record, frozenset({"data"})) if isinstance(data, Disposition) else record
+
+
+class Disposition(dict[str, object]):
+    """Data of a response that says nothing but what became of a text: unknown to the seed generation."""

@@ -12,7 +12,6 @@ import logging
 import signal
 
 import trio
-from pinnace_spec.framing import LineDecoder, TooLong
 
 from pinnace_agent.jobs import Jobs
 from pinnace_agent.shell import SHELL_GROUPS
@@ -22,6 +21,7 @@ from pinnace_rpc.options import Options
 from pinnace_rpc.outbox import Outbox
 from pinnace_rpc.projection import make_projection
 from pinnace_rpc.startup import Prepared, build_host, prepare
+from pinnace_spec.framing import LineDecoder, TooLong
 from pinnace_statechart.triggers import Happening
 
 _log = logging.getLogger("pinnace.serve")

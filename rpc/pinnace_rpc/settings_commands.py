@@ -10,14 +10,14 @@ from typing import Final
 from pinnace_agent.emitter import Emitter
 from pinnace_agent.host import Host
 from pinnace_agent.resources.models import clamp_level, supported_levels
+from pinnace_spec import commands as cmd
 from pinnace_spec import errors
-from pinnace_spec import records as rec
 from pinnace_spec.messages import Model, ThinkingLevel
 
 Data = Mapping[str, object] | None
 
 
-def set_model(host: Host, emitter: Emitter, command: rec.SetModel) -> Data:
+def set_model(host: Host, emitter: Emitter, command: cmd.SetModel) -> Data:
     """Select a model that has credentials; the next request uses it."""
     registry = host.profile.registry
     for model in registry.available():
@@ -29,14 +29,14 @@ def set_model(host: Host, emitter: Emitter, command: rec.SetModel) -> Data:
     )
 
 
-def cycle_model(host: Host, emitter: Emitter, command: rec.Plain) -> Data:
+def cycle_model(host: Host, emitter: Emitter, command: cmd.Plain) -> Data:
     """Select the next model that has credentials; null when there is no other."""
     registry, scope = host.profile.registry, host.profile.scope
     models = [model for model in scope if registry.is_usable(model)] or registry.available()
     if len(models) <= 1:
         return None
     current = host.session.model
-    index = models.index(current) if current in models else 0
+    index = models.index(current) if current is not None and current in models else 0
     model = models[(index + 1) % len(models)]
     _select(host, emitter, model)
     return {"model": model, "thinkingLevel": host.session.thinking_level, "isScoped": bool(scope)}
@@ -47,7 +47,7 @@ def _select(host: Host, emitter: Emitter, model: Model) -> None:
     _set_level(host, emitter, clamp_level(model, host.preferred_level))
 
 
-def set_thinking_level(host: Host, emitter: Emitter, command: rec.SetThinkingLevel) -> Data:
+def set_thinking_level(host: Host, emitter: Emitter, command: cmd.SetThinkingLevel) -> Data:
     """Select a level; one that the model does not have becomes the nearest, higher first."""
     host.preferred_level = command.level
     model = host.session.model
@@ -55,7 +55,7 @@ def set_thinking_level(host: Host, emitter: Emitter, command: rec.SetThinkingLev
     return None
 
 
-def cycle_thinking_level(host: Host, emitter: Emitter, command: rec.Plain) -> Data:
+def cycle_thinking_level(host: Host, emitter: Emitter, command: cmd.Plain) -> Data:
     """Select the model's next level; null when it has none to choose from."""
     model = host.session.model
     levels = supported_levels(model) if model is not None else []
@@ -74,7 +74,7 @@ def _set_level(host: Host, emitter: Emitter, level: ThinkingLevel) -> None:
         emitter.emit({"type": "thinking_level_changed", "level": level})
 
 
-def set_session_name(host: Host, emitter: Emitter, command: rec.SetSessionName) -> Data:
+def set_session_name(host: Host, emitter: Emitter, command: cmd.SetSessionName) -> Data:
     """Name the session, trimmed."""
     host.session.name = command.name.strip()
     emitter.emit({"type": "session_info_changed", "name": host.session.name})

@@ -1,7 +1,7 @@
 """Builds one agent from its options and the user's files.
 
-What can be wrong with a command line or a file is found here, before the protocol starts: an error ends the process with
-a text on stderr and nothing on stdout; a notice goes to stderr and the process lives. Reads files, writes none.
+What can be wrong with a command line or a file is found here, before the protocol starts: an error ends the process
+with a text on stderr and nothing on stdout; a notice goes to stderr and the process lives. Reads files, writes none.
 """
 
 import os

@@ -48,7 +48,7 @@ def _hoist(edges: dict[tuple[str, str], set[str]]) -> None:
     targets = {target for source, target in edges if source in CANCELLABLE}
     for target in sorted(targets):
         sources = [state for state in CANCELLABLE if state != target]
-        common = set.intersection(*(edges.get((state, target), set()) for state in sources))
+        common = set[str].intersection(*(edges.get((state, target), set()) for state in sources))
         if common:
             edges[_WORKING, target] = common
             for state in sources:

@@ -132,13 +132,20 @@ def test_memory_does_not_grow_with_the_output(tmp_path: Path) -> None:
         for _ in range(200):
             output.feed(chunk)
         for _ in range(20_000):
-            output.feed(b"tiny\n")
+            output.feed(b"little" * 50)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     output.finish()
 
     assert peak < 2_000_000
+
+
+def test_the_length_of_the_last_line_counts_all_its_pieces() -> None:
+    output = OutputTail(sanitise=False)
+    for piece, length in ((b"x\nab", 2), (b"cd", 4), ("é\n".encode(), 6), (b"longer\nlast\n", 4), (b"y", 1)):
+        output.feed(piece)
+        assert output.snapshot().last_line_bytes == length
 
 
 def test_a_snapshot_can_be_taken_at_any_time(tmp_path: Path) -> None:

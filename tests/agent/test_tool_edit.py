@@ -441,7 +441,8 @@ def test_an_edit_that_is_accepted_replaces_the_one_place(text: str, data: st.Dat
     start = data.draw(st.integers(0, len(text) - 1))
     end = data.draw(st.integers(start + 1, len(text)))
     old = text[start:end]
-    if normalise(text).count(normalise(old) or old) > 1:
+    plain = normalise(old)
+    if (normalise(text).count(plain) if plain else text.count(old)) > 1:
         with pytest.raises(ToolError, match=r"^Found \d+ occurrences"):
             find_matches(text, [Edit(old, "NEW")], "f")
         return

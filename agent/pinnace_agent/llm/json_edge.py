@@ -18,9 +18,14 @@ def as_object(value: object) -> dict[str, object] | None:
     return cast("dict[str, object]", value) if isinstance(value, dict) else None
 
 
+def as_list(value: object) -> list[object] | None:
+    """Return a JSON array as it is, else None."""
+    return cast("list[object]", value) if isinstance(value, list) else None  # cast: as above
+
+
 def as_array(value: object) -> list[object]:
     """Return a JSON array as it is, else an empty one."""
-    return cast("list[object]", value) if isinstance(value, list) else []  # cast: as above
+    return as_list(value) or []
 
 
 def as_text(value: object) -> str | None:

@@ -26,7 +26,7 @@ def select_tools(tools: Mapping[str, _T], selection: ToolSelection) -> tuple[dic
         ValueError: Names and changes are mixed.
     """
     names = set(tools)
-    active = set() if selection.none else set(names)
+    active = set[str]() if selection.none else set(names)
     wanted = selection.wanted
     changes = [word for word in wanted or () if word[:1] in {"+", "-"}]
     if wanted is not None and changes and len(changes) != len(wanted):

@@ -20,7 +20,7 @@ class Session:
     name: str | None = None
     parent_session: str | None = None
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
-    messages: list[Message] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list[Message])
     _last_ms: int = 0
 
     def append(self, message: Message) -> None:

@@ -27,9 +27,7 @@ class ToolResult(NamedTuple):
     is_error: bool = False
 
 
-def text_result(
-    text: str, details: Mapping[str, object] | None = None, *, is_error: bool = False
-) -> ToolResult:
+def text_result(text: str, details: Mapping[str, object] | None = None, *, is_error: bool = False) -> ToolResult:
     """Return a result of one text block."""
     return ToolResult([{"type": "text", "text": text}], details, is_error)
 

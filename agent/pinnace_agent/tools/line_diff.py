@@ -143,9 +143,7 @@ def _numbered(marker: str, number: int, line: str, width: int) -> str:
     return f"{marker}{number + 1:>{width}} {line.removesuffix(chr(10))}"
 
 
-def _patch(
-    old_lines: Sequence[str], new_lines: Sequence[str], changes: Sequence[Change], path: str
-) -> Iterator[str]:
+def _patch(old_lines: Sequence[str], new_lines: Sequence[str], changes: Sequence[Change], path: str) -> Iterator[str]:
     yield f"--- {path}\n+++ {path}\n"
     for hunk in _hunks(changes, len(old_lines)):
         first, last = hunk.changes[0], hunk.changes[-1]
@@ -187,10 +185,7 @@ def _hunks(changes: Sequence[Change], old_count: int) -> Iterator[_Hunk]:
     index = 0
     while index < len(changes):
         first = index
-        while (
-            index + 1 < len(changes)
-            and changes[index + 1].old_start - changes[index].old_end <= 2 * CONTEXT_LINES
-        ):
+        while index + 1 < len(changes) and changes[index + 1].old_start - changes[index].old_end <= 2 * CONTEXT_LINES:
             index += 1
         start = max(0, changes[first].old_start - CONTEXT_LINES)
         end = min(old_count, changes[index].old_end + CONTEXT_LINES)

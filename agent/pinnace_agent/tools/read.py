@@ -144,17 +144,11 @@ def _text_result(request: _Request, window: TextWindow) -> ToolResult:
 def _image_result(file: BinaryIO, found: ImageType, size: int, supports_images: bool) -> ToolResult:
     title = f"Read image file [{found}]"
     if found == "image/bmp":
-        return text_result(
-            f"{title}\n[Image omitted: a model can't be sent BMP. Convert it to PNG and read that.]"
-        )
+        return text_result(f"{title}\n[Image omitted: a model can't be sent BMP. Convert it to PNG and read that.]")
     encoded_size = (size + 2) // 3 * 4
     if encoded_size >= MAX_IMAGE_BASE64_BYTES:
-        sizes = (
-            f"{format_size(encoded_size)} when encoded, the limit is {format_size(MAX_IMAGE_BASE64_BYTES)}"
-        )
-        return text_result(
-            f"{title}\n[Image omitted: it is too large ({sizes}). Scale it down and read that.]"
-        )
+        sizes = f"{format_size(encoded_size)} when encoded, the limit is {format_size(MAX_IMAGE_BASE64_BYTES)}"
+        return text_result(f"{title}\n[Image omitted: it is too large ({sizes}). Scale it down and read that.]")
     if not supports_images:
         title += "\n[The current model cannot see images: this one will be left out of what it is sent.]"
     data = base64.b64encode(file.read()).decode("ascii")

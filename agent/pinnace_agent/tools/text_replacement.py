@@ -66,9 +66,7 @@ def fuzzy_replacements(text: str, matches: Sequence[Match]) -> list[Replacement]
         if replacements and theirs[first] < open_end:  # another match has touched this line
             previous = replacements.pop()
             kept = previous.new[: len(previous.new) - (open_end - match.start)]
-            replacements.append(
-                Replacement(previous.start, our_end, kept + match.new + normalised[match.end : end])
-            )
+            replacements.append(Replacement(previous.start, our_end, kept + match.new + normalised[match.end : end]))
         else:
             new = normalised[theirs[first] : match.start] + match.new + normalised[match.end : end]
             replacements.append(Replacement(ours[first], our_end, new))

@@ -25,9 +25,7 @@ class TextWindow(NamedTuple):
     """The length of the first selected line."""
 
 
-def read_window(
-    file: BinaryIO, start: int, limit: int | None, check_cancelled: Callable[[], None]
-) -> TextWindow:
+def read_window(file: BinaryIO, start: int, limit: int | None, check_cancelled: Callable[[], None]) -> TextWindow:
     """Read a file to its end and return a window of its lines.
 
     Args:

@@ -57,17 +57,13 @@ def validate_arguments(tool: ValidatedTool, raw: Mapping[str, object]) -> dict[s
     if problems or not _is_object(arguments):
         lines = "\n".join(f"  - {path or 'root'}: {message}" for path, message in problems)
         received = json.dumps(raw, indent=2, ensure_ascii=False)
-        raise ToolError(
-            f'Validation failed for tool "{tool.name}":\n{lines}\n\nReceived arguments:\n{received}'
-        )
+        raise ToolError(f'Validation failed for tool "{tool.name}":\n{lines}\n\nReceived arguments:\n{received}')
     return arguments
 
 
 def malformed_arguments(tool_name: str, parse_error: str, raw_text: str) -> ToolError:
     """Return the failure of a call whose arguments were no JSON; nothing of them may run."""
-    return ToolError(
-        f'Invalid arguments for tool "{tool_name}": {parse_error}\n\nReceived arguments:\n{raw_text}'
-    )
+    return ToolError(f'Invalid arguments for tool "{tool_name}": {parse_error}\n\nReceived arguments:\n{raw_text}')
 
 
 # Repair: drop nulls that stand for "not given", then coerce.

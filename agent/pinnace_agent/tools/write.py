@@ -20,8 +20,7 @@ class WriteTool:
     name: str = "write"
     label: str = "write"
     description: str = (
-        "Create a file with the given content, or overwrite the one that is there. "
-        "Missing parent folders are created."
+        "Create a file with the given content, or overwrite the one that is there. Missing parent folders are created."
     )
     snippet: str = "Create a file or overwrite it as a whole"
     guidelines: tuple[str, ...] = ("Use write for new files and for complete rewrites only.",)
