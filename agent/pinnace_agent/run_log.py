@@ -177,6 +177,7 @@ class RunLog:
                 self.end_message()
             if len(self._turn_results) < len(self.calls):
                 self.fail_calls(error or errors.OPERATION_ABORTED)
+            # DEVIATION D-01: the run ends here; no empty turn follows.
             self.end_turn()
         self.end(will_retry=False)
 

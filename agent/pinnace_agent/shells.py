@@ -37,6 +37,7 @@ class ShellJob:
     ref: int
     command: str
     exclude_from_context: bool
+    # DEVIATION D-12: a replaced session does not end its shells, and keeps their records.
     session: Session
     output: OutputTail
     request_id: object = None

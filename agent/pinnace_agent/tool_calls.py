@@ -68,6 +68,7 @@ def _prepare(log: RunLog, tools: Mapping[str, Tool], index: int, make_context: C
 
 
 def _raw(call: ToolCall) -> Mapping[str, object]:
+    # DEVIATION D-14: what was salvaged of malformed arguments is not executed.
     if problem := call.get("argumentsError"):
         raise ToolError(f'Invalid arguments for tool "{call["name"]}": {problem}')
     return call["arguments"]

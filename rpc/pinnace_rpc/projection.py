@@ -33,6 +33,7 @@ EVENT_TYPES: Final = (
     "session_info_changed",
 )
 # Record types of later generations, which a client that refuses unknown types must not see.
+# DEVIATION D-08, D-09: what was not published is left out of `seed`; role `system` is in no profile.
 _LATER_TYPES: Final = frozenset(
     {"agent_settled", "bash_execution_update", "thinking_level_changed", "session_info_changed", "entry_appended"}
 )

@@ -21,6 +21,7 @@ def get_state(host: Host) -> Data:
     chart, session = host.chart, host.session
     state = chart.state
     steering, follow_up = state.steering, state.follow_up
+    # DEVIATION D-11: with the additive fields of ours and those of the oldest generation.
     data: dict[str, object] = {
         "model": session.model,
         "thinkingLevel": session.thinking_level,
@@ -54,6 +55,7 @@ def get_last_assistant_text(host: Host) -> Data:
     for message in reversed(host.session.messages):
         if message["role"] == "assistant" and (message["content"] or message["stopReason"] != "aborted"):
             return {"text": _text(message).strip() or None}
+    # DEVIATION D-10: null, as published.
     return {"text": None}
 
 

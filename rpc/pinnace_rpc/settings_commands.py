@@ -44,6 +44,7 @@ def cycle_model(host: Host, emitter: Emitter, command: cmd.Plain) -> Data:
 
 def _select(host: Host, emitter: Emitter, model: Model) -> None:
     host.session.model = model
+    # DEVIATION D-18: the level that was asked for survives a model that can't have it.
     _set_level(host, emitter, clamp_level(model, host.preferred_level))
 
 

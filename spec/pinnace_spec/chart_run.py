@@ -54,9 +54,11 @@ _TEXTS: Final = (
     *one("idle", "prompt", "", "preflight", "take_own open_period start_preflight", "R-PRM-01 R-PRM-05 C-8"),
     *rows(BUSY, ("prompt",), "has_behavior", None, f"{_QUEUE} accept_queued", "R-PRM-03 C-1"),
     *one("compacting.manual", "prompt", "", None, "refuse_compacting", "R-PRM-04"),
+    # DEVIATION D-16: busy from admission on.
     *rows(tuple(s for s in BUSY if s != "compacting.manual"), ("prompt",), "", None, "refuse_busy", "R-PRM-04"),
     *one("aborting", "prompt", "has_behavior", None, f"{_QUEUE} accept_queued", "R-PRM-03 C-7"),
     *one("aborting", "prompt", "", None, "join_line", "C-9"),
+    # DEVIATION D-02: a text while idle starts a run.
     *rows(("idle",), ("steer", "follow_up"), "", "idle", f"{_QUEUE} accept_started", "R-QUE-07 C-4"),
     *rows((*BUSY, "aborting"), ("steer", "follow_up"), "", None, f"{_QUEUE} accept_queued", "R-QUE-01 C-1"),
     *rows(
@@ -294,6 +296,7 @@ _SWITCHING: Final = (
 )
 
 _STOP: Final = (
+    # DEVIATION D-06, D-07: everything is closed and answered before the process leaves.
     *one("idle", "stop_abort", "", "idle", f"announce_queue withdraw_all hold {_END}", "C-16"),
     *one(
         "retrying",

@@ -72,6 +72,7 @@ def parse_command(value: JsonValue) -> AnyCommand:
     Raises:
         CommandError: It is none, or a field is missing or not as expected; says how that is answered.
     """
+    # DEVIATION D-04, D-05: every value is answered, in words of ours.
     if not isinstance(value, dict):
         text = errors.parse_error(errors.NOT_AN_OBJECT)
         raise CommandError(text, errors.ErrorCode.PARSE_ERROR, errors.PARSE_COMMAND, has_id=False)
@@ -88,6 +89,7 @@ def parse_command(value: JsonValue) -> AnyCommand:
     if problem := _id_problem(value, has_id=has_id):
         raise _invalid(name, "id", problem, identity, has_id=has_id)
     fields = {key: field for key, field in value.items() if field is not None or key == "id"}
+    # DEVIATION D-03, D-19: nothing is taken as it comes.
     try:
         command = model.model_validate(fields)
     except ValidationError as error:

@@ -198,6 +198,7 @@ def admit_abort(context: StepContext) -> None:
     command = context.command
     state.cancelled = True
     cleared = _withdraw(context) if command.queue == "clear" else None
+    # DEVIATION D-17: held, not started and not stranded.
     state.held = command.queue != "continue"
     state.aborts.append(PendingAbort(command.ref, cleared))
 

@@ -183,6 +183,14 @@ async def test_what_is_not_replaced_stays_byte_by_byte(
     assert content(tmp_path) == after
 
 
+async def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path) -> None:
+    write(tmp_path, "\ufeffa\n")
+    details = (await edit(tmp_path, ("a\n", "b\n"))).details
+
+    assert details is not None
+    assert details["diff"] == "-1 a\n+1 b"
+
+
 async def test_an_old_text_with_crlf_matches(tmp_path: Path) -> None:
     write(tmp_path, "a\nb\n")
     await edit(tmp_path, ("a\r\nb", "x\r\ny"))

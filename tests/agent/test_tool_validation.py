@@ -164,6 +164,14 @@ def test_the_arguments_as_they_came_stay_as_they_are() -> None:
     assert validated == {"x": [{"a": "1"}]}
 
 
+def test_what_runs_shares_nothing_with_the_arguments_as_they_came() -> None:
+    unknown: dict[str, object] = {"y": []}
+
+    validated = validate_arguments(one({"type": "string"}, required=False), {"extra": unknown})
+    assert validated["extra"] == unknown
+    assert validated["extra"] is not unknown
+
+
 _values = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["", "1", "true", "x", 1.5]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abx"), inner, max_size=3),

@@ -1,20 +1,27 @@
 """Real agents and scripted LLMs for the tests of the program as a whole."""
 
 import os
+import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from pinnace_fuzz.adapters import prepare_pi_home
 from pinnace_fuzz.fake_llm import FakeLlm
 from pinnace_fuzz.script import Scripted
+from pinnace_fuzz.shell_gate import ShellGate
 from pinnace_fuzz.workbench import AgentStarter
 
 REPOSITORY = Path(__file__).parents[2]
 # Not what is installed: a fresh clone tests itself.
 ROOTS = os.pathsep.join(str(REPOSITORY / name) for name in ("spec", "statechart", "agent", "rpc", "fuzz"))
+ENVIRONMENT = {"PYTHONPATH": ROOTS}
+COMMAND = (sys.executable, "-m", "pinnace_rpc")
+# Far above what any conversation here takes.
+CONVERSATION_TIMEOUT_S = 30.0
 
 
 @pytest.fixture
@@ -30,6 +37,46 @@ def agent(llm: object, tmp_path: Path) -> Iterator[AgentStarter]:
 
     Needs `llm` only for the order: agents end before what they talk to.
     """
-    command = [sys.executable, "-m", "pinnace_rpc"]
-    with AgentStarter(command, tmp_path, {"PYTHONPATH": ROOTS}) as starter:
+    with AgentStarter(COMMAND, tmp_path, ENVIRONMENT) as starter:
         yield starter
+
+
+@pytest.fixture(scope="module")
+def module_agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentStarter]:
+    """As `agent`, for agents that all tests of a module share, since none of them may change anything."""
+    with AgentStarter(COMMAND, tmp_path_factory.mktemp("shared"), ENVIRONMENT) as starter:
+        yield starter
+
+
+@pytest.fixture
+def gates(tmp_path: Path) -> Iterator[Callable[[], ShellGate]]:
+    """Makes gates for shell commands."""
+    with ExitStack() as stack:
+        names = (f"gate-{number}" for number in range(100))
+        yield lambda: stack.enter_context(ShellGate(tmp_path / next(names)))
+
+
+@pytest.fixture
+def converse(llm: Callable[[Iterable[Scripted]], FakeLlm], tmp_path: Path) -> Callable[..., list[bytes]]:
+    """Writes bytes to an agent's stdin, ends it, and returns the lines of stdout, byte for byte.
+
+    For what the driver's own reading of records would hide.
+    """
+
+    def run(data: bytes, *flags: str, script: Sequence[Scripted] = ()) -> list[bytes]:
+        home = prepare_pi_home(tmp_path / "home", llm(script).base_url, env=ENVIRONMENT)
+        done = subprocess.run(
+            [*COMMAND, *home.arguments, *flags],
+            input=data,
+            env=home.env,
+            cwd=home.work,
+            capture_output=True,
+            timeout=CONVERSATION_TIMEOUT_S,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        *lines, rest = done.stdout.split(b"\n")
+        assert rest == b""
+        return lines
+
+    return run

@@ -82,3 +82,18 @@ def test_generated_files_are_fresh() -> None:
     ]
 
     assert [] == stale
+
+
+def test_every_deviation_is_marked_in_the_code_and_every_mark_is_listed() -> None:
+    """A difference that nobody listed is a defect; a listed one that nobody made is a promise not kept."""
+    deviations = tomllib.loads((ROOT / "spec" / "deviations.toml").read_text(encoding="utf-8"))
+    marked: set[str] = set()
+    for root in ("spec", "statechart", "agent", "rpc"):
+        for path in (ROOT / root).rglob("*.py"):
+            for mark in re.findall(r"# DEVIATION (D-\d\d(?:, D-\d\d)*)", path.read_text(encoding="utf-8")):
+                marked.update(mark.split(", "))
+
+    assert set(deviations) == marked
+    for entry in deviations.values():
+        assert {"rule", "original", "ours"} == set(entry)
+        assert entry["rule"] in RULES

@@ -20,7 +20,11 @@ ALWAYS_PARSED_CHARS: Final = 2048
 GROWTH_SHIFT: Final = 4
 
 _STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
-_ESCAPE_OR_CONTROL: Final = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|\\|[\x00-\x1f]')
+_ESCAPE_OR_CONTROL: Final = re.compile(
+    r'\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}'  # a character in two halves
+    r'|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})'
+    r'|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|\\|[\x00-\x1f]'
+)
 _SHORT_ESCAPES: Final = {"\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\\": r"\\"}
 
 
@@ -50,8 +54,8 @@ def read_arguments(text: str) -> Arguments:
     return Arguments({}, f"The arguments are not valid JSON: {problem}\n\n{shown}")
 
 
-def guess_arguments(text: str) -> dict[str, object]:
-    """Read arguments that are still growing, as far as they go. An unfinished string counts."""
+def guess_arguments(text: str) -> dict[str, object] | None:
+    """Read arguments that are still growing, as far as they go; None if they can't be. An unfinished string counts."""
     import jiter
 
     for candidate in (text, repair_strings(text)):
@@ -59,8 +63,8 @@ def guess_arguments(text: str) -> dict[str, object]:
             value: object = jiter.from_json(candidate.encode(), allow_inf_nan=False, partial_mode="trailing-strings")
         except ValueError:
             continue
-        return as_object(value) or {}
-    return {}
+        return as_object(value)
+    return None
 
 
 class GrowingArguments:
@@ -79,18 +83,22 @@ class GrowingArguments:
         size = self.pieces.size
         grown = size - self._read_chars
         if grown > 0 and (size <= ALWAYS_PARSED_CHARS or grown >= size >> GROWTH_SHIFT):
-            self._guess = guess_arguments(self.pieces.text())
+            guess = guess_arguments(self.pieces.text())
+            # What cannot be read ends what is shown; it does not take back what was shown before.
+            self._guess = self._guess if guess is None else guess
             self._read_chars = size
         return self._guess
 
 
 def repair_strings(text: str) -> str:
-    """Escape what no JSON string may hold: raw control characters, backslashes that escape nothing."""
+    """Escape what no JSON string may hold: control characters, backslashes that escape nothing, half characters."""
     return _STRING.sub(lambda string: _ESCAPE_OR_CONTROL.sub(_escaped, string.group()), text)
 
 
 def _escaped(match: re.Match[str]) -> str:
     found = match.group()
+    if match["half"]:
+        return r"\ufffd"
     if len(found) > 1:
         return found
     return _SHORT_ESCAPES.get(found) or f"\\u{ord(found):04x}"

@@ -10,6 +10,7 @@ from collections.abc import Hashable, Mapping
 
 from pinnace_agent.llm.base import UpdateSink
 from pinnace_agent.llm.blocks import Block, TextBlock, ThinkingBlock, ToolCallBlock
+from pinnace_agent.llm.pieces import join_halves
 from pinnace_spec import errors
 from pinnace_spec.messages import AssistantMessage, Model, StopReason, Usage, zero_usage
 
@@ -19,7 +20,8 @@ class MessageBuilder:
 
     A block is named by a key of the provider's choice: any hashable, unique within the message. The first
     delta for a key opens the block; blocks stay in the order in which they were opened, may grow in turns,
-    and are closed by `end_block` or, all that are left and in content order, by the end of the message.
+    and are closed by `end_block` or, all that are left and in content order, by the end of the message. What is
+    told and what the message holds has no unpaired surrogates, whatever the provider sends.
     """
 
     def __init__(self, model: Model, sink: UpdateSink, timestamp_ms: int) -> None:
@@ -88,8 +90,9 @@ class MessageBuilder:
 
     def toolcall_start(self, key: Hashable, call_id: str, name: str) -> None:
         """Open the tool call `key`; its id and name are final."""
-        block = self._calls[key] = ToolCallBlock(len(self._blocks), call_id, name)
-        self._open(block, "toolcall_start", {"id": call_id, "toolName": name})
+        block = ToolCallBlock(len(self._blocks), join_halves(call_id), join_halves(name))
+        self._calls[key] = block
+        self._open(block, "toolcall_start", {"id": block.call_id, "toolName": block.name})
 
     def toolcall_delta(self, key: Hashable, delta: str) -> None:
         """Append to the JSON text of the arguments of the call `key`. An empty delta is told too."""
@@ -100,7 +103,7 @@ class MessageBuilder:
 
     def sign_call(self, key: Hashable, signature: str) -> None:
         """Keep the provider's signature of the call `key`, to be sent back with it."""
-        self._calls[key].signature = signature
+        self._calls[key].signature = join_halves(signature)
 
     def end_block(self, key: Hashable) -> None:
         """Close the block `key`, for providers that say so themselves. A key may then be used again."""
@@ -121,9 +124,9 @@ class MessageBuilder:
             "timestamp": self._timestamp_ms,
         }
         if self.response_id is not None:
-            message["responseId"] = self.response_id
+            message["responseId"] = join_halves(self.response_id)
         if self.response_model is not None:
-            message["responseModel"] = self.response_model
+            message["responseModel"] = join_halves(self.response_model)
         if self._error_message is not None:
             message["errorMessage"] = self._error_message
         return message
@@ -177,7 +180,7 @@ class MessageBuilder:
     def _settle(self, stop_reason: StopReason, error_message: str | None) -> None:
         assert not self.is_finished
         self._stop_reason = stop_reason
-        self._error_message = error_message
+        self._error_message = None if error_message is None else join_halves(error_message)
 
     def _seal(self) -> None:
         for block in self._blocks:

@@ -40,6 +40,7 @@ def finish_reason_failed(reason: str) -> str:
     return f"Provider finish_reason: {reason}"
 
 
+# DEVIATION D-13: status and the whole error object.
 def refused(status: int, body: bytes, location: str | None = None) -> str:
     """Word an answer that is no success.
 

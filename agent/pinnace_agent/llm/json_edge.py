@@ -65,15 +65,29 @@ def compact_body(body: Mapping[str, object]) -> bytes:
 
 
 def map_strings(value: object, change: Callable[[str], str]) -> object:
-    """Apply `change` to every string inside a JSON value, keys included."""
-    if isinstance(value, str):
-        return change(value)
-    if (members := as_object(value)) is not None:
-        return {change(key): map_strings(item, change) for key, item in members.items()}
-    if isinstance(value, list | tuple):
-        # cast: only the JSON edge makes such lists
-        return [map_strings(item, change) for item in cast("list[object]", value)]
-    return value
+    """Apply `change` to every string inside a JSON value, keys included. Not recursive: it may be deep."""
+    left: list[list[object] | dict[str, object]] = []  # copies whose items are still the old ones
+
+    def changed(item: object) -> object:
+        if isinstance(item, str):
+            return change(item)
+        if (members := as_object(item)) is not None:
+            left.append({change(key): member for key, member in members.items()})
+            return left[-1]
+        if isinstance(item, list | tuple):
+            left.append(list(cast("list[object]", item)))  # cast: only the JSON edge makes such lists
+            return left[-1]
+        return item
+
+    result = changed(value)
+    while left:
+        container = left.pop()
+        if isinstance(container, dict):
+            for key, item in container.items():
+                container[key] = changed(item)
+        else:
+            container[:] = map(changed, container)
+    return result
 
 
 def kind_of(value: JsonValue) -> str:

@@ -91,6 +91,7 @@ def find_matches(text: str, edits: Sequence[Edit], path: str) -> Matches:
     for index, edit in enumerate(edits):
         span = _find(searched, edit.old)
         if span is None:
+            # DEVIATION D-15: fixed beginnings, advice in words of ours.
             what = "the exact text" if len(edits) == 1 else f"edits[{index}]"
             raise ToolError(
                 f"Could not find {what} in {path}. It has to match the file character by character, "

@@ -1,0 +1,100 @@
+"""What an extension asks of the client's user, or shows him: `extension_ui_request` by method.
+
+Dialogs wait for an `extension_ui_response` with their id; the others wait for nothing. Types only. Source: R-UI-01, the
+published protocol.
+"""
+
+from typing import Annotated, Final, Literal, TypeAlias
+
+from pydantic import Field
+
+from pinnace_spec.output_model import ABSENT, NonEmpty, OutputModel
+
+Timeout: TypeAlias = Annotated[int, Field(ge=1)]
+"""Milliseconds; the agent answers itself when they are over."""
+_NO_TIMEOUT: Final = 1
+
+
+class _Request(OutputModel):
+    type: Literal["extension_ui_request"]
+    id: NonEmpty
+
+
+class Select(_Request):
+    """Choose one of some texts."""
+
+    method: Literal["select"]
+    title: str
+    options: list[str]
+    timeout: Timeout = _NO_TIMEOUT
+
+
+class Confirm(_Request):
+    """Say yes or no."""
+
+    method: Literal["confirm"]
+    title: str
+    message: str
+    timeout: Timeout = _NO_TIMEOUT
+
+
+class Input(_Request):
+    """Enter one line."""
+
+    method: Literal["input"]
+    title: str
+    placeholder: str = ABSENT
+    timeout: Timeout = _NO_TIMEOUT
+
+
+class Editor(_Request):
+    """Edit a text."""
+
+    method: Literal["editor"]
+    title: str
+    prefill: str = ABSENT
+
+
+class Notify(_Request):
+    """Show a message."""
+
+    method: Literal["notify"]
+    message: str
+    notifyType: Literal["info", "warning", "error"] = "info"
+
+
+class SetStatus(_Request):
+    """Show a text under a key; without a text, show none."""
+
+    method: Literal["setStatus"]
+    statusKey: str
+    statusText: str = ABSENT
+
+
+class SetWidget(_Request):
+    """Show lines under a key; without lines, show none."""
+
+    method: Literal["setWidget"]
+    widgetKey: str
+    widgetLines: list[str] = Field(default_factory=list[str])
+    widgetPlacement: Literal["aboveEditor", "belowEditor"] = "aboveEditor"
+
+
+class SetTitle(_Request):
+    """Name the client's window."""
+
+    method: Literal["setTitle"]
+    title: str
+
+
+class SetEditorText(_Request):
+    """Put a text into the client's input."""
+
+    method: Literal["set_editor_text"]
+    text: str
+
+
+AnyUiRequest: TypeAlias = Annotated[
+    Select | Confirm | Input | Editor | Notify | SetStatus | SetWidget | SetTitle | SetEditorText,
+    Field(discriminator="method"),
+]

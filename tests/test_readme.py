@@ -1,0 +1,79 @@
+"""The README's answers, tried: its examples run as they stand there."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+SOURCES = os.pathsep.join(str(ROOT / name) for name in ("spec", "statechart", "agent", "rpc", "fuzz"))
+
+
+@pytest.fixture
+def path_with_pinnace(tmp_path: Path) -> dict[str, str]:
+    """An environment in which `pinnace` is this checkout."""
+    command = tmp_path / "bin" / "pinnace"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nPYTHONPATH={SOURCES} exec {sys.executable} -m pinnace_rpc "$@"\n')
+    command.chmod(0o755)
+    home = tmp_path / "home"
+    home.mkdir()
+    return {**os.environ, "PATH": f"{command.parent}{os.pathsep}{os.environ['PATH']}", "HOME": str(home)}
+
+
+def example(language: str) -> str:
+    """Return the README's one block of code in a language."""
+    [block] = re.findall(rf"^```{language}\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+    return str(block)
+
+
+def run(command: list[str], env: dict[str, str], text: str = "") -> str:
+    """Run to the end and return what was printed."""
+    done = subprocess.run(command, input=text, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_client_in_python_streams_an_answer(path_with_pinnace: dict[str, str]) -> None:
+    assert 'You said: "Hello!"' in run([sys.executable, "-c", example("python")], path_with_pinnace)
+
+
+def test_the_client_in_node_streams_an_answer(path_with_pinnace: dict[str, str]) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed")
+
+    assert 'You said: "Hello!"' in run([node, "-e", example("js")], path_with_pinnace)
+
+
+def test_the_pipeline_with_on_eof_drain_answers_its_prompt(path_with_pinnace: dict[str, str]) -> None:
+    found = re.search(r"`(echo '.*?--on-eof drain)`", README)
+    assert found is not None
+
+    assert '"type":"agent_settled","aborted":false' in run(["sh", "-c", found[1]], path_with_pinnace)
+
+
+def test_the_description_of_an_endpoint_is_a_valid_models_json(path_with_pinnace: dict[str, str]) -> None:
+    folder = Path(path_with_pinnace["HOME"]) / ".pi" / "agent"
+    folder.mkdir(parents=True)
+    (folder / "models.json").write_text(example("json"))
+    flags = ["--mode", "rpc", "--no-session", "--provider", "local", "--model", "qwen3"]
+
+    state = run(["pinnace", *flags], path_with_pinnace, '{"type":"get_state"}\n')
+
+    assert '"id":"qwen3"' in state
+    assert '"contextWindow":32768' in state
+
+
+def test_the_demo_shows_a_stream_a_tool_and_a_steer(path_with_pinnace: dict[str, str]) -> None:
+    """The README's first command, without its set-up."""
+    shown = run(["pinnace", "demo"], path_with_pinnace)
+
+    assert "hello from the shell" in shown
+    assert "user: One more thing: answer in a single sentence." in shown
+    assert "[agent_settled]" in shown
