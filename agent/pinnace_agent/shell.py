@@ -10,7 +10,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -129,6 +129,7 @@ async def run_shell(  # noqa: PLR0913  # all but the command are keywords, most 
     shell_path: str | None = None,
     command_prefix: str | None = None,
     on_output: Callable[[str], None] | None = None,
+    room: Callable[[], Awaitable[None]] | None = None,
     groups: ShellGroups = SHELL_GROUPS,
 ) -> ShellStatus:
     """Run a command by `<shell> -c` in a new process group and feed what it says to `output`.
@@ -150,6 +151,7 @@ async def run_shell(  # noqa: PLR0913  # all but the command are keywords, most 
         shell_path: The shell; None looks for bash, then sh.
         command_prefix: A line to run before the command, in the same shell.
         on_output: Told each piece of text that `output` took from the bytes.
+        room: Awaited after each read, so that a command that floods waits for whoever takes what `on_output` is told.
         groups: Where the group is registered while it can be killed.
 
     Raises:
@@ -158,7 +160,7 @@ async def run_shell(  # noqa: PLR0913  # all but the command are keywords, most 
     if command_prefix:
         command = f"{command_prefix}\n{command}"
     shell = await trio.to_thread.run_sync(_find_shell, shell_path, cwd)
-    run = await _start([shell, "-c", command], cwd, env, output, on_output)
+    run = await _start([shell, "-c", command], cwd, env, _Listener(output, on_output, room))
     groups.add(run.process.pid)
     is_done = False
     try:
@@ -176,23 +178,24 @@ async def run_shell(  # noqa: PLR0913  # all but the command are keywords, most 
     return ShellStatus(code if run.exited_after_s is not None else None, True, run.exited_after_s)
 
 
+class _Listener(NamedTuple):
+    """Who takes what a command says."""
+
+    output: OutputTail
+    on_output: Callable[[str], None] | None
+    room: Callable[[], Awaitable[None]] | None
+
+
 class _Run:
     """One process and the reading end of its pipe."""
 
-    __slots__ = ("_on_output", "_output", "_pipe", "_started_s", "exited_after_s", "process")
+    __slots__ = ("_listener", "_pipe", "_started_s", "exited_after_s", "process")
 
-    def __init__(
-        self,
-        process: trio.Process,
-        pipe: trio.lowlevel.FdStream,
-        output: OutputTail,
-        on_output: Callable[[str], None] | None,
-    ) -> None:
+    def __init__(self, process: trio.Process, pipe: trio.lowlevel.FdStream, listener: _Listener) -> None:
         self.process = process
         self.exited_after_s: float | None = None
         self._pipe = pipe
-        self._output = output
-        self._on_output = on_output
+        self._listener = listener
         self._started_s = trio.current_time()
 
     async def collect(self) -> None:
@@ -204,6 +207,9 @@ class _Run:
                     self._feed(chunk)
                     if self.exited_after_s is not None:
                         silence.deadline = trio.current_time() + EXIT_SILENCE_S
+                    if self._listener.room is not None:
+                        # If the shell exits meanwhile, what it had written is still in the pipe, and is drained.
+                        await self._listener.room()
 
     async def close(self, *, is_killed: bool) -> None:
         """Reap the shell, take what is left in the pipe, close it. Takes at most `REAP_S` and `LAST_WORDS_S`."""
@@ -216,7 +222,7 @@ class _Run:
                 self._drain()
         finally:
             self._pipe.close()
-            self._tell(self._output.finish())
+            self._tell(self._listener.output.finish())
 
     async def _watch_exit(self, silence: trio.CancelScope) -> None:
         await _wait_exit(self.process)
@@ -241,11 +247,11 @@ class _Run:
             self._feed(chunk)
 
     def _feed(self, chunk: bytes) -> None:
-        self._tell(self._output.feed(chunk))
+        self._tell(self._listener.output.feed(chunk))
 
     def _tell(self, text: str) -> None:
-        if text and self._on_output is not None:
-            self._on_output(text)
+        if text and self._listener.on_output is not None:
+            self._listener.on_output(text)
 
 
 def _find_shell(shell_path: str | None, cwd: str) -> str:
@@ -265,13 +271,7 @@ def _find_shell(shell_path: str | None, cwd: str) -> str:
     return shutil.which("bash") or "sh"
 
 
-async def _start(
-    arguments: list[str],
-    cwd: str,
-    env: Mapping[str, str] | None,
-    output: OutputTail,
-    on_output: Callable[[str], None] | None,
-) -> _Run:
+async def _start(arguments: list[str], cwd: str, env: Mapping[str, str] | None, listener: _Listener) -> _Run:
     reading, writing = os.pipe()
     try:
         process = await trio.lowlevel.open_process(
@@ -294,7 +294,7 @@ async def _start(
     if hasattr(fcntl, "F_SETPIPE_SZ"):
         with suppress(OSError):  # the user's share of pipe memory is used up
             fcntl.fcntl(reading, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-    return _Run(process, trio.lowlevel.FdStream(reading), output, on_output)
+    return _Run(process, trio.lowlevel.FdStream(reading), listener)
 
 
 async def _wait_exit(process: trio.Process) -> None:

@@ -121,6 +121,7 @@ class Shells:
                 shell_path=self._profile.shell_path,
                 command_prefix=self._profile.shell_command_prefix,
                 on_output=told,
+                room=self._emitter.room,
             )
         except ShellUnavailable as error:
             shell.failure = str(error)

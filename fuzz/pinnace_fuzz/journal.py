@@ -22,7 +22,7 @@ TAIL_CHARACTERS = 400
 MAX_STDERR_CHARACTERS = 1024 * 1024
 
 # Answers to the agent's own requests; they get no response.
-_UNANSWERED_TYPES = frozenset({"extension_ui_response"})
+_UNANSWERED_TYPE = "extension_ui_response"
 
 
 class ReceivedRecord(NamedTuple):
@@ -119,7 +119,7 @@ class Journal:
                     record = parse_record(line)
                 except NotARecord:
                     continue
-                if "id" in record and record.get("type") not in _UNANSWERED_TYPES:
+                if "id" in record and record.get("type") != _UNANSWERED_TYPE:
                     self.expected[id_key(record["id"])] += 1
 
     def note(self, text: str) -> None:

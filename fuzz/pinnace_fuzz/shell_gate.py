@@ -1,7 +1,7 @@
 """A gate for shell commands: a command that reads it waits until the test says go on.
 
 What gates of the fake LLM are for streams, this is for tools, for the client's `bash` and for commands of
-configuration files. A named pipe; each read of it waits for a release of its own.
+configuration files. A named pipe; each read of it waits for a release of its own. Not for two commands at once.
 """
 
 import errno
@@ -59,6 +59,10 @@ class ShellGate:
         """
         self.wait_reached(timeout_s)
         assert self._writer is not None
+        # A new pipe for the next command: what is written must not be for one that is about to leave this one.
+        following = self.path.with_suffix(".next")
+        os.mkfifo(following)
+        following.replace(self.path)
         os.write(self._writer, f"{word}\n".encode())
         self._close()
 

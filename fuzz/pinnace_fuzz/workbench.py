@@ -5,39 +5,60 @@ a fixture: it is called for each agent, and closed at the end.
 """
 
 import contextlib
+import itertools
 import signal
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, Self, TypeAlias, Unpack
+from typing import Self, Unpack
 
 from pinnace_fuzz.adapters import HomeOptions, PreparedHome, prepare_pi_home
 from pinnace_fuzz.driver import Agent
 from pinnace_fuzz.fake_llm import FakeLlm
+from pinnace_fuzz.records import Record
 from pinnace_fuzz.script import Scripted
+from pinnace_spec.outputs import validate_output
+from pinnace_spec.profiles import DEFAULT_PROFILE, PROFILES, Profile
 
 # Clients kill an agent some seconds after closing its stdin; an idle one needs far less.
 EXIT_TIMEOUT_S = 3.0
 # A killed process is still there until the kernel gets to it.
 LEFT_BEHIND_TIMEOUT_S = 0.5
-
-Protocol: TypeAlias = Literal["pi", "seed", "1.5"]
+# A fault in every record of a run is one fault.
+MAX_PROBLEMS_SHOWN = 20
 
 
 class HomedAgent(Agent):
     """An agent with the home it lives in and the LLM it talks to."""
 
-    def __init__(self, command: Sequence[str], home: PreparedHome, llm: FakeLlm, *, stdin: Path | None = None) -> None:
-        """Start the command in that home; whoever made the home and the LLM ends them."""
+    def __init__(
+        self,
+        command: Sequence[str],
+        home: PreparedHome,
+        llm: FakeLlm,
+        *,
+        stdin: Path | None = None,
+        profile: Profile | None = None,
+    ) -> None:
+        """Start the command in that home; whoever made the home and the LLM ends them.
+
+        Args:
+            command: With all its arguments.
+            home: Where it runs.
+            llm: What it talks to.
+            stdin: A file instead of a pipe.
+            profile: What its records are held to, until `hello` chooses another; None: to nothing.
+        """
         super().__init__(command, cwd=home.work, env=home.env, stdin=stdin)
         self.home = home
         self.llm = llm
+        self.profile: Profile | None = profile
 
     def check_end(self, exit_timeout_s: float = EXIT_TIMEOUT_S) -> None:
         """End the agent in order, unless it has ended, and check what must hold of every run.
 
-        On the end of stdin: exit with 0 in time. Every line of stdout is a JSON object. Unless the agent was
-        killed or could not write: the last byte is LF, every command with an id has exactly one response, and
-        no process that the agent started is left.
+        On the end of stdin: exit with 0 in time. Every line of stdout is a JSON object, and a record that the
+        agent's profile describes. Unless the agent was killed or could not write: the last byte is LF, every
+        command with an id has exactly one response, and no process that the agent started is left.
 
         Raises:
             AssertionError: One of these does not hold.
@@ -48,6 +69,9 @@ class HomedAgent(Agent):
             assert self.wait_exit(exit_timeout_s) == 0, self.journal.tail()
         code = self.wait_exit(0)
         assert self.journal.flaws == []
+        if self.profile is not None:
+            problems = find_problems((each.record for each in self.records), self.profile)
+            assert problems == [], "\n".join(problems[:MAX_PROBLEMS_SHOWN])
         if code == -signal.SIGKILL or self.has_closed_stdout:
             return
         assert self.journal.unterminated == b""
@@ -55,20 +79,45 @@ class HomedAgent(Agent):
         assert self.process.left_behind(LEFT_BEHIND_TIMEOUT_S) == []
 
 
+def find_problems(records: Iterable[Record], profile: Profile) -> list[str]:
+    """Say what is wrong with the records of one run: number, type, and what is not as the profile describes it.
+
+    A successful `hello` says itself which profile it and everything after it is written in.
+    """
+    problems: list[str] = []
+    for number, record in enumerate(records):
+        profile = _told_profile(record) or profile
+        name = f"record {number} ({record.get('command') or record.get('type')}, profile {profile})"
+        problems += [f"{name}: {problem}" for problem in validate_output(record, profile)]
+    return problems
+
+
+def _told_profile(record: Record) -> Profile | None:
+    if (record.get("type"), record.get("command"), record.get("success")) != ("response", "hello", True):
+        return None
+    told = record.get("data", {}).get("protocol")
+    return told if told in PROFILES else None
+
+
 class AgentStarter:
     """Starts agents with one command; use it as a context manager."""
 
-    def __init__(self, command: Sequence[str], root: Path, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, command: Sequence[str], root: Path, env: Mapping[str, str] | None = None, *, is_specified: bool = False
+    ) -> None:
         """Prepare to start.
 
         Args:
             command: The agent's, without arguments of the protocol.
             root: A folder that homes are made in.
             env: More variables for every agent.
+            is_specified: Every record that it writes must be as the specification describes it; for our own agent,
+                since others write what theirs allows.
         """
         self._command = tuple(command)
         self._root = root
         self._env = dict(env or {})
+        self._is_specified = is_specified
         self._stack = contextlib.ExitStack()
         self._homes = 0
 
@@ -82,7 +131,7 @@ class AgentStarter:
         self,
         llm: FakeLlm | Iterable[Scripted] = (),
         *flags: str,
-        protocol: Protocol | None = None,
+        protocol: Profile | None = None,
         again: HomedAgent | None = None,
         stdin: Path | None = None,
         is_checked: bool = True,
@@ -107,9 +156,17 @@ class AgentStarter:
             self._homes += 1
             options["env"] = {**self._env, **options.get("env", {})}
             home = prepare_pi_home(self._root / f"agent-{self._homes}", llm.base_url, **options)
-        profile = () if protocol is None else ("--protocol", protocol)
-        command = [*self._command, *home.arguments, *profile, *flags]
-        agent = self._stack.enter_context(HomedAgent(command, home, llm, stdin=stdin))
+        chosen = () if protocol is None else ("--protocol", protocol)
+        command = [*self._command, *home.arguments, *chosen, *flags]
+        profile = _profile(command, home.env) if self._is_specified else None
+        agent = self._stack.enter_context(HomedAgent(command, home, llm, stdin=stdin, profile=profile))
         if is_checked:
             self._stack.callback(agent.check_end)
         return agent
+
+
+def _profile(command: Sequence[str], env: Mapping[str, str]) -> Profile:
+    """Find the profile that a command line or else the environment chooses, as the agent does."""
+    flags = [value for flag, value in itertools.pairwise(command) if flag == "--protocol"]
+    chosen = flags[-1] if flags else env.get("PINNACE_PROTOCOL")
+    return chosen if chosen in PROFILES else DEFAULT_PROFILE

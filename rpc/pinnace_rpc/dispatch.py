@@ -8,7 +8,6 @@ is the chart's and the host's to know. Rules R-RSP-01, R-ERR-01 to R-ERR-04, R-H
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Final
 
 from pinnace_agent.host import Host
@@ -16,12 +15,13 @@ from pinnace_agent.output import OutputTail
 from pinnace_agent.session import Session
 from pinnace_agent.shells import CANCELLED, ShellJob
 from pinnace_rpc.outbox import Outbox
-from pinnace_rpc.projection import EVENT_TYPES, PROFILES, Disposition, Profile, make_projection
+from pinnace_rpc.projection import EVENT_TYPES, Disposition, make_projection
 from pinnace_rpc.queries import QUERIES
 from pinnace_rpc.settings_commands import SETTINGS
 from pinnace_spec import commands as cmd
 from pinnace_spec import errors
 from pinnace_spec.framing import MAX_RECORD_BYTES
+from pinnace_spec.profiles import PROFILES, Profile
 from pinnace_spec.records import CommandError, parse_command
 from pinnace_spec.wire import MAX_NESTING, JsonValue, WireError, decode_line
 from pinnace_statechart import effects as fx
@@ -51,6 +51,8 @@ IMPLEMENTED: Final = frozenset(
         *SETTINGS,
     }
 )
+# Never answered, whatever stands in it: nobody waits for an answer to an answer (R-UI-01).
+UNANSWERED: Final = "extension_ui_response"
 # The oldest generation's names, by what they are called today.
 ALIASES: Final[Mapping[str, str]] = {"queue_message": "steer", "reset": "new_session"}
 
@@ -100,6 +102,8 @@ class Dispatcher:
             self._refuse_line(Pending(errors.PARSE_COMMAND, error=refused), "malformed")
             return
         except CommandError as error:
+            if error.command == UNANSWERED:
+                return
             pending = Pending(error.command, error.id, error.has_id, error=error)
             self._refuse_line(pending, "malformed" if error.command == errors.PARSE_COMMAND else "unknown")
             return
@@ -228,6 +232,8 @@ class Dispatcher:
                 self._fail(ref, errors.ClientError(errors.HELLO_TOO_LATE, errors.ErrorCode.TOO_LATE))
                 return
             self._outbox.projection = make_projection(command.protocol)
+        from importlib.metadata import version  # slow: it reads mails
+
         data = {
             "name": "pinnace",
             "version": version("pinnace"),

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 import trio
 
 from pinnace_agent.llm.builder import MessageBuilder
-from pinnace_rpc.projection import Profile
+from pinnace_spec.profiles import Profile
 
 Record = Mapping[str, object]
 
@@ -20,6 +20,10 @@ Record = Mapping[str, object]
 HIGH_WATER_BYTES: Final = 256 * 1024
 # Deltas are merged above this: a pipe holds 64 KiB, so with more than that waiting the reader is behind.
 MERGE_BYTES: Final = 64 * 1024
+# A producer that has more at hand goes on until this many bytes wait, or for this many pieces, before the other tasks
+# get their turn. A turn with a write costs more than a delta; so many deltas take half a millisecond.
+TURN_BYTES: Final = 16 * 1024
+TURN_PIECES: Final = 32
 # The reader of stdin waits above this: responses are bounded by what the client sends, but get_messages may be large.
 READER_BYTES: Final = 32 * 1024 * 1024
 # One write: large enough to be cheap, small enough that a slow reader's progress is seen.
@@ -82,10 +86,12 @@ class Outbox:
         """Start empty and open."""
         self.projection = projection
         self.written_bytes = 0
+        self.begun = trio.Event()  # something has been written
         self._queue: deque[bytes] = deque()
         self._bytes = 0
         self._delta: _Delta | None = None  # the newest entry, behind the queue
         self._progress: dict[str, Record] = {}  # newer than the queue and the delta
+        self._pieces = 0  # since other tasks had their turn
         self._closed = False
         self._filled = trio.Event()
         self._taken = trio.Event()
@@ -122,7 +128,16 @@ class Outbox:
         self._progress[key] = record
 
     async def room(self) -> None:
-        """Wait until fewer than `HIGH_WATER_BYTES` wait. A checkpoint in any case."""
+        """Wait until fewer than `HIGH_WATER_BYTES` wait.
+
+        Can be cancelled in any case. Other tasks run once `TURN_BYTES` wait, and at every `TURN_PIECES`th call; until
+        then a producer is expected to wait for its source, not for its reader.
+        """
+        self._pieces += 1
+        if self._pieces < TURN_PIECES and self._bytes < TURN_BYTES:
+            await trio.lowlevel.checkpoint_if_cancelled()
+            return
+        self._pieces = 0
         await self._below(HIGH_WATER_BYTES)
 
     async def reader_room(self) -> None:
@@ -159,6 +174,7 @@ class Outbox:
             data = self._take()
             await sink.send_all(data)
             self.written_bytes += len(data)
+            self.begun.set()
             self._bytes -= len(data)
             self._taken.set()
             self._taken = trio.Event()

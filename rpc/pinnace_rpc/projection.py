@@ -5,14 +5,13 @@ R-PRO-01 to R-PRO-03. Must not know when a record is written.
 """
 
 from collections.abc import Mapping
-from typing import Final, Literal, get_args
+from typing import Final
 
 from pinnace_agent.llm.builder import MessageBuilder
+from pinnace_spec.profiles import Profile
 from pinnace_spec.wire import encode_fragment, encode_record
 
 Record = Mapping[str, object]
-Profile = Literal["pi", "seed", "1.5"]
-PROFILES: Final[tuple[Profile, ...]] = get_args(Profile)
 
 # What this release may write beside responses, for `hello`.
 EVENT_TYPES: Final = (

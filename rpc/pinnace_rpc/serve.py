@@ -8,6 +8,7 @@ its time is over.
 Only here and in `jobs` are groups of exceptions and defects handled.
 """
 
+import gc
 import logging
 import signal
 
@@ -31,6 +32,9 @@ _log = logging.getLogger("pinnace.serve")
 SHUTDOWN_S = 5.0
 # A reader that takes nothing for this long after everything is closed will not read the rest.
 FLUSH_S = 0.3
+# Clients begin with a burst of questions; loading competes with the answers.
+WARM_DELAY_S = 0.05
+WARMED_APIS = frozenset({"openai-completions"})
 # A reader or writer that is gone; nobody can be told, so the exit code has to.
 EXIT_STDOUT_GONE = 1
 
@@ -45,6 +49,9 @@ def run(options: Options) -> int:
     prepared = prepare(options)
     stdout = stdio.take_stdout()
     server = Server(options, prepared)
+    # What is loaded by now stays: it is not searched for garbage again.
+    gc.freeze()
+    gc.enable()
     trio.run(server.serve, stdout)
     if server.signal_number == signal.SIGINT:
         stdio.die_by(signal.SIGINT)
@@ -77,6 +84,7 @@ class Server:
                 build_host(self._prepared, self._outbox, self._dispatcher, jobs)
                 outer.start_soon(self._watch_signals, name="signals")
                 inner.start_soon(self._read, stdio.open_stdin(), name="reader")
+                inner.start_soon(self._warm, name="warm")
                 with self._deadline:
                     await self._done.wait()
                 # Everything is answered and closed, or nobody can read it: what is left has no one to work for.
@@ -98,6 +106,25 @@ class Server:
         decoder.close()
         self._take_lines(decoder)
         self._stop(drain=self._options.on_eof == "drain")
+
+    async def _warm(self) -> None:
+        """Load what the first request needs once the client has its first answer and is likely to be thinking.
+
+        Whatever fails here fails again, and is told, when a request needs it.
+        """
+        model = self._prepared.session.model
+        if model is None or model["api"] not in WARMED_APIS:
+            return
+        await self._outbox.begun.wait()
+        await trio.sleep(WARM_DELAY_S)
+        from pinnace_agent.llm.client import warm
+        from pinnace_agent.llm.providers import find_provider
+
+        try:
+            await warm(model["baseUrl"])
+        except OSError as error:
+            _log.info("the HTTP client can't be loaded ahead: %s", error)
+        find_provider(model["api"])
 
     def _take_lines(self, decoder: LineDecoder) -> None:
         for line in decoder.lines():

@@ -12,6 +12,7 @@ from typing import Annotated, ClassVar, Final, Literal, TypeAlias, cast
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from pinnace_spec.messages import ImageContent, QueueMode, ThinkingLevel
+from pinnace_spec.profiles import Profile
 
 Generation = Literal["0.18", "0.5x", "seed", "0.87", "1.5", "ours"]
 
@@ -36,10 +37,19 @@ class CommandModel(BaseModel):
         return "id" in self.model_fields_set
 
 
+def _valid_base64(text: str) -> str:
+    # Decoded here only to be checked: it stays text in the session, on the wire and in requests.
+    try:
+        base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError("must be base64") from None
+    return text
+
+
 def _valid_image(image: ImageContent) -> ImageContent:
     try:
-        base64.b64decode(image["data"], validate=True)
-    except (binascii.Error, ValueError):
+        _valid_base64(image["data"])
+    except ValueError:
         raise ValueError("data must be base64") from None
     return image
 
@@ -50,7 +60,7 @@ class _Attachment(BaseModel):
     model_config = ConfigDict(defer_build=True, extra="ignore")
     type: Literal["image", "document"]
     mimeType: StrictStr
-    content: StrictStr
+    content: Annotated[StrictStr, AfterValidator(_valid_base64)]
 
 
 Image: TypeAlias = Annotated[ImageContent, AfterValidator(_valid_image)]
@@ -251,7 +261,7 @@ class Hello(CommandModel):
 
     since = "ours"
     type: Literal["hello"]
-    protocol: Literal["pi", "seed", "1.5"] | None = None
+    protocol: Profile | None = None
 
 
 class Plain(CommandModel):

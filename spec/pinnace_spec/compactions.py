@@ -9,7 +9,7 @@ from typing import Literal, Self
 from pydantic import model_validator
 
 from pinnace_spec.messages import Usage
-from pinnace_spec.output_model import ABSENT, Count, NonEmpty, OutputModel
+from pinnace_spec.output_model import Count, NonEmpty, OutputModel
 
 CompactionReason = Literal["manual", "threshold", "overflow"]
 
@@ -29,12 +29,6 @@ class CompactionResult(SeedCompactionResult):
 
     usage: Usage | None = None
 
-    @model_validator(mode="after")
-    def _usage_is_not_null(self) -> Self:
-        if "usage" in self.model_fields_set and self.usage is None:
-            raise ValueError("usage must be absent, not null")
-        return self
-
 
 class CompactionStart(OutputModel):
     """A compaction begins."""
@@ -48,10 +42,10 @@ class _CompactionEnd(OutputModel):
     reason: CompactionReason
     aborted: bool
     willRetry: bool
-    errorMessage: NonEmpty = ABSENT
+    errorMessage: NonEmpty | None = None
 
     def _check(self, result: SeedCompactionResult | None) -> None:
-        outcomes = (result is not None, self.aborted, "errorMessage" in self.model_fields_set)
+        outcomes = (result is not None, self.aborted, self.errorMessage is not None)
         if sum(outcomes) != 1:
             raise ValueError("exactly one of: a result, aborted, an errorMessage")
         if self.willRetry and (result is None or self.reason != "overflow"):

@@ -1,23 +1,21 @@
 """The records that are no responses, field by field, for each profile: the conversation, queues, compaction, retries.
 
-Types, and what fields of one record must not contradict. Must not know when a record is written (the chart does) nor how
-one is judged (`outputs`). Requests to a client's user are in `ui_requests`. Source: the published protocol, its later
-generations, R-PRO-01 to R-PRO-03.
+Types, and what fields of one record must not contradict. Must not know when a record is written (the chart does) nor
+how one is judged (`outputs`). Requests to a client's user are in `ui_requests`. Source: the published protocol, its
+later generations, R-PRO-01 to R-PRO-03.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal, Self, TypeAlias
+from typing import Final, Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, model_validator
 
 from pinnace_spec.compactions import CompactionEnd, CompactionStart, SeedCompactionEnd
 from pinnace_spec.messages import AssistantMessage, ImageContent, TextContent, ThinkingLevel, ToolResultMessage
-from pinnace_spec.output_model import ABSENT, AnyMessage, Count, NonEmpty, OutputModel, SeedMessage
+from pinnace_spec.output_model import AnyMessage, Count, NonEmpty, OutputModel, Positive, SeedMessage
 from pinnace_spec.profiles import Profile
 from pinnace_spec.ui_requests import AnyUiRequest
 from pinnace_spec.updates import DeltaUpdate, SeedUpdate, WholeUpdate
-
-Positive: TypeAlias = Annotated[int, Field(ge=1)]
 
 
 class AgentStart(OutputModel):
@@ -39,7 +37,7 @@ class SeedAgentEnd(OutputModel):
 
     type: Literal["agent_end"]
     messages: list[SeedMessage]
-    willRetry: bool = False
+    willRetry: bool | None = None
 
 
 class AgentSettled(OutputModel):
@@ -115,7 +113,7 @@ class SeedToolExecutionEnd(_ToolRecord):
 class ToolExecutionEnd(SeedToolExecutionEnd):
     """With the time it took; without, if it never ran."""
 
-    durationMs: Count = 0
+    durationMs: Count | None = None
 
 
 class QueueUpdate(OutputModel):
@@ -130,7 +128,7 @@ class BashExecutionUpdate(OutputModel):
     """More output of a client's `bash`, with its id if it gave one."""
 
     type: Literal["bash_execution_update"]
-    id: str | int | float = ABSENT
+    id: str | int | float | None = None
     delta: NonEmpty
 
 
@@ -145,7 +143,7 @@ class SessionInfoChanged(OutputModel):
     """The session has a name, or none any more."""
 
     type: Literal["session_info_changed"]
-    name: NonEmpty = ABSENT
+    name: NonEmpty | None = None
 
 
 class SessionEntry(OutputModel):
@@ -187,11 +185,11 @@ class AutoRetryEnd(OutputModel):
     type: Literal["auto_retry_end"]
     success: bool
     attempt: Positive
-    finalError: NonEmpty = ABSENT
+    finalError: NonEmpty | None = None
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
-        if self.success == ("finalError" in self.model_fields_set):
+        if self.success == (self.finalError is not None):
             raise ValueError("finalError exactly if there was no success")
         return self
 

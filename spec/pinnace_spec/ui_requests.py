@@ -4,15 +4,11 @@ Dialogs wait for an `extension_ui_response` with their id; the others wait for n
 published protocol.
 """
 
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from pinnace_spec.output_model import ABSENT, NonEmpty, OutputModel
-
-Timeout: TypeAlias = Annotated[int, Field(ge=1)]
-"""Milliseconds; the agent answers itself when they are over."""
-_NO_TIMEOUT: Final = 1
+from pinnace_spec.output_model import NonEmpty, OutputModel, Positive
 
 
 class _Request(OutputModel):
@@ -26,7 +22,7 @@ class Select(_Request):
     method: Literal["select"]
     title: str
     options: list[str]
-    timeout: Timeout = _NO_TIMEOUT
+    timeout: Positive | None = None
 
 
 class Confirm(_Request):
@@ -35,7 +31,7 @@ class Confirm(_Request):
     method: Literal["confirm"]
     title: str
     message: str
-    timeout: Timeout = _NO_TIMEOUT
+    timeout: Positive | None = None
 
 
 class Input(_Request):
@@ -43,8 +39,8 @@ class Input(_Request):
 
     method: Literal["input"]
     title: str
-    placeholder: str = ABSENT
-    timeout: Timeout = _NO_TIMEOUT
+    placeholder: str | None = None
+    timeout: Positive | None = None
 
 
 class Editor(_Request):
@@ -52,7 +48,7 @@ class Editor(_Request):
 
     method: Literal["editor"]
     title: str
-    prefill: str = ABSENT
+    prefill: str | None = None
 
 
 class Notify(_Request):
@@ -60,7 +56,7 @@ class Notify(_Request):
 
     method: Literal["notify"]
     message: str
-    notifyType: Literal["info", "warning", "error"] = "info"
+    notifyType: Literal["info", "warning", "error"] | None = None
 
 
 class SetStatus(_Request):
@@ -68,7 +64,7 @@ class SetStatus(_Request):
 
     method: Literal["setStatus"]
     statusKey: str
-    statusText: str = ABSENT
+    statusText: str | None = None
 
 
 class SetWidget(_Request):
@@ -76,8 +72,8 @@ class SetWidget(_Request):
 
     method: Literal["setWidget"]
     widgetKey: str
-    widgetLines: list[str] = Field(default_factory=list[str])
-    widgetPlacement: Literal["aboveEditor", "belowEditor"] = "aboveEditor"
+    widgetLines: list[str] | None = None
+    widgetPlacement: Literal["aboveEditor", "belowEditor"] | None = None
 
 
 class SetTitle(_Request):

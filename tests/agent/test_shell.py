@@ -41,6 +41,8 @@ async def survivors(group: int) -> list[int]:
 async def wait_exit(pid: int) -> None:
     """Wait until a child has exited; leave it to its owner to reap it."""
     await trio.to_thread.run_sync(os.waitid, os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    # What comes from a thread after the exit is noticed after the exit is.
+    await trio.to_thread.run_sync(bool)
     await trio.testing.wait_all_tasks_blocked()
 
 

@@ -1,6 +1,7 @@
 """The bash tool: results, notices, progress and aborts, in the words that models know."""
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -82,38 +83,37 @@ async def test_a_command_without_output_has_no_further_update(tmp_path: Path) ->
 async def test_updates_come_at_once_and_then_in_intervals(tmp_path: Path, mock_clock: trio.testing.MockClock) -> None:
     os.mkfifo(tmp_path / "gate")
     call = Call(tmp_path)
+    script = "exec 3<gate; echo begun; while read line <&3; do echo $line; touch $line; done"
 
-    async def let_through(line: str, *, is_shown: bool) -> None:
-        call.has_spoken = trio.Event()
-        (tmp_path / "gate").write_text(f"{line}\n")
-        if is_shown:
-            await call.has_spoken.wait()
-        else:
-            # The command asks for the next line when it has written this one.
-            await trio.to_thread.run_sync((tmp_path / "gate").write_text, "\n")
-            await trio.testing.wait_all_tasks_blocked()
-
-    script = "echo begun; while read l < gate; do echo $l; [ $l = two ] && read x < gate; [ $l = end ] && exit; done"
     async with trio.open_nursery() as nursery:
         nursery.start_soon(call.run, script)
-        await call.has_spoken.wait()
-        assert len(call.updates) == 2
+        with await trio.to_thread.run_sync(open, tmp_path / "gate", "w") as gate:
 
-        mock_clock.jump(0.1)
-        await let_through("one", is_shown=True)
-        assert call.updates[-1] == told("begun\none\n", has_details=True)
+            async def let_through(line: str) -> None:
+                call.has_spoken = trio.Event()
+                print(line, file=gate, flush=True)
+                while not (tmp_path / line).exists():
+                    await trio.to_thread.run_sync(time.sleep, 0.001)
+                # The line is in the pipe; what comes from a thread after that is noticed after the pipe is.
+                await trio.to_thread.run_sync(bool)
+                await trio.testing.wait_all_tasks_blocked()
 
-        await let_through("two", is_shown=False)
-        assert len(call.updates) == 3, "too soon after the last one"
-        call.has_spoken = trio.Event()
-        mock_clock.jump(0.1)
-        await call.has_spoken.wait()
-        assert call.updates[-1] == told("begun\none\ntwo\n", has_details=True)
+            await call.has_spoken.wait()
+            assert len(call.updates) == 2
 
-        await trio.to_thread.run_sync((tmp_path / "gate").write_text, "end\n")
+            mock_clock.jump(0.1)
+            await let_through("one")
+            assert call.updates[2:] == [told("begun\none\n", has_details=True)]
 
-    assert call.updates[-1] == told("begun\none\ntwo\nend\n", has_details=True)
-    assert len(call.updates) == 5
+            await let_through("two")
+            assert len(call.updates) == 3, "too soon after the last one"
+            mock_clock.jump(0.1)
+            await call.has_spoken.wait()
+            assert call.updates[3:] == [told("begun\none\ntwo\n", has_details=True)]
+
+            await let_through("end")
+
+    assert call.updates[4:] == [told("begun\none\ntwo\nend\n", has_details=True)]
 
 
 async def test_many_lines_are_cut_to_the_last_ones(tmp_path: Path) -> None:
@@ -218,6 +218,7 @@ async def test_a_timeout_after_the_shells_exit_tells_its_code(
         assert block["type"] == "text"
         pid = int(block["text"])
         await trio.to_thread.run_sync(os.waitid, os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        await trio.to_thread.run_sync(bool)  # comes back after the exit was noticed
         await trio.testing.wait_all_tasks_blocked()
         mock_clock.jump(0.06)
 

@@ -33,7 +33,7 @@ def llm() -> Iterator[Callable[[Iterable[Scripted]], FakeLlm]]:
 
 @pytest.fixture
 def agent(llm: object, tmp_path: Path) -> Iterator[AgentStarter]:
-    """Starts agents that end with the test, each held to the contract of every run.
+    """Starts agents that end with the test, each held to the contract of every run and each record to its model.
 
     Needs `llm` only for the order: agents end before what they talk to.
     """

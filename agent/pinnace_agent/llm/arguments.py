@@ -21,8 +21,8 @@ GROWTH_SHIFT: Final = 4
 
 _STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 _ESCAPE_OR_CONTROL: Final = re.compile(
-    r'\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}'  # a character in two halves
-    r'|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})'
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a character in two halves
+    r"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
     r'|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|\\|[\x00-\x1f]'
 )
 _SHORT_ESCAPES: Final = {"\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\\": r"\\"}

@@ -101,6 +101,10 @@ class MessageBuilder:
         if said or not delta:
             self._sink.update({"type": "toolcall_delta", "contentIndex": block.index, "delta": said}, self)
 
+    def toolcall_text(self, key: Hashable) -> str:
+        """Return the JSON text of the arguments of the call `key` so far."""
+        return self._calls[key].pieces.text()
+
     def sign_call(self, key: Hashable, signature: str) -> None:
         """Keep the provider's signature of the call `key`, to be sent back with it."""
         self._calls[key].signature = join_halves(signature)

@@ -23,10 +23,16 @@ IDLE_TIMEOUT_S: Final = 300.0
 # The next request of a run follows when the tools are done; most servers keep a connection at least this long.
 KEEP_ALIVE_S: Final = 30.0
 
+_PROXY_VARIABLES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+
 # Clients belong to one run of the event loop, the certificates to the process.
 _clients: trio.lowlevel.RunVar[dict[bool, "httpx.AsyncClient"]] = trio.lowlevel.RunVar("pinnace_http_clients")
 _trust_lock: Final = threading.Lock()
 _trust: list[ssl.SSLContext] = []
+
+
+class ProxyUnusable(Exception):
+    """The environment names a proxy that cannot be used. The text is for the user."""
 
 
 async def warm(base_url: str) -> None:
@@ -36,7 +42,12 @@ async def warm(base_url: str) -> None:
 
 
 async def client_for(base_url: str) -> "httpx.AsyncClient":
-    """Return the client for an address, the same one each time. Cancelling leaves nothing half made."""
+    """Return the client for an address, the same one each time. Cancelling leaves nothing half made.
+
+    Raises:
+        OSError: The certificates cannot be read.
+        ProxyUnusable: None can be made.
+    """
     needs_trust = _needs_trust(base_url)
     clients = _clients_of_this_run()
     if needs_trust not in clients:
@@ -67,7 +78,7 @@ def _needs_trust(base_url: str) -> bool:
     """Tell whether certificates will be checked: for TLS, and for proxies that are reached by TLS."""
     if not base_url.lower().startswith("http://"):
         return True
-    names = ("http_proxy", "all_proxy", "HTTP_PROXY", "ALL_PROXY")
+    names = [spelt for name in _PROXY_VARIABLES if name != "HTTPS_PROXY" for spelt in (name, name.lower())]
     return any(os.environ.get(name, "").lower().startswith("https:") for name in names)
 
 
@@ -85,9 +96,15 @@ def _make(needs_trust: bool) -> "httpx.AsyncClient":
 
     # An empty context trusts nobody: a request that needs TLS after all fails, it does not go out unchecked.
     context = _trust[0] if needs_trust else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    return httpx.AsyncClient(
-        verify=context,
-        timeout=httpx.Timeout(IDLE_TIMEOUT_S, connect=CONNECT_TIMEOUT_S, pool=None),
-        limits=httpx.Limits(max_connections=None, max_keepalive_connections=8, keepalive_expiry=KEEP_ALIVE_S),
-        headers={"User-Agent": "pinnace", "Accept": "text/event-stream, application/json"},
-    )
+    try:
+        return httpx.AsyncClient(
+            verify=context,
+            timeout=httpx.Timeout(IDLE_TIMEOUT_S, connect=CONNECT_TIMEOUT_S, pool=None),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=8, keepalive_expiry=KEEP_ALIVE_S),
+            headers={"User-Agent": "pinnace", "Accept": "text/event-stream, application/json"},
+        )
+    except ImportError:
+        problem = "SOCKS needs the Python package socksio"
+    except (ValueError, httpx.InvalidURL):  # what they say may quote a password
+        problem = "it is no address of a proxy"
+    raise ProxyUnusable(f"A proxy that the environment names ({', '.join(_PROXY_VARIABLES)}) cannot be used: {problem}")

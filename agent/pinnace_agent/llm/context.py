@@ -5,7 +5,7 @@ call has its result right behind it, and no result is without its call. The hist
 not know any API; providers map the three roles to theirs.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
 from pinnace_spec.messages import (
@@ -65,22 +65,33 @@ def _with_three_roles(messages: Iterable[Message]) -> Iterator[ContextMessage]:
     """Convert roles. What another program wrote into a session under a role of its own is left out."""
     for message in messages:
         match message["role"]:
-            case "user" | "toolResult":
+            case "user":
+                if _has_content(message):
+                    yield message
+            case "toolResult":
+                if not _has_content(message):
+                    message = message.copy()
+                    message["content"] = []
                 yield message
             case "assistant":
                 # Half an answer is none: models take it for one and go on in its manner.
-                if message["stopReason"] not in {"error", "aborted"}:
+                if message["stopReason"] not in {"error", "aborted"} and _has_content(message):
                     yield message
             case "bashExecution":
                 if not message.get("excludeFromContext"):
                     yield _user(user_text(message), message["timestamp"])
             case "custom":
-                content = message["content"]
-                yield _user(content, message["timestamp"])
+                if _has_content(message):
+                    yield _user(message["content"], message["timestamp"])
             case "branchSummary":
                 yield _user(_summary(_BRANCH_LEAD, message["summary"]), message["timestamp"])
             case "compactionSummary":
                 yield _user(_summary(_COMPACTION_LEAD, message["summary"]), message["timestamp"])
+
+
+def _has_content(message: Mapping[str, object]) -> bool:
+    """Tell whether there is a content at all: other programs have written null, and none."""
+    return message.get("content") is not None
 
 
 def _user(content: str | list[UserContent], timestamp: int) -> UserMessage:

@@ -13,14 +13,15 @@ from typing import Final
 
 import trio
 
-from pinnace_agent.llm import failures
 from pinnace_agent.llm.base import LlmRequest
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.context import ContextMessage, provider_messages
 from pinnace_agent.llm.cost import Tokens, usage_of
+from pinnace_agent.llm.failures import FailureTexts
 from pinnace_agent.llm.json_edge import compact_body, compact_json
 from pinnace_agent.llm.offline_rehearsal import is_summary_request, prompt_of, rehearse
 from pinnace_agent.llm.offline_script import FOR_EVER, Script, ScriptError, Turn, load_script
+from pinnace_agent.llm.secrets import Secrets
 from pinnace_spec.messages import Model
 
 PROVIDER: Final = "offline"
@@ -116,7 +117,7 @@ async def _play(turn: Turn, delay_ms: float, request: LlmRequest, builder: Messa
     await trio.sleep(turn.start_delay_ms / 1000)
     if turn.error is not None and turn.error.status is not None:
         body = compact_body({"error": {"message": turn.error.message}})
-        builder.fail(failures.refused(turn.error.status, body))
+        builder.fail(FailureTexts(Secrets()).refused(turn.error.status, body))
         return
     builder.start()
 
@@ -165,14 +166,22 @@ def _take(playing: _Playing, prompt: str) -> Turn | None:
 
 
 def _script_path(model: Model) -> Path | None:
+    """Return the path of the script, or None if there is none.
+
+    Raises:
+        ScriptError: It begins with the home of a user that does not exist.
+    """
     name = os.environ.get(SCRIPT_VARIABLE) if model["id"] == REHEARSAL else model["id"]
-    return Path(name).expanduser() if name else None
+    try:
+        return Path(name).expanduser() if name else None
+    except RuntimeError as error:
+        raise ScriptError(f"Offline script {name}: cannot be found: {error}") from None
 
 
 def _stamp(path: Path) -> tuple[int, int]:
     try:
         status = path.stat()
-    except OSError:
+    except (OSError, ValueError):
         return (0, 0)  # loading it says what is wrong
     return (status.st_mtime_ns, status.st_size)
 

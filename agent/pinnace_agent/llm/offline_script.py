@@ -5,7 +5,9 @@ played. YAML is imported only when a script is YAML.
 """
 
 import re
+import stat
 from collections.abc import Callable, Mapping
+from math import isfinite
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
@@ -20,6 +22,8 @@ T = TypeVar("T")
 FOR_EVER: Final = -1
 # Far more than anyone writes by hand; a device or a log file named by mistake is refused before it is read.
 MAX_SCRIPT_BYTES: Final = 16 * 1024 * 1024
+# Far more than any tool takes; an alias of YAML that refers to itself has no end.
+MAX_ARGUMENT_LEVELS: Final = 64
 # Pieces of a text that the script does not cut itself: a word or two, as models send them.
 _PIECE: Final = re.compile(r"\s*\S{1,24}(?:[ \t]+(?=\S))?|\s+\Z")
 
@@ -85,11 +89,16 @@ def load_script(path: Path) -> Script:
         ScriptError: With a text for whoever wrote it.
     """
     try:
-        if path.stat().st_size > MAX_SCRIPT_BYTES:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise ScriptError(f"Offline script {path}: not a file")
+        if status.st_size > MAX_SCRIPT_BYTES:
             raise ScriptError(f"Offline script {path}: larger than {MAX_SCRIPT_BYTES} bytes")
         data = path.read_bytes()
     except OSError as error:
         raise ScriptError(f"Offline script {path}: cannot be read: {error.strerror or error}") from None
+    except ValueError as error:  # a name with a null character
+        raise ScriptError(f"Offline script {path}: cannot be read: {error}") from None
     value = _parse_json(data, path) if path.suffix.lower() == ".json" else _parse_yaml(data, path)
     try:
         return _script(value)
@@ -125,6 +134,8 @@ def _parse_yaml(data: bytes, path: Path) -> object:
         raise ScriptError(f"Offline script {path}: not YAML: {where}{problem}") from None
     except (YAMLError, UnicodeDecodeError) as error:
         raise ScriptError(f"Offline script {path}: not YAML: {error}") from None
+    except RecursionError:
+        raise ScriptError(f"Offline script {path}: nested too deeply") from None
     return value
 
 
@@ -278,14 +289,18 @@ def _repeat(value: object, where: str) -> int:
     return value
 
 
-def _check_json(value: object, where: str) -> None:
-    """Refuse what YAML knows and JSON does not, such as dates and keys that are no text."""
+def _check_json(value: object, where: str, levels: int = MAX_ARGUMENT_LEVELS) -> None:
+    """Refuse what YAML knows and JSON does not: dates, keys that are no text, infinity, values that hold themselves."""
+    if levels == 0:
+        raise _Misfit(where, f"at most {MAX_ARGUMENT_LEVELS} levels", value)
     if (members := as_object(value)) is not None:
         for name, item in members.items():
             _text(name, f"a key of {where}")
-            _check_json(item, f"{where}.{name}")
+            _check_json(item, f"{where}.{name}", levels - 1)
     elif (items := as_list(value)) is not None:
         for index, item in enumerate(items):
-            _check_json(item, f"{where}[{index}]")
+            _check_json(item, f"{where}[{index}]", levels - 1)
+    elif isinstance(value, float) and not isfinite(value):
+        raise _Misfit(where, "a finite number", value)
     elif value is not None and not isinstance(value, bool | str | int | float):
         raise _Misfit(where, "what JSON has (write it in quotes)", value)

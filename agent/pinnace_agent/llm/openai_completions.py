@@ -4,30 +4,37 @@ Sends the request, reads the stream, and turns every failure into the message's 
 are read is decided elsewhere (`openai_request`, `openai_stream`); this module knows HTTP and time.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+import math
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 import trio
 
-from pinnace_agent.llm import failures
 from pinnace_agent.llm.base import LlmRequest
 from pinnace_agent.llm.builder import MessageBuilder
-from pinnace_agent.llm.client import CONNECT_TIMEOUT_S, IDLE_TIMEOUT_S, client_for
-from pinnace_agent.llm.openai_compat import Compat, compat_of
+from pinnace_agent.llm.client import CONNECT_TIMEOUT_S, IDLE_TIMEOUT_S, ProxyUnusable, client_for
+from pinnace_agent.llm.failures import MAX_BODY_BYTES, FailureTexts
+from pinnace_agent.llm.openai_compat import compat_of
 from pinnace_agent.llm.openai_request import http_request
-from pinnace_agent.llm.openai_stream import ChunkReader, StreamBroken
-from pinnace_agent.llm.sse import MAX_EVENT_BYTES, EventTooLarge, SseReader
+from pinnace_agent.llm.openai_stream import ChunkReader, StreamBroken, UnreadableChunk
+from pinnace_agent.llm.secrets import Secrets
+from pinnace_agent.llm.sse import MAX_EVENT_BYTES, EventTooLarge, SseEvent, SseReader
 
 if TYPE_CHECKING:
     import httpx
 
 _DONE: Final = b"[DONE]"
+# After the finish reason only the usage may come, in the same breath. A server that sends neither it nor an end must
+# not keep the answer from being used.
+_USAGE_S: Final = 10.0
 # After the last event only the end of the body is missing, mostly in the same packet. Reading it lets the next
 # request use the connection; waiting longer would cost more than a new one.
 _TAIL_S: Final = 0.05
 # An error's body is short; a server that does not end it must not hide the error.
 _ERROR_BODY_S: Final = 10.0
+
+_UNSENDABLE: Final = "The request cannot be sent: the API key or a header holds characters that HTTP does not allow"
 
 
 class OpenAICompletionsProvider:
@@ -35,74 +42,144 @@ class OpenAICompletionsProvider:
 
     async def stream(self, request: LlmRequest, builder: MessageBuilder) -> None:
         """Ask for one answer and build it. As `Provider.stream`."""
-        compat = compat_of(request.model)
-        failure = await _ask(request, compat, builder)
-        if failure is not None:
-            secrets = failures.secrets_of(request.api_key, request.headers)
-            builder.fail(failures.redact(failure, secrets))
+        failure = await _Exchange(request, builder).run()
+        if failure is not None and not builder.is_finished:
+            builder.fail(failure)
 
 
-async def _ask(request: LlmRequest, compat: Compat, builder: MessageBuilder) -> str | None:
-    """Send the request and read the answer; return what the user reads if the message has not ended by itself."""
-    base_url = request.model["baseUrl"]
-    try:
-        client = await client_for(base_url)
-    except OSError as error:  # also what ssl raises
-        return failures.transport_failed("The certificates cannot be read", error)
-    import httpx
+class _Exchange:
+    """One request and its answer. Methods that return a text return what the user reads if it is no success."""
 
-    reader = ChunkReader(builder, compat)
-    try:
-        http = http_request(request, compat)
-        async with client.stream("POST", http.url, headers=http.headers, content=http.body) as response:
-            if not response.is_success:
-                return await _refusal(response)
-            builder.start()
-            failure = await _read(response, reader, builder)
-    except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
-        return f"Invalid baseUrl: {error}"
-    except (httpx.LocalProtocolError, UnicodeEncodeError):
-        # What these say quotes the header, and it may be the one with the key.
-        return "The request cannot be sent: the API key or a header holds characters that HTTP does not allow"
-    except httpx.HTTPError as error:
-        if reader.finish_reason is None:
-            return _transport_failure(error, builder)
-        failure = None
-    if failure is None and not builder.is_finished:
-        reader.finish()
-    return failure
+    def __init__(self, request: LlmRequest, builder: MessageBuilder) -> None:
+        self._request = request
+        self._builder = builder
+        self._compat = compat_of(request.model)
+        self._texts = FailureTexts(Secrets(request.api_key, request.headers, request.model["baseUrl"]))
+        self._reader = ChunkReader(builder, self._compat, self._texts)
 
-
-async def _read(response: "httpx.Response", reader: ChunkReader, builder: MessageBuilder) -> str | None:
-    """Read the stream to its end; return what the user reads if it is no success."""
-    sse = SseReader()
-    head = bytearray()  # what came before any event, if nothing else comes
-    has_events = False
-    async with _pieces(response) as pieces:
+    async def run(self) -> str | None:
+        """Send the request and read the answer. Without a text the message has ended."""
         try:
-            async for piece in pieces:
-                events = sse.feed(piece)
-                if not has_events and len(head) < failures.MAX_BODY_BYTES:
-                    head += piece
-                for _, data in events:
-                    has_events = True
-                    if data == _DONE:
-                        reader.finish()
-                        await _read_tail(pieces)
-                        return None
-                    reader.read(data)
-                await builder.room()
-            for _, data in sse.finish():
-                has_events = True
-                if data != _DONE:
-                    reader.read(data)
+            client = await client_for(self._request.model["baseUrl"])
+        except OSError as error:  # also what ssl raises
+            return self._texts.transport_failed("The certificates cannot be read", error)
+        except ProxyUnusable as error:
+            return str(error)
+        import httpx
+
+        failure = None
+        try:
+            http = http_request(self._request, self._compat)
+            message = client.build_request("POST", http.url, headers=http.headers, content=http.body)
+        except httpx.InvalidURL as error:
+            return self._invalid_address(str(error))
+        except UnicodeError:  # what it says quotes the header, and it may be the one with the key
+            return _UNSENDABLE
+        try:
+            failure = await self._send(client, message)
+        except httpx.UnsupportedProtocol as error:
+            return self._invalid_address(str(error))
+        except UnicodeError:  # from the look-up of a host with a label that is empty or too long
+            return self._invalid_address("no host can have this name")
+        except httpx.LocalProtocolError:
+            return _UNSENDABLE
+        except httpx.HTTPError as error:
+            if self._reader.finish_reason is None:
+                failure = self._transport_failure(error)
+        if failure is None and not self._builder.is_finished:
+            self._reader.finish()
+        return failure
+
+    async def _send(self, client: "httpx.AsyncClient", message: "httpx.Request") -> str | None:
+        response = await client.send(message, stream=True)
+        try:
+            if not response.is_success:
+                return await self._refusal(response)
+            self._builder.start()
+            return await self._read(response)
+        finally:
+            # Everything has been read or given up by now, so this does not wait for the network.
+            await response.aclose()
+
+    async def _read(self, response: "httpx.Response") -> str | None:
+        """Read the stream to its end."""
+        sse = SseReader()
+        head = bytearray()  # what came before any event, if nothing else comes
+        has_events = False
+        try:
+            async with _pieces(response) as pieces:
+                with trio.CancelScope() as waiting:
+                    async for piece in pieces:
+                        waiting.deadline = math.inf
+                        events = sse.feed(piece)
+                        has_events = has_events or bool(events)
+                        if not has_events and len(head) < MAX_BODY_BYTES:
+                            head += piece
+                        if self._take(events):
+                            self._reader.finish()
+                            await _read_tail(pieces)
+                            return None
+                        await self._builder.room()
+                        if self._reader.finish_reason is not None:
+                            waiting.deadline = trio.current_time() + _USAGE_S
+            rest = sse.finish()
+            with suppress(UnreadableChunk):  # the stream was cut inside of its last event
+                self._take(rest)
         except StreamBroken as broken:
             return str(broken)
         except EventTooLarge:
             return f"The stream holds an event of more than {MAX_EVENT_BYTES} bytes"
-    if not has_events:
-        return failures.no_event_stream(response.headers.get("content-type", ""), bytes(head))
-    return None
+        if not has_events and not rest:
+            return self._texts.no_event_stream(response.headers.get("content-type", ""), bytes(head))
+        return None
+
+    def _take(self, events: Iterable[SseEvent]) -> bool:
+        """Read what events say; return whether the last one of the stream was among them."""
+        for name, data in events:
+            if data == _DONE:
+                return True
+            if name == b"error":
+                raise StreamBroken(self._texts.error_event(data))
+            try:
+                self._reader.read(data)
+            except UnreadableChunk:
+                if self._reader.finish_reason is None:  # else the answer is complete, whatever this was
+                    raise
+        return False
+
+    async def _refusal(self, response: "httpx.Response") -> str:
+        """Read as much of an error's body as is worth showing."""
+        import httpx
+
+        body = bytearray()
+        async with _pieces(response) as pieces:
+            with trio.move_on_after(_ERROR_BODY_S):
+                try:
+                    async for piece in pieces:
+                        body += piece
+                        if len(body) >= MAX_BODY_BYTES:
+                            break
+                except httpx.HTTPError:  # the status alone says enough
+                    pass
+        return self._texts.refused(response.status_code, bytes(body), response.headers.get("location"))
+
+    def _invalid_address(self, problem: str) -> str:
+        return f"Invalid baseUrl: {self._texts.shown(problem)}"
+
+    def _transport_failure(self, error: "httpx.HTTPError") -> str:
+        import httpx
+
+        host = error.request.url.host
+        match error:
+            case httpx.ConnectTimeout():
+                return f"Request timed out: no connection to {host} within {CONNECT_TIMEOUT_S:.0f} s"
+            case httpx.TimeoutException():
+                return f"Request timed out: nothing came from {host} for {IDLE_TIMEOUT_S:.0f} s"
+            case httpx.DecodingError():
+                return f"The answer of {host} cannot be decoded: {error}"
+            case _:
+                kind = "Connection lost" if self._builder.has_started else "Connection error"
+                return self._texts.transport_failed(kind, error)
 
 
 async def _read_tail(pieces: AsyncIterator[bytes]) -> None:
@@ -115,23 +192,6 @@ async def _read_tail(pieces: AsyncIterator[bytes]) -> None:
                 pass
         except httpx.HTTPError:  # the answer is complete; the connection is just not kept
             pass
-
-
-async def _refusal(response: "httpx.Response") -> str:
-    """Read as much of an error's body as is worth showing."""
-    import httpx
-
-    body = bytearray()
-    async with _pieces(response) as pieces:
-        with trio.move_on_after(_ERROR_BODY_S):
-            try:
-                async for piece in pieces:
-                    body += piece
-                    if len(body) >= failures.MAX_BODY_BYTES:
-                        break
-            except httpx.HTTPError:  # the status alone says enough
-                pass
-    return failures.refused(response.status_code, bytes(body), response.headers.get("location"))
 
 
 @asynccontextmanager
@@ -155,19 +215,3 @@ async def _pieces(response: "httpx.Response") -> AsyncGenerator[AsyncIterator[by
                     pass
             except httpx.HTTPError:  # nobody reads any more
                 pass
-
-
-def _transport_failure(error: "httpx.HTTPError", builder: MessageBuilder) -> str:
-    import httpx
-
-    host = error.request.url.host
-    match error:
-        case httpx.ConnectTimeout():
-            return f"Request timed out: no connection to {host} within {CONNECT_TIMEOUT_S:.0f} s"
-        case httpx.TimeoutException():
-            return f"Request timed out: nothing came from {host} for {IDLE_TIMEOUT_S:.0f} s"
-        case httpx.DecodingError():
-            return f"The answer of {host} cannot be decoded: {error}"
-        case _:
-            kind = "Connection lost" if builder.has_started else "Connection error"
-            return failures.transport_failed(kind, error)

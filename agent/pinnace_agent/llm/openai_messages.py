@@ -37,6 +37,7 @@ _BRIDGE: Final = "I have read the tool results."
 _IMAGES_LEAD: Final = "Attached image(s) from tool result:"
 _SEE_IMAGE: Final = "(see attached image)"
 _NO_OUTPUT: Final = "(no tool output)"
+_NO_NAME: Final = "unnamed"
 
 
 def wire_messages(system_prompt: str, messages: Sequence[Message], model: Model, compat: Compat) -> list[Wire]:
@@ -96,6 +97,8 @@ def _user(message: UserMessage) -> Wire | None:
             parts.append(_image_part(block))
         elif block["text"]:  # an empty part beside an image is refused by some
             parts.append({"type": "text", "text": block["text"]})
+    if len(parts) == 1 and "text" in parts[0]:
+        return {"role": "user", "content": parts[0]["text"]}  # a plain string: some know no parts
     return {"role": "user", "content": parts} if parts else None
 
 
@@ -139,7 +142,8 @@ def _no_content(compat: Compat) -> str | None:
 
 
 def _call(call: ToolCall) -> Wire:
-    function = {"name": call["name"], "arguments": compact_json(call["arguments"])}
+    # An empty name was refused as a tool, and would be refused as a message ever after.
+    function = {"name": call["name"] or _NO_NAME, "arguments": compact_json(call["arguments"])}
     return {"id": call["id"], "type": "function", "function": function}
 
 
@@ -161,5 +165,5 @@ def _result(message: ToolResultMessage, compat: Compat) -> Wire:
         text = _SEE_IMAGE if has_images else _NO_OUTPUT
     wire: Wire = {"role": "tool", "content": text, "tool_call_id": message["toolCallId"]}
     if compat.requires_tool_result_name:
-        wire["name"] = message["toolName"]
+        wire["name"] = message["toolName"] or _NO_NAME
     return wire

@@ -5,13 +5,13 @@ under three names, usage in three places, calls whose index or id changes on the
 """
 
 import uuid
-from typing import Final, NoReturn
+from typing import Final
 
 import orjson
 
-from pinnace_agent.llm import failures
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.cost import Tokens, usage_of
+from pinnace_agent.llm.failures import STREAM_WITHOUT_REASON, FailureTexts, finish_reason_failed
 from pinnace_agent.llm.json_edge import as_amount, as_array, as_count, as_object, as_text, compact_json
 from pinnace_agent.llm.openai_compat import Compat
 from pinnace_agent.llm.openai_messages import REASONING_FIELDS
@@ -33,6 +33,10 @@ class StreamBroken(Exception):
     """The stream says that it failed, or can't be read. The text is for the user."""
 
 
+class UnreadableChunk(StreamBroken):
+    """It can't be read."""
+
+
 class _Call:
     """A tool call that is coming in. It is told to the builder when its name is known."""
 
@@ -49,22 +53,26 @@ class _Call:
 class ChunkReader:
     """Reads the chunks of one answer into its builder."""
 
-    def __init__(self, builder: MessageBuilder, compat: Compat) -> None:
+    def __init__(self, builder: MessageBuilder, compat: Compat, texts: FailureTexts) -> None:
+        """Fill `builder`; `texts` words what goes wrong."""
         self.finish_reason: str | None = None
         """The provider's word; with it the answer is complete, whatever becomes of the connection."""
         self._builder = builder
         self._compat = compat
+        self._texts = texts
         self._asked_for = builder.model["id"]
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
         self._by_id: dict[str, _Call] = {}
+        self._told_ids: set[str] = set()
         self._reasoning_field = ""
 
     def read(self, data: bytes) -> None:
         """Add what one chunk says.
 
         Raises:
-            StreamBroken: The chunk tells an error, or is no JSON. The message stays as it is.
+            UnreadableChunk: It is no JSON. The message stays as it is.
+            StreamBroken: It tells an error. The message stays as it is.
         """
         try:
             value: object = orjson.loads(data)
@@ -74,7 +82,9 @@ class ChunkReader:
         if chunk is None:
             return
         if error := chunk.get("error"):
-            raise StreamBroken(failures.broke_off(error))
+            raise StreamBroken(self._texts.broke_off(error))
+        if chunk.get("object") == "error":
+            raise StreamBroken(self._texts.broke_off(chunk))
         if self._builder.response_id is None:
             self._builder.response_id = as_text(chunk.get("id"))
         model = chunk.get("model")
@@ -103,13 +113,13 @@ class ChunkReader:
         builder.raw_stop_reason = self.finish_reason
         if self.finish_reason is None:
             if self._compat.supports_finish_reason:
-                builder.finish("error", failures.STREAM_WITHOUT_REASON)
+                builder.finish("error", STREAM_WITHOUT_REASON)
             else:
                 builder.finish("toolUse" if self._calls else "stop")
             return
         reason = _STOP_REASONS.get(self.finish_reason)
         if reason is None:
-            builder.finish("error", failures.finish_reason_failed(self.finish_reason))
+            builder.finish("error", finish_reason_failed(self.finish_reason))
         else:
             builder.finish(reason)
 
@@ -120,11 +130,7 @@ class ChunkReader:
         try:
             return decode_line(data)
         except WireError as error:
-            self._refuse(error.text, data)
-
-    @staticmethod
-    def _refuse(problem: str, data: bytes) -> NoReturn:
-        raise StreamBroken(failures.unreadable_chunk(problem, data))
+            raise UnreadableChunk(self._texts.unreadable_chunk(error.text, data)) from None
 
     def _read_delta(self, delta: dict[str, object]) -> None:
         """Take thoughts, text, calls in this order: proxies send several in one chunk."""
@@ -151,13 +157,14 @@ class ChunkReader:
 
     def _read_call(self, delta: dict[str, object]) -> None:
         call_id = as_text(delta.get("id"))
-        call = self._find_call(as_count(delta.get("index")), call_id)
         function = as_object(delta.get("function")) or {}
-        # The first id and name win: gateways make up new ones with every chunk.
-        if call_id and not call.call_id:
-            call.call_id = call_id
+        name = as_text(function.get("name"))
+        call = self._find_call(as_count(delta.get("index")), call_id, name)
+        if call_id:
+            # The first id and name win: gateways make up new ones with every chunk.
+            call.call_id = call.call_id or call_id
             self._by_id.setdefault(call_id, call)
-        call.name = call.name or as_text(function.get("name")) or ""
+        call.name = call.name or name or ""
         arguments = function.get("arguments")
         if arguments is None:
             piece = ""
@@ -170,20 +177,34 @@ class ChunkReader:
         if call.name:
             self._tell(call)
 
-    def _find_call(self, index: int | None, call_id: str | None) -> _Call:
+    def _find_call(self, index: int | None, call_id: str | None, name: str | None) -> _Call:
         """Find the call that a delta belongs to: by index, then by id, then the last one; else it is new."""
+        known = self._by_id.get(call_id) if call_id else None
         if index is not None:
-            if (call := self._by_index.get(index)) is not None:
+            call = self._by_index.get(index)
+            # Some give every call the same index: a new id and a name, behind arguments that are complete.
+            if call is not None and not (call_id and known is None and name and self._is_complete(call)):
                 return call
             # An id alone does not tell calls apart that have an index: gateways give the same one twice.
-            known = self._by_id.get(call_id) if call_id else None
             call = known if known is not None and not known.has_index else self._new_call(True)
             call.has_index = True
             self._by_index[index] = call
             return call
-        if call_id:
-            return self._by_id.get(call_id) or self._new_call(False)
-        return self._calls[-1] if self._calls else self._new_call(False)
+        if known is not None:
+            return known
+        last = self._calls[-1] if self._calls else None
+        # A name begins a call, unless it is repeated. Without one the last call goes on, also under a new id.
+        if last is None or (name and (call_id or name != last.name or self._is_complete(last))):
+            return self._new_call(False)
+        return last
+
+    def _is_complete(self, call: _Call) -> bool:
+        """Tell whether the arguments of a call can't go on."""
+        try:
+            orjson.loads(self._builder.toolcall_text(call) if call.is_told else "".join(call.held))
+        except orjson.JSONDecodeError:
+            return False
+        return True
 
     def _new_call(self, has_index: bool) -> _Call:
         call = _Call(has_index)
@@ -192,7 +213,10 @@ class ChunkReader:
 
     def _tell(self, call: _Call) -> None:
         call.is_told = True
-        call.call_id = call.call_id or f"call_{uuid.uuid4().hex}"  # a result must be able to name it
+        # A result must be able to name its call: without an id, or with the same as another, it gets one of its own.
+        if not call.call_id or call.call_id in self._told_ids:
+            call.call_id = f"call_{uuid.uuid4().hex}"
+        self._told_ids.add(call.call_id)
         self._builder.toolcall_start(call, call.call_id, call.name)
         for piece in call.held:
             self._builder.toolcall_delta(call, piece)

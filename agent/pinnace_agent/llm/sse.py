@@ -94,4 +94,6 @@ class SseReader:
                 self._name = line[6:].removeprefix(b" ")
             elif line == b"data":  # a field without a colon has an empty value
                 self._data.append(b"")
+            elif line == b"event":
+                self._name = b""
         return events

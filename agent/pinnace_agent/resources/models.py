@@ -76,7 +76,8 @@ class ModelRegistry:
 
     def available(self) -> list[Model]:
         """Return the models to choose from: a supported API, some source of credentials. Nothing is run."""
-        return [model for model in self.all() if self._is_offered(model)]
+        models = self.all() if self._offers_offline else self._catalog.models  # or else it need not be loaded
+        return [model for model in models if self.is_usable(model)]
 
     def is_usable(self, model: Model) -> bool:
         """Tell whether a model has a supported API and some source of credentials."""
@@ -149,11 +150,6 @@ class ModelRegistry:
         if key is None and not any(name.lower() in AUTHENTICATION_HEADERS for name in headers):
             return Credentials(problem=_no_key(provider, self._hint(provider)))
         return Credentials(key, headers)
-
-    def _is_offered(self, model: Model) -> bool:
-        if model["provider"] == OFFLINE_PROVIDER:
-            return self._offers_offline
-        return self.is_usable(model)
 
     def _is_supported(self, model: Model) -> bool:
         return model["provider"] == OFFLINE_PROVIDER or model["api"] in _supported_apis()

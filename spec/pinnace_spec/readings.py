@@ -1,0 +1,257 @@
+"""The data of the commands that read: state, messages, models, totals, entries, and `hello`.
+
+Types, and what fields of one answer must not contradict. Must not know what a command does. Source: the published
+protocol, its older and later generations, R-ORD-02, R-HEL-01.
+"""
+
+from typing import Annotated, Literal, Self, TypeAlias
+
+from pydantic import Field, model_validator
+
+from pinnace_spec.events import SessionEntry
+from pinnace_spec.messages import Model, QueueMode, ThinkingLevel
+from pinnace_spec.output_model import AnyMessage, Count, NonEmpty, OutputModel, Positive, SeedMessage
+from pinnace_spec.profiles import Profile
+
+Amount: TypeAlias = Annotated[float, Field(ge=0)]
+
+
+class _State(OutputModel):
+    model: Model | None
+    thinkingLevel: ThinkingLevel
+    isStreaming: bool
+    isCompacting: bool
+    steeringMode: QueueMode
+    followUpMode: QueueMode
+    sessionFile: NonEmpty | None = None
+    sessionId: NonEmpty
+    sessionName: NonEmpty | None = None
+    autoCompactionEnabled: bool
+    messageCount: Count
+    pendingMessageCount: Count
+
+
+class SeedState(_State):
+    """As published. The rest is additive."""
+
+    isBashRunning: bool | None = None
+    queueMode: QueueMode | None = None
+    queuedMessageCount: Count | None = None
+    pid: Count | None = None
+    cwd: NonEmpty | None = None
+    projectTrusted: bool | None = None
+
+
+class State(_State):
+    """With the fields of ours, and of the oldest generation."""
+
+    isBashRunning: bool
+    queueMode: QueueMode
+    queuedMessageCount: Count
+    pid: Count
+    cwd: NonEmpty
+    projectTrusted: bool
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if (self.queueMode, self.queuedMessageCount) != (self.steeringMode, self.pendingMessageCount):
+            raise ValueError("queueMode and queuedMessageCount must say what their newer names say")
+        return self
+
+
+class Messages(OutputModel):
+    """All messages of the context."""
+
+    messages: list[AnyMessage]
+
+
+class SeedMessages(OutputModel):
+    """As published: no role that a client of that generation does not know."""
+
+    messages: list[SeedMessage]
+
+
+class Models(OutputModel):
+    """Every model that can be selected."""
+
+    models: list[Model]
+
+
+class Levels(OutputModel):
+    """The levels of the current model."""
+
+    levels: Annotated[list[ThinkingLevel], Field(min_length=1)]
+
+
+class Tokens(OutputModel):
+    """Tokens by kind, and their sum."""
+
+    input: Count
+    output: Count
+    cacheRead: Count
+    cacheWrite: Count
+    total: Count
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if self.total != self.input + self.output + self.cacheRead + self.cacheWrite:
+            raise ValueError("total must be the sum of the four")
+        return self
+
+
+class ContextUsage(OutputModel):
+    """How full the context is; null just after a compaction, when nobody can know."""
+
+    tokens: Count | None
+    contextWindow: Positive
+    percent: Amount | None
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if (self.tokens is None) != (self.percent is None):
+            raise ValueError("tokens and percent are known together")
+        return self
+
+
+class Totals(OutputModel):
+    """What the whole session has used, whatever was compacted."""
+
+    tokens: Tokens
+    cost: Amount
+
+
+class _Stats(OutputModel):
+    sessionFile: NonEmpty | None = None
+    sessionId: NonEmpty
+    userMessages: Count
+    assistantMessages: Count
+    toolCalls: Count
+    toolResults: Count
+    totalMessages: Count
+    tokens: Tokens
+    cost: Amount
+    contextUsage: ContextUsage | None = None
+
+
+class SeedStats(_Stats):
+    """As published. The rest is additive."""
+
+    session: Totals | None = None
+
+
+class Stats(_Stats):
+    """With the totals of the whole session."""
+
+    session: Totals
+
+
+class ForkMessage(OutputModel):
+    """A user's message that can be forked from."""
+
+    entryId: NonEmpty
+    text: NonEmpty
+
+
+class ForkMessages(OutputModel):
+    """All that can be forked from."""
+
+    messages: list[ForkMessage]
+
+
+class BranchMessage(OutputModel):
+    """`ForkMessage` in the oldest generation."""
+
+    entryIndex: Count
+    text: NonEmpty
+
+
+class BranchMessages(OutputModel):
+    """`ForkMessages` in the oldest generation."""
+
+    messages: list[BranchMessage]
+
+
+class LastText(OutputModel):
+    """The text of the newest answer; null when there is none."""
+
+    text: NonEmpty | None
+
+
+class SeedCommandInfo(OutputModel):
+    """Something that a prompt can name after a slash."""
+
+    name: NonEmpty
+    description: str | None = None
+    source: Literal["extension", "prompt", "skill"]
+    location: Literal["user", "project", "path"] | None = None
+    path: NonEmpty | None = None
+
+
+class SourceInfo(OutputModel):
+    """Where a command comes from, as later generations say it."""
+
+    path: NonEmpty
+    source: str
+    scope: Literal["user", "project", "temporary"]
+    origin: Literal["package", "top-level"]
+    baseDir: str | None = None
+
+
+class CommandInfo(SeedCommandInfo):
+    """With where it comes from, in both forms."""
+
+    sourceInfo: SourceInfo
+
+
+class SeedCommands(OutputModel):
+    """Extensions' commands, templates, skills."""
+
+    commands: list[SeedCommandInfo]
+
+
+class Commands(OutputModel):
+    """Extensions' commands, templates, skills."""
+
+    commands: list[CommandInfo]
+
+
+class Entries(OutputModel):
+    """Lines of the session file, and the one that the conversation ends with."""
+
+    entries: list[SessionEntry]
+    leafId: str | None
+
+
+class TreeNode(OutputModel):
+    """An entry and what follows it."""
+
+    entry: SessionEntry
+    children: "list[TreeNode]"
+    label: NonEmpty | None = None
+    labelTimestamp: NonEmpty | None = None
+
+
+class Tree(OutputModel):
+    """The session as a tree."""
+
+    tree: list[TreeNode]
+    leafId: str | None
+
+
+class Limits(OutputModel):
+    """Of a record coming in."""
+
+    recordBytes: Positive
+    nesting: Positive
+
+
+class Hello(OutputModel):
+    """What the agent is, and which profile is in force."""
+
+    name: NonEmpty
+    version: NonEmpty
+    protocols: list[Profile]
+    protocol: Profile
+    commands: list[NonEmpty]
+    events: list[NonEmpty]
+    limits: Limits

@@ -1,0 +1,169 @@
+"""The one writer: order, back-pressure, merging, and the end."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from pinnace_agent.llm.builder import MessageBuilder
+from pinnace_agent.run import NO_MODEL
+from pinnace_rpc.outbox import HIGH_WATER_BYTES, MERGE_BYTES, Outbox
+from pinnace_rpc.projection import make_projection
+
+
+class Reader:
+    """Takes bytes only while `gate` is open."""
+
+    def __init__(self) -> None:
+        self.data = b""
+        self.gate = trio.Event()
+
+    async def send_all(self, data: bytes) -> None:
+        await self.gate.wait()
+        self.data += data
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.data.splitlines()]
+
+
+class Silent:
+    """A sink for a builder whose updates nobody needs."""
+
+    def started(self, message: Mapping[str, object]) -> None: ...
+
+    def update(self, event: Mapping[str, object], builder: MessageBuilder) -> None: ...
+
+    async def room(self) -> None: ...
+
+
+def a_builder() -> MessageBuilder:
+    builder = MessageBuilder(NO_MODEL, Silent(), 0)
+    builder.start()
+    return builder
+
+
+def delta(text: str, index: int = 0) -> dict[str, object]:
+    return {"type": "text_delta", "contentIndex": index, "delta": text}
+
+
+async def drain(outbox: Outbox, reader: Reader) -> list[dict[str, Any]]:
+    reader.gate.set()
+    outbox.close()
+    with trio.fail_after(5):
+        await outbox.pump(reader)
+    return reader.records
+
+
+async def test_records_come_out_in_the_order_in_which_they_were_put() -> None:
+    outbox = Outbox(make_projection("1.5"))
+    for number in range(100):
+        outbox.put({"type": "queue_update", "number": number})
+
+    assert list(range(100)) == [record["number"] for record in await drain(outbox, Reader())]
+
+
+async def test_deltas_stay_single_while_the_reader_keeps_up() -> None:
+    outbox, builder = Outbox(make_projection("1.5")), a_builder()
+    for _ in range(20):
+        outbox.update(delta("ab"), builder)
+
+    assert 20 == len(await drain(outbox, Reader()))
+
+
+async def test_deltas_of_one_block_merge_when_the_reader_is_behind_and_no_text_is_lost() -> None:
+    outbox, builder = Outbox(make_projection("1.5")), a_builder()
+    outbox.put({"type": "filler", "text": "x" * (MERGE_BYTES + 1)})
+    pieces = [f"{number} " for number in range(1000)]
+    for piece in pieces:
+        outbox.update(delta(piece), builder)
+    _, *updates = await drain(outbox, Reader())
+
+    assert 1 == len(updates)
+    assert "".join(pieces) == updates[0]["assistantMessageEvent"]["delta"]
+
+
+async def test_only_neighbours_of_the_same_block_merge() -> None:
+    """What came between two deltas stays between them."""
+    outbox, builder = Outbox(make_projection("1.5")), a_builder()
+    outbox.put({"type": "filler", "text": "x" * (MERGE_BYTES + 1)})
+    outbox.update(delta("a"), builder)
+    outbox.update(delta("b", 1), builder)
+    outbox.update(delta("c"), builder)
+    outbox.put({"type": "response"})
+    outbox.update(delta("d"), builder)
+    outbox.update(delta("e"), builder)
+    _, *records = await drain(outbox, Reader())
+
+    assert ["a", "b", "c", None, "de"] == [record.get("assistantMessageEvent", {}).get("delta") for record in records]
+
+
+async def test_a_cumulative_record_replaces_its_unwritten_predecessor_only_when_the_reader_is_behind() -> None:
+    outbox = Outbox(make_projection("1.5"))
+    outbox.progress({"type": "tool_execution_update", "n": 1}, "a")
+    outbox.progress({"type": "tool_execution_update", "n": 2}, "a")
+    outbox.put({"type": "filler", "text": "x" * (MERGE_BYTES + 1)})
+    for number in range(3, 9):
+        outbox.progress({"type": "tool_execution_update", "n": number}, "a")
+    outbox.progress({"type": "tool_execution_update", "n": 100}, "b")
+    outbox.put({"type": "tool_execution_end"})
+    records = await drain(outbox, Reader())
+
+    assert [1, 2, None, 8, 100, None] == [record.get("n") for record in records]
+
+
+async def test_a_producer_waits_in_room_until_the_reader_has_taken_enough() -> None:
+    outbox, reader = Outbox(make_projection("1.5")), Reader()
+    passed = trio.Event()
+
+    async def produce() -> None:
+        outbox.put({"type": "filler", "text": "x" * (HIGH_WATER_BYTES + 1)})
+        await outbox.room()
+        passed.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(outbox.pump, reader)
+        nursery.start_soon(produce)
+        await wait_all_tasks_blocked()
+        assert not passed.is_set()
+        reader.gate.set()
+        with trio.fail_after(5):
+            await passed.wait()
+        outbox.close()
+
+
+async def test_putting_never_waits_and_nothing_is_written_after_the_end() -> None:
+    """R-EOF-02."""
+    outbox = Outbox(make_projection("1.5"))
+    outbox.put({"type": "last"})
+    outbox.close()
+    outbox.put({"type": "too late"})
+
+    assert ["last"] == [record["type"] for record in await drain(outbox, Reader())]
+
+
+@pytest.mark.parametrize("profile", ["pi", "seed"])
+async def test_a_merged_update_carries_the_message_as_it_is_after_its_last_delta(profile: Any) -> None:
+    """I-EVT-4: the partial is the sum of the deltas so far."""
+    outbox = Outbox(make_projection(profile))
+
+    class Sink(Silent):
+        def update(self, event: Mapping[str, object], builder: MessageBuilder) -> None:
+            outbox.update(event, builder)
+
+    outbox.put({"type": "filler", "text": "x" * (MERGE_BYTES + 1)})
+    builder = MessageBuilder(NO_MODEL, Sink(), 0)
+    builder.start()
+    for piece in ("a", "b", "c"):
+        builder.text_delta(0, piece)
+    builder.finish("stop")
+    _, start, merged, end = await drain(outbox, Reader())
+
+    assert "text_start" == start["assistantMessageEvent"]["type"]
+    assert "abc" == merged["assistantMessageEvent"]["delta"]
+    assert "abc" == merged["message"]["content"][0]["text"]
+    assert merged["message"] == merged["assistantMessageEvent"]["partial"]
+    assert "text_end" == end["assistantMessageEvent"]["type"]
