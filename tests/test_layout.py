@@ -56,9 +56,7 @@ def test_there_are_modules_to_look_at() -> None:
 
 def test_no_module_is_too_long() -> None:
     long = {
-        name(module): lines
-        for module in MODULES
-        if (lines := len(module.read_text().splitlines())) > MAX_MODULE_LINES
+        name(module): lines for module in MODULES if (lines := len(module.read_text().splitlines())) > MAX_MODULE_LINES
     }
     assert {} == long
 

@@ -84,9 +84,7 @@ def test_the_wheel_holds_every_module(wheel: zipfile.ZipFile) -> None:
     shipped = {name for name in wheel.namelist() if ".dist-info/" not in name}
     sources = {
         str(file.relative_to(root.parent))
-        for root in (
-            ROOT / name for name in PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
-        )
+        for root in (ROOT / name for name in PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
         for file in root.rglob("*")
         if file.is_file() and file.suffix in SHIPPED_SUFFIXES
     }
@@ -103,18 +101,14 @@ def test_the_wheel_says_its_licence_and_its_needs(wheel: zipfile.ZipFile) -> Non
     )
 
 
-def test_every_module_of_the_wheel_can_be_imported_without_the_repository(
-    unpacked: Path, tmp_path: Path
-) -> None:
+def test_every_module_of_the_wheel_can_be_imported_without_the_repository(unpacked: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-I", "-c", IMPORT_ALL, str(unpacked), *PACKAGE_NAMES]
     done = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True)
     assert (0, "") == (done.returncode, done.stderr)
 
 
 @pytest.mark.parametrize(("script", "target"), list(PROJECT["project"]["scripts"].items()))
-def test_every_console_script_starts_from_the_wheel(
-    script: str, target: str, unpacked: Path, tmp_path: Path
-) -> None:
+def test_every_console_script_starts_from_the_wheel(script: str, target: str, unpacked: Path, tmp_path: Path) -> None:
     module, function = target.split(":")
     start = (
         f"import sys; sys.path.insert(0, {str(unpacked)!r}); sys.argv[0] = {script!r}; "

@@ -1,13 +1,13 @@
 """Observers: what must hold of any trace of records, judged from the records alone.
 
-Pure. An observer is fed each record that an agent wrote, in order, and says what is wrong with it, citing the invariant; it never
-looks at the agent. Used by tests of the whole program, and on recorded traces. Must not know the chart: a defect of the chart must not
-hide itself here. Invariants: I-EVT-1 (brackets), I-EVT-2 (updates), I-EVT-3 (deltas), I-EVT-6 (tool calls), I-EVT-8 (sums),
-I-EVT-11 (settled), I-RSP-2 (shape of responses).
+Pure. An observer is fed each record that an agent wrote, in order, and says what is wrong with it, citing the
+invariant; it never looks at the agent. Used by tests of the whole program, and on recorded traces. Must not know the
+chart: a defect of the chart must not hide itself here. Invariants: I-EVT-1 (brackets), I-EVT-2 (updates), I-EVT-3
+(deltas), I-EVT-6 (tool calls), I-EVT-8 (sums), I-EVT-11 (settled), I-RSP-2 (shape of responses).
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 # The edge of JSON: records of any agent, of which nothing may be assumed.
 Record = Mapping[str, Any]
@@ -172,7 +172,7 @@ def _response(record: Record) -> list[str]:
 
 def _blocks(message: Record | None) -> list[Record]:
     content = message["content"] if message is not None else []
-    return content if isinstance(content, list) else []
+    return cast(list[Record], content) if isinstance(content, list) else []
 
 
 def _stop(message: Record | None) -> str:

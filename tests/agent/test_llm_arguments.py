@@ -118,11 +118,12 @@ def test_of_a_long_text_the_error_shows_the_beginning() -> None:
 def test_arguments_nested_as_deep_as_a_record_may_be_are_read() -> None:
     """Deeper than Python's own stack would allow a recursive reader at two frames a level."""
     text = '{"a":' * 510 + "[]" + "}" * 510
-    value, error = read_arguments(text)
+    arguments, error = read_arguments(text)
 
     assert error is None
+    value: object = arguments
     for _ in range(510):
-        value = cast("dict[str, object]", value["a"])
+        value = cast("dict[str, object]", value)["a"]
     assert value == []
     assert "nested deeper" in error_of('{"a":' * 600 + "1" + "}" * 600)
 

@@ -42,6 +42,7 @@ PROMPTS: Final = 4
 READS: Final = 500
 MANY: Final = 20_000
 FEWER: Final = 5_000
+PACED: Final = 1_000
 _TICKS_A_SECOND: Final = os.sysconf("SC_CLK_TCK")
 
 Figures = Mapping[str, float]
@@ -258,8 +259,8 @@ def _deltas(kind: str, count: int) -> Callable[[Program], Figures]:
     return lambda program: deltas(program, kind, count)
 
 
-def _profile(count: int, profile: str) -> Callable[[Program], Figures]:
-    return lambda program: deltas(program, "packed", count, "--protocol", profile)
+def _profile(profile: str) -> Callable[[Program], Figures]:
+    return lambda program: deltas(program, "framed", FEWER, "--protocol", profile)
 
 
 ITEMS: Final = (
@@ -267,10 +268,11 @@ ITEMS: Final = (
     Item("start", first_start),
     Item("first", first_delta),
     Item("deltas", _deltas("packed", MANY)),
-    Item("deltas", _deltas("packed", FEWER)),
+    Item("deltas", _deltas("framed", FEWER)),
     Item("deltas", _deltas("framed", MANY)),
-    Item("profiles", _profile(FEWER, "pi"), is_ours_only=True),
-    Item("profiles", _profile(FEWER, "seed"), is_ours_only=True),
+    Item("paced", _deltas("paced", PACED)),
+    Item("profiles", _profile("pi"), is_ours_only=True),
+    Item("profiles", _profile("seed"), is_ours_only=True),
     Item("abort", abort),
     Item("reads", reads),
 )
@@ -319,7 +321,9 @@ def table(samples: Mapping[str, Mapping[str, Sequence[float]]], programs: Sequen
 def model_server() -> Iterator[str]:
     """Run the model server; give its address."""
     server = Path(__file__).with_name("model_server.py")
-    with subprocess.Popen([sys.executable, server], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, server], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         try:

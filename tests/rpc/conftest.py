@@ -37,14 +37,14 @@ def agent(llm: object, tmp_path: Path) -> Iterator[AgentStarter]:
 
     Needs `llm` only for the order: agents end before what they talk to.
     """
-    with AgentStarter(COMMAND, tmp_path, ENVIRONMENT) as starter:
+    with AgentStarter(COMMAND, tmp_path, ENVIRONMENT, is_specified=True) as starter:
         yield starter
 
 
 @pytest.fixture(scope="module")
 def module_agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentStarter]:
     """As `agent`, for agents that all tests of a module share, since none of them may change anything."""
-    with AgentStarter(COMMAND, tmp_path_factory.mktemp("shared"), ENVIRONMENT) as starter:
+    with AgentStarter(COMMAND, tmp_path_factory.mktemp("shared"), ENVIRONMENT, is_specified=True) as starter:
         yield starter
 
 

@@ -403,7 +403,9 @@ def test_each_of_two_commands_with_one_id_is_answered(pi: HomedAgent) -> None:
 
 
 @pytest.mark.usefixtures("unchanged")
-@pytest.mark.parametrize("fields", [{}, {"id": "no-such"}, {"id": 7, "value": 7}, {"id": None}, {"id": ["x"]}], ids=repr)
+@pytest.mark.parametrize(
+    "fields", [{}, {"id": "no-such"}, {"id": 7, "value": 7}, {"id": None}, {"id": ["x"]}], ids=repr
+)
 def test_an_answer_to_no_dialog_is_never_answered(pi: HomedAgent, fields: Record) -> None:
     """R-UI-01."""
     mark = pi.mark()

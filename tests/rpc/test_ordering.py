@@ -1,4 +1,6 @@
-"""Commands in one write, over real pipes: what was accepted is delivered once or handed back, and abort ends everything."""
+"""Commands in one write, over real pipes: what was accepted is delivered once or handed back; abort ends everything."""
+
+import os
 
 import pytest
 
@@ -154,8 +156,6 @@ def test_steers_and_follow_ups_during_tools_are_delivered_in_their_order(agent: 
     call = {"name": "bash", "args": {"command": "read line < gate"}}
     pi = agent([{"tool_calls": [call]}, {"text": "t", "repeat": -1}])
     (pi.home.work / "gate").unlink(missing_ok=True)
-    import os
-
     os.mkfifo(pi.home.work / "gate")
     pi.send({"id": "p", "type": "prompt", "message": "go"})
     pi.wait({"type": "tool_execution_start"})
@@ -172,6 +172,4 @@ def test_steers_and_follow_ups_during_tools_are_delivered_in_their_order(agent: 
     pi.wait(SETTLED)
 
     assert ["go", "S1", "S2", "F1", "F2"] == user_texts(pi)
-    assert ["agent_start", *["turn_start"] * 5, "agent_end"] == [
-        word for word in kinds(pi, "agent_start", "turn_start", "agent_end")
-    ]
+    assert ["agent_start", *["turn_start"] * 5, "agent_end"] == kinds(pi, "agent_start", "turn_start", "agent_end")

@@ -1,7 +1,8 @@
 """Conversations in virtual time: any commands at any moments, the real agent but for its pipes, judged by its records.
 
-The offline model streams, thinks and calls tools; the clock jumps from one happening to the next. What is held of every script: records
-obey the grammar, each command is answered once, each text has one fate, and an abort ends what was before it.
+The offline model streams, thinks and calls tools; the clock jumps from one happening to the next. What is held of every
+script: records obey the grammar, each command is answered once, each text has one fate, and an abort ends what was
+before it.
 """
 
 import json

@@ -81,10 +81,10 @@ class MessageBuilder:
         block = self._thoughts.get(key)
         if block is None:
             block = self._thoughts[key] = ThinkingBlock(len(self._blocks))
-            block.signature = signature
+            block.signature = None if signature is None else join_halves(signature)
             self._open(block, "thinking_start", {})
         elif signature is not None:
-            block.signature = signature
+            block.signature = join_halves(signature)
         if delta := block.pieces.add(delta):
             self._sink.update({"type": "thinking_delta", "contentIndex": block.index, "delta": delta}, self)
 

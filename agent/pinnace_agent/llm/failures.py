@@ -104,8 +104,7 @@ class FailureTexts:
         text = str(cause)
         if isinstance(cause, OSError) and cause.errno is not None:
             text = cause.strerror or text
-            names = _LOOKUP_CODES if isinstance(cause, socket.gaierror) else errno.errorcode
-            code = names.get(cause.errno, "")
+            code = _code(cause, cause.errno)
         text = self.shown(text or type(cause).__name__)
         return f"{kind}: {text} ({code})" if code else f"{kind}: {text}"
 
@@ -122,6 +121,13 @@ class FailureTexts:
         """Return a text of others as the user may see it: no secrets, and not too long."""
         text = self._secrets.hide(text)
         return text if len(text) <= limit else f"{text[:limit]}... [truncated {len(text) - limit} chars]"
+
+
+def _code(error: OSError, number: int) -> str:
+    """Name an error's number; only the system's own errors and look-ups use numbers that have a name."""
+    if isinstance(error, socket.gaierror):
+        return _LOOKUP_CODES.get(number, "")
+    return errno.errorcode.get(number, "") if type(error).__module__ == "builtins" else ""
 
 
 def _error_of(value: JsonValue) -> object:

@@ -6,15 +6,14 @@ unresolved. Whether a value is there can be asked without running anything. Must
 came from. No text made here holds a value or a command.
 """
 
-import contextlib
-import os
 import re
-import signal
 import subprocess
 from collections.abc import Mapping
 from typing import Final
 
 import trio
+
+from pinnace_agent.shell import SHELL_GROUPS, kill_group
 
 # Long enough for a password manager to ask for a fingerprint; a request to a model waits for it.
 COMMAND_TIMEOUT_S: Final = 10.0
@@ -137,6 +136,7 @@ async def _output_of(command: str, env: Mapping[str, str]) -> bytes:
         start_new_session=True,
     )
     assert process.stdout is not None
+    SHELL_GROUPS.add(process.pid)
     is_done = False
     output = bytearray()
     try:
@@ -149,8 +149,8 @@ async def _output_of(command: str, env: Mapping[str, str]) -> bytes:
     finally:
         if not is_done:
             # The shell may be gone and a child of it still hold the pipe, so the group is what is killed.
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            kill_group(process.pid)
+        SHELL_GROUPS.discard(process.pid)
         with trio.move_on_after(_REAP_S, shield=True):
             await process.wait()
             await process.stdout.aclose()

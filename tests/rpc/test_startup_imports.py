@@ -1,0 +1,95 @@
+"""What is loaded when: before the first answer nothing that only later work needs, the HTTP client soon after it.
+
+Python tells every import on stderr (`-X importtime`), here the same pipe as stdout: what stands there before the first
+answer was loaded before it. No time is judged.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from pinnace_fuzz.adapters import prepare_pi_home
+
+REPOSITORY = Path(__file__).parents[2]
+ROOTS = os.pathsep.join(str(REPOSITORY / name) for name in ("spec", "statechart", "agent", "rpc", "fuzz"))
+COMMAND = [sys.executable, "-X", "importtime", "-m", "pinnace_rpc"]
+IMPORT = re.compile(rb"import time: +\d+ \| +\d+ \| +(\S+)")
+# Only a process that is stuck takes so long; it is killed then, and its output ends.
+TIMEOUT_S = 60.0
+
+# Each takes milliseconds to load, or much memory.
+FORBIDDEN = {
+    "for requests to a model": "httpx httpcore h11 anyio certifi http jiter pinnace_agent.llm.openai_completions",
+    "for models that nobody asked for": "pinnace_agent.llm.offline ruamel yaml",
+    "for files that nobody has named": "xml PIL jinja2 sqlite3",
+    "for another way to run tasks": "asyncio multiprocessing concurrent",
+    "for judging what is written": "pinnace_spec.outputs pinnace_spec.output_model pinnace_spec.events "
+    "pinnace_spec.responses pinnace_spec.readings pinnace_spec.invariants pinnace_spec.generate",
+    "for tests": "pinnace_fuzz hypothesis pytest unittest jsonschema",
+    "for people at a terminal": "rich pygments curses readline pydoc",
+}
+
+
+class Loaded(NamedTuple):
+    """The modules that an agent loaded, in order."""
+
+    before: list[str]
+    """Before its first answer."""
+    after: list[str]
+    """After it, until the provider was there or the output ended."""
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Loaded:
+    """Start an agent that has a model, ask for its state, and read on."""
+    home = prepare_pi_home(tmp_path_factory.mktemp("imports"), "http://127.0.0.1:9", env={"PYTHONPATH": ROOTS})
+    result = Loaded([], [])
+    modules = result.before
+    with subprocess.Popen(
+        [*COMMAND, *home.arguments],
+        cwd=home.work,
+        env=home.env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        deadline = threading.Timer(TIMEOUT_S, process.kill)
+        deadline.start()
+        process.stdin.write(b'{"type":"get_state"}\n')
+        process.stdin.flush()
+        for line in process.stdout:
+            if imported := IMPORT.match(line):
+                modules.append(imported[1].decode())
+            elif line.startswith(b"{"):
+                assert json.loads(line)["data"]["model"]["id"] == "m1"
+                modules = result.after
+            if "pinnace_agent.llm.openai_completions" in result.after:
+                break
+        process.stdin.close()
+        process.stdout.read()
+        deadline.cancel()
+    return result
+
+
+def test_the_modules_are_seen(loaded: Loaded) -> None:
+    assert {"trio", "orjson", "pinnace_rpc.serve", "pinnace_agent.host"} <= set(loaded.before)
+
+
+@pytest.mark.parametrize("purpose", FORBIDDEN)
+def test_before_the_first_answer_nothing_is_loaded(purpose: str, loaded: Loaded) -> None:
+    roots = FORBIDDEN[purpose].split()
+
+    assert [] == [name for name in loaded.before if any(name == root or name.startswith(f"{root}.") for root in roots)]
+
+
+def test_soon_after_the_first_answer_what_a_request_needs_is_loaded(loaded: Loaded) -> None:
+    assert {"httpx", "pinnace_agent.llm.openai_completions"} <= set(loaded.after)
