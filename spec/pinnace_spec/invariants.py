@@ -171,7 +171,7 @@ def _response(record: Record) -> list[str]:
 
 
 def _blocks(message: Record | None) -> list[Record]:
-    content = message["content"] if message is not None else []
+    content: object = message["content"] if message is not None else []
     return cast(list[Record], content) if isinstance(content, list) else []
 
 

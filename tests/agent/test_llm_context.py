@@ -100,6 +100,10 @@ def context(*messages: Message, target: Model = OWN, normal_id: Callable[[str], 
     return converted
 
 
+def ids_of(message: AssistantMessage) -> list[str]:
+    return [block["id"] for block in message["content"] if block["type"] == "toolCall"]
+
+
 def briefly(messages: list[ContextMessage]) -> list[str]:
     """Say each message as its role and its ids."""
     words: list[str] = []
@@ -107,7 +111,7 @@ def briefly(messages: list[ContextMessage]) -> list[str]:
         if message["role"] == "toolResult":
             words.append(f"result {message['toolCallId']}")
         elif message["role"] == "assistant":
-            words.append(" ".join(["assistant", *(each["id"] for each in message["content"] if "id" in each)]))
+            words.append(" ".join(["assistant", *ids_of(message)]))
         else:
             words.append("user")
     return words
@@ -366,6 +370,6 @@ def test_every_call_has_exactly_its_results_right_behind_it(messages: list[Messa
         else:
             assert said == expected
             said = []
-            expected = [each["id"] for each in message["content"] if isinstance(each, dict) and "id" in each]
+            expected = ids_of(message) if message["role"] == "assistant" else []
             assert len(expected) == len(set(expected))
     assert said == expected

@@ -27,6 +27,11 @@ USER_IMAGE_OMITTED: Final = "(image omitted: model does not support images)"
 TOOL_IMAGE_OMITTED: Final = "(tool image omitted: model does not support images)"
 NO_RESULT: Final = "No result provided"
 
+# What a call is named that has no id, and what is kept of an id that needs a number, so that it stays short enough
+# for every API.
+_NO_ID: Final = "call"
+_KEPT_ID_CHARS: Final = 32
+
 _BRANCH_LEAD: Final = "Another branch of this conversation was left; it is summarised here:"
 _COMPACTION_LEAD: Final = "The earlier part of this conversation was compacted; it is summarised here:"
 
@@ -175,33 +180,41 @@ def _paired(
                 yield message
             case "assistant":
                 calls = [block for block in message["content"] if block["type"] == "toolCall"]
-                rename = _keep if _is_from(message, model) else normal_id
-                yield _renamed(message, rename) if calls and rename is not _keep else message
-                yield from _results(calls, messages, index, rename)
+                ids = _distinct([call["id"] if _is_from(message, model) else normal_id(call["id"]) for call in calls])
+                yield _renamed(message, ids)
+                yield from _results(calls, ids, messages, index)
             case "toolResult":
                 continue  # came with its call
 
 
-def _keep(call_id: str) -> str:
-    return call_id
+def _distinct(ids: Sequence[str]) -> list[str]:
+    """Tell calls of one message apart whose ids are the same or empty: gateways send them, other servers refuse them."""
+    taken: list[str] = []
+    for call_id in ids:
+        name = call_id or _NO_ID
+        number = 1
+        while name in taken:
+            number += 1
+            name = f"{(call_id or _NO_ID)[:_KEPT_ID_CHARS]}_{number}"
+        taken.append(name)
+    return taken
 
 
-def _renamed(message: AssistantMessage, rename: Callable[[str], str]) -> AssistantMessage:
+def _renamed(message: AssistantMessage, ids: Sequence[str]) -> AssistantMessage:
+    """Return a message whose calls have these ids."""
+    left = iter(ids)
     content: list[AssistantContent] = []
     for block in message["content"]:
         if block["type"] == "toolCall":
-            call: ToolCall = {**block, "id": rename(block["id"])}
+            call: ToolCall = {**block, "id": next(left)}
             content.append(call)
         else:
             content.append(block)
-    return {**message, "content": content}
+    return {**message, "content": content} if ids else message
 
 
 def _results(
-    calls: Sequence[ToolCall],
-    messages: Sequence[ContextMessage],
-    index: int,
-    rename: Callable[[str], str],
+    calls: Sequence[ToolCall], ids: Sequence[str], messages: Sequence[ContextMessage], index: int
 ) -> Iterator[ToolResultMessage]:
     """Find the results of the calls of message `index` among what follows, up to the next answer."""
     if not calls:
@@ -214,11 +227,11 @@ def _results(
         if message["role"] == "toolResult":
             found.append(message)
     timestamp = messages[index]["timestamp"]
-    for call in calls:
+    for call, call_id in zip(calls, ids, strict=True):
         result = next((each for each in found if each["toolCallId"] == call["id"]), None)
         if result is not None:
-            found.remove(result)  # gateways give the same id twice: each call has a result of its own
-        yield {**(result or _missing(call, timestamp)), "toolCallId": rename(call["id"])}
+            found.remove(result)  # of the same id twice, each call has a result of its own
+        yield {**(result or _missing(call, timestamp)), "toolCallId": call_id}
 
 
 def _missing(call: ToolCall, timestamp: int) -> ToolResultMessage:

@@ -51,7 +51,7 @@ def wire_messages(system_prompt: str, messages: Sequence[Message], model: Model,
 
 
 def normal_id(call_id: str) -> str:
-    """Make an id of another API's tool call acceptable: its characters, its length; different ids stay so."""
+    """Make an id of another API's tool call acceptable: its characters, its length."""
     plain = _NOT_IN_IDS.sub("_", call_id)
     if len(plain) <= MAX_ID_CHARS:
         return plain

@@ -92,7 +92,7 @@ def legacy_variable(value: Secret, env: Mapping[str, str]) -> Secret:
     return value
 
 
-async def resolve(value: Secret, env: Mapping[str, str]) -> str:
+async def resolve(value: Secret, env: Mapping[str, str], timeout_s: float = COMMAND_TIMEOUT_S) -> str:
     """Return the text that a value stands for; a command is run anew each time.
 
     Cancelling kills the command's process group before `Cancelled` leaves.
@@ -102,7 +102,7 @@ async def resolve(value: Secret, env: Mapping[str, str]) -> str:
             result fits into no header.
     """
     if is_command(value):
-        text = await _run(value.reveal()[1:], env)
+        text = await _run(value.reveal()[1:], env, timeout_s)
     else:
         await trio.lowlevel.checkpoint()
         text = interpolate(value, env)
@@ -114,12 +114,12 @@ async def resolve(value: Secret, env: Mapping[str, str]) -> str:
     return text
 
 
-async def _run(command: str, env: Mapping[str, str]) -> str:
+async def _run(command: str, env: Mapping[str, str], timeout_s: float) -> str:
     output: bytes | None = None
-    with trio.move_on_after(COMMAND_TIMEOUT_S):
+    with trio.move_on_after(timeout_s):
         output = await _output_of(command, env)
     if output is None:
-        raise UnresolvedValue(f"its command took longer than {COMMAND_TIMEOUT_S:.0f} s")
+        raise UnresolvedValue(f"its command took longer than {timeout_s:g} s")
     try:
         return output.decode().strip()
     except UnicodeDecodeError:
@@ -152,8 +152,8 @@ async def _output_of(command: str, env: Mapping[str, str]) -> bytes:
             kill_group(process.pid)
         SHELL_GROUPS.discard(process.pid)
         with trio.move_on_after(_REAP_S, shield=True):
-            await process.wait()
-            await process.stdout.aclose()
+            async with process.stdout:
+                await process.wait()
     if status != 0:
         raise UnresolvedValue(f"its command failed with status {status}")
     return bytes(output)
