@@ -16,8 +16,8 @@ from pinnace_rpc.command import COMMAND, PROFILE_VARIABLE
 from pinnace_rpc.options import ON_EOF, PROFILE_NAMES, OnEof, Options, ProfileName
 from pinnace_spec.messages import THINKING_LEVELS, ThinkingLevel
 
-# As in pi: what a session file's name and other programs' look-ups can take.
-_SESSION_ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9])?")
+# The letters are those of pi. The length leaves room for a date and an ending in a file's name of 255 bytes.
+_SESSION_ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,198}[A-Za-z0-9])?")
 _NO_SESSIONS: Final = "sessions on disk are not available in this release, use --no-session"
 
 # Subcommands of pi that a user may try here.
@@ -128,7 +128,7 @@ def _check_session(given: Mapping[str, Any]) -> None:
             raise RefusedOption(f"--session-id cannot be combined with --{opening[0]}")
         if not _SESSION_ID.fullmatch(given["session_id"]):
             raise click.UsageError(
-                "--session-id takes up to 128 letters, digits, dots, dashes and underscores, "
+                "--session-id takes up to 200 letters, digits, dots, dashes and underscores, "
                 "with a letter or digit at both ends"
             )
     if given["fork"] is not None:

@@ -33,6 +33,9 @@ _BRACKET_STEP: Final = tuple(1 if byte in b"[{" else -1 for byte in range(256))
 _INT64_MIN: Final = -(2**63)
 _UINT64_MAX: Final = 2**64 - 1
 _TOO_DEEP: Final = f"nested deeper than {MAX_NESTING} levels"
+# What orjson says of some lines that end inside brackets, although there is memory.
+_MISREPORTED_CUT: Final = "failed to allocate memory"
+_INCOMPLETE: Final = "incomplete, or too large to be read"
 _INFINITE: Final = "a number is outside the range of a double"
 
 
@@ -101,12 +104,13 @@ def _decode_refused(line: bytes, error: orjson.JSONDecodeError) -> JsonValue:
     except UnicodeDecodeError as invalid:
         raise WireError(f"invalid UTF-8 at byte {invalid.start}") from None
     # orjson gives up at its own limit without having seen the rest; up to there the line says whether depth
-    # was the reason.
-    seen = text[: error.pos].encode()
+    # was the reason. Where it ran out of brackets to close, its position means nothing.
+    is_cut = error.msg == _MISREPORTED_CUT
+    seen = line if is_cut else text[: error.pos].encode()
     if seen.count(b"[") + seen.count(b"{") > MAX_NESTING and _nesting(seen) > MAX_NESTING:
         raise WireError(_TOO_DEEP) from None
     if r"\ud" not in text and r"\uD" not in text:
-        raise WireError(f"{error.msg} (character {error.pos})") from None
+        raise WireError(_INCOMPLETE if is_cut else f"{error.msg} (character {error.pos})") from None
     if _nesting(line) > MAX_NESTING:
         raise WireError(_TOO_DEEP) from None
     try:

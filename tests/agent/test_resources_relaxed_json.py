@@ -48,12 +48,10 @@ def test_every_other_character_keeps_its_place() -> None:
     ]
 
 
-@pytest.mark.parametrize("text", ["[,]", "{,}", '{"a": 1,, }', '{"a" 1}', "// only", "", '{"a": "'])
+@pytest.mark.parametrize("text", ['{"a": 1,, }', '{"a" 1}', "// only", "", '{"a": "'])
 def test_what_is_no_json_stays_no_json(text: str, tmp_path: Path) -> None:
     file = tmp_path / "models.json"
     file.write_text(text)
-    if text in ("[,]", "{,}"):  # a comma before a bracket is forgiven wherever it stands
-        return
     with pytest.raises(ConfigurationFileError, match="is not valid JSON"):
         read_object(file, is_relaxed=True)
 

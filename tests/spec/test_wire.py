@@ -232,6 +232,15 @@ def test_any_depth_is_refused_and_never_harms(depth: int, opened: str) -> None:
         decode_line(opened.encode() * depth)
 
 
+@pytest.mark.parametrize("depth", [50, 100, 300, 500])
+def test_a_line_that_ends_inside_brackets_is_not_called_a_lack_of_memory(depth: int) -> None:
+    """orjson says so of some."""
+    with pytest.raises(WireError) as refused:
+        decode_line(b"[" * depth)
+
+    assert "memory" not in refused.value.text
+
+
 def test_brackets_in_texts_do_not_nest() -> None:
     text = "[{" * 10_000 + '"\\'
 

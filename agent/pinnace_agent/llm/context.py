@@ -188,7 +188,7 @@ def _paired(
 
 
 def _distinct(ids: Sequence[str]) -> list[str]:
-    """Tell calls of one message apart whose ids are the same or empty: gateways send them, other servers refuse them."""
+    """Tell calls of one message apart whose ids are the same or empty: some gateways send them, servers refuse them."""
     taken: list[str] = []
     for call_id in ids:
         name = call_id or _NO_ID

@@ -4,18 +4,17 @@ Pure. Counts characters, since no tokenizer fits every model, and leaves a margi
 a limit is sent.
 """
 
-from collections.abc import Iterable
 from itertools import accumulate
 from typing import Final
 
 import orjson
 
 from pinnace_agent.llm.base import LlmRequest
-from pinnace_spec.messages import AssistantMessage, Message
+from pinnace_agent.message_size import message_chars
+from pinnace_spec.messages import AssistantMessage
 
 # Code has fewer characters to a token than prose: a request must not be refused for a guess that was too low.
 CHARS_PER_TOKEN: Final = 3.5
-IMAGE_CHARS: Final = 4800
 # The guess is off by this much, or by this part of it.
 MARGIN_TOKENS: Final = 4096
 MARGIN_SHARE: Final = 0.15
@@ -50,7 +49,7 @@ def input_tokens(request: LlmRequest) -> int:
         is_current = index == 0 or newest[index - 1] <= message["timestamp"]
         if message["role"] == "assistant" and is_current and (counted := _counted(message)):
             return counted + _tokens(chars)
-        chars += _chars(message)
+        chars += message_chars(message)
     for tool in request.tools:
         chars += len(tool.name) + len(tool.description) + len(orjson.dumps(tool.parameters))
     return _tokens(chars + len(request.system_prompt))
@@ -64,29 +63,3 @@ def _counted(message: AssistantMessage) -> int:
 
 def _tokens(chars: int) -> int:
     return int(-(-chars // CHARS_PER_TOKEN))
-
-
-def _chars(message: Message) -> int:
-    match message["role"]:
-        case "bashExecution":
-            return len(message["command"]) + len(message["output"])
-        case "branchSummary" | "compactionSummary":
-            return len(message["summary"])
-        case "assistant":
-            return sum(_assistant_chars(message))
-        case _:
-            content = message["content"]
-            if isinstance(content, str):
-                return len(content)
-            return sum(len(block["text"]) if block["type"] == "text" else IMAGE_CHARS for block in content)
-
-
-def _assistant_chars(message: AssistantMessage) -> Iterable[int]:
-    for block in message["content"]:
-        match block["type"]:
-            case "text":
-                yield len(block["text"])
-            case "thinking":
-                yield len(block["thinking"])
-            case "toolCall":
-                yield len(block["name"]) + len(str(block["arguments"]))

@@ -39,7 +39,6 @@ from pinnace_spec.messages import Model
 
 __all__ = ["ModelRegistry", "clamp_level", "next_level", "supported_levels"]
 
-_SCRIPT_ENDINGS: Final = (".json", ".yaml", ".yml")
 _NO_ACCESS: Final = ProviderAccess()
 _NO_STORED_KEY: Final = StoredKey(None, {})
 
@@ -244,18 +243,25 @@ def _supported_apis() -> tuple[str, ...]:
 
 
 def _offline_model() -> Model:
+    # Only when somebody asks for it: it brings a player of scripts along.
     from pinnace_agent.llm.offline import OFFLINE_MODEL
 
     return OFFLINE_MODEL
 
 
 def _find_offline(model_id: str) -> Model | None:
-    model = _offline_model()
-    if model_id == model["id"]:
-        return model
-    if model_id.endswith(_SCRIPT_ENDINGS) and Path(model_id).is_file():
-        return {**model, "id": model_id}
+    from pinnace_agent.llm.offline import offline_model
+
+    if model_id == _offline_model()["id"] or _is_file(model_id):
+        return offline_model(model_id)
     return None
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return Path(path).is_file()
+    except (OSError, ValueError):  # too long or too odd for a path
+        return False
 
 
 def _resolve_offline(model_id: str) -> Resolution:
@@ -263,10 +269,7 @@ def _resolve_offline(model_id: str) -> Resolution:
         if (model := _find_offline(text)) is not None:
             return Resolution(model, level)
     known = _offline_model()["id"]
-    return Resolution(
-        error=f'Offline model "{model_id}" not found: it is neither {known} nor the path of a script '
-        f"({', '.join(_SCRIPT_ENDINGS)})."
-    )
+    return Resolution(error=f'Offline model "{model_id}" not found: it is neither {known} nor the path of a script.')
 
 
 def _offline_id(request: ModelRequest) -> str | None:

@@ -1,19 +1,15 @@
 """How full the context is: what the provider reported, and an estimate of what came after.
 
-Estimates are four characters a token and 4,800 characters an image; characters are code points. Rule R-CMP-04. Must not
-know any provider's tokenizer.
+Estimates are four characters a token. Rule R-CMP-04. Must not know any provider's tokenizer.
 """
 
-from collections.abc import Iterable
 from typing import Final, TypedDict
 
-import orjson
-
+from pinnace_agent.message_size import message_chars
 from pinnace_agent.session.conversation import Session
 from pinnace_spec.messages import AssistantMessage, Message
 
 CHARS_PER_TOKEN: Final = 4
-IMAGE_CHARS: Final = 4800
 
 
 class ContextUsage(TypedDict):
@@ -52,30 +48,4 @@ def _reported(message: AssistantMessage) -> int:
 
 def estimate_tokens(message: Message) -> int:
     """Estimate the tokens of one message."""
-    return -(-_chars(message) // CHARS_PER_TOKEN)
-
-
-def _chars(message: Message) -> int:
-    match message["role"]:
-        case "bashExecution":
-            return len(message["command"]) + len(message["output"])
-        case "branchSummary" | "compactionSummary":
-            return len(message["summary"])
-        case "assistant":
-            return sum(_assistant_chars(message))
-        case _:
-            content = message["content"]
-            if isinstance(content, str):
-                return len(content)
-            return sum(len(block["text"]) if block["type"] == "text" else IMAGE_CHARS for block in content)
-
-
-def _assistant_chars(message: AssistantMessage) -> Iterable[int]:
-    for block in message["content"]:
-        match block["type"]:
-            case "text":
-                yield len(block["text"])
-            case "thinking":
-                yield len(block["thinking"])
-            case "toolCall":
-                yield len(block["name"]) + len(orjson.dumps(block["arguments"]))
+    return -(-message_chars(message) // CHARS_PER_TOKEN)

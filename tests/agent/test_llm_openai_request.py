@@ -1,0 +1,681 @@
+"""What a chat completion asks: messages, thinking, limits, what single servers need."""
+
+import json
+from collections.abc import Mapping
+from typing import cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pinnace_agent.llm.base import LlmRequest, ToolSpec
+from pinnace_agent.llm.openai_compat import HOSTS, compat_of
+from pinnace_agent.llm.openai_messages import MAX_ID_CHARS, normal_id
+from pinnace_agent.llm.openai_request import Retention, http_request, request_body
+from pinnace_spec.messages import (
+    AssistantContent,
+    AssistantMessage,
+    ImageContent,
+    Message,
+    Model,
+    TextContent,
+    ThinkingLevel,
+    ToolCall,
+    ToolResultMessage,
+    UserContent,
+    UserMessage,
+    zero_usage,
+)
+
+IMAGE: ImageContent = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
+IMAGE_PART = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+TOOL = ToolSpec("read", "Reads.", {"type": "object", "properties": {"path": {"type": "string"}}})
+MODEL: Model = {
+    "id": "m1",
+    "name": "Model one",
+    "api": "openai-completions",
+    "provider": "local",
+    "baseUrl": "http://127.0.0.1:8080/v1",
+    "reasoning": False,
+    "input": ["text", "image"],
+    "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0},
+    "contextWindow": 100_000,
+    "maxTokens": 4_000,
+}
+
+
+def text(words: str) -> TextContent:
+    return {"type": "text", "text": words}
+
+
+def user(*content: UserContent) -> UserMessage:
+    return {"role": "user", "content": list(content), "timestamp": 0}
+
+
+def answer(*content: AssistantContent, model: Model = MODEL) -> AssistantMessage:
+    return {
+        "role": "assistant",
+        "content": list(content),
+        "api": model["api"],
+        "provider": model["provider"],
+        "model": model["id"],
+        "usage": zero_usage(),
+        "stopReason": "stop",
+        "timestamp": 0,
+    }
+
+
+def call(call_id: str, **arguments: object) -> ToolCall:
+    return {"type": "toolCall", "id": call_id, "name": "read", "arguments": arguments}
+
+
+def result(call_id: str, *content: UserContent) -> ToolResultMessage:
+    return {
+        "role": "toolResult",
+        "toolCallId": call_id,
+        "toolName": "read",
+        "content": list(content),
+        "isError": False,
+        "timestamp": 0,
+    }
+
+
+def changed(model: Model = MODEL, **fields: object) -> Model:
+    return cast("Model", {**model, **fields})
+
+
+def with_compat(**compat: object) -> Model:
+    return changed(compat=compat)
+
+
+def request(*messages: Message, model: Model = MODEL, level: ThinkingLevel = "off", **fields: object) -> LlmRequest:
+    plain = LlmRequest(model, "", messages, (), level, None, {}, "session-1")
+    return plain._replace(**fields)
+
+
+def body_of(asked: LlmRequest, cache: Retention = "short") -> dict[str, object]:
+    body = request_body(asked, compat_of(asked.model), cache)
+    return cast("dict[str, object]", json.loads(json.dumps(body)))
+
+
+def wire(*messages: Message, model: Model = MODEL, system: str = "") -> list[dict[str, object]]:
+    body = body_of(request(*messages, model=model, system_prompt=system))
+    return cast("list[dict[str, object]]", body["messages"])
+
+
+# Messages
+
+
+def test_the_system_prompt_is_the_first_message() -> None:
+    assert wire(user(text("hi")), system="Be brief.") == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "hi"},
+    ]
+
+
+def test_a_thinking_models_system_prompt_is_the_developers_where_that_is_known() -> None:
+    thinking = changed(reasoning=True)
+
+    assert wire(model=thinking, system="x")[0]["role"] == "developer"
+    assert wire(model=changed(thinking, compat={"supportsDeveloperRole": False}), system="x")[0]["role"] == "system"
+    assert wire(model=changed(thinking, provider="deepseek"), system="x")[0]["role"] == "system"
+
+
+def test_a_text_alone_is_a_plain_string_and_beside_an_image_a_part() -> None:
+    assert wire(user(text("a")), user(text("a"), IMAGE)) == [
+        {"role": "user", "content": "a"},
+        {"role": "user", "content": [{"type": "text", "text": "a"}, IMAGE_PART]},
+    ]
+
+
+def test_an_image_with_an_empty_text_is_sent_without_a_text_part() -> None:
+    assert wire(user(text(""), IMAGE)) == [{"role": "user", "content": [IMAGE_PART]}]
+
+
+def test_an_image_with_an_empty_text_for_a_model_without_eyes_is_a_notice() -> None:
+    notice = "(image omitted: model does not support images)"
+
+    assert wire(user(text(""), IMAGE), model=changed(input=["text"])) == [{"role": "user", "content": notice}]
+
+
+def test_an_empty_message_is_not_sent_and_a_blank_one_is() -> None:
+    old: UserMessage = {"role": "user", "content": "", "timestamp": 0}
+
+    assert wire(user(), user(text("")), old, user(text(" "))) == [{"role": "user", "content": " "}]
+
+
+def test_an_answer_is_one_string_with_its_calls() -> None:
+    messages = wire(answer(text("a"), text("b"), call("c1", path="é", n=1)), result("c1", text("ok")))
+
+    function = {"name": "read", "arguments": '{"path":"é","n":1}'}
+    assert messages == [
+        {
+            "role": "assistant",
+            "content": "ab",
+            "tool_calls": [{"id": "c1", "type": "function", "function": function}],
+        },
+        {"role": "tool", "content": "ok", "tool_call_id": "c1"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("compat", "content"),
+    [({}, None), ({"requiresNonNullAssistantContent": True}, ""), ({"requiresAssistantAfterToolResult": True}, "")],
+)
+def test_calls_without_text_have_the_content_that_the_server_takes(
+    compat: Mapping[str, object], content: str | None
+) -> None:
+    assert wire(answer(text(" \n"), call("c1")), model=with_compat(**compat))[0]["content"] == content
+
+
+def test_an_answer_that_says_nothing_is_not_sent() -> None:
+    thought: AssistantContent = {"type": "thinking", "thinking": "hm", "thinkingSignature": "reasoning"}
+
+    assert wire(answer(), answer(text(" ")), answer(thought)) == []
+
+
+def test_a_call_that_had_no_name_is_sent_with_one() -> None:
+    """The server would refuse the whole conversation ever after."""
+    nameless: ToolCall = {"type": "toolCall", "id": "c1", "name": "", "arguments": {}}
+    messages = wire(
+        answer(nameless), {**result("c1", text("?")), "toolName": ""}, model=with_compat(requiresToolResultName=True)
+    )
+
+    (sent,) = cast("list[dict[str, dict[str, str]]]", messages[0]["tool_calls"])
+    assert sent["function"]["name"] == messages[1]["name"] != ""
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning", "reasoning_text"])
+def test_thoughts_go_back_into_the_field_they_came_in(field: str) -> None:
+    thoughts: list[AssistantContent] = [
+        {"type": "thinking", "thinking": "one", "thinkingSignature": field},
+        {"type": "thinking", "thinking": "two", "thinkingSignature": field},
+        {"type": "thinking", "thinking": "unsigned"},
+    ]
+
+    assert wire(answer(*thoughts, text("a"))) == [{"role": "assistant", "content": "a", field: "one\ntwo"}]
+
+
+def test_thoughts_of_another_model_are_not_sent() -> None:
+    thought: AssistantContent = {"type": "thinking", "thinking": "hm", "thinkingSignature": "reasoning"}
+
+    assert wire(answer(thought, text("a"), model=changed(id="other"))) == [{"role": "assistant", "content": "a"}]
+
+
+def test_thoughts_are_a_text_part_where_the_server_needs_that() -> None:
+    thought: AssistantContent = {"type": "thinking", "thinking": "hm", "thinkingSignature": "reasoning"}
+
+    parts = [{"type": "text", "text": "hm"}, {"type": "text", "text": "a"}]
+    assert wire(answer(thought, text("a")), model=with_compat(requiresThinkingAsText=True)) == [
+        {"role": "assistant", "content": parts}
+    ]
+
+
+def test_deepseek_gets_thoughts_on_every_answer_if_only_empty_ones() -> None:
+    deepseek = changed(provider="deepseek")
+
+    assert wire(answer(text("a"), model=deepseek), model=deepseek)[0]["reasoning_content"] == ""
+
+
+def test_the_gateways_record_of_thoughts_goes_back_as_it_came() -> None:
+    detail = {"type": "reasoning.encrypted", "id": "c1", "data": "x"}
+    signed: ToolCall = {**call("c1"), "thoughtSignature": json.dumps(detail)}
+    opaque: ToolCall = {**call("c2"), "thoughtSignature": "not json"}
+    broken: ToolCall = {**call("c3"), "thoughtSignature": "{broken"}
+
+    assert wire(answer(signed, opaque, broken))[0]["reasoning_details"] == [detail]
+    assert "reasoning_details" not in wire(answer(opaque))[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ([text("a"), text("b")], "a\nb"),
+        ([], "(no tool output)"),
+        ([text(" \n")], "(no tool output)"),
+        ([IMAGE], "(see attached image)"),
+        ([text(""), IMAGE], "(see attached image)"),
+        ([text("a"), IMAGE], "a"),
+    ],
+)
+def test_a_result_is_always_some_text(content: list[UserContent], told: str) -> None:
+    assert wire(answer(call("c1")), result("c1", *content))[1]["content"] == told
+
+
+def test_images_of_a_row_of_results_follow_in_one_message() -> None:
+    messages = wire(
+        answer(call("c1"), call("c2")),
+        result("c1", text("a"), IMAGE),
+        result("c2", IMAGE),
+        user(text("so?")),
+        answer(call("c3")),
+        result("c3", IMAGE),
+    )
+
+    images = [{"type": "text", "text": "Attached image(s) from tool result:"}, IMAGE_PART]
+    assert [message["role"] for message in messages] == [
+        *("assistant", "tool", "tool", "user", "user"),
+        *("assistant", "tool", "user"),
+    ]
+    assert messages[3]["content"] == [*images, IMAGE_PART]
+    assert messages[-1]["content"] == images
+
+
+def test_some_servers_need_an_answer_between_results_and_the_user() -> None:
+    bridged = with_compat(requiresAssistantAfterToolResult=True)
+
+    def roles(*messages: Message) -> list[object]:
+        return [
+            message["role"] for message in wire(answer(call("c1")), result("c1", *images), *messages, model=bridged)
+        ]
+
+    images: list[UserContent] = []
+    assert roles(user(text("a"))) == ["assistant", "tool", "assistant", "user"]
+    assert roles(answer(text("a"))) == ["assistant", "tool", "assistant"]
+    assert roles() == ["assistant", "tool"]
+    images = [IMAGE]
+    assert roles() == ["assistant", "tool", "assistant", "user"]
+    assert roles(answer(text("a"))) == ["assistant", "tool", "assistant", "user", "assistant"]
+
+
+def test_some_servers_need_the_name_of_the_tool_on_its_result() -> None:
+    assert wire(answer(call("c1")), result("c1"), model=with_compat(requiresToolResultName=True))[1]["name"] == "read"
+    assert "name" not in wire(answer(call("c1")), result("c1"))[1]
+
+
+@given(st.text(st.sampled_from("abc|+/=é_-9"), max_size=450))
+def test_ids_of_other_apis_are_made_acceptable(call_id: str) -> None:
+    plain = normal_id(call_id)
+
+    assert len(plain) <= MAX_ID_CHARS
+    assert set(plain) <= set("abc_-0123456789def")
+    assert normal_id(plain) == plain
+
+
+def test_long_ids_that_begin_alike_stay_different() -> None:
+    ids = [f"call_{'x' * 400}|{ending}" for ending in "ab"]
+
+    assert len({normal_id(each) for each in ids}) == 2
+    first, second = wire(answer(*map(call, ids), model=changed(api="another")))[1:]
+    assert first["tool_call_id"] == normal_id(ids[0]) != second["tool_call_id"] == normal_id(ids[1])
+
+
+def test_no_half_of_a_character_is_sent_from_any_slot() -> None:
+    half = "x\ud83dy"
+    asked = request(
+        user(text(half)),
+        answer(
+            {"type": "thinking", "thinking": half, "thinkingSignature": "reasoning"},
+            text(half + "\U0001f600"),
+            {"type": "toolCall", "id": "c1", "name": "read", "arguments": {half: [half]}},
+        ),
+        result("c1", text(half)),
+        {
+            "role": "bashExecution",
+            "command": half,
+            "output": half,
+            "cancelled": False,
+            "truncated": False,
+            "timestamp": 0,
+        },
+        {"role": "compactionSummary", "summary": half, "tokensBefore": 0, "timestamp": 0},
+        system_prompt=half,
+        tools=[ToolSpec("read", half, {"description": half})],
+    )
+    sent = http_request(asked, compat_of(MODEL)).body
+
+    body = json.loads(sent)
+    assert b"\\ud83dy" not in sent
+    assert "\ufffd" not in json.dumps(body, ensure_ascii=False)
+    assert body["messages"][0]["content"] == "xy"
+    assert body["messages"][2]["content"] == "xy\U0001f600"
+    assert json.loads(body["messages"][2]["tool_calls"][0]["function"]["arguments"]) == {"xy": ["xy"]}
+
+
+# The rest of the body
+
+
+def test_the_smallest_body_has_nothing_that_only_some_servers_take() -> None:
+    minimal = with_compat(supportsStore=False, supportsUsageInStreaming=False, maxTokensField="max_tokens")
+
+    assert body_of(request(user(text("hi")), model=minimal)) == {
+        "model": "m1",
+        "messages": [{"role": "user", "content": "hi"}],
+        "stream": True,
+        "max_tokens": 4_000,
+    }
+
+
+def test_an_unknown_host_is_taken_for_openais_equal() -> None:
+    body = body_of(request(user(text("hi"))))
+
+    assert body["stream_options"] == {"include_usage": True}
+    assert body["store"] is False
+    assert body["max_completion_tokens"] == 4_000
+    assert "prompt_cache_key" not in body
+
+
+def test_tools_are_functions() -> None:
+    plain = body_of(request(tools=[TOOL]))
+    strict = body_of(request(tools=[TOOL], model=with_compat(supportsStrictMode=True)))
+
+    function = {"name": "read", "description": "Reads.", "parameters": TOOL.parameters}
+    assert plain["tools"] == [{"type": "function", "function": function}]
+    assert strict["tools"] == [{"type": "function", "function": {**function, "strict": False}}]
+
+
+def test_without_tools_there_is_no_list_of_them_unless_the_server_needs_one() -> None:
+    history = (answer(call("c1")), result("c1"))
+    needy = with_compat(requiresToolsWithToolHistory=True)
+
+    assert "tools" not in body_of(request(*history))
+    assert body_of(request(*history, model=needy))["tools"] == []
+    assert "tools" not in body_of(request(user(text("a")), model=needy))
+
+
+def test_the_users_sampling_parameters_come_last_and_by_level() -> None:
+    model = changed(
+        samplingParams={"temperature": 0.1, "stream_options": None, "top_p": 1},
+        samplingParamsByThinkingLevel={"off": {"temperature": 0.9}, "high": {"temperature": 0}},
+    )
+    body = body_of(request(model=model))
+
+    assert (body["temperature"], body["top_p"], body["stream_options"]) == (0.9, 1, None)
+    assert body_of(request(model=model, level="low"))["temperature"] == 0.1
+
+
+def test_vendors_fields_have_their_names_in_the_body() -> None:
+    compat = {
+        "openRouterRouting": {"only": ["a"]},
+        "vercelGatewayRouting": {"order": ["b"]},
+        "vllmPriority": 0,
+        "zaiToolStream": True,
+    }
+    body = body_of(request(model=with_compat(**compat)))
+
+    assert body["provider"] == {"only": ["a"]}
+    assert body["providerOptions"] == {"gateway": {"order": ["b"]}}
+    assert (body["priority"], body["tool_stream"]) == (0, True)
+    assert not {"provider", "providerOptions", "priority", "tool_stream"} & body_of(request()).keys()
+
+
+OFFICIAL = changed(provider="openai", baseUrl="https://api.openai.com/v1")
+
+
+@pytest.mark.parametrize(
+    ("model", "cache", "key", "retention"),
+    [
+        (MODEL, "short", None, None),
+        (MODEL, "none", None, None),
+        (MODEL, "long", "session-1", None),
+        (with_compat(supportsLongCacheRetention=True), "long", "session-1", "24h"),
+        (with_compat(promptCacheKeyMode="enabled"), "short", "session-1", None),
+        (with_compat(promptCacheKeyMode="disabled"), "long", None, None),
+        (OFFICIAL, "short", "session-1", None),
+        (OFFICIAL, "long", "session-1", "24h"),
+        (OFFICIAL, "none", None, None),
+    ],
+)
+def test_the_session_names_the_cache_where_that_helps(
+    model: Model, cache: Retention, key: str | None, retention: str | None
+) -> None:
+    body = body_of(request(model=model), cache)
+
+    assert (body.get("prompt_cache_key"), body.get("prompt_cache_retention")) == (key, retention)
+
+
+def test_the_cache_key_is_as_long_as_is_taken() -> None:
+    body = body_of(request(model=OFFICIAL, session_id="s" * 100))
+
+    assert body["prompt_cache_key"] == "s" * 64
+
+
+CLAUDE = changed(provider="openrouter", id="anthropic/claude")
+
+
+@pytest.mark.parametrize(
+    ("cache", "marker"),
+    [("short", {"type": "ephemeral"}), ("long", {"type": "ephemeral", "ttl": "1h"}), ("none", None)],
+)
+def test_models_behind_a_router_are_told_where_the_cached_beginning_ends(
+    cache: Retention, marker: dict[str, str] | None
+) -> None:
+    asked = request(user(text("a")), user(text("b"), IMAGE), model=CLAUDE, system_prompt="s", tools=[TOOL, TOOL])
+    body = body_of(asked, cache)
+
+    messages = cast("list[dict[str, list[dict[str, object]]]]", body["messages"])
+    tools = cast("list[dict[str, object]]", body["tools"])
+    if marker is None:
+        assert "cache_control" not in json.dumps(body)
+        return
+    assert messages[0]["content"] == [{"type": "text", "text": "s", "cache_control": marker}]
+    assert messages[1]["content"] == "a"
+    assert messages[2]["content"] == [{"type": "text", "text": "b", "cache_control": marker}, IMAGE_PART]
+    assert [tool.get("cache_control") for tool in tools] == [None, marker]
+
+
+def test_other_models_get_no_marks_unless_configured() -> None:
+    asked = request(user(text("a")), model=changed(CLAUDE, id="other/model"))
+    configured = request(user(text("a")), model=with_compat(cacheControlFormat="anthropic"))
+
+    assert "cache_control" not in json.dumps(body_of(asked))
+    assert "cache_control" in json.dumps(body_of(configured))
+
+
+# Headers
+
+
+def headers_of(asked: LlmRequest) -> dict[str, str]:
+    return http_request(asked, compat_of(asked.model)).headers
+
+
+def test_the_address_is_below_the_base() -> None:
+    for base in ("http://h/v1", "http://h/v1/", "http://h/v1//"):
+        assert (
+            http_request(request(model=changed(baseUrl=base)), compat_of(MODEL)).url == "http://h/v1/chat/completions"
+        )
+
+
+def test_the_key_is_a_bearers_and_without_one_there_is_none() -> None:
+    assert headers_of(request(api_key="k"))["Authorization"] == "Bearer k"
+    assert "Authorization" not in headers_of(request())
+    assert "Authorization" not in headers_of(request(api_key=""))
+
+
+def test_configured_headers_win_however_they_are_written() -> None:
+    headers = headers_of(request(api_key="k", headers={"authorization": "Token t", "X-Team": "a", "content-type": "x"}))
+
+    assert headers == {"authorization": "Token t", "X-Team": "a", "content-type": "x"}
+
+
+@pytest.mark.parametrize(
+    ("compat", "names"),
+    [
+        ({}, []),
+        ({"sendSessionAffinityHeaders": True}, ["session_id", "x-client-request-id", "x-session-affinity"]),
+        (
+            {"sendSessionAffinityHeaders": True, "sessionAffinityFormat": "openai-nosession"},
+            ["x-client-request-id", "x-session-affinity"],
+        ),
+        ({"sendSessionAffinityHeaders": True, "sessionAffinityFormat": "openrouter"}, ["x-session-id"]),
+    ],
+)
+def test_a_gateway_is_told_which_session_asks_if_it_wants_to_know(compat: dict[str, object], names: list[str]) -> None:
+    headers = headers_of(request(model=with_compat(**compat)))
+
+    assert sorted(name for name, value in headers.items() if value == "session-1") == names
+
+
+def test_the_router_is_always_told_which_session_asks() -> None:
+    assert headers_of(request(model=changed(provider="openrouter")))["x-session-id"] == "session-1"
+    off = changed(provider="openrouter", compat={"sendSessionAffinityHeaders": False})
+    assert "x-session-id" not in headers_of(request(model=off))
+
+
+# Thinking
+
+
+def thinking(level: ThinkingLevel, **fields: object) -> dict[str, object]:
+    """Return what the body says more than that of a model that does not think."""
+    asked = request(model=changed(reasoning=True, **fields), level=level)
+    plain = request(model=changed(asked.model, reasoning=False))
+    without = body_of(plain)
+    return {name: value for name, value in body_of(asked).items() if without.get(name) != value}
+
+
+FORMATS: list[tuple[str, dict[str, object], dict[str, object]]] = [
+    ("openai", {"reasoning_effort": "high"}, {}),
+    ("openrouter", {"reasoning": {"effort": "high"}}, {"reasoning": {"effort": "none"}}),
+    (
+        "deepseek",
+        {"thinking": {"type": "enabled"}, "reasoning_effort": "high"},
+        {"thinking": {"type": "disabled"}},
+    ),
+    (
+        "zai",
+        {"thinking": {"type": "enabled", "clear_thinking": False}, "reasoning_effort": "high"},
+        {"thinking": {"type": "disabled"}},
+    ),
+    ("qwen", {"enable_thinking": True}, {"enable_thinking": False}),
+    (
+        "qwen-chat-template",
+        {"chat_template_kwargs": {"enable_thinking": True, "preserve_thinking": True}},
+        {"chat_template_kwargs": {"enable_thinking": False}},
+    ),
+    ("chat-template", {}, {}),
+    ("baseten", {}, {}),
+    (
+        "together",
+        {"reasoning": {"enabled": True}, "reasoning_effort": "high"},
+        {"reasoning": {"enabled": False}},
+    ),
+    ("string-thinking", {"thinking": "high"}, {"thinking": "none"}),
+]
+
+
+@pytest.mark.parametrize(("name", "on", "off"), FORMATS)
+def test_every_vendor_is_asked_to_think_in_its_own_words(
+    name: str, on: dict[str, object], off: dict[str, object]
+) -> None:
+    compat = {"thinkingFormat": name}
+
+    assert thinking("high", compat=compat) == on
+    assert thinking("off", compat=compat) == off
+
+
+def test_the_words_for_levels_are_the_models() -> None:
+    named = {"thinkingLevelMap": {"high": "ultra", "off": "never", "low": None}}
+
+    assert thinking("high", **named) == {"reasoning_effort": "ultra"}
+    assert thinking("off", **named) == {"reasoning_effort": "never"}
+    assert thinking("medium", **named) == {"reasoning_effort": "medium"}
+    assert thinking("low", **named) == {}
+    router = {"compat": {"thinkingFormat": "openrouter"}}
+    assert thinking("off", **named, **router) == {"reasoning": {"effort": "never"}}
+
+
+def test_a_model_that_does_not_think_is_not_asked_to() -> None:
+    body = body_of(request(level="high", model=with_compat(thinkingFormat="qwen", thinkingTokenBudgetField="budget")))
+
+    assert not {"enable_thinking", "reasoning_effort", "budget"} & body.keys()
+
+
+def test_no_effort_is_named_where_it_is_not_known() -> None:
+    assert thinking("high", compat={"supportsReasoningEffort": False}) == {}
+    assert thinking("high", compat={"supportsReasoningEffort": False, "thinkingFormat": "deepseek"}) == {
+        "thinking": {"type": "enabled"}
+    }
+
+
+def test_a_template_is_filled_in() -> None:
+    kwargs = {
+        "enable": {"$var": "thinking.enabled"},
+        "effort": {"$var": "thinking.effort"},
+        "budget": {"$var": "thinking.budget", "omitWhenOff": True},
+        "fixed": {"a": 1},
+    }
+
+    template = {"thinkingFormat": "chat-template", "chatTemplateKwargs": kwargs}
+    on = {"enable": True, "effort": "low", "budget": 2048, "fixed": {"a": 1}}
+    assert thinking("low", compat=template) == {"chat_template_kwargs": on}
+    off = {"enable": False, "effort": "none", "fixed": {"a": 1}}
+    assert thinking("off", compat=template) == {"chat_template_kwargs": off}
+    baseten = {"thinkingFormat": "baseten", "chatTemplateArgs": kwargs}
+    assert thinking("low", compat=baseten) == {"chat_template_args": on}
+
+
+@pytest.mark.parametrize(
+    ("level", "most", "budget"),
+    [
+        ("low", 100_000, 2048),
+        ("high", 4_000, 4_000 - 1024),
+        ("max", 0, 16_384),
+        ("low", 1_000, None),
+        ("off", 9_000, None),
+    ],
+)
+def test_a_budget_leaves_room_for_the_answer(level: ThinkingLevel, most: int, budget: int | None) -> None:
+    fields = thinking(level, maxTokens=most, compat={"thinkingTokenBudgetField": "thinking_budget"})
+
+    assert fields.get("thinking_budget") == budget
+
+
+# Known hosts
+
+KNOWN = [
+    # provider, base URL, store and developer role, max_tokens, reasoning_effort, format
+    ("nvidia", "https://integrate.api.nvidia.com/v1", False, True, False, "openai"),
+    ("cerebras", "https://api.cerebras.ai/v1", False, False, True, "openai"),
+    ("xai", "https://api.x.ai/v1", False, False, False, "openai"),
+    ("together", "https://api.together.ai/v1", False, True, False, "together"),
+    ("chutes", "https://llm.chutes.ai/v1", False, True, True, "openai"),
+    ("deepseek", "https://api.deepseek.com", False, True, True, "deepseek"),
+    ("zai", "https://api.z.ai/api/paas/v4", False, True, False, "zai"),
+    ("moonshotai", "https://api.moonshot.ai/v1", False, True, False, "openai"),
+    ("opencode", "https://opencode.ai/zen/v1", False, False, True, "openai"),
+    ("cloudflare-workers-ai", "https://api.cloudflare.com/client/v4/accounts/x/ai/v1", False, False, True, "openai"),
+    ("cloudflare-ai-gateway", "https://gateway.ai.cloudflare.com/v1/x/y/compat", False, True, False, "openai"),
+    ("ant-ling", "https://api.ant-ling.com/v1", False, True, False, "openai"),
+    ("openrouter", "https://openrouter.ai/api/v1", True, False, True, "openrouter"),
+    ("openai", "https://api.openai.com/v1", True, False, True, "openai"),
+    ("groq", "https://api.groq.com/openai/v1", True, False, True, "openai"),
+]
+
+
+@pytest.mark.parametrize(("provider", "url", "store", "old_limit", "effort", "thinking_format"), KNOWN)
+def test_a_known_host_is_recognised_by_its_name_and_by_its_address(
+    provider: str, url: str, store: bool, old_limit: bool, effort: bool, thinking_format: str
+) -> None:
+    for model in (changed(provider=provider, baseUrl="http://proxy/v1"), changed(provider="mine", baseUrl=url.upper())):
+        compat = compat_of(model)
+        assert (compat.supports_store, compat.supports_developer_role) == (store, store)
+        assert compat.max_tokens_field == ("max_tokens" if old_limit else "max_completion_tokens")
+        assert compat.supports_reasoning_effort == effort
+        assert compat.thinking_format == thinking_format
+
+
+def test_every_known_host_is_in_the_table_above() -> None:
+    assert {host.providers[0] for host in HOSTS} <= {each[0].removesuffix("ai") for each in KNOWN} | {
+        each[0] for each in KNOWN
+    } | {"cloudflare"}
+
+
+def test_what_the_configuration_says_wins_field_by_field() -> None:
+    compat = compat_of(
+        changed(
+            provider="deepseek",
+            compat={"supportsStore": True, "maxTokensField": "max_completion_tokens", "thinkingFormat": "qwen"},
+        )
+    )
+
+    assert compat.supports_store
+    assert not compat.supports_developer_role
+    assert compat.max_tokens_field == "max_completion_tokens"
+    assert compat.thinking_format == "qwen"
+
+
+@pytest.mark.parametrize("value", [None, 1, "yes", [], {}])
+def test_a_flag_that_is_none_is_as_if_it_were_not_there(value: object) -> None:
+    assert compat_of(with_compat(supportsStore=value, thinkingFormat=value, sessionAffinityFormat=value)) == compat_of(
+        MODEL
+    )
