@@ -5,6 +5,7 @@ stdout is touched only by `--help`, `--version` and the subcommands. Never a tra
 import nothing slow at module level: an interrupt before `main` would show one.
 """
 
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -25,6 +26,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         click.echo(f"pinnace: {error.format_message()}", err=True)
         return error.exit_code
+    except BrokenPipeError:
+        # Nobody reads what `--help` or a subcommand says. Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 1
 
 
 def _run(words: list[str]) -> int:
@@ -41,7 +46,6 @@ def _run(words: list[str]) -> int:
 
 def _serve(words: list[str]) -> int:
     import gc
-    import os
 
     import click
 

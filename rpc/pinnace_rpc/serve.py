@@ -96,13 +96,15 @@ class Server:
     async def _read(self, stdin: trio.lowlevel.FdStream) -> None:
         """Hand lines to the dispatcher. Never waits for what they cause."""
         decoder = LineDecoder()
-        try:
-            while chunk := await stdin.receive_some(stdio.READ_BYTES):
-                decoder.receive_data(chunk)
-                self._take_lines(decoder)
-                await self._outbox.reader_room()
-        except trio.BrokenResourceError:
-            _log.warning("stdin can't be read any more")
+        # Closing gives the descriptor its blocking mode back, which the parent may share.
+        async with stdin:
+            try:
+                while chunk := await stdin.receive_some(stdio.READ_BYTES):
+                    decoder.receive_data(chunk)
+                    self._take_lines(decoder)
+                    await self._outbox.reader_room()
+            except trio.BrokenResourceError:
+                _log.warning("stdin can't be read any more")
         decoder.close()
         self._take_lines(decoder)
         self._stop(drain=self._options.on_eof == "drain")
@@ -153,7 +155,8 @@ class Server:
 
     async def _pump(self, stdout: trio.lowlevel.FdStream, pumped: trio.Event) -> None:
         try:
-            await self._outbox.pump(stdout)
+            async with stdout:
+                await self._outbox.pump(stdout)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             self.stdout_gone = True
             SHELL_GROUPS.kill_all()

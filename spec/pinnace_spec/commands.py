@@ -276,14 +276,25 @@ class Plain(CommandModel):
         "get_state",
         "get_messages",
         "get_available_models",
-        "get_available_thinking_levels",
         "get_session_stats",
         "get_fork_messages",
-        "get_branch_messages",
         "get_last_assistant_text",
         "get_commands",
-        "get_tree",
     ]
+
+
+class OldestPlain(CommandModel):
+    """The same, of the oldest generation alone."""
+
+    since, until = "0.18", "0.18"
+    type: Literal["get_branch_messages"]
+
+
+class LaterPlain(CommandModel):
+    """The same, of later generations."""
+
+    since = "0.87"
+    type: Literal["get_available_thinking_levels", "get_tree"]
 
 
 AnyCommand: TypeAlias = CommandModel
@@ -315,6 +326,7 @@ _WITH_FIELDS: Final[tuple[type[CommandModel], ...]] = (
     ExtensionUiResponse,
     Hello,
 )
+_WITHOUT_FIELDS: Final[tuple[type[CommandModel], ...]] = (Plain, OldestPlain, LaterPlain)
 
 
 def _names(model: type[CommandModel]) -> Sequence[str]:
@@ -322,6 +334,6 @@ def _names(model: type[CommandModel]) -> Sequence[str]:
 
 
 MODELS: Final[Mapping[str, type[CommandModel]]] = {
-    name: model for models in (_WITH_FIELDS, (Plain,)) for model in models for name in _names(model)
+    name: model for models in (_WITH_FIELDS, _WITHOUT_FIELDS) for model in models for name in _names(model)
 }
 ALL_COMMANDS: Final = tuple(MODELS)

@@ -8,7 +8,8 @@ from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
-from pinnace_spec.events import SessionEntry
+from pinnace_spec.commands import ALL_COMMANDS
+from pinnace_spec.events import EVENTS, SessionEntry
 from pinnace_spec.messages import Model, QueueMode, ThinkingLevel
 from pinnace_spec.output_model import AnyMessage, Count, NonEmpty, OutputModel, Positive, SeedMessage
 from pinnace_spec.profiles import Profile
@@ -246,7 +247,7 @@ class Limits(OutputModel):
 
 
 class Hello(OutputModel):
-    """What the agent is, and which profile is in force."""
+    """What the agent is, and which profile is in force. Commands and events are those that this specification has."""
 
     name: NonEmpty
     version: NonEmpty
@@ -255,3 +256,11 @@ class Hello(OutputModel):
     commands: list[NonEmpty]
     events: list[NonEmpty]
     limits: Limits
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if self.protocol not in self.protocols:
+            raise ValueError("protocol must be one of protocols")
+        if unheard := {*self.commands, *self.events} - {*ALL_COMMANDS, *EVENTS["pi"]}:
+            raise ValueError(f"not in the specification: {', '.join(sorted(unheard))}")
+        return self

@@ -9,7 +9,7 @@ generations, R-RSP-01, R-ERR-01, R-PRO-01.
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal, Self, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from pinnace_spec import readings
 from pinnace_spec.compactions import CompactionResult, SeedCompactionResult
@@ -20,6 +20,12 @@ from pinnace_spec.profiles import Profile
 
 Id: TypeAlias = str | int | float | None
 Code: TypeAlias = Annotated[ErrorCode, Field(strict=False)]
+
+
+def _refuse_numbers(value: object) -> object:
+    if not isinstance(value, bool):
+        raise ValueError("must be true or false")
+    return value
 
 
 class Success(OutputModel):
@@ -35,7 +41,7 @@ class _Failure(OutputModel):
     type: Literal["response"]
     id: Id = ""
     command: str
-    success: Literal[False]
+    success: Annotated[Literal[False], BeforeValidator(_refuse_numbers)]  # 0 equals False
     error: NonEmpty
 
 

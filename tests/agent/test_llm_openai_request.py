@@ -1,7 +1,7 @@
 """What a chat completion asks: messages, thinking, limits, what single servers need."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 import pytest
@@ -80,7 +80,7 @@ def result(call_id: str, *content: UserContent) -> ToolResultMessage:
     }
 
 
-def changed(model: Model = MODEL, **fields: object) -> Model:
+def changed(model: Model = MODEL, /, **fields: object) -> Model:
     return cast("Model", {**model, **fields})
 
 
@@ -88,9 +88,17 @@ def with_compat(**compat: object) -> Model:
     return changed(compat=compat)
 
 
-def request(*messages: Message, model: Model = MODEL, level: ThinkingLevel = "off", **fields: object) -> LlmRequest:
-    plain = LlmRequest(model, "", messages, (), level, None, {}, "session-1")
-    return plain._replace(**fields)
+def request(
+    *messages: Message,
+    model: Model = MODEL,
+    level: ThinkingLevel = "off",
+    system_prompt: str = "",
+    tools: Sequence[ToolSpec] = (),
+    api_key: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    session_id: str = "session-1",
+) -> LlmRequest:
+    return LlmRequest(model, system_prompt, messages, tools, level, api_key, headers or {}, session_id)
 
 
 def body_of(asked: LlmRequest, cache: Retention = "short") -> dict[str, object]:
@@ -443,7 +451,7 @@ def test_models_behind_a_router_are_told_where_the_cached_beginning_ends(
     asked = request(user(text("a")), user(text("b"), IMAGE), model=CLAUDE, system_prompt="s", tools=[TOOL, TOOL])
     body = body_of(asked, cache)
 
-    messages = cast("list[dict[str, list[dict[str, object]]]]", body["messages"])
+    messages = cast("list[dict[str, object]]", body["messages"])
     tools = cast("list[dict[str, object]]", body["tools"])
     if marker is None:
         assert "cache_control" not in json.dumps(body)
@@ -564,14 +572,14 @@ def test_every_vendor_is_asked_to_think_in_its_own_words(
 
 
 def test_the_words_for_levels_are_the_models() -> None:
-    named = {"thinkingLevelMap": {"high": "ultra", "off": "never", "low": None}}
+    named: dict[str, object] = {"thinkingLevelMap": {"high": "ultra", "off": "never", "low": None}}
 
     assert thinking("high", **named) == {"reasoning_effort": "ultra"}
     assert thinking("off", **named) == {"reasoning_effort": "never"}
     assert thinking("medium", **named) == {"reasoning_effort": "medium"}
     assert thinking("low", **named) == {}
-    router = {"compat": {"thinkingFormat": "openrouter"}}
-    assert thinking("off", **named, **router) == {"reasoning": {"effort": "never"}}
+    router = {**named, "compat": {"thinkingFormat": "openrouter"}}
+    assert thinking("off", **router) == {"reasoning": {"effort": "never"}}
 
 
 def test_a_model_that_does_not_think_is_not_asked_to() -> None:

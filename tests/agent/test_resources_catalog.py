@@ -1,231 +1,336 @@
-"""models.json: what it may hold, and what happens when it holds something else."""
+"""models.json: what people write becomes models; what is wrong with it is told, and stays where it is wrong."""
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pinnace_agent.resources.catalog import Catalog, read_catalog
 from pinnace_spec.messages import Model
 
-LOCAL: dict[str, object] = {"baseUrl": "http://127.0.0.1:8080/v1", "api": "openai-completions", "apiKey": "x"}
+URL = "http://127.0.0.1:8080/v1"
+LOCAL: dict[str, Any] = {"baseUrl": URL, "api": "openai-completions", "apiKey": "k"}
 
 
-def read(tmp_path: Path, content: object) -> Catalog:
-    file = tmp_path / "models.json"
-    file.write_text(content if isinstance(content, str) else json.dumps(content))
+def read(folder: Path, content: object) -> Catalog:
+    """Read a models.json of this content: a text as it is, anything else as JSON."""
+    file = folder / "models.json"
+    file.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
     return read_catalog(file)
 
 
-def one_model(tmp_path: Path, provider: dict[str, object], **model: object) -> Model:
-    content = {"providers": {"local": {**LOCAL, **provider, "models": [{"id": "m", **model}]}}}
-    catalog = read(tmp_path, content)
+def read_provider(folder: Path, **fields: object) -> Catalog:
+    return read(folder, {"providers": {"local": {**LOCAL, **fields}}})
+
+
+def model_of(folder: Path, **fields: object) -> Model:
+    """Read one model, with these fields and an id, of a provider that has what is needed."""
+    catalog = read_provider(folder, models=[{"id": "m", **fields}])
     assert () == catalog.diagnostics
-    (found,) = catalog.models
-    return found
+    return catalog.models[0]
 
 
-def test_a_missing_file_is_an_empty_catalog(tmp_path: Path) -> None:
+def test_a_missing_file_means_no_models(tmp_path: Path) -> None:
     assert Catalog() == read_catalog(tmp_path / "models.json")
 
 
-def test_a_model_is_its_id_and_defaults(tmp_path: Path) -> None:
-    assert {
+def test_a_model_needs_nothing_but_an_id(tmp_path: Path) -> None:
+    assert model_of(tmp_path) == {
         "id": "m",
         "name": "m",
         "api": "openai-completions",
         "provider": "local",
-        "baseUrl": "http://127.0.0.1:8080/v1",
+        "baseUrl": URL,
         "reasoning": False,
         "input": ["text"],
         "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0},
         "contextWindow": 128_000,
         "maxTokens": 16_384,
-    } == one_model(tmp_path, {})
+    }
 
 
-def test_a_model_may_say_everything_itself(tmp_path: Path) -> None:
-    described = {
+def test_what_a_model_says_goes_before_the_default(tmp_path: Path) -> None:
+    told: dict[str, Any] = {
         "name": "M",
-        "api": "anthropic-messages",
-        "baseUrl": "http://127.0.0.1:1",
+        "api": "other",
+        "baseUrl": "http://there",
         "reasoning": True,
-        "thinkingLevelMap": {"off": None, "max": "ultra"},
+        "input": ["text", "image", "text"],
+        "cost": {"input": 1.5, "output": 2},
+        "contextWindow": 1000,
+        "maxTokens": 10.0,
+        "thinkingLevelMap": {"high": None, "xhigh": "most"},
+        "samplingParams": {"temperature": 0.1},
+        "compat": {"supportsStore": False, "unknownToday": [1]},
+    }
+
+    assert model_of(tmp_path, **told) == {
+        **told,
+        "id": "m",
+        "provider": "local",
         "input": ["text", "image"],
-        "cost": {"input": 1, "output": 2.5, "cacheRead": 0.1, "cacheWrite": 1.25},
-        "contextWindow": 8192,
-        "maxTokens": 1024,
-        "compat": {"supportsStore": False},
-        "samplingParams": {"top_p": 0.9},
+        "cost": {"input": 1.5, "output": 2, "cacheRead": 0, "cacheWrite": 0},
+        "maxTokens": 10,
     }
-    assert {"id": "m", "provider": "local", **described} == one_model(tmp_path, {}, **described)
 
 
-def test_headers_and_keys_are_in_no_model(tmp_path: Path) -> None:
-    model = one_model(tmp_path, {"headers": {"X-One": "sk-marker"}}, headers={"X-Two": "sk-marker"})
-    assert "headers" not in model
-    assert "sk-marker" not in repr(model)
+def test_a_tier_has_the_rates_below_it_where_it_names_none(tmp_path: Path) -> None:
+    cost = {"input": 1, "output": 2, "tiers": [{"inputTokensAbove": 1000, "input": 3}]}
+
+    tier = {"input": 3, "output": 2, "cacheRead": 0, "cacheWrite": 0, "inputTokensAbove": 1000}
+    assert model_of(tmp_path, cost=cost)["cost"]["tiers"] == [tier]
 
 
-def test_a_price_tier_takes_the_rates_that_it_does_not_name(tmp_path: Path) -> None:
-    cost = {"input": 1, "output": 2, "tiers": [{"inputTokensAbove": 200_000, "input": 5}]}
-    assert {
-        "input": 1,
-        "output": 2,
-        "cacheRead": 0,
-        "cacheWrite": 0,
-        "tiers": [{"inputTokensAbove": 200_000, "input": 5, "output": 2, "cacheRead": 0, "cacheWrite": 0}],
-    } == one_model(tmp_path, {}, cost=cost)["cost"]
-
-
-def test_compat_of_the_model_goes_over_that_of_the_provider(tmp_path: Path) -> None:
-    model = one_model(
+def test_comments_and_last_commas_and_a_schema_are_allowed(tmp_path: Path) -> None:
+    catalog = read(
         tmp_path,
-        {"compat": {"supportsStore": True, "maxTokensField": "a", "openRouterRouting": {"only": 1, "order": 1}}},
-        compat={"supportsStore": False, "openRouterRouting": {"order": 2}},
+        """\ufeff// mine
+        {"$schema": "https://example.test/models.schema.json", // not looked at
+         "providers": {"local": {
+           "baseUrl": "http://127.0.0.1:8080//v1", "api": "openai-completions",
+           "models": [{"id": "a",}, {"id": "b"},], // two
+         },},}""",
     )
-    assert {
-        "supportsStore": False,
-        "maxTokensField": "a",
-        "openRouterRouting": {"only": 1, "order": 2},
-    } == model["compat"]
+
+    assert () == catalog.diagnostics
+    assert [model["id"] for model in catalog.models] == ["a", "b"]
+    assert catalog.models[0]["baseUrl"] == "http://127.0.0.1:8080//v1"
 
 
-def test_an_override_goes_over_the_model(tmp_path: Path) -> None:
-    override = {
-        "name": "Over",
-        "cost": {"output": 9},
-        "compat": {"b": 2},
-        "thinkingLevelMap": {"low": "l"},
-        "input": ["text", "image"],
-    }
-    model = one_model(
-        tmp_path,
-        {"modelOverrides": {"m": override, "unknown": {"name": "nobody"}}},
-        name="Under",
-        cost={"input": 1, "output": 2},
-        compat={"a": 1},
-        thinkingLevelMap={"high": "h"},
-    )
-    assert "Over" == model["name"]
-    assert {"input": 1, "output": 9, "cacheRead": 0, "cacheWrite": 0} == model["cost"]
-    assert {"a": 1, "b": 2} == model["compat"]
-    assert {"high": "h", "low": "l"} == model["thinkingLevelMap"]
-    assert ["text", "image"] == model["input"]
+def test_unknown_fields_are_the_business_of_other_programs(tmp_path: Path) -> None:
+    catalog = read_provider(tmp_path, models=[{"id": "m", "new": 1}], alsoNew={"a": 1})
+
+    assert () == catalog.diagnostics
+    assert "new" not in catalog.models[0]
 
 
-def test_headers_of_the_definition_go_over_those_of_the_override_whatever_their_case(tmp_path: Path) -> None:
-    content = {
-        "providers": {
-            "local": {
-                **LOCAL,
-                "modelOverrides": {"m": {"headers": {"X-A": "override", "X-B": "override"}}},
-                "models": [{"id": "m", "headers": {"x-a": "definition"}}],
-            }
-        }
-    }
-    headers = read(tmp_path, content).model_headers["local", "m"]
-    assert {"x-a": "definition", "X-B": "override"} == {name: value.reveal() for name, value in headers.items()}
+def test_models_stay_in_the_order_of_the_file_and_a_repeated_id_takes_the_first_place(tmp_path: Path) -> None:
+    models = [{"id": "z"}, {"id": "a", "name": "first"}, {"id": "z", "name": "again"}]
+    catalog = read(tmp_path, {"providers": {"two": {**LOCAL, "models": models}, "one": {**LOCAL, "models": models}}})
 
-
-def test_the_later_of_two_descriptions_of_an_id_counts(tmp_path: Path) -> None:
-    models = [{"id": "a", "name": "first"}, {"id": "b"}, {"id": "a", "name": "second"}]
-    catalog = read(tmp_path, {"providers": {"local": {**LOCAL, "models": models}}})
-    assert [("a", "second"), ("b", "b")] == [(model["id"], model["name"]) for model in catalog.models]
-
-
-def test_the_order_is_that_of_the_file(tmp_path: Path) -> None:
-    providers = {name: {**LOCAL, "models": [{"id": "2"}, {"id": "1"}]} for name in ("z", "a")}
-    names = [f"{model['provider']}/{model['id']}" for model in read(tmp_path, {"providers": providers}).models]
-    assert ["z/2", "z/1", "a/2", "a/1"] == names
+    assert [(model["provider"], model["name"]) for model in catalog.models] == [
+        ("two", "again"),
+        ("two", "first"),
+        ("one", "again"),
+        ("one", "first"),
+    ]
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "problem"),
+    ("text", "told"),
     [
-        ("baseUrl", 1, "must be a text that is not empty"),
-        ("baseUrl", "", "must be a text that is not empty"),
-        ("apiKey", ["sk-marker"], "must be a text that is not empty"),
-        ("authHeader", "yes", "must be true or false"),
-        ("headers", {"X": 1}, "headers.X: must be a text"),
-        ("models", {}, "must be a list"),
-        ("models", [{}], "models[0].id: is missing"),
-        ("models", [{"id": " "}], "models[0].id: must be a text that is not empty"),
-        ("models", [{"id": "m"}, {"id": 7}], "models[1].id"),
-        ("models", [{"id": "m", "contextWindow": 0}], "contextWindow: must be a number of at least 1"),
-        ("models", [{"id": "m", "maxTokens": -1}], "maxTokens: must be a number of at least 1"),
-        ("models", [{"id": "m", "maxTokens": True}], "maxTokens: must be a number of at least 1"),
-        ("models", [{"id": "m", "maxTokens": 1e300}], "maxTokens: must be a number of at least 1"),
-        ("models", [{"id": "m", "reasoning": None}], "reasoning: must be true or false"),
-        ("models", [{"id": "m", "input": ["audio"]}], 'input[0]: must be "text" or "image"'),
-        ("models", [{"id": "m", "cost": {"input": "1"}}], "cost.input: must be a number"),
-        ("models", [{"id": "m", "cost": {"tiers": [{}]}}], "inputTokensAbove: is missing"),
-        ("models", [{"id": "m", "thinkingLevelMap": {"low": 1}}], "thinkingLevelMap.low: must be a text or null"),
-        ("modelOverrides", {"m": []}, "modelOverrides.m: must be an object"),
+        ('{"providers": {', "is not valid JSON"),
+        ('{"providers": {}}\n}', "(line 2)"),
+        ("[]", "is not a JSON object"),
+        ("", "is not valid JSON"),
+        ('{"providers": {"local": {"models": [{"id": "m", "maxTokens": 1e999}]}}}', "is not valid JSON"),
     ],
 )
-def test_a_file_that_breaks_the_schema_is_not_used_and_the_place_is_told(
-    path: str, value: object, problem: str, tmp_path: Path
-) -> None:
-    good = {**LOCAL, "models": [{"id": "m"}]}
-    catalog = read(tmp_path, {"providers": {"good": good, "bad": {**good, path: value}}})
-    assert () == catalog.models
-    (diagnostic,) = catalog.diagnostics
-    assert str(tmp_path / "models.json") in str(diagnostic)
-    assert f"providers.bad.{path}" in str(diagnostic)
-    assert problem in str(diagnostic)
-    assert "sk-marker" not in str(diagnostic)
+def test_a_damaged_file_is_ignored_and_told_with_its_name(text: str, told: str, tmp_path: Path) -> None:
+    catalog = read(tmp_path, text)
 
-
-def test_every_problem_is_told_up_to_a_screenful(tmp_path: Path) -> None:
-    catalog = read(tmp_path, {"providers": {"p": {**LOCAL, "models": [{} for _ in range(30)]}}})
-    text = str(catalog.diagnostics[0])
-    assert "models[0].id" in text
-    assert "models[19].id" in text
-    assert "and 10 more" in text
-
-
-@pytest.mark.parametrize("content", ["", "[]", "{", '{"providers": []}', '{"providers": {"p": 1}}'])
-def test_a_damaged_file_is_an_empty_catalog_with_a_diagnostic(content: str, tmp_path: Path) -> None:
-    catalog = read(tmp_path, content)
-    assert () == catalog.models
-    assert 1 == len(catalog.diagnostics)
+    assert catalog == Catalog(diagnostics=catalog.diagnostics)
+    assert str(catalog.diagnostics[0]).startswith(f"{tmp_path / 'models.json'}: ")
+    assert told in str(catalog.diagnostics[0])
+    assert str(catalog.diagnostics[0]).endswith("(the file is ignored)")
 
 
 @pytest.mark.parametrize(
-    ("bad", "problem"),
+    ("content", "path", "message"),
     [
-        ({}, "needs models, or one of"),
-        ({"api": "openai-completions"}, "needs models, or one of"),
-        ({"api": "openai-completions", "models": [{"id": "m"}]}, "models[0]: needs baseUrl"),
-        ({"baseUrl": "http://x", "models": [{"id": "m"}]}, "models[0]: needs api"),
-        ({"baseUrl": "http://x", "models": [{"id": "m", "api": "y"}, {"id": "n"}]}, "models[1]: needs api"),
+        ({"providers": []}, "providers", "must be an object"),
+        ({"providers": {"local": "x"}}, "providers.local", "must be an object"),
+        ({"providers": {"local": {**LOCAL, "baseUrl": 1}}}, "providers.local.baseUrl", "must be a text that is not"),
+        ({"providers": {"local": {**LOCAL, "apiKey": ""}}}, "providers.local.apiKey", "must be a text that is not"),
+        ({"providers": {"local": {**LOCAL, "api": None}}}, "providers.local.api", "must be a text that is not"),
+        ({"providers": {"local": {**LOCAL, "headers": {"a": 1}}}}, "providers.local.headers.a", "must be a text"),
+        ({"providers": {"local": {**LOCAL, "headers": []}}}, "providers.local.headers", "must be an object"),
+        ({"providers": {"local": {**LOCAL, "authHeader": 1}}}, "providers.local.authHeader", "must be true or false"),
+        ({"providers": {"local": {**LOCAL, "models": {}}}}, "providers.local.models", "must be a list"),
+        ({"providers": {"local": {**LOCAL, "models": [1]}}}, "providers.local.models[0]", "must be an object"),
+        ({"providers": {"local": {**LOCAL, "modelOverrides": {"m": 1}}}}, "providers.local.modelOverrides.m", "object"),
+    ],
+)
+def test_a_file_of_another_form_is_ignored_with_path_and_expectation(
+    content: object, path: str, message: str, tmp_path: Path
+) -> None:
+    catalog = read(tmp_path, content)
+
+    [problem] = catalog.diagnostics[0].problems
+    assert problem.path == path
+    assert message in problem.message
+    assert catalog == Catalog(diagnostics=catalog.diagnostics)
+
+
+@pytest.mark.parametrize(
+    ("fields", "place", "message"),
+    [
+        ({}, "id", "is missing"),
+        ({"id": ""}, "id", "must be a text that is not empty"),
+        ({"id": " "}, "id", "must be a text that is not empty"),
+        ({"id": "m", "reasoning": "yes"}, "reasoning", "must be true or false"),
+        ({"id": "m", "input": "text"}, "input", "must be a list"),
+        ({"id": "m", "input": ["text", "sound"]}, "input[1]", 'must be "text" or "image"'),
+        ({"id": "m", "input": [{}]}, "input[0]", 'must be "text" or "image"'),
+        ({"id": "m", "contextWindow": 0}, "contextWindow", "must be a number of at least 1"),
+        ({"id": "m", "contextWindow": -5}, "contextWindow", "must be a number of at least 1"),
+        ({"id": "m", "maxTokens": 0}, "maxTokens", "must be a number of at least 1"),
+        ({"id": "m", "maxTokens": 0.5}, "maxTokens", "must be a number of at least 1"),
+        ({"id": "m", "maxTokens": "10"}, "maxTokens", "must be a number of at least 1"),
+        ({"id": "m", "maxTokens": True}, "maxTokens", "must be a number of at least 1"),
+        ({"id": "m", "maxTokens": 1e300}, "maxTokens", "must be a number of at least 1"),
+        ({"id": "m", "cost": {"input": "free"}}, "cost.input", "must be a number"),
+        ({"id": "m", "cost": 1}, "cost", "must be an object"),
+        ({"id": "m", "cost": {"tiers": [{}]}}, "cost.tiers[0].inputTokensAbove", "is missing"),
+        ({"id": "m", "thinkingLevelMap": {"high": 3}}, "thinkingLevelMap.high", "must be a text or null"),
+        ({"id": "m", "headers": {"x": None}}, "headers.x", "must be a text"),
+        ({"id": "m", "compat": []}, "compat", "must be an object"),
+    ],
+)
+def test_a_wrong_field_of_one_model_disables_the_file_and_is_named(
+    fields: dict[str, object], place: str, message: str, tmp_path: Path
+) -> None:
+    good = {**LOCAL, "models": [{"id": "good"}]}
+    catalog = read(tmp_path, {"providers": {"good": good, "local": {**LOCAL, "models": [{"id": "m"}, fields]}}})
+
+    [problem] = catalog.diagnostics[0].problems
+    assert (problem.path, problem.message) == (f"providers.local.models[1].{place}", message)
+    assert () == catalog.models
+    assert {} == catalog.access
+
+
+def test_all_problems_are_listed_up_to_a_screen_of_them(tmp_path: Path) -> None:
+    text = str(read_provider(tmp_path, models=[{}] * 23).diagnostics[0])
+
+    assert "providers.local.models[0].id: is missing" in text
+    assert "providers.local.models[19].id: is missing" in text
+    assert "models[20]" not in text
+    assert text.endswith("and 3 more")
+
+
+@pytest.mark.parametrize(
+    ("provider", "entry", "path", "message"),
+    [
+        ("bad", {}, "providers.bad", "needs models, or one of baseUrl, "),
+        ("bad", {"models": []}, "providers.bad", "needs models, or one of baseUrl, "),
+        ("bad", {"api": "x", "models": [{"id": "m"}]}, "providers.bad.models[0]", "needs baseUrl"),
+        ("bad", {"baseUrl": URL, "models": [{"id": "m"}]}, "providers.bad.models[0]", "needs api"),
+        (" ", {**LOCAL, "models": [{"id": "m"}]}, "providers", "the id of a provider must not be empty"),
+        ("offline", {**LOCAL, "models": [{"id": "m"}]}, "providers.offline", "this provider is built in"),
     ],
 )
 def test_a_provider_that_makes_no_sense_is_left_out_alone(
-    bad: dict[str, object], problem: str, tmp_path: Path
+    provider: str, entry: dict[str, object], path: str, message: str, tmp_path: Path
 ) -> None:
-    catalog = read(tmp_path, {"providers": {"bad": bad, "good": {**LOCAL, "models": [{"id": "m"}]}}})
-    assert ["good"] == [model["provider"] for model in catalog.models]
-    (diagnostic,) = catalog.diagnostics
-    assert problem in str(diagnostic)
-    assert 'the provider "bad" is not used' in str(diagnostic)
+    catalog = read(tmp_path, {"providers": {provider: entry, "local": {**LOCAL, "models": [{"id": "m"}]}}})
+
+    [problem] = catalog.diagnostics[0].problems
+    assert problem.path == path
+    assert problem.message.startswith(message)
+    assert f'(the provider "{provider}" is not used)' in str(catalog.diagnostics[0])
+    assert ["local"] == [model["provider"] for model in catalog.models]
+    assert ["local"] == list(catalog.access)
 
 
-def test_the_built_in_provider_cannot_be_described(tmp_path: Path) -> None:
-    catalog = read(tmp_path, {"providers": {"offline": {**LOCAL, "models": [{"id": "rehearsal"}]}}})
-    assert () == catalog.models
-    assert "built in" in str(catalog.diagnostics[0])
+@pytest.mark.parametrize(
+    "entry", [{"baseUrl": URL}, {"apiKey": "k"}, {"headers": {}}, {"compat": {}}, {"authHeader": True}, {"oauth": "x"}]
+)
+def test_a_provider_without_models_may_say_something_else(entry: dict[str, object], tmp_path: Path) -> None:
+    catalog = read(tmp_path, {"providers": {"openai": entry}})
 
-
-def test_a_provider_may_only_change_how_it_is_let_in_to(tmp_path: Path) -> None:
-    catalog = read(tmp_path, {"providers": {"openai": {"apiKey": "$MY_KEY"}}})
     assert () == catalog.diagnostics
-    assert catalog.access["openai"].api_key is not None
+    assert ["openai"] == list(catalog.access)
 
 
-def test_unknown_fields_are_other_programs_business(tmp_path: Path) -> None:
-    content = {"$schema": "x", "providers": {"p": {**LOCAL, "future": 1, "models": [{"id": "m", "future": []}]}}}
-    catalog = read(tmp_path, content)
+def test_api_and_address_may_stand_in_each_model(tmp_path: Path) -> None:
+    model = {"id": "m", "api": "openai-completions", "baseUrl": "http://there"}
+    catalog = read(tmp_path, {"providers": {"local": {"models": [model]}}})
+
     assert () == catalog.diagnostics
-    assert "future" not in catalog.models[0]
+    assert ("openai-completions", "http://there") == (catalog.models[0]["api"], catalog.models[0]["baseUrl"])
+
+
+def test_an_override_changes_groups_member_by_member_and_replaces_the_rest(tmp_path: Path) -> None:
+    model = {
+        "id": "m",
+        "name": "before",
+        "input": ["text", "image"],
+        "cost": {"input": 1, "output": 2},
+        "thinkingLevelMap": {"low": None},
+    }
+    override = {
+        "id": "not an id",
+        "name": "after",
+        "input": ["text"],
+        "cost": {"output": 3},
+        "thinkingLevelMap": {"high": "h"},
+        "maxTokens": 7,
+    }
+    catalog = read_provider(tmp_path, models=[model], modelOverrides={"m": override})
+
+    after = catalog.models[0]
+    assert ("m", "after", ["text"], 7) == (after["id"], after["name"], after["input"], after["maxTokens"])
+    assert {"input": 1, "output": 3, "cacheRead": 0, "cacheWrite": 0} == after["cost"]
+    assert {"low": None, "high": "h"} == after["thinkingLevelMap"]
+
+
+def test_an_override_of_a_model_that_is_not_there_is_ignored(tmp_path: Path) -> None:
+    catalog = read_provider(tmp_path, models=[{"id": "m"}], modelOverrides={"other": {"name": "x"}})
+
+    assert () == catalog.diagnostics
+    assert ["m"] == [model["name"] for model in catalog.models]
+
+
+def test_compat_of_provider_model_and_override_are_put_on_each_other(tmp_path: Path) -> None:
+    catalog = read_provider(
+        tmp_path,
+        compat={"a": "provider", "b": "provider", "c": "provider", "openRouterRouting": {"only": ["x"], "order": [1]}},
+        models=[{"id": "m", "compat": {"b": "model", "c": "model", "openRouterRouting": {"order": [2]}}}, {"id": "n"}],
+        modelOverrides={"m": {"compat": {"c": "override"}}},
+    )
+
+    assert catalog.models[0]["compat"] == {
+        "a": "provider",
+        "b": "model",
+        "c": "override",
+        "openRouterRouting": {"only": ["x"], "order": [2]},
+    }
+    assert catalog.models[1]["compat"]["b"] == "provider"
+
+
+def test_no_model_holds_a_header_or_a_key(tmp_path: Path) -> None:
+    catalog = read_provider(
+        tmp_path,
+        apiKey="sk-marker",
+        headers={"x-a": "sk-marker"},
+        models=[{"id": "m", "headers": {"x-b": "sk-marker"}, "apiKey": "sk-marker"}],
+        modelOverrides={"m": {"headers": {"x-c": "sk-marker"}, "apiKey": "sk-marker"}},
+    )
+
+    assert "sk-marker" not in json.dumps(catalog.models)
+    assert "sk-marker" not in repr(catalog)
+    assert {"x-b", "x-c"} == set(catalog.model_headers["local", "m"])
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {**LOCAL, "apiKey": ["sk-marker"]},
+        {**LOCAL, "apiKey": {"key": "sk-marker"}},
+        {**LOCAL, "headers": "sk-marker"},
+        {**LOCAL, "headers": {"x": ["sk-marker"]}},
+        {**LOCAL, "models": "sk-marker"},
+        {**LOCAL, "models": ["sk-marker"]},
+        {**LOCAL, "models": [{"id": "m", "headers": {"x": {"sk-marker": 1}}}]},
+        {**LOCAL, "oauth": {"token": "sk-marker"}},
+        {"apiKey": "sk-marker", "models": [{"id": "m"}]},
+        '"sk-marker',
+    ],
+)
+def test_what_is_told_about_a_wrong_file_never_repeats_what_is_in_it(entry: object, tmp_path: Path) -> None:
+    text = entry if isinstance(entry, str) else json.dumps({"providers": {"local": entry}})
+    catalog = read(tmp_path, text)
+
+    assert catalog.diagnostics
+    assert "sk-marker" not in f"{catalog!r} {catalog.diagnostics[0]}"

@@ -1,11 +1,11 @@
-"""settings.json: defaults, values, and what is wrong with it."""
+"""settings.json: a wrong value is told with file, key and expectation, and its default is used."""
 
 import json
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
-from pinnace_agent.resources.configuration import load_configuration
 from pinnace_agent.resources.settings import (
     CompactionSettings,
     LoadedSettings,
@@ -15,132 +15,172 @@ from pinnace_agent.resources.settings import (
 )
 
 
-def read(tmp_path: Path, content: object) -> LoadedSettings:
-    file = tmp_path / "settings.json"
-    file.write_text(content if isinstance(content, str) else json.dumps(content))
+def read(folder: Path, content: object) -> LoadedSettings:
+    file = folder / "settings.json"
+    file.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
     return read_settings(file)
 
 
-def test_a_missing_file_means_the_defaults(tmp_path: Path) -> None:
+def test_a_missing_file_means_the_defaults_and_is_not_made(tmp_path: Path) -> None:
     assert LoadedSettings(Settings()) == read_settings(tmp_path / "settings.json")
+    assert [] == list(tmp_path.iterdir())
 
 
-def test_every_value_is_read(tmp_path: Path) -> None:
-    content = {
-        "defaultProvider": "p",
-        "defaultModel": "m",
-        "defaultThinkingLevel": "high",
-        "enabledModels": ["p/*", "q"],
-        "steeringMode": "all",
-        "followUpMode": "all",
-        "shellPath": "/bin/dash",
-        "shellCommandPrefix": "set -e",
-        "compaction": {"enabled": False, "reserveTokens": 1, "keepRecentTokens": 2},
-        "retry": {"enabled": False, "maxRetries": 0, "baseDelayMs": 4, "maxAgentDelayMs": 5},
-        "httpIdleTimeoutMs": 0,
-        "images": {"blockImages": True},
-    }
-    expected = Settings(
-        default_provider="p",
-        default_model="m",
-        default_thinking_level="high",
-        enabled_models=("p/*", "q"),
-        steering_mode="all",
-        follow_up_mode="all",
-        shell_path="/bin/dash",
-        shell_command_prefix="set -e",
-        compaction=CompactionSettings(is_enabled=False, reserve_tokens=1, keep_recent_tokens=2),
-        retry=RetrySettings(is_enabled=False, max_retries=0, base_delay_ms=4, max_delay_ms=5),
-        http_idle_timeout_ms=0,
-        blocks_images=True,
-    )
-    assert LoadedSettings(expected) == read(tmp_path, content)
+def test_the_defaults_are_those_of_pi() -> None:
+    settings = Settings()
+
+    assert settings.default_thinking_level == "medium"
+    assert (settings.steering_mode, settings.follow_up_mode) == ("one-at-a-time", "one-at-a-time")
+    assert settings.compaction == CompactionSettings(True, 16_384, 20_000)
+    assert settings.retry == RetrySettings(True, 3, 2_000, 60_000)
+    assert settings.http_idle_timeout_ms == 300_000
 
 
-@pytest.mark.parametrize(
-    ("content", "name", "expected"),
-    [
-        ({"defaultModel": 1}, "defaultModel", "a text"),
-        ({"defaultThinkingLevel": "lots"}, "defaultThinkingLevel", "one of off, minimal"),
-        ({"enabledModels": ["a", 1]}, "enabledModels", "a list of texts"),
-        ({"enabledModels": "a"}, "enabledModels", "a list of texts"),
-        ({"steeringMode": "some"}, "steeringMode", "all or one-at-a-time"),
-        ({"compaction": {"enabled": "yes"}}, "compaction.enabled", "true or false"),
-        ({"compaction": {"enabled": 1}}, "compaction.enabled", "true or false"),
-        ({"retry": {"maxRetries": -1}}, "retry.maxRetries", "a whole number"),
-        ({"retry": {"maxRetries": 1.5}}, "retry.maxRetries", "a whole number"),
-        ({"retry": {"maxRetries": True}}, "retry.maxRetries", "a whole number"),
-        ({"retry": {"baseDelayMs": 1e300}}, "retry.baseDelayMs", "a whole number"),
-        ({"retry": 3}, "retry", "an object"),
-        ({"httpIdleTimeoutMs": "1"}, "httpIdleTimeoutMs", "a whole number"),
-    ],
+ALL = {
+    "defaultProvider": "local",
+    "defaultModel": "m",
+    "defaultThinkingLevel": "high",
+    "enabledModels": ["local/*", "m:low"],
+    "steeringMode": "all",
+    "followUpMode": "all",
+    "shellPath": "~/bin/sh",
+    "shellCommandPrefix": "set -e",
+    "compaction": {"enabled": False, "reserveTokens": 0, "keepRecentTokens": 10.0},
+    "retry": {"enabled": False, "maxRetries": 0, "baseDelayMs": 1, "maxAgentDelayMs": 2},
+    "httpIdleTimeoutMs": 0,
+    "images": {"blockImages": True},
+}
+READ = Settings(
+    default_provider="local",
+    default_model="m",
+    default_thinking_level="high",
+    enabled_models=("local/*", "m:low"),
+    steering_mode="all",
+    follow_up_mode="all",
+    shell_path="~/bin/sh",
+    shell_command_prefix="set -e",
+    compaction=CompactionSettings(False, 0, 10),
+    retry=RetrySettings(False, 0, 1, 2),
+    http_idle_timeout_ms=0,
+    blocks_images=True,
 )
-def test_a_wrong_value_is_told_and_its_default_used(
-    content: dict[str, object], name: str, expected: str, tmp_path: Path
-) -> None:
-    settings, diagnostics = read(tmp_path, {**content, "followUpMode": "all"})
-    assert Settings(follow_up_mode="all") == settings
-    (diagnostic,) = diagnostics
-    assert str(diagnostic).startswith(f"{tmp_path / 'settings.json'}: {name}: must be {expected}")
-    assert "default is used" in str(diagnostic)
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{", '{"a": 1} // no comments here', "\x00"])
-def test_a_damaged_file_is_told_and_all_defaults_used(content: str, tmp_path: Path) -> None:
-    settings, diagnostics = read(tmp_path, content)
-    assert Settings() == settings
-    assert 1 == len(diagnostics)
+def test_every_setting_is_read(tmp_path: Path) -> None:
+    assert LoadedSettings(READ) == read(tmp_path, ALL)
+    default = Settings()
+    assert [] == [field.name for field in fields(Settings) if getattr(READ, field.name) == getattr(default, field.name)]
 
 
-def test_null_and_unknown_keys_are_as_good_as_absent(tmp_path: Path) -> None:
-    content = {"defaultModel": None, "retry": {"maxRetries": None}, "images": None, "theme": {"x": [1]}}
+def test_unknown_keys_are_the_business_of_other_programs(tmp_path: Path) -> None:
+    content = {"theme": "dark", "packages": ["x"], "compaction": {"new": 1}, "retry": {"provider": {"timeoutMs": 1}}}
+
     assert LoadedSettings(Settings()) == read(tmp_path, content)
 
 
-def test_the_old_name_of_the_queue_mode_still_works(tmp_path: Path) -> None:
-    assert "all" == read(tmp_path, {"queueMode": "all"}).settings.steering_mode
-    both = read(tmp_path, {"queueMode": "all", "steeringMode": "one-at-a-time"})
-    assert "one-at-a-time" == both.settings.steering_mode
+def test_null_is_as_good_as_absent(tmp_path: Path) -> None:
+    assert LoadedSettings(Settings()) == read(tmp_path, dict.fromkeys(ALL))
 
 
-def test_the_file_is_not_touched(tmp_path: Path) -> None:
-    read(tmp_path, {"queueMode": "all"})
-    assert [tmp_path / "settings.json"] == list(tmp_path.iterdir())
-    assert {"queueMode": "all"} == json.loads((tmp_path / "settings.json").read_text())
-
-
-def test_the_project_is_not_trusted_and_the_user_is_told(tmp_path: Path) -> None:
-    project = tmp_path / "project"
-    (project / ".pi").mkdir(parents=True)
-    (project / ".pi" / "settings.json").write_text('{"steeringMode": "all"}')
-    (project / ".pi" / "extensions").mkdir()
-    loaded = load_configuration({"HOME": str(tmp_path)}, project)
-    assert Settings() == loaded.settings
-    (notice,) = loaded.notices
-    assert "not trusted" in notice
-    assert "settings.json, extensions" in notice
-
-
-def test_a_bare_project_folder_is_no_matter(tmp_path: Path) -> None:
-    (tmp_path / ".pi").mkdir()
-    assert () == load_configuration({"HOME": str(tmp_path / "home")}, tmp_path).notices
+def test_a_byte_order_mark_is_skipped(tmp_path: Path) -> None:
+    assert "m" == read(tmp_path, '\ufeff{"defaultModel": "m"}').settings.default_model
 
 
 @pytest.mark.parametrize(
-    ("variable", "folder"),
-    [(None, "home/.pi/agent"), ("", "home/.pi/agent"), ("~/mine", "home/mine"), ("{tmp}/other", "other")],
+    ("content", "mode"),
+    [
+        ({"queueMode": "all"}, "all"),
+        ({"queueMode": "all", "steeringMode": "one-at-a-time"}, "one-at-a-time"),
+    ],
 )
-def test_the_agent_folder_is_the_users_or_where_the_variable_says(
-    variable: str | None, folder: str, tmp_path: Path
+def test_the_old_name_of_the_steering_mode_counts_where_the_new_one_is_absent(
+    content: object, mode: str, tmp_path: Path
 ) -> None:
-    env = {"HOME": str(tmp_path / "home")}
-    if variable is not None:
-        env["PI_CODING_AGENT_DIR"] = variable.format(tmp=tmp_path)
-    (tmp_path / folder).mkdir(parents=True)
-    (tmp_path / folder / "settings.json").write_text('{"defaultModel": "here"}')
-    assert "here" == load_configuration(env, tmp_path).settings.default_model
+    assert mode == read(tmp_path, content).settings.steering_mode
 
 
-def test_nothing_is_created_in_the_agent_folder(tmp_path: Path) -> None:
-    load_configuration({"HOME": str(tmp_path)}, tmp_path)
-    assert [] == list(tmp_path.iterdir())
+_WHOLE = "must be a whole number from 0 to 34359738368"
+_LEVEL = "must be one of off, minimal, low, medium, high, xhigh, max"
+
+
+@pytest.mark.parametrize(
+    ("content", "key", "expectation"),
+    [
+        ({"defaultProvider": 1}, "defaultProvider", "must be a text"),
+        ({"defaultModel": ["m"]}, "defaultModel", "must be a text"),
+        ({"defaultThinkingLevel": "extreme"}, "defaultThinkingLevel", _LEVEL),
+        ({"defaultThinkingLevel": ["high"]}, "defaultThinkingLevel", _LEVEL),
+        ({"enabledModels": "m"}, "enabledModels", "must be a list of texts"),
+        ({"enabledModels": ["m", 1]}, "enabledModels", "must be a list of texts"),
+        ({"steeringMode": "some"}, "steeringMode", "must be all or one-at-a-time"),
+        ({"steeringMode": {}}, "steeringMode", "must be all or one-at-a-time"),
+        ({"followUpMode": 1}, "followUpMode", "must be all or one-at-a-time"),
+        ({"queueMode": "some"}, "queueMode", "must be all or one-at-a-time"),
+        ({"shellPath": 1}, "shellPath", "must be a text"),
+        ({"shellCommandPrefix": False}, "shellCommandPrefix", "must be a text"),
+        ({"compaction": []}, "compaction", "must be an object"),
+        ({"compaction": {"enabled": "no"}}, "compaction.enabled", "must be true or false"),
+        ({"compaction": {"reserveTokens": -1}}, "compaction.reserveTokens", _WHOLE),
+        ({"compaction": {"keepRecentTokens": 1.5}}, "compaction.keepRecentTokens", _WHOLE),
+        ({"retry": "off"}, "retry", "must be an object"),
+        ({"retry": {"enabled": 0}}, "retry.enabled", "must be true or false"),
+        ({"retry": {"maxRetries": True}}, "retry.maxRetries", _WHOLE),
+        ({"retry": {"baseDelayMs": "2s"}}, "retry.baseDelayMs", _WHOLE),
+        ({"retry": {"maxAgentDelayMs": 1e300}}, "retry.maxAgentDelayMs", _WHOLE),
+        ({"httpIdleTimeoutMs": "x"}, "httpIdleTimeoutMs", _WHOLE),
+        ({"images": {"blockImages": "yes"}}, "images.blockImages", "must be true or false"),
+    ],
+)
+def test_a_wrong_value_is_told_with_file_key_and_expectation_and_its_default_is_used(
+    content: dict[str, object], key: str, expectation: str, tmp_path: Path
+) -> None:
+    loaded = read(tmp_path, content)
+
+    file = tmp_path / "settings.json"
+    assert [f"{file}: {key}: {expectation} (the default is used in its place)"] == list(map(str, loaded.diagnostics))
+    assert Settings() == loaded.settings
+
+
+def test_what_is_right_beside_a_wrong_value_is_used(tmp_path: Path) -> None:
+    loaded = read(tmp_path, {**ALL, "defaultModel": 1, "retry": {"enabled": 1, "maxRetries": 9}})
+
+    assert [("defaultModel", "must be a text"), ("retry.enabled", "must be true or false")] == list(
+        loaded.diagnostics[0].problems
+    )
+    assert (loaded.settings.default_provider, loaded.settings.default_model) == ("local", None)
+    assert loaded.settings.retry == RetrySettings(max_retries=9)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", '{"retry": {}} // comment', '{"a": 1,}', "\x00", '{"a": 1e999}']
+)
+def test_a_damaged_file_is_told_and_left_alone_and_all_defaults_are_used(text: str, tmp_path: Path) -> None:
+    loaded = read(tmp_path, text)
+
+    [diagnostic] = loaded.diagnostics
+    assert Settings() == loaded.settings
+    assert str(diagnostic).startswith(f"{tmp_path / 'settings.json'}: is not ")
+    assert str(diagnostic).endswith("(default settings are used)")
+    assert text == (tmp_path / "settings.json").read_text()
+
+
+def test_bytes_that_are_no_text_are_a_damaged_file(tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_bytes(b'{"defaultModel": "\xff"}')
+    loaded = read_settings(tmp_path / "settings.json")
+
+    assert "is not UTF-8 text" in str(loaded.diagnostics[0])
+    assert Settings() == loaded.settings
+
+
+def test_a_folder_in_the_place_of_the_file_is_told(tmp_path: Path) -> None:
+    loaded = read_settings(tmp_path)
+
+    assert "can't be read: Is a directory" in str(loaded.diagnostics[0])
+    assert Settings() == loaded.settings
+
+
+def test_what_is_told_never_repeats_the_value(tmp_path: Path) -> None:
+    loaded = read(tmp_path, {name: {"x": "sk-marker"} for name in ALL})
+
+    assert loaded.diagnostics
+    assert "sk-marker" not in f"{loaded.diagnostics[0]} {loaded!r}"

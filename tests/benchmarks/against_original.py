@@ -43,6 +43,7 @@ READS: Final = 500
 MANY: Final = 20_000
 FEWER: Final = 5_000
 PACED: Final = 1_000
+DELTA_CHARS: Final = 8
 _TICKS_A_SECOND: Final = os.sysconf("SC_CLK_TCK")
 
 Figures = Mapping[str, float]
@@ -131,6 +132,14 @@ class MeasuredAgent:
         """Ask the model server for an answer; return the time just before."""
         return self.send({"id": "p", "type": "prompt", "message": f"bench:{kind}:{count}"})
 
+    def check_text(self, deltas: int) -> None:
+        """Raise unless the last answer has all its text: one that broke off is fast."""
+        before = self.bytes
+        self.send({"id": "t", "type": "get_last_assistant_text"})
+        self.until(b'"command":"get_last_assistant_text"')
+        if self.bytes - before < deltas * DELTA_CHARS:
+            raise RuntimeError("the answer is not complete")
+
     def memory_mib(self) -> Figures:
         """Read what the process holds now, and the most that it ever held."""
         directory = Path(f"/proc/{self._process.pid}")
@@ -202,6 +211,7 @@ def deltas(program: Program, kind: str, count: int, *flags: str) -> Figures:
         wall_s = agent.until(b'{"type":"agent_end"') - begun_s
         cpu_ms, size, records = agent.cpu_ms() - cpu_ms, agent.bytes - size, agent.records - records
         peak_mib = agent.memory_mib()["peak"]
+        agent.check_text(count)
     profile = f", {flags[-1]}" if flags else ""
     name = f"{count:,} deltas ({kind}{profile})"
     return {

@@ -13,7 +13,8 @@ import pytest
 from pinnace_fuzz.adapters import prepare_pi_home
 from pinnace_fuzz.agent_process import DriverTimeout
 from pinnace_fuzz.fake_llm import FakeLlm
-from pinnace_fuzz.workbench import AgentStarter
+from pinnace_fuzz.workbench import AgentStarter, find_problems
+from pinnace_spec.profiles import Profile
 
 STAND_IN = [sys.executable, str(Path(__file__).with_name("stand_in_agent.py"))]
 
@@ -135,3 +136,59 @@ def test_an_agent_that_the_test_ended_is_only_held_to_what_it_could_do(starter: 
     unchecked.send({"type": "say_bytes", "text": "noise\n"})
 
     starter.__exit__()
+
+
+def test_our_own_agent_is_held_to_the_specification_record_by_record(tmp_path: Path) -> None:
+    """The stand-in's first record is none that any profile has; others may write what theirs allows."""
+    starter = AgentStarter(STAND_IN, tmp_path, is_specified=True)
+    starter()
+
+    with pytest.raises(
+        AssertionError, match=r"record 0 \(hello, profile pi\): type: 'hello' is no record of profile pi"
+    ):
+        starter.__exit__()
+
+
+@pytest.mark.parametrize(
+    ("protocol", "flags", "variable", "profile"),
+    [
+        (None, (), None, "pi"),
+        ("seed", (), None, "seed"),
+        (None, ("--protocol", "1.5"), None, "1.5"),
+        (None, (), "seed", "seed"),
+        ("1.5", (), "seed", "1.5"),
+    ],
+)
+def test_records_are_held_to_the_profile_that_the_agent_was_started_with(
+    tmp_path: Path, protocol: Profile | None, flags: tuple[str, ...], variable: str | None, profile: Profile
+) -> None:
+    """R-PRO-01: the flag before the variable."""
+    with AgentStarter(STAND_IN, tmp_path, is_specified=True) as starter:
+        env = {} if variable is None else {"PINNACE_PROTOCOL": variable}
+        agent = starter([], *flags, protocol=protocol, env=env, is_checked=False)
+
+        assert profile == agent.profile
+
+
+def test_records_are_held_to_the_profile_that_hello_chose_from_its_answer_on() -> None:
+    settled = {"type": "agent_settled", "aborted": False}
+    hello = {
+        "type": "response",
+        "command": "hello",
+        "success": True,
+        "data": {
+            "name": "n",
+            "version": "1",
+            "protocols": ["pi", "seed"],
+            "protocol": "seed",
+            "commands": [],
+            "events": [],
+            "limits": {"recordBytes": 1, "nesting": 1},
+        },
+    }
+    refused = {"type": "response", "command": "hello", "success": False, "error": "late", "errorCode": "too_late"}
+
+    assert find_problems([settled, refused, settled], "pi") == []
+    assert [
+        "record 2 (agent_settled, profile seed): type: 'agent_settled' is no record of profile seed"
+    ] == find_problems([settled, hello, settled], "pi")

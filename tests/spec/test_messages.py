@@ -1,7 +1,6 @@
 """Messages, blocks, usage and models: closed shapes that cost nothing to import."""
 
 import copy
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -124,7 +123,7 @@ def model_problems(model: Json) -> list[str]:
 def objects(value: Json) -> Iterator[Json]:
     """Find every closed object inside of a value, itself included."""
     if isinstance(value, list):
-        for member in cast("list[Json]", value):
+        for member in value:
             yield from objects(member)
     if isinstance(value, dict):
         members = cast("dict[str, Json]", value)
@@ -211,13 +210,6 @@ def test_a_model_is_closed() -> None:
         assert [f"data.{secret}: Extra inputs are not permitted"] == model_problems(MODEL | {secret: "x"})
     assert model_problems(MODEL | {"cost": MODEL["cost"] | {"currency": "USD"}})
     assert model_problems(MODEL | {"input": ["text", "audio"]})
-
-
-def test_the_published_model_is_valid() -> None:
-    examples = json.loads(Path(__file__).with_name("examples.json").read_text(encoding="utf-8"))
-    (published,) = [record["data"] for record in examples["seed records"] if "set_model" == record.get("command")][:1]
-
-    assert [] == model_problems(published)
 
 
 def test_thinking_levels_go_from_least_to_most() -> None:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from pinnace_agent.llm.content_encoding import ACCEPTED
+
 if TYPE_CHECKING:
     import httpx
 
@@ -101,7 +103,11 @@ def _make(needs_trust: bool) -> "httpx.AsyncClient":
             verify=context,
             timeout=httpx.Timeout(IDLE_TIMEOUT_S, connect=CONNECT_TIMEOUT_S, pool=None),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=8, keepalive_expiry=KEEP_ALIVE_S),
-            headers={"User-Agent": "pinnace", "Accept": "text/event-stream, application/json"},
+            headers={
+                "User-Agent": "pinnace",
+                "Accept": "text/event-stream, application/json",
+                "Accept-Encoding": ACCEPTED,
+            },
         )
     except ImportError:
         problem = "SOCKS needs the Python package socksio"

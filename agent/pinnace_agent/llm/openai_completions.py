@@ -14,6 +14,7 @@ import trio
 from pinnace_agent.llm.base import LlmRequest
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.client import CONNECT_TIMEOUT_S, IDLE_TIMEOUT_S, ProxyUnusable, client_for
+from pinnace_agent.llm.content_encoding import BodyDecoder, Undecodable
 from pinnace_agent.llm.failures import MAX_BODY_BYTES, FailureTexts
 from pinnace_agent.llm.openai_compat import compat_of
 from pinnace_agent.llm.openai_request import http_request
@@ -107,10 +108,12 @@ class _Exchange:
         head = bytearray()  # what came before any event, if nothing else comes
         has_events = False
         try:
+            decoder = BodyDecoder(response.headers.get("content-encoding", ""))
             async with _pieces(response) as pieces:
                 with trio.CancelScope() as waiting:
-                    async for piece in pieces:
+                    async for raw in pieces:
                         waiting.deadline = math.inf
+                        piece = decoder.decode(raw)
                         events = sse.feed(piece)
                         has_events = has_events or bool(events)
                         if not has_events and len(head) < MAX_BODY_BYTES:
@@ -129,6 +132,8 @@ class _Exchange:
             return str(broken)
         except EventTooLarge:
             return f"The stream holds an event of more than {MAX_EVENT_BYTES} bytes"
+        except Undecodable as error:
+            return f"The answer of {response.url.host} cannot be decoded: {error}"
         if not has_events and not rest:
             return self._texts.no_event_stream(response.headers.get("content-type", ""), bytes(head))
         return None
@@ -155,11 +160,12 @@ class _Exchange:
         async with _pieces(response) as pieces:
             with trio.move_on_after(_ERROR_BODY_S):
                 try:
+                    decoder = BodyDecoder(response.headers.get("content-encoding", ""))
                     async for piece in pieces:
-                        body += piece
+                        body += decoder.decode(piece)
                         if len(body) >= MAX_BODY_BYTES:
                             break
-                except httpx.HTTPError:  # the status alone says enough
+                except (httpx.HTTPError, Undecodable):  # the status alone says enough
                     pass
         return self._texts.refused(response.status_code, bytes(body), response.headers.get("location"))
 
@@ -175,8 +181,6 @@ class _Exchange:
                 return f"Request timed out: no connection to {host} within {CONNECT_TIMEOUT_S:.0f} s"
             case httpx.TimeoutException():
                 return f"Request timed out: nothing came from {host} for {IDLE_TIMEOUT_S:.0f} s"
-            case httpx.DecodingError():
-                return f"The answer of {host} cannot be decoded: {error}"
             case _:
                 kind = "Connection lost" if self._builder.has_started else "Connection error"
                 return self._texts.transport_failed(kind, error)
@@ -196,7 +200,7 @@ async def _read_tail(pieces: AsyncIterator[bytes]) -> None:
 
 @asynccontextmanager
 async def _pieces(response: "httpx.Response") -> AsyncGenerator[AsyncIterator[bytes], None]:
-    """Give the decoded body in pieces; on leaving, whatever the reason, the connection is done with.
+    """Give the body in pieces; on leaving, whatever the reason, the connection is done with.
 
     httpx reads through a chain of generators. One that is left before its end is closed by the garbage
     collector, at a time when nothing can be awaited; so the chain is run to its end here, by a cancellation
@@ -204,7 +208,7 @@ async def _pieces(response: "httpx.Response") -> AsyncGenerator[AsyncIterator[by
     """
     import httpx
 
-    pieces = response.aiter_bytes()
+    pieces = response.aiter_raw()
     try:
         yield pieces
     finally:

@@ -7,9 +7,8 @@ a limit is sent.
 from itertools import accumulate
 from typing import Final
 
-import orjson
-
 from pinnace_agent.llm.base import LlmRequest
+from pinnace_agent.llm.json_edge import as_count, as_object, compact_json
 from pinnace_agent.message_size import message_chars
 from pinnace_spec.messages import AssistantMessage
 
@@ -51,14 +50,17 @@ def input_tokens(request: LlmRequest) -> int:
             return counted + _tokens(chars)
         chars += message_chars(message)
     for tool in request.tools:
-        chars += len(tool.name) + len(tool.description) + len(orjson.dumps(tool.parameters))
+        chars += len(tool.name) + len(tool.description) + len(compact_json(tool.parameters))
     return _tokens(chars + len(request.system_prompt))
 
 
 def _counted(message: AssistantMessage) -> int:
     if message["stopReason"] in {"error", "aborted"}:
         return 0
-    return message["usage"]["totalTokens"]
+    # Sessions of old releases have no total, or no usage at all.
+    usage = as_object(message.get("usage")) or {}
+    parts = (as_count(usage.get(part)) or 0 for part in ("input", "output", "cacheRead", "cacheWrite"))
+    return as_count(usage.get("totalTokens")) or sum(parts)
 
 
 def _tokens(chars: int) -> int:

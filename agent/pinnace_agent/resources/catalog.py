@@ -113,6 +113,8 @@ def _build(path: Path, providers: Mapping[str, JsonObject]) -> Catalog:
 def _provider_problems(provider: str, entry: JsonObject) -> Iterator[Problem]:
     path = f"providers.{provider}"
     models = cast("list[JsonObject]", entry.get("models", []))
+    if not provider.strip():
+        yield Problem("providers", "the id of a provider must not be empty")
     if provider == OFFLINE_PROVIDER:
         yield Problem(path, "this provider is built in and can't be described")
     if not models and not any(name in entry for name in _PROVIDER_SAYS):

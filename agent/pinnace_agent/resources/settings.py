@@ -14,7 +14,6 @@ from typing import Final, NamedTuple, TypeVar
 from pinnace_agent.resources.diagnostics import Diagnostic, Problem
 from pinnace_agent.resources.relaxed_json import (
     ConfigurationFileError,
-    JsonObject,
     is_list,
     is_object,
     read_object,
@@ -84,7 +83,7 @@ def read_settings(path: Path) -> LoadedSettings:
         return LoadedSettings(Settings(), (Diagnostic(str(path), (problem,), "default settings are used"),))
     if content is None:
         return LoadedSettings(Settings())
-    reader = _Reader(_migrated(content))
+    reader = _Reader(content)
     settings = _settings(reader)
     if not reader.problems:
         return LoadedSettings(settings)
@@ -101,7 +100,8 @@ def _settings(reader: "_Reader") -> Settings:
         default_model=reader.text("defaultModel"),
         default_thinking_level=reader.level("defaultThinkingLevel", default.default_thinking_level),
         enabled_models=reader.texts("enabledModels"),
-        steering_mode=reader.mode("steeringMode", default.steering_mode),
+        # Older releases knew one mode, under the second name.
+        steering_mode=reader.mode(reader.present("steeringMode", "queueMode"), default.steering_mode),
         follow_up_mode=reader.mode("followUpMode", default.follow_up_mode),
         shell_path=reader.text("shellPath"),
         shell_command_prefix=reader.text("shellCommandPrefix"),
@@ -121,19 +121,16 @@ def _settings(reader: "_Reader") -> Settings:
     )
 
 
-def _migrated(content: JsonObject) -> JsonObject:
-    """Read names of older releases as today's, where today's is absent."""
-    if "queueMode" in content and "steeringMode" not in content:
-        return {**content, "steeringMode": content["queueMode"]}
-    return content
-
-
 class _Reader:
     """Takes values out of the file by their dotted name, and collects what is wrong with them."""
 
     def __init__(self, content: Mapping[str, object]) -> None:
         self.problems: list[Problem] = []
         self._content = content
+
+    def present(self, *names: str) -> str:
+        """Return the first of these names that the file has, or else the first."""
+        return next((name for name in names if self._find(name) is not None), names[0])
 
     def text(self, name: str) -> str | None:
         return self._take(name, lambda value: value if isinstance(value, str) else None, None, "a text") or None

@@ -1,7 +1,8 @@
 """Which tools are active: the defaults, changed or replaced by the command line.
 
-Pure. Order of strength: the default list, an allowlist or a list of changes (`+name`, `-name`), switches that turn all
-off, a denylist. The active tools keep the order of the defaults. Rule R-TOL-06.
+Pure. A list of names replaces the defaults; a list of changes (`+name`, `-name`) alters them one by one, or the empty
+list where all were switched off; what is excluded goes last. Names may be patterns. The active tools keep the order of
+the defaults. Rule R-TOL-06.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,23 +28,24 @@ def select_tools(tools: Mapping[str, _T], selection: ToolSelection) -> tuple[dic
     """
     names = set(tools)
     active = set[str]() if selection.none else set(names)
-    wanted = selection.wanted
-    changes = [word for word in wanted or () if word[:1] in {"+", "-"}]
-    if wanted is not None and changes and len(changes) != len(wanted):
+    wanted = tuple(selection.wanted or ())
+    changes = [word for word in wanted if word[:1] in {"+", "-"}]
+    if changes and len(changes) != len(wanted):
         raise ValueError("--tools takes either names or changes (+name, -name), not both")
-    if changes:
-        active |= {word[1:] for word in changes if word[0] == "+"} & names
-        active -= {word[1:] for word in changes if word[0] == "-"}
-    elif wanted is not None:
+    for word in changes:
+        meant = _matching(names, [word[1:]])
+        active = active | meant if word[0] == "+" else active - meant
+    if not changes and selection.wanted is not None:
         active = _matching(names, wanted)
     active -= _matching(names, selection.excluded)
-    words = [word[1:] for word in changes] or list(wanted or ())
-    unknown = [word for word in (*words, *selection.excluded) if not _matching(names, [word])]
+    words = [word[1:] for word in changes] or wanted
+    unknown = dict.fromkeys(word for word in (*words, *selection.excluded) if not _matching(names, [word]))
     return (
         {name: tool for name, tool in tools.items() if name in active},
-        tuple(f"there is no tool named {word}" for word in unknown),
+        tuple(f'there is no tool named "{word}"' for word in unknown),
     )
 
 
 def _matching(names: Iterable[str], patterns: Iterable[str]) -> set[str]:
-    return {name for name in names for pattern in patterns if fnmatchcase(name, pattern)}
+    wanted = list(patterns)
+    return {name for name in names if any(fnmatchcase(name, pattern) for pattern in wanted)}

@@ -1,0 +1,84 @@
+"""auth.json: which entries can be used, and what is told about the others."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pinnace_agent.resources.credentials import AuthFile, Credentials, StoredKey, read_auth
+
+
+def read(folder: Path, content: object) -> AuthFile:
+    file = folder / "auth.json"
+    file.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    return read_auth(file)
+
+
+def test_a_missing_file_has_no_keys_and_is_not_made(tmp_path: Path) -> None:
+    assert AuthFile({}) == read_auth(tmp_path / "auth.json")
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_a_stored_key_is_read_with_the_variables_of_its_provider(tmp_path: Path) -> None:
+    auth = read(tmp_path, {"local": {"type": "api_key", "key": "$LOCAL", "env": {"LOCAL": "sk"}}})
+
+    stored = auth.entries["local"]
+    assert stored.key is not None
+    assert ("$LOCAL", False) == (stored.key.reveal(), stored.is_login)
+    assert {"LOCAL": "sk"} == {name: value.reveal() for name, value in stored.env.items()}
+    assert () == auth.diagnostics
+
+
+@pytest.mark.parametrize("entry", [{"type": "api_key"}, {"type": "api_key", "key": ""}])
+def test_an_entry_may_have_no_key(entry: object, tmp_path: Path) -> None:
+    assert {"local": StoredKey(None, {})} == read(tmp_path, {"local": entry}).entries
+
+
+def test_a_login_is_known_as_one(tmp_path: Path) -> None:
+    auth = read(tmp_path, {"local": {"type": "oauth", "access": "sk-marker", "refresh": "sk-marker", "expires": 1}})
+
+    assert {"local": StoredKey(None, {}, is_login=True)} == auth.entries
+    assert "sk-marker" not in repr(auth)
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ("sk-marker", "must be an object"),
+        (["sk-marker"], "must be an object"),
+        ({}, 'type must be "api_key" or "oauth"'),
+        ({"type": "sk-marker"}, 'type must be "api_key" or "oauth"'),
+        ({"key": "sk-marker"}, 'type must be "api_key" or "oauth"'),
+        ({"type": "api_key", "key": ["sk-marker"]}, "key must be a text"),
+        ({"type": "api_key", "key": None}, "key must be a text"),
+        ({"type": "api_key", "key": "sk-marker", "env": "sk-marker"}, "env must be an object"),
+        ({"type": "api_key", "key": "sk-marker", "env": {"A": ["sk-marker"]}}, "env must hold texts only"),
+    ],
+)
+def test_an_entry_of_another_form_is_left_out_alone_and_told_without_its_content(
+    entry: object, told: str, tmp_path: Path
+) -> None:
+    auth = read(tmp_path, {"bad": entry, "good": {"type": "api_key", "key": "k"}})
+
+    [diagnostic] = auth.diagnostics
+    assert str(diagnostic) == f"{tmp_path / 'auth.json'}: bad: {told} (these entries are not used)"
+    assert ["good"] == list(auth.entries)
+    assert "sk-marker" not in repr(auth)
+
+
+@pytest.mark.parametrize("text", ['{"local": "sk-marker', '["sk-marker"]', "", '{"local": {}} // sk-marker'])
+def test_a_damaged_file_is_told_without_its_content_and_stays_as_it_is(text: str, tmp_path: Path) -> None:
+    auth = read(tmp_path, text)
+
+    [diagnostic] = auth.diagnostics
+    assert {} == auth.entries
+    assert str(diagnostic).startswith(f"{tmp_path / 'auth.json'}: ")
+    assert str(diagnostic).endswith("(no stored key is used)")
+    assert "sk-marker" not in f"{diagnostic} {auth!r}"
+    assert text == (tmp_path / "auth.json").read_text()
+
+
+def test_credentials_are_shown_without_their_contents() -> None:
+    shown = repr(Credentials("sk-marker", {"authorization": "sk-marker"}))
+
+    assert "sk-marker" not in shown

@@ -1,0 +1,142 @@
+"""The commands as models: the published examples, generations, and what a command says of itself."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from pydantic import ValidationError
+
+from pinnace_spec.commands import (
+    ALL_COMMANDS,
+    MODELS,
+    CommandModel,
+    Generation,
+    GetEntries,
+    Hello,
+    Prompt,
+)
+from pinnace_spec.profiles import PROFILES
+from pinnace_spec.records import parse_command
+
+# The edge of JSON.
+Json = Any
+EXAMPLES: dict[str, Json] = json.loads(Path(__file__).with_name("examples.json").read_text(encoding="utf-8"))
+COMMANDS: list[Json] = [*EXAMPLES["seed commands"], *EXAMPLES["0.18 commands"]]
+# Named by the published protocol, and by its older and later generations.
+SEED = {command["type"] for command in EXAMPLES["seed commands"]}
+OLDEST = {"queue_message", "reset", "set_queue_mode", "branch", "get_branch_messages"}
+LATER = {"clear_queue", "get_entries", "get_tree", "get_available_thinking_levels"}
+OURS = {"hello"}
+
+
+@pytest.mark.parametrize("example", COMMANDS, ids=lambda example: example["type"])
+def test_every_published_example_is_a_command(example: Json) -> None:
+    parsed = parse_command(example)
+
+    assert example["type"] == parsed.command_name
+    assert ("id" in example, example.get("id")) == (parsed.has_id, parsed.id)
+    told = parsed.model_dump(by_alias=True, exclude_unset=True)
+    assert set(example) == set(told)
+    assert all(told[name] == value for name, value in example.items() if name != "attachments")
+
+
+def test_the_commands_are_those_of_every_generation() -> None:
+    assert SEED | OLDEST | LATER | OURS == set(ALL_COMMANDS)
+    assert len(ALL_COMMANDS) == len(set(ALL_COMMANDS)) == len(MODELS)
+
+
+def test_every_command_says_which_generations_know_it() -> None:
+    generations = get_args(Generation)
+    for command, model in MODELS.items():
+        assert model.since in generations
+        assert model.until is None or generations.index(model.since) <= generations.index(model.until)
+        if command in OLDEST:
+            assert ("0.18", "0.18") == (model.since, model.until)
+        elif command in SEED:
+            assert ("seed", None) == (model.since, model.until)
+        else:
+            assert ("ours" if command in OURS else "0.87", None) == (model.since, model.until)
+
+
+def test_a_command_can_not_be_changed() -> None:
+    command = parse_command({"type": "prompt", "message": "x"})
+
+    with pytest.raises(ValidationError):
+        command.message = "y"  # type: ignore[attr-defined]
+
+
+def test_pictures_are_the_same_by_either_name() -> None:
+    """The oldest generation calls them attachments; what is no picture is left out."""
+    image: Json = {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"}
+    attachment: Json = {
+        "type": "image",
+        "content": "d29ybGQ=",
+        "mimeType": "image/gif",
+        "id": "a",
+        "fileName": "b",
+        "size": 5,
+    }
+    document = {**attachment, "type": "document"}
+    command = parse_command(
+        {"type": "prompt", "message": "x", "images": [image], "attachments": [document, attachment]}
+    )
+
+    assert isinstance(command, Prompt)
+    assert (image, {"type": "image", "data": "d29ybGQ=", "mimeType": "image/gif"}) == command.content_images
+
+
+def test_unknown_keys_of_a_picture_are_left_out() -> None:
+    """Else they would go into the session file and to the provider."""
+    image: Json = {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"}
+    command = parse_command({"type": "prompt", "message": "x", "images": [{**image, "path": "/x", "data2": "y"}]})
+
+    assert isinstance(command, Prompt)
+    assert (image,) == command.content_images
+
+
+def test_what_is_not_said_has_its_default() -> None:
+    said = {
+        name: parse_command({"type": name, **fields}) for name, fields in [("abort", {}), ("bash", {"command": "x"})]
+    }
+
+    assert "hold" == said["abort"].model_dump()["queue"]
+    assert said["bash"].model_dump()["excludeFromContext"] is False
+    assert parse_command({"type": "prompt", "message": "x"}).model_dump()["streamingBehavior"] is None
+
+
+def test_since_of_get_entries_is_a_field_of_the_wire_alone() -> None:
+    command = parse_command({"type": "get_entries", "since": "e1"})
+
+    assert isinstance(command, GetEntries)
+    assert ("e1", "0.87") == (command.since_entry, command.since)
+
+
+def test_hello_takes_every_profile() -> None:
+    for profile in PROFILES:
+        command = parse_command({"type": "hello", "protocol": profile})
+        assert isinstance(command, Hello)
+        assert profile == command.protocol
+
+
+def test_models_are_built_on_first_use() -> None:
+    """Building all of them would take longer than anything else at the start."""
+    code = (
+        "import sys; from pinnace_spec import records; from pinnace_spec.commands import MODELS\n"
+        "records.parse_command({'type': 'get_state'})\n"
+        "print(*sorted({m.__name__ for m in MODELS.values() if m.__pydantic_complete__}))"
+    )
+    root = Path(__file__).parents[2] / "spec"
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, env={"PYTHONPATH": str(root)}, capture_output=True, text=True
+    )
+
+    assert ["Plain"] == done.stdout.split()
+
+
+def test_every_model_describes_its_command() -> None:
+    for model in MODELS.values():
+        assert issubclass(model, CommandModel)
+        assert (model.__doc__ or "").endswith(".")
