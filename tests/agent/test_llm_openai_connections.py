@@ -1,7 +1,6 @@
 """Chat completions and their connections: cancellation, silence, back-pressure, reuse, addresses, proxies."""
 
 import socket
-import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -153,7 +152,12 @@ def whole(status: str, body: bytes, *headers: str) -> bytes:
     [
         ({"text": "never", "hold": "g"}, "g", 0, ""),
         ({"chunks": [{"text": "half"}, {"gate": "g"}, {"text": "never"}]}, "g", 1, "half"),
-        ({"chunks": [{"text": "half"}, {"gate": "g"}, {"text": "never"}], "gzip": True, "cut_bytes": 3}, "g", 1, "half"),
+        (
+            {"chunks": [{"text": "half"}, {"gate": "g"}, {"text": "never"}], "gzip": True, "cut_bytes": 3},
+            "g",
+            1,
+            "half",
+        ),
     ],
     ids=["before the headers", "in the middle", "in the middle of gzip"],
 )
@@ -436,22 +440,6 @@ async def test_a_server_that_speaks_no_tls_is_an_error_that_says_so() -> None:
 
     assert text.startswith("Connection error: [SSL")
     assert "EPERM" not in text
-
-
-async def test_a_certificate_that_nobody_vouches_for_is_refused(certified: ssl.SSLContext) -> None:
-    async with trio.open_nursery() as nursery:
-        serve = partial(trio.serve_ssl_over_tcp, refuse_quietly, 0, certified, host="127.0.0.1")
-        listeners = await nursery.start(serve)
-        port = listeners[0].transport_listener.socket.getsockname()[1]
-        text = await failure_at(f"https://127.0.0.1:{port}")
-        nursery.cancel_scope.cancel()
-
-    assert text.startswith("Connection error: [SSL: CERTIFICATE_VERIFY_FAILED]")
-
-
-async def refuse_quietly(stream: trio.SSLStream[trio.SocketStream]) -> None:
-    with pytest.raises(trio.BrokenResourceError):
-        await stream.do_handshake()
 
 
 # Proxies

@@ -11,7 +11,7 @@ COMMAND = [sys.executable, "-m", "pinnace_rpc", "--mode", "rpc", "--no-session"]
 
 
 def test_the_pipes_are_blocking_again_when_the_process_has_left(tmp_path: Path) -> None:
-    """The blocking mode belongs to the open file, which a parent may share: a shell must find its terminal as it was."""
+    """The blocking mode is the open file's, which a parent may share: a shell must find its terminal as it was."""
     stdin, to_agent = os.pipe()
     from_agent, stdout = os.pipe()
     environment = {**os.environ, "PYTHONPATH": SOURCES, "HOME": str(tmp_path)}
