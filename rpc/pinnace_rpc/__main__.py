@@ -6,9 +6,11 @@ Python puts the current folder first on its module path here. That folder belong
 
 import os
 import sys
+from contextlib import suppress
 
-if sys.path[:1] in ([""], [os.getcwd()]):
-    del sys.path[0]
+with suppress(FileNotFoundError):  # the current folder is gone: what was put first is no folder at all
+    if sys.path[:1] in ([""], [os.getcwd()]):
+        del sys.path[0]
 
 from pinnace_rpc.cli import main
 

@@ -20,6 +20,9 @@ from pinnace_spec.messages import THINKING_LEVELS, ThinkingLevel
 _SESSION_ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,198}[A-Za-z0-9])?")
 _NO_SESSIONS: Final = "sessions on disk are not available in this release, use --no-session"
 
+# What goes into records as it is given. Paths are not among them: their bytes are looked for in the file system.
+_NAMES: Final = ("provider", "model", "models", "name", "tools", "exclude_tools")
+
 # Subcommands of pi that a user may try here.
 _FOREIGN_COMMANDS: Final = frozenset({"auth", "config", "install", "list", "mcp", "remove", "uninstall", "update"})
 
@@ -48,6 +51,8 @@ def parse_arguments(arguments: Sequence[str], env: Mapping[str, str]) -> Argumen
     """
     with COMMAND.make_context("pinnace", list(arguments)) as context:
         given: dict[str, Any] = context.params  # Any: click knows the types only at run time
+    for name in _NAMES:
+        given[name] = _readable(given[name])
     _check_unavailable(given)
     _check_command(given["messages"])
     _check_mode(given)
@@ -81,6 +86,11 @@ def parse_arguments(arguments: Sequence[str], env: Mapping[str, str]) -> Argumen
         if values:
             notices.append(f"{flag} is not available in this release and is ignored")
     return Arguments(options, tuple(notices))
+
+
+def _readable(text: str | None) -> str | None:
+    """Replace bytes that are no UTF-8, which Python keeps as half characters and JSON can't hold."""
+    return text if text is None else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _check_mode(given: Mapping[str, Any]) -> None:

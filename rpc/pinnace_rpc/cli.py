@@ -53,6 +53,7 @@ def _serve(words: list[str]) -> int:
     from pinnace_rpc.options import StartupError
 
     options, notices = parse_arguments(words, os.environ)
+    _check_streams()
     for notice in notices:
         click.echo(f"pinnace: {notice}", err=True)
     # Starting makes many objects and hardly any garbage: searching them for some is a tenth of the start. The server
@@ -68,6 +69,21 @@ def _serve(words: list[str]) -> int:
         return 1
     finally:
         gc.enable()
+
+
+def _check_streams() -> None:
+    """Refuse to serve without stdin and stdout, and make up for a stderr that is closed: Python has None for each."""
+    import click
+
+    if sys.stdin is None or sys.stdout is None:
+        raise click.ClickException("stdin and stdout must be open, since the protocol is spoken there")
+    if sys.stderr is None:
+        # Or the next file that is opened becomes descriptor 2, and gets what is meant for people.
+        null = os.open(os.devnull, os.O_WRONLY)
+        if null != 2:
+            os.dup2(null, 2)
+            os.close(null)
+        sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
 
 
 def _shim(words: list[str]) -> int:

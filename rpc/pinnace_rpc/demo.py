@@ -17,13 +17,15 @@ Record = dict[str, Any]
 
 PROMPT: Final = "Please run `echo hello from the shell; sleep 1` and tell me what it printed."
 STEER: Final = "One more thing: answer in a single sentence."
-COMMAND: Final = ("-m", "pinnace_rpc", "--mode", "rpc", "--no-session", "--provider", "offline", "--protocol", "1.5")
+FLAGS: Final = ("--mode", "rpc", "--no-session", "--provider", "offline", "--protocol", "1.5")
+# -P: what lies in the current folder is the user's, not ours to run.
+COMMAND: Final = (sys.executable, "-P", "-m", "pinnace_rpc", *FLAGS)
 
 
 def main() -> int:
     """Hold the conversation; return the agent's exit code."""
-    click.secho(f"$ pinnace {' '.join(COMMAND[2:])}", bold=True)
-    with subprocess.Popen([sys.executable, *COMMAND], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as agent:
+    click.secho(f"$ pinnace {' '.join(FLAGS)}", bold=True)
+    with subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as agent:
         assert agent.stdin is not None
         assert agent.stdout is not None
         _send(agent.stdin, {"id": "1", "type": "prompt", "message": PROMPT})

@@ -227,7 +227,7 @@ class Dispatcher:
     # Responses.
 
     def _hello(self, ref: int, command: cmd.Hello) -> None:
-        if command.protocol is not None and command.protocol != self._profile:
+        if command.protocol is not None:
             if ref != 1:
                 self._fail(ref, errors.ClientError(errors.HELLO_TOO_LATE, errors.ErrorCode.TOO_LATE))
                 return

@@ -6,6 +6,7 @@ with a text on stderr and nothing on stdout; a notice goes to stderr and the pro
 
 import os
 import sys
+from collections.abc import Iterable
 from datetime import date
 from pathlib import Path
 from typing import NamedTuple
@@ -44,15 +45,19 @@ def prepare(options: Options) -> Prepared:
     Raises:
         StartupError: Something that was asked for is not there.
     """
-    cwd = Path.cwd()
+    try:
+        cwd = Path.cwd()
+    except FileNotFoundError:
+        raise StartupError("the current folder is gone: start in another one") from None
     settings, registry, notices = load_configuration(os.environ, cwd)
+    # First, since they may be why what follows is an error.
+    _tell(notices)
     choice = Choice(options.provider, options.model, options.models, options.thinking)
     selection = select_initial(registry, settings, choice, options.api_key)
     if selection.error is not None:
         raise StartupError(selection.error)
     tools, warnings = _tools(options)
-    for notice in (*notices, *selection.warnings, *warnings):
-        sys.stderr.write(f"pinnace: {notice}\n")
+    _tell((*selection.warnings, *warnings))
     prompt = _Prompt(options, tuple(tools.values()), str(cwd))
     profile = AgentProfile(
         registry=registry,
@@ -83,6 +88,11 @@ def build_host(prepared: Prepared, outbox: Outbox, dispatcher: Dispatcher, jobs:
     host.preferred_level = prepared.selection.preferred_level
     dispatcher.host = host
     return host
+
+
+def _tell(notices: Iterable[str]) -> None:
+    for notice in notices:
+        sys.stderr.write(f"pinnace: {notice}\n")
 
 
 def _tools(options: Options) -> tuple[dict[str, Tool], tuple[str, ...]]:

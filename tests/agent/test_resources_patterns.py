@@ -37,7 +37,9 @@ MODELS = [
     model("other", "shared"),
     model("other", "fake/m1"),
     model("other", "only"),
+    model("other", "twin"),
     model("third", "other/zed"),
+    model("third", "other/twin"),
     model("third", "g/x"),
     model("a/b", "inner"),
     model("a", "b/inner"),
@@ -79,6 +81,8 @@ def name(found: Resolution) -> str | None:
         # What the prefix names, if it has a key; else who passes that whole id on.
         ("fake/m1", None, "fake/m1", None),
         ("other/zed", None, "third/other/zed", None),
+        ("other/twin", None, "third/other/twin", None),
+        ("other/twin:low", None, "third/other/twin", "low"),
         ("other/zed:low", None, "third/other/zed", "low"),
         ("other/only", None, "other/only", None),
         ("only", None, "other/only", None),
@@ -117,6 +121,8 @@ def test_the_case_of_letters_decides_only_between_ids_that_differ_in_nothing_els
         ("nope", None, ['Model "nope" not found', "fake/m1"]),
         ("m2:bogus", None, ['"m2:bogus" not found']),
         ("", None, ["empty"]),
+        (" ", "fake", ["empty"]),
+        ("fake/", "fake", ["empty"]),
         ("m1", "nobody", ['Unknown provider "nobody"', "fake, other"]),
         ("m1", "empty", ['"empty" has no models']),
         ("g/x", None, ["offered by several providers", "fake/g/x, third/g/x", "--provider"]),
@@ -132,6 +138,7 @@ def test_what_means_no_model_is_an_error_that_helps(pattern: str, provider: str 
 def test_with_a_key_of_its_own_a_request_does_not_go_by_who_has_one() -> None:
     assert "several providers" in (resolve("shared", has_key=True).error or "")
     assert "other/shared" == name(resolve("shared", "other", has_key=True))
+    assert "other/twin" == name(resolve("other/twin", has_key=True))
     assert "fake/m1" == name(resolve("fake/m1", has_key=True, without_key=("fake",)))
 
 

@@ -24,8 +24,8 @@ def load(tmp_path: Path, settings: dict[str, object] | None = None, providers: o
     return load_configuration({"PI_CODING_AGENT_DIR": str(tmp_path), "HOME": str(tmp_path)}, tmp_path)
 
 
-def select(loaded: Configuration, *, api_key: str | None = None, **choice: object) -> Selection:
-    return select_initial(loaded.registry, loaded.settings, Choice(**choice), api_key)  # type: ignore[arg-type]
+def select(loaded: Configuration, choice: Choice | None = None, api_key: str | None = None) -> Selection:
+    return select_initial(loaded.registry, loaded.settings, choice or Choice(), api_key)
 
 
 def name(selection: Selection) -> str | None:
@@ -34,13 +34,13 @@ def name(selection: Selection) -> str | None:
 
 def test_the_command_line_goes_first(tmp_path: Path) -> None:
     loaded = load(tmp_path, {"defaultProvider": "fake", "defaultModel": "m1"})
-    assert "more/m3" == name(select(loaded, model="m3", scope=("fake/*",)))
+    assert "more/m3" == name(select(loaded, Choice(model="m3", scope=("fake/*",))))
 
 
 def test_then_the_scope_with_the_saved_default_before_its_first(tmp_path: Path) -> None:
     loaded = load(tmp_path, {"defaultProvider": "fake", "defaultModel": "m2"})
-    assert "more/m3" == name(select(loaded, scope=("m3", "m1")))
-    selection = select(loaded, scope=("m3", "m2:low"))
+    assert "more/m3" == name(select(loaded, Choice(scope=("m3", "m1"))))
+    selection = select(loaded, Choice(scope=("m3", "m2:low")))
     assert ("fake/m2", "low") == (name(selection), selection.level)
     assert ["more/m3", "fake/m2"] == [full_name(scoped.model) for scoped in selection.scope]
 
@@ -48,7 +48,7 @@ def test_then_the_scope_with_the_saved_default_before_its_first(tmp_path: Path) 
 def test_the_scope_of_the_settings_counts_without_one_on_the_command_line(tmp_path: Path) -> None:
     loaded = load(tmp_path, {"enabledModels": ["m3"]})
     assert "more/m3" == name(select(loaded))
-    assert "fake/m1" == name(select(loaded, scope=("m1",)))
+    assert "fake/m1" == name(select(loaded, Choice(scope=("m1",))))
 
 
 def test_then_the_saved_default(tmp_path: Path) -> None:
@@ -86,30 +86,28 @@ def test_the_offline_model_is_never_picked_silently(settings: dict[str, object],
 
 def test_the_offline_provider_needs_no_model_and_is_offered_from_then_on(tmp_path: Path) -> None:
     loaded = load(tmp_path)
-    assert "offline/rehearsal" == name(select(loaded, provider="offline"))
+    assert "offline/rehearsal" == name(select(loaded, Choice(provider="offline")))
     assert "offline/rehearsal" in [full_name(model) for model in loaded.registry.available()]
 
 
 @pytest.mark.parametrize(
     ("choice", "error"),
     [
-        ({"model": "nope"}, 'Model "nope" not found'),
-        ({"provider": "fake"}, "--provider needs --model"),
-        ({"provider": "nobody", "model": "m1"}, 'Unknown provider "nobody"'),
-        ({"model": "foreign/f"}, "is not supported yet"),
-        ({"provider": "offline", "model": "absent.yaml"}, "not found"),
+        (Choice(model="nope"), 'Model "nope" not found'),
+        (Choice(provider="fake"), "--provider needs --model"),
+        (Choice(provider="nobody", model="m1"), 'Unknown provider "nobody"'),
+        (Choice(model="foreign/f"), "is not supported yet"),
+        (Choice(provider="offline", model="absent.yaml"), "not found"),
     ],
 )
-def test_what_cannot_be_resolved_is_an_error_and_nothing_is_picked(
-    choice: dict[str, object], error: str, tmp_path: Path
-) -> None:
-    selection = select(load(tmp_path), **choice)
+def test_what_cannot_be_resolved_is_an_error_and_nothing_is_picked(choice: Choice, error: str, tmp_path: Path) -> None:
+    selection = select(load(tmp_path), choice)
     assert selection.model is None
     assert error in (selection.error or "")
 
 
 def test_an_unknown_id_of_a_known_provider_starts_with_a_warning(tmp_path: Path) -> None:
-    selection = select(load(tmp_path), provider="fake", model="nope")
+    selection = select(load(tmp_path), Choice(provider="fake", model="nope"))
     assert "fake/nope" == name(selection)
     assert selection.error is None
     assert "nope" in selection.warnings[0]
@@ -117,7 +115,7 @@ def test_an_unknown_id_of_a_known_provider_starts_with_a_warning(tmp_path: Path)
 
 async def test_the_key_of_the_command_line_is_for_the_provider_of_the_model(tmp_path: Path) -> None:
     loaded = load(tmp_path)
-    selection = select(loaded, model="bare/without-key", api_key="mine")
+    selection = select(loaded, Choice(model="bare/without-key"), api_key="mine")
     assert selection.model is not None
     assert "mine" == (await loaded.registry.credentials(selection.model)).api_key
     assert "bare/without-key" in [full_name(model) for model in loaded.registry.available()]
@@ -125,24 +123,24 @@ async def test_the_key_of_the_command_line_is_for_the_provider_of_the_model(tmp_
 
 def test_a_key_without_a_model_is_an_error(tmp_path: Path) -> None:
     assert "--api-key needs a model" in (select(load(tmp_path), api_key="mine").error or "")
-    assert "fake/m1" == name(select(load(tmp_path), api_key="mine", scope=("m1",)))
+    assert "fake/m1" == name(select(load(tmp_path), Choice(scope=("m1",)), api_key="mine"))
 
 
 @pytest.mark.parametrize(
     ("choice", "settings", "level", "preferred"),
     [
-        ({"model": "m2"}, {}, "medium", "medium"),
-        ({"model": "m1"}, {}, "off", "medium"),
-        ({"model": "m2"}, {"defaultThinkingLevel": "low"}, "low", "low"),
-        ({"model": "m2:high"}, {"defaultThinkingLevel": "low"}, "high", "high"),
-        ({"model": "m2:high", "level": "minimal"}, {}, "minimal", "minimal"),
-        ({"model": "m2", "level": "max"}, {}, "high", "max"),
-        ({"model": "m1", "level": "high"}, {}, "off", "high"),
-        ({"model": "m2:off"}, {}, "off", "off"),
+        (Choice(model="m2"), {}, "medium", "medium"),
+        (Choice(model="m1"), {}, "off", "medium"),
+        (Choice(model="m2"), {"defaultThinkingLevel": "low"}, "low", "low"),
+        (Choice(model="m2:high"), {"defaultThinkingLevel": "low"}, "high", "high"),
+        (Choice(model="m2:high", level="minimal"), {}, "minimal", "minimal"),
+        (Choice(model="m2", level="max"), {}, "high", "max"),
+        (Choice(model="m1", level="high"), {}, "off", "high"),
+        (Choice(model="m2:off"), {}, "off", "off"),
     ],
 )
 def test_the_level_is_the_flags_else_the_patterns_else_the_saved_one_and_fits_the_model(
-    choice: dict[str, object], settings: dict[str, object], level: str, preferred: str, tmp_path: Path
+    choice: Choice, settings: dict[str, object], level: str, preferred: str, tmp_path: Path
 ) -> None:
-    selection = select(load(tmp_path, settings), **choice)
+    selection = select(load(tmp_path, settings), choice)
     assert (level, preferred) == (selection.level, selection.preferred_level)

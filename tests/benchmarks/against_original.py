@@ -244,13 +244,19 @@ def reads(program: Program) -> Figures:
     with MeasuredAgent(program) as agent:
         agent.state()
         time.sleep(SETTLE_S)
+        cpu_ms = agent.cpu_ms()
         begun_s = time.monotonic()
         for _ in range(READS):
             ended_s = agent.state()
         sequential_ms = (ended_s - begun_s) * 1000
         begun_s = agent.send(*({"id": f"z{number}", "type": "get_state"} for number in range(READS)))
         pipelined_ms = (agent.until(b'"id":"z%d"' % (READS - 1)) - begun_s) * 1000
-    return {f"{READS} get_state in turn, ms": sequential_ms, f"{READS} get_state in one write, ms": pipelined_ms}
+        cpu_ms = agent.cpu_ms() - cpu_ms
+    return {
+        f"{READS} get_state in turn, ms": sequential_ms,
+        f"{READS} get_state in one write, ms": pipelined_ms,
+        f"{READS} get_state in turn and {READS} in one write, CPU ms": cpu_ms,
+    }
 
 
 class Item(NamedTuple):

@@ -53,7 +53,6 @@ def test_help_names_every_option_that_does_something(flag: str, tmp_path: Path) 
     assert (0, "") == (ended.returncode, ended.stderr)
     for name in "--mode --provider --model --api-key --thinking --tools -nt -nbt -xt --protocol --on-eof shim".split():
         assert name in ended.stdout
-    assert "--tui-mode" not in ended.stdout
 
 
 @pytest.mark.parametrize("words", [["--version"], ["--help"], [*RPC, "--bogus"], ["shim", "--help"]])

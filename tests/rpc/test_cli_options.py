@@ -175,7 +175,7 @@ def test_the_flag_goes_before_the_variable(words: list[str], variable: str, prof
 
 
 def test_a_variable_that_names_no_profile_is_an_error() -> None:
-    with pytest.raises(click.UsageError, match="PINNACE_PROTOCOL takes one of pi, seed, 1.5"):
+    with pytest.raises(click.UsageError, match=r"PINNACE_PROTOCOL takes one of pi, seed, 1\.5"):
         parse(PINNACE_PROTOCOL="2")
 
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterable
-from pathlib import Path
 
 import pytest
 
@@ -43,7 +42,9 @@ def models(llm: FakeLlm, **provider: object) -> dict[str, object]:
         ({"headers": {"X-Secret": f"{MARK}-header"}, "authHeader": True}, (), "Bearer sk-fake"),
     ],
 )
-@pytest.mark.parametrize("answer", [{"text": "hello"}, {"status": 401, "body": {"error": {"message": "wrong key"}}}])
+@pytest.mark.parametrize(
+    "answer", [{"text": "hello"}, {"error": {"status": 401, "body": {"error": {"message": "wrong key"}}}}]
+)
 def test_a_key_reaches_the_provider_and_is_said_nowhere(
     provider: dict[str, object],
     flags: tuple[str, ...],
@@ -64,6 +65,22 @@ def test_a_key_reaches_the_provider_and_is_said_nowhere(
     assert sent == request.headers["authorization"]
     if "headers" in provider:
         assert f"{MARK}-header" == request.headers["x-secret"]
+    assert MARK not in everything_said(pi)
+
+
+def test_a_key_that_the_provider_repeats_is_not_passed_on(
+    agent: AgentStarter, llm: Callable[[Iterable[Scripted]], FakeLlm]
+) -> None:
+    """Some servers quote a wrong key in their refusal, and some quote the header."""
+    text = f"Incorrect API key provided: {MARK}-file (Bearer {MARK}-file, {MARK}-header)"
+    fake = llm([{"error": {"status": 401, "body": {"error": {"message": text}}}}])
+    described = models(fake, apiKey=f"{MARK}-file", headers={"X-Secret": f"{MARK}-header"})
+    pi = agent(fake, models=described)
+    pi.send(PROMPT)
+    message = pi.wait({"type": "message_end", "message": {"role": "assistant"}})["message"]
+    assert "Incorrect API key provided" in message["errorMessage"]
+    pi.close_stdin()
+    assert 0 == pi.wait_exit()
     assert MARK not in everything_said(pi)
 
 
@@ -107,7 +124,9 @@ def test_a_file_that_is_refused_is_refused_without_its_keys(
     provider: dict[str, object], agent: AgentStarter, llm: Callable[[Iterable[Scripted]], FakeLlm]
 ) -> None:
     fake = llm([])
-    pi = agent(fake, models=models(fake, **provider), is_checked=False)
-    assert 1 == pi.wait_exit()
+    pi = agent(fake, "--provider", "offline", "--model", "rehearsal", models=models(fake, **provider))
+    pi.request({"type": "get_available_models"})
+    pi.close_stdin()
+    assert 0 == pi.wait_exit()
     assert "the file is ignored" in pi.stderr_text
     assert MARK not in everything_said(pi)

@@ -1,4 +1,4 @@
-"""The oldest generation's commands, answered in its own shape, and commands that this release does not carry out yet."""
+"""The oldest generation's commands, answered in its own shape, and commands that are not carried out yet."""
 
 from collections.abc import Mapping
 

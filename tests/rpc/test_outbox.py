@@ -10,7 +10,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.run import NO_MODEL
-from pinnace_rpc.outbox import HIGH_WATER_BYTES, MERGE_BYTES, Outbox
+from pinnace_rpc.outbox import HIGH_WATER_BYTES, MERGE_BYTES, TURN_BYTES, TURN_PIECES, Outbox
 from pinnace_rpc.projection import make_projection
 
 
@@ -133,6 +133,34 @@ async def test_a_producer_waits_in_room_until_the_reader_has_taken_enough() -> N
         with trio.fail_after(5):
             await passed.wait()
         outbox.close()
+
+
+@pytest.mark.parametrize(("text", "pieces"), [("x", TURN_PIECES), ("x" * TURN_BYTES, 1)])
+async def test_a_producer_that_never_waits_lets_the_writer_run_now_and_then(text: str, pieces: int) -> None:
+    outbox, reader = Outbox(make_projection("1.5")), Reader()
+    reader.gate.set()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(outbox.pump, reader)
+        await wait_all_tasks_blocked()
+        for _ in range(pieces - 1):
+            outbox.put({"type": "filler", "text": text})
+            await outbox.room()
+        assert reader.data == b""
+        # The writer needs two turns for a write, and the order of tasks in a turn is left open.
+        for _ in range(4 * pieces):
+            outbox.put({"type": "filler", "text": text})
+            await outbox.room()
+        assert reader.data != b""
+        outbox.close()
+
+
+async def test_a_producer_is_cancelled_in_room_also_when_there_is_room() -> None:
+    outbox = Outbox(make_projection("1.5"))
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await outbox.room()
+
+    assert scope.cancelled_caught
 
 
 async def test_putting_never_waits_and_nothing_is_written_after_the_end() -> None:

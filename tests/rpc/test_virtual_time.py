@@ -30,6 +30,7 @@ from pinnace_rpc.outbox import Outbox
 from pinnace_rpc.projection import make_projection
 from pinnace_rpc.startup import Prepared, build_host
 from pinnace_spec.invariants import TraceObserver
+from pinnace_spec.outputs import validate_output
 from pinnace_statechart.triggers import Happening
 
 TEXTS = ("count to 5", "run `wait`", "think", "fail with 503", "hello")
@@ -120,6 +121,7 @@ def judge(script: list[Send], records: list[dict[str, Any]]) -> list[str]:
     observer = TraceObserver()
     problems = [problem for record in records for problem in observer.feed(record)]
     problems += observer.finish()
+    problems += [problem for record in records for problem in validate_output(record, "1.5")]
     answers = Counter(record["id"] for record in records if record["type"] == "response")
     problems += [f"{n} answered {answers[str(n)]} times" for n in range(len(script)) if answers[str(n)] != 1]
     return [*problems, *starts(script, records), *fates(script, records)]

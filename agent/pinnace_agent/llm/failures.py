@@ -6,6 +6,7 @@ appear. Pure; must not know httpx.
 """
 
 import errno
+import os
 import socket
 from typing import Final, cast
 
@@ -100,13 +101,8 @@ class FailureTexts:
     def transport_failed(self, kind: str, error: BaseException) -> str:
         """Word a failure of the network: what failed, and the deepest cause with its code."""
         cause = _deepest(error)
-        code = ""
-        text = str(cause)
-        if isinstance(cause, OSError) and cause.errno is not None:
-            text = cause.strerror or text
-            code = _code(cause, cause.errno)
-        text = self.shown(text or type(cause).__name__)
-        return f"{kind}: {text} ({code})" if code else f"{kind}: {text}"
+        text = _system_text(cause) or self.shown(str(cause)) or type(cause).__name__
+        return f"{kind}: {text}"
 
     def _with_raw(self, text: str, error: object) -> str:
         """Add what a gateway got from the provider behind it, unless the text says it already."""
@@ -123,11 +119,15 @@ class FailureTexts:
         return text if len(text) <= limit else f"{text[:limit]}... [truncated {len(text) - limit} chars]"
 
 
-def _code(error: OSError, number: int) -> str:
-    """Name an error's number; only the system's own errors and look-ups use numbers that have a name."""
+def _system_text(error: BaseException) -> str | None:
+    """Say what the system says of an error that is its own, and the name of its number."""
+    if not isinstance(error, OSError) or error.errno is None:
+        return None
     if isinstance(error, socket.gaierror):
-        return _LOOKUP_CODES.get(number, "")
-    return errno.errorcode.get(number, "") if type(error).__module__ == "builtins" else ""
+        return f"{error.strerror} ({_LOOKUP_CODES.get(error.errno, error.errno)})"
+    # Others, such as those of ssl, have numbers of their own.
+    is_own = type(error).__module__ == "builtins"
+    return f"{os.strerror(error.errno)} ({errno.errorcode[error.errno]})" if is_own else error.strerror
 
 
 def _error_of(value: JsonValue) -> object:
@@ -150,4 +150,5 @@ def _cause(error: BaseException) -> BaseException | None:
     if isinstance(error, BaseExceptionGroup):
         # cast: isinstance can't say of what it is a group
         return cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
-    return error.__cause__
+    # httpcore cuts the chain of its errors, but makes each of the one that it caught.
+    return error.__cause__ or next((each for each in error.args if isinstance(each, BaseException)), None)

@@ -71,9 +71,11 @@ class _Exchange:
         failure = None
         try:
             http = http_request(self._request, self._compat)
-            message = client.build_request("POST", http.url, headers=http.headers, content=http.body)
-        except httpx.InvalidURL as error:
+            url = httpx.URL(http.url)
+        except (httpx.InvalidURL, UnicodeError) as error:
             return self._invalid_address(str(error))
+        try:
+            message = client.build_request("POST", url, headers=http.headers, content=http.body)
         except UnicodeError:  # what it says quotes the header, and it may be the one with the key
             return _UNSENDABLE
         try:

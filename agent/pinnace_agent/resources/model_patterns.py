@@ -12,6 +12,7 @@ from pinnace_agent.resources.thinking import is_level
 from pinnace_spec.messages import Model, ThinkingLevel
 
 _DATED = re.compile(r"-\d{8}$")
+_EMPTY: Final = "The model's name is empty."
 # More names than this don't help to find the right one.
 _MAX_LISTED: Final = 12
 
@@ -111,7 +112,7 @@ class PatternResolver:
         """Find the model that is meant."""
         pattern = request.pattern.strip()
         if not pattern:
-            return Resolution(error="The model's name is empty.")
+            return Resolution(error=_EMPTY)
         if request.provider is not None:
             return self._under_named_provider(request, pattern)
         inferred = self._inferred_provider(pattern)
@@ -129,6 +130,8 @@ class PatternResolver:
         prefix = f"{provider}/"
         if pattern.lower().startswith(prefix.lower()):
             pattern = pattern[len(prefix) :]
+        if not pattern:
+            return Resolution(error=_EMPTY)
         if (match := find(pattern, self._of(provider))) is not None:
             return self._pick(request, match)
         return self._custom(request, provider, pattern)

@@ -52,11 +52,13 @@ def read_prompt_argument(argument: str) -> PromptArgument:
 
     A file that is there and can't be read is a problem: its path is no instruction to a model.
     """
+    # Bytes of a command line that are no UTF-8 are half characters here, which no request can hold.
+    text = argument.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     try:
         if not Path(argument).is_file():
-            return PromptArgument(argument)
+            return PromptArgument(text)
     except (OSError, ValueError):  # too long or too odd for a path
-        return PromptArgument(argument)
+        return PromptArgument(text)
     try:
         return PromptArgument(Path(argument).read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError:

@@ -1,0 +1,120 @@
+"""What `--help` says: the options in groups, and what a user needs to know before the first start.
+
+Layout and wording only; the options themselves are in `command`. Must not import anything slow, since every start
+loads it.
+"""
+
+from collections.abc import Sequence
+from textwrap import wrap
+from typing import Final, NamedTuple
+
+import click
+
+
+class Group(NamedTuple):
+    """Options under one title."""
+
+    title: str
+    options: Sequence[click.Option]
+    is_listed: bool = False
+    """Whether only the names are shown, one after the other."""
+
+
+_USAGE: Final = """\
+Usage: pinnace --mode rpc [OPTIONS]
+       pinnace demo         hold a short conversation without a network
+       pinnace shim DIR     write `pi` and `cli.js` that start pinnace, for
+                            clients that look for these names
+"""
+
+# Kept as they are, line by line.
+_NOTES: Final = """\
+Models:
+  There is no built-in list. Any server that speaks OpenAI's chat completions
+  can be described in models.json, which may have comments:
+
+    {"providers": {"local": {
+      "baseUrl": "http://127.0.0.1:8080/v1",
+      "api": "openai-completions",
+      "apiKey": "none",
+      "models": [{"id": "qwen3", "contextWindow": 32768, "maxTokens": 4096}]
+    }}}
+
+  It is then --model local/qwen3. Without --model and --provider it is the
+  first of --models, else defaultProvider and defaultModel of settings.json,
+  else the first model that has a key. Without any the process lives, and
+  says what is missing when it gets a prompt.
+
+Keys, the first that is there:
+  1. --api-key
+  2. auth.json: {"local": {"type": "api_key", "key": "..."}}
+  3. apiKey in models.json
+  4. the provider's variable, such as OPENAI_API_KEY
+
+  In files a key may be the text itself, $NAME or ${NAME} for a variable, or
+  !command for what a command prints.
+
+Files:
+  models.json, auth.json and settings.json are in ~/.pi/agent. They are read
+  at start; none is needed, and none is ever written.
+
+Variables:
+  PI_CODING_AGENT_DIR     Another folder than ~/.pi/agent.
+  PINNACE_PROTOCOL        The default of --protocol.
+  PINNACE_OFFLINE_SCRIPT  What the offline model plays.
+
+Exit codes:
+  0         Stdin ended.
+  1         Something that was asked for can't be done.
+  2         The command line makes no sense.
+  129, 143  SIGHUP, SIGTERM. After SIGINT it ends by that signal.
+"""
+
+
+class Manual(click.Command):
+    """A command whose help shows its options in groups."""
+
+    def __init__(self, name: str, groups: Sequence[Group], arguments: Sequence[click.Argument], summary: str) -> None:
+        """Take the options of all groups, `--help` among them."""
+        self._groups = groups
+        super().__init__(
+            name,
+            params=[*(option for group in groups for option in group.options), *arguments],
+            context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+            help=summary,
+        )
+
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Show each way to start the program."""
+        formatter.write(_USAGE)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Show the groups in their order, the texts of all options in one column."""
+        records = {
+            option: record
+            for group in self._groups
+            for option in group.options
+            if (record := option.get_help_record(ctx)) is not None
+        }
+        column = max(len(name) for name, _ in records.values())
+        for group in self._groups:
+            formatter.write(f"\n{group.title}:\n")
+            if group.is_listed:
+                formatter.write(
+                    _wrapped(", ".join("/".join(option.opts) for option in group.options), "", 0, formatter.width)
+                )
+                continue
+            for option in group.options:
+                name, text = records[option]
+                formatter.write(_wrapped(text, name, column, formatter.width))
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Show the notes as they are written."""
+        formatter.write(f"\n{_NOTES}")
+
+
+def _wrapped(text: str, name: str, column: int, width: int) -> str:
+    """Lay out a text beside a name. The name of an option is never broken."""
+    beside = f"  {name:<{column}}  " if column else "  "
+    lines = wrap(text, width, initial_indent=beside, subsequent_indent=" " * len(beside), break_on_hyphens=False)
+    return "\n".join([*lines, ""])
