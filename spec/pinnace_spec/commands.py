@@ -58,7 +58,7 @@ class _Attachment(BaseModel):
     """What the oldest generation calls an image."""
 
     model_config = ConfigDict(defer_build=True, extra="ignore")
-    type: Literal["image", "document"]
+    type: Literal["image"]  # a document is refused: dropping it in silence would lose it
     mimeType: StrictStr
     content: Annotated[StrictStr, AfterValidator(_valid_base64)]
 
@@ -77,7 +77,6 @@ class _Text(CommandModel):
         attached = (
             ImageContent(type="image", data=attachment.content, mimeType=attachment.mimeType)
             for attachment in self.attachments
-            if attachment.type == "image"
         )
         return (*self.images, *attached)
 

@@ -54,9 +54,8 @@ def decode_line(line: bytes) -> JsonValue:
     whatever it holds, and never deeper in the stack than `MAX_NESTING`.
 
     Raises:
-        WireError: Not JSON, not UTF-8, a byte order mark, NaN or Infinity, a number that no double can hold,
-        or nested
-            deeper than `MAX_NESTING`. Nothing else is raised for any bytes.
+        WireError: Not JSON, not UTF-8, a byte order mark, NaN or Infinity, a number that no double can hold, or
+            nested deeper than `MAX_NESTING`. Nothing else is raised for any bytes.
     """
     try:
         value: JsonValue = orjson.loads(line)

@@ -49,12 +49,6 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name.lower(), raising=False)
 
 
-@pytest.fixture(autouse=True)
-async def clients() -> AsyncIterator[None]:
-    yield
-    await close_clients()
-
-
 def request_at(base_url: str, **compat: object) -> LlmRequest:
     model: Model = {
         "id": "m1",
@@ -140,6 +134,14 @@ async def serving(answer: Callable[[trio.SocketStream], Awaitable[None]]) -> Asy
         nursery.cancel_scope.cancel()
 
 
+@asynccontextmanager
+async def faking(*responses: Mapping[str, object]) -> AsyncIterator[FakeLlm]:
+    """Serve a script; afterwards no connection is left."""
+    with FakeLlm(responses) as llm:
+        yield llm
+        await close_clients()
+
+
 def whole(status: str, body: bytes, *headers: str) -> bytes:
     lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers, "", ""]
     return "\r\n".join(lines).encode() + body
@@ -165,7 +167,7 @@ def whole(status: str, body: bytes, *headers: str) -> bytes:
 async def test_cancelling_closes_the_connection_and_leaves_the_message_as_it_was(
     response: Mapping[str, object], gate: str, starts: int, text: str
 ) -> None:
-    with FakeLlm([response, {"text": "next"}]) as llm:
+    async with faking(response, {"text": "next"}) as llm:
         request, sink = request_at(llm.base_url), Gate()
         builder = builder_for(request, sink)
         async with trio.open_nursery() as nursery:
@@ -188,7 +190,7 @@ async def test_cancelling_closes_the_connection_and_leaves_the_message_as_it_was
 
 
 async def test_cancelling_while_the_reader_is_slow_closes_the_connection() -> None:
-    with FakeLlm([{"chunks": [{"text": "a"}, {"hang": True}]}]) as llm:
+    async with faking({"chunks": [{"text": "a"}, {"hang": True}]}) as llm:
         request, sink = request_at(llm.base_url), Gate()
         sink.is_open = trio.Event()
         async with trio.open_nursery() as nursery:
@@ -226,7 +228,7 @@ async def test_cancelling_while_a_refusal_is_read_closes_the_connection() -> Non
 
 
 async def test_a_server_that_says_nothing_is_given_up_after_the_idle_time(mock_clock: MockClock) -> None:
-    with FakeLlm([{"text": "never", "hold": "g"}, {"chunks": [{"text": "half"}, {"gate": "h"}]}]) as llm:
+    async with faking({"text": "never", "hold": "g"}, {"chunks": [{"text": "half"}, {"gate": "h"}]}) as llm:
         for gate, text in (("g", ""), ("h", "half")):
             request, sink = request_at(llm.base_url), Gate()
             builder = builder_for(request, sink)
@@ -341,7 +343,7 @@ async def test_a_connection_that_is_lost_behind_the_finish_reason_spoils_nothing
 
 async def test_no_more_is_read_than_there_is_room_for() -> None:
     count = 200_000
-    with FakeLlm([{"gen": {"n": count, "size": 8}}]) as llm:
+    async with faking({"gen": {"n": count, "size": 8}}) as llm:
         request, sink = request_at(llm.base_url), Gate()
         sink.is_open = trio.Event()
         builder = builder_for(request, sink)
@@ -451,7 +453,7 @@ async def test_a_server_that_speaks_no_tls_is_an_error_that_says_so() -> None:
 
 
 async def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    with FakeLlm([{"text": "through the proxy"}]) as llm:
+    async with faking({"text": "through the proxy"}) as llm:
         monkeypatch.setenv("HTTP_PROXY", llm.base_url)
         message = await ask("http://model.example/v1")
 

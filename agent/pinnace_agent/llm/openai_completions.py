@@ -54,6 +54,7 @@ class _Exchange:
     def __init__(self, request: LlmRequest, builder: MessageBuilder) -> None:
         self._request = request
         self._builder = builder
+        self._host = ""
         self._compat = compat_of(request.model)
         self._texts = FailureTexts(Secrets(request.api_key, request.headers, request.model["baseUrl"]))
         self._reader = ChunkReader(builder, self._compat, self._texts)
@@ -72,6 +73,7 @@ class _Exchange:
         try:
             http = http_request(self._request, self._compat)
             url = httpx.URL(http.url)
+            self._host = url.host
         except (httpx.InvalidURL, UnicodeError) as error:
             return self._invalid_address(str(error))
         try:
@@ -135,7 +137,7 @@ class _Exchange:
         except EventTooLarge:
             return f"The stream holds an event of more than {MAX_EVENT_BYTES} bytes"
         except Undecodable as error:
-            return f"The answer of {response.url.host} cannot be decoded: {error}"
+            return f"The answer of {self._host} cannot be decoded: {error}"
         if not has_events and not rest:
             return self._texts.no_event_stream(response.headers.get("content-type", ""), bytes(head))
         return None
@@ -177,7 +179,7 @@ class _Exchange:
     def _transport_failure(self, error: "httpx.HTTPError") -> str:
         import httpx
 
-        host = error.request.url.host
+        host = self._host
         match error:
             case httpx.ConnectTimeout():
                 return f"Request timed out: no connection to {host} within {CONNECT_TIMEOUT_S:.0f} s"
