@@ -87,6 +87,7 @@ class Dispatcher:
         self._closed = closed
         self._pending: dict[int, Pending] = {}
         self._last_ref = 0
+        self._first_command: int | None = None  # a line that is no command does not count
 
     @property
     def _agent(self) -> Host:
@@ -130,6 +131,8 @@ class Dispatcher:
     def _number(self, pending: Pending) -> int:
         self._last_ref += 1
         self._pending[self._last_ref] = pending
+        if self._first_command is None and pending.name != errors.PARSE_COMMAND:
+            self._first_command = self._last_ref
         return self._last_ref
 
     def _submit(self, trigger: Command) -> None:
@@ -228,7 +231,7 @@ class Dispatcher:
 
     def _hello(self, ref: int, command: cmd.Hello) -> None:
         if command.protocol is not None:
-            if ref != 1:
+            if ref != self._first_command:
                 self._fail(ref, errors.ClientError(errors.HELLO_TOO_LATE, errors.ErrorCode.TOO_LATE))
                 return
             self._outbox.projection = make_projection(command.protocol)

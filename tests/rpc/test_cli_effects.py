@@ -1,5 +1,6 @@
 """What options do to the agent: to its state, and to what the model is sent."""
 
+import json
 import os
 import signal
 import subprocess
@@ -179,6 +180,37 @@ def test_without_any_model_a_prompt_says_so_and_other_commands_work(
         assert pi.request({"type": "cycle_model"})["data"] is None
         assert "ok" == pi.request({"type": "bash", "command": "printf ok"})["data"]["output"]
         pi.check_end()
+
+
+@pytest.mark.parametrize(
+    ("auth", "env"),
+    [
+        ({"type": "api_key", "key": "sk-marker"}, {}),
+        ({"type": "api_key", "key": "!echo sk-marker"}, {}),
+        ({"type": "api_key", "key": "$MINE", "env": {"MINE": "sk-marker"}}, {"MINE": "other"}),
+        ({"type": "api_key", "key": "$MISSING sk-marker"}, {"OPENAI_API_KEY": "sk-marker"}),
+        ({"type": "oauth", "access": "sk-marker"}, {"OPENAI_API_KEY": "sk-marker"}),
+        ({"type": "sk-marker", "key": "sk-marker"}, {"OPENAI_API_KEY": "sk-marker"}),
+    ],
+)
+def test_a_key_that_models_json_does_not_have_is_sent_and_said_nowhere(
+    auth: object, env: Mapping[str, str], llm: MakeLlm, tmp_path: Path
+) -> None:
+    fake = llm([{"error": {"status": 401, "body": {"error": {"message": "the key sk-marker is wrong"}}}}])
+    models = {"openai": {"baseUrl": f"{fake.base_url}/v1", "api": "openai-completions", "models": [{"id": "m"}]}}
+    home = prepare_pi_home(tmp_path, fake.base_url, models={"providers": models}, env={**ENVIRONMENT, **env})
+    (home.agent_dir / "auth.json").write_text(json.dumps({"openai": auth}))
+    command = [*COMMAND, "--mode", "rpc", "--no-session", "--verbose", "--model", "openai/m"]
+    with HomedAgent(command, home, fake, profile="pi") as pi:
+        request_of(pi)
+        for query in ("get_state", "get_messages", "get_available_models", "get_session_stats"):
+            pi.request({"type": query})
+        pi.check_end()
+        said = json.dumps([each.record for each in pi.records]) + pi.stderr_text
+    assert "Bearer sk-marker" == fake.requests[0].headers["authorization"]
+    assert "401" in said
+    assert "sk-marker" not in said
+    assert "" == "".join(path.name for folder in (home.home, home.work) for path in folder.iterdir())
 
 
 # The prompt.

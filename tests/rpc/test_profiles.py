@@ -114,6 +114,15 @@ def test_hello_is_too_late_to_choose_after_another_command(agent: AgentStarter, 
     assert "pi" == profile_of(pi)
 
 
+def test_a_line_that_is_no_command_does_not_come_before_hello(agent: AgentStarter) -> None:
+    """R-HEL-01: the first command chooses, whatever noise was before it."""
+    pi = agent()
+    pi.send_bytes(b"null\nnoise\n")
+    chosen = pi.request({**HELLO, "protocol": "seed"})
+
+    assert "seed" == chosen["data"]["protocol"]
+
+
 def test_hello_is_too_late_even_to_choose_what_is_chosen(agent: AgentStarter) -> None:
     """R-HEL-01: so that a client learns of its mistake whatever the default is."""
     pi = agent()

@@ -19,7 +19,7 @@ from pinnace_spec.commands import (
     Prompt,
 )
 from pinnace_spec.profiles import PROFILES
-from pinnace_spec.records import parse_command
+from pinnace_spec.records import CommandError, parse_command
 
 # The edge of JSON.
 Json = Any
@@ -69,7 +69,7 @@ def test_a_command_can_not_be_changed() -> None:
 
 
 def test_pictures_are_the_same_by_either_name() -> None:
-    """The oldest generation calls them attachments; what is no picture is left out."""
+    """The oldest generation calls them attachments."""
     image: Json = {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"}
     attachment: Json = {
         "type": "image",
@@ -79,13 +79,19 @@ def test_pictures_are_the_same_by_either_name() -> None:
         "fileName": "b",
         "size": 5,
     }
-    document = {**attachment, "type": "document"}
-    command = parse_command(
-        {"type": "prompt", "message": "x", "images": [image], "attachments": [document, attachment]}
-    )
+    command = parse_command({"type": "prompt", "message": "x", "images": [image], "attachments": [attachment]})
 
     assert isinstance(command, Prompt)
     assert (image, {"type": "image", "data": "d29ybGQ=", "mimeType": "image/gif"}) == command.content_images
+
+
+def test_an_attached_document_is_refused() -> None:
+    """Not dropped: the user would believe that the model has read it."""
+    document = {"type": "document", "mimeType": "text/plain", "content": "aGVsbG8=", "fileName": "a.txt"}
+    record: Json = {"type": "prompt", "message": "x", "attachments": [document]}
+
+    with pytest.raises(CommandError, match=r"attachments\[0\].type is not as expected"):
+        parse_command(record)
 
 
 def test_unknown_keys_of_a_picture_are_left_out() -> None:

@@ -27,6 +27,7 @@ MAX_ARGUMENT_LEVELS: Final = 64
 # Pieces of a text that the script does not cut itself: a word or two, as models send them.
 _PIECE: Final = re.compile(r"\s*\S{1,24}(?:[ \t]+(?=\S))?|\s+\Z")
 
+_WHOLE: Final = "the file"
 _POSITION: Final = re.compile(r"line \d+, column \d+")
 
 _STOPS: Final[Mapping[str, StopReason]] = {"stop": "stop", "length": "length", "toolUse": "toolUse"}
@@ -143,7 +144,14 @@ class _Misfit(Exception):
     """A value is not what the format says."""
 
     def __init__(self, where: str, expected: str, value: object) -> None:
-        super().__init__(f"{where or 'the file'}: expected {expected}, got {_kind(value)}")
+        super().__init__(f"{where or _WHOLE}: expected {expected}, got {_kind(value)}")
+
+
+class _UnknownKey(_Misfit):
+    """A key is none that the format has: a slip of the pen must not become a default."""
+
+    def __init__(self, where: str, name: object, known: tuple[str, ...]) -> None:
+        Exception.__init__(self, f"{where or _WHOLE}: unknown key {name}; known are {', '.join(known)}")
 
 
 def _kind(value: object) -> str:
@@ -212,7 +220,7 @@ def _members(value: object, where: str, known: tuple[str, ...], expected: str) -
         raise _Misfit(where, expected, value)
     for name in members:
         if name not in known:
-            raise _Misfit(where, f"only the keys {', '.join(known)}", name)
+            raise _UnknownKey(where, name, known)
     return members
 
 

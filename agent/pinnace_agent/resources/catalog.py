@@ -148,7 +148,7 @@ def _make_model(provider: str, entry: JsonObject, description: JsonObject, overr
             fields[name] = _merge_compat(fields.get(name, {}), value)
         elif name in _MERGED_FIELDS:
             fields[name] = {**fields.get(name, {}), **cast("JsonObject", value)}
-        elif name != "id":
+        else:
             fields[name] = value
     model: dict[str, object] = {
         "id": description["id"],
