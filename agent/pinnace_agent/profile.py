@@ -6,9 +6,9 @@ Data that outlives sessions. Made once at start from flags and files; only the r
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from pinnace_agent.resources.model_scope import ScopedModel
 from pinnace_agent.resources.models import ModelRegistry
 from pinnace_agent.tools.base import Tool
-from pinnace_spec.messages import Model
 
 
 @dataclass(slots=True, frozen=True)
@@ -24,5 +24,5 @@ class AgentProfile:
     system_prompt: Callable[[], str]
     shell_path: str | None = None
     shell_command_prefix: str | None = None
-    scope: tuple[Model, ...] = ()
+    scope: tuple[ScopedModel, ...] = ()
     """The models to cycle between; empty: all that are available."""

@@ -14,6 +14,7 @@ from typing import Self, Unpack
 from pinnace_fuzz.adapters import HomeOptions, PreparedHome, prepare_pi_home
 from pinnace_fuzz.driver import Agent
 from pinnace_fuzz.fake_llm import FakeLlm
+from pinnace_fuzz.reading import faults
 from pinnace_fuzz.records import Record
 from pinnace_fuzz.script import Scripted
 from pinnace_spec.outputs import validate_output
@@ -57,8 +58,9 @@ class HomedAgent(Agent):
         """End the agent in order, unless it has ended, and check what must hold of every run.
 
         On the end of stdin: exit with 0 in time. Every line of stdout is a JSON object, and a record that the
-        agent's profile describes. Unless the agent was killed or could not write: the last byte is LF, every
-        command with an id has exactly one response, and no process that the agent started is left.
+        agent's profile describes. Unless the agent was killed or could not write: the trace keeps the invariants
+        with nothing left open, the last byte is LF, every command with an id has exactly one response, and no
+        process that the agent started is left.
 
         Raises:
             AssertionError: One of these does not hold.
@@ -74,6 +76,9 @@ class HomedAgent(Agent):
             assert problems == [], "\n".join(problems[:MAX_PROBLEMS_SHOWN])
         if code == -signal.SIGKILL or self.has_closed_stdout:
             return
+        if self.profile is not None:
+            broken = faults(self.records)
+            assert broken == [], "\n".join(broken[:MAX_PROBLEMS_SHOWN])
         assert self.journal.unterminated == b""
         assert self.journal.unanswered() == {}, f"id: (commands, responses)\n{self.journal.tail()}"
         assert self.process.left_behind(LEFT_BEHIND_TIMEOUT_S) == []

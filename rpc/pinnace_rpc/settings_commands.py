@@ -9,7 +9,8 @@ from typing import Final
 
 from pinnace_agent.emitter import Emitter
 from pinnace_agent.host import Host
-from pinnace_agent.resources.models import clamp_level, supported_levels
+from pinnace_agent.resources.model_scope import ScopedModel, next_model
+from pinnace_agent.resources.models import clamp_level, next_level
 from pinnace_spec import commands as cmd
 from pinnace_spec import errors
 from pinnace_spec.messages import Model, ThinkingLevel
@@ -31,15 +32,16 @@ def set_model(host: Host, emitter: Emitter, command: cmd.SetModel) -> Data:
 
 def cycle_model(host: Host, emitter: Emitter, command: cmd.Plain) -> Data:
     """Select the next model that has credentials; null when there is no other."""
-    registry, scope = host.profile.registry, host.profile.scope
-    models = [model for model in scope if registry.is_usable(model)] or registry.available()
-    if len(models) <= 1:
+    registry = host.profile.registry
+    scope = [scoped for scoped in host.profile.scope if registry.is_usable(scoped.model)]
+    candidates = scope or [ScopedModel(model, None) for model in registry.available()]
+    chosen = next_model(candidates, host.session.model)
+    if chosen is None:
         return None
-    current = host.session.model
-    index = models.index(current) if current is not None and current in models else 0
-    model = models[(index + 1) % len(models)]
-    _select(host, emitter, model)
-    return {"model": model, "thinkingLevel": host.session.thinking_level, "isScoped": bool(scope)}
+    if chosen.level is not None:
+        host.preferred_level = chosen.level
+    _select(host, emitter, chosen.model)
+    return {"model": chosen.model, "thinkingLevel": host.session.thinking_level, "isScoped": bool(scope)}
 
 
 def _select(host: Host, emitter: Emitter, model: Model) -> None:
@@ -59,11 +61,9 @@ def set_thinking_level(host: Host, emitter: Emitter, command: cmd.SetThinkingLev
 def cycle_thinking_level(host: Host, emitter: Emitter, command: cmd.Plain) -> Data:
     """Select the model's next level; null when it has none to choose from."""
     model = host.session.model
-    levels = supported_levels(model) if model is not None else []
-    if len(levels) <= 1:
+    level = next_level(model, host.session.thinking_level) if model is not None else None
+    if level is None:
         return None
-    index = levels.index(host.session.thinking_level) if host.session.thinking_level in levels else -1
-    level = levels[(index + 1) % len(levels)]
     host.preferred_level = level
     _set_level(host, emitter, level)
     return {"level": level}

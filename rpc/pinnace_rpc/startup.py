@@ -65,7 +65,7 @@ def prepare(options: Options) -> Prepared:
         system_prompt=prompt.text,
         shell_path=shell_of(settings, os.environ),
         shell_command_prefix=settings.shell_command_prefix,
-        scope=tuple(scoped.model for scoped in selection.scope),
+        scope=selection.scope,
     )
     session = Session(str(cwd), selection.model, selection.level, name=options.name)
     if options.session_id is not None:

@@ -180,7 +180,7 @@ def test_a_value_that_holds_itself_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("- text: [a\n- b", "not YAML: line 2, column 1: "),
+        ("- text: [a\n- b", "not YAML: line 2, column 4: "),
         ('- "text', "not YAML: line 1, column "),
         ("- text: a\n  text: b", "not YAML: line 2, column 3: "),
         (b"- text: \xff", "not YAML: "),

@@ -29,7 +29,8 @@ ANSWER: Scripted = {"text": "hello"}
 
 
 def state(pi: HomedAgent) -> Record:
-    return pi.request({"type": "get_state"})["data"]
+    data: Record = pi.request({"type": "get_state"})["data"]
+    return data
 
 
 def request_of(pi: HomedAgent, text: str = "go") -> Record:

@@ -31,7 +31,7 @@ _WHOLE: Final = "the file"
 _POSITION: Final = re.compile(r"line \d+, column \d+")
 
 _STOPS: Final[Mapping[str, StopReason]] = {"stop": "stop", "length": "length", "toolUse": "toolUse"}
-_TURN_KEYS: Final = (
+TURN_KEYS: Final = (
     *("match", "thinking", "text", "tools", "delay_ms", "start_delay_ms"),
     *("error", "stop", "usage", "hang", "repeat"),
 )
@@ -168,7 +168,7 @@ def _script(value: object) -> Script:
 
 
 def _turn(value: object, where: str) -> Turn:
-    members = _members(value, where, _TURN_KEYS, "an object")
+    members = _members(value, where, TURN_KEYS, "an object")
     turn = Turn(
         match=_optional(members, where, "match", _pattern),
         thinking=_optional(members, where, "thinking", _deltas) or (),
