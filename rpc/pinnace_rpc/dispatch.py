@@ -8,7 +8,7 @@ is the chart's and the host's to know. Rules R-RSP-01, R-ERR-01 to R-ERR-04, R-H
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
 from pinnace_agent.host import Host
 from pinnace_agent.output import OutputTail
@@ -18,14 +18,17 @@ from pinnace_rpc.outbox import Outbox
 from pinnace_rpc.projection import EVENT_TYPES, Disposition, make_projection
 from pinnace_rpc.queries import QUERIES
 from pinnace_rpc.settings_commands import SETTINGS
-from pinnace_spec import commands as cmd
 from pinnace_spec import errors
 from pinnace_spec.framing import MAX_RECORD_BYTES
+from pinnace_spec.plain_commands import PlainCommand
 from pinnace_spec.profiles import PROFILES, Profile
-from pinnace_spec.records import CommandError, parse_command
+from pinnace_spec.records import CommandError, load_models, parse_command
 from pinnace_spec.wire import MAX_NESTING, JsonValue, WireError, decode_line
 from pinnace_statechart import effects as fx
 from pinnace_statechart.triggers import Command, Happening
+
+if TYPE_CHECKING:  # pydantic: loaded by the first command that has fields
+    from pinnace_spec import commands as cmd
 
 _log = logging.getLogger("pinnace.dispatch")
 
@@ -73,7 +76,7 @@ class Pending:
     name: str
     id: JsonValue = None
     has_id: bool = False
-    command: cmd.AnyCommand | None = None
+    command: "cmd.AnyCommand | None" = None
     error: errors.ClientError | None = None
 
 
@@ -119,7 +122,7 @@ class Dispatcher:
     def _refuse_line(self, pending: Pending, name: str) -> None:
         self._submit(Command(name, self._number(pending)))
 
-    def _admit(self, command: cmd.AnyCommand) -> None:
+    def _admit(self, command: "cmd.AnyCommand") -> None:
         pending = Pending(command.command_name, command.id, command.has_id, command)
         if command.command_name not in IMPLEMENTED:
             text = errors.not_implemented(command.command_name)
@@ -164,8 +167,8 @@ class Dispatcher:
     def answer(self, ref: int) -> None:
         """Answer a read."""
         pending = self._pending[ref]
-        if isinstance(pending.command, cmd.Hello):
-            self._hello(ref, pending.command)
+        if pending.name == "hello":
+            self._hello(ref, cast("cmd.Hello", pending.command))  # the model of this name
         else:
             self._succeed(ref, QUERIES[pending.name](self._agent))
 
@@ -204,8 +207,7 @@ class Dispatcher:
     def start_shell(self, ref: int) -> None:
         """Start the shell command of a `bash`."""
         pending = self._pending[ref]
-        command = pending.command
-        assert isinstance(command, cmd.Bash)
+        command = cast("cmd.Bash", pending.command)  # the model of this name
         agent = self._agent
         shell = ShellJob(
             ref=ref,
@@ -223,13 +225,15 @@ class Dispatcher:
 
     def replacement(self, ref: int) -> Session:
         """Make the session that a session command asks for."""
+        from pinnace_spec import commands as cmd
+
         command = self._pending[ref].command
         parent = command.parentSession if isinstance(command, cmd.NewSession) else None
         return self._agent.session.successor(parent)
 
     # Responses.
 
-    def _hello(self, ref: int, command: cmd.Hello) -> None:
+    def _hello(self, ref: int, command: "cmd.Hello") -> None:
         if command.protocol is not None:
             if ref != self._first_command:
                 self._fail(ref, errors.ClientError(errors.HELLO_TOO_LATE, errors.ErrorCode.TOO_LATE))
@@ -242,7 +246,7 @@ class Dispatcher:
             "version": version("pinnace"),
             "protocols": PROFILES,
             "protocol": self._profile,
-            "commands": cmd.ALL_COMMANDS,
+            "commands": tuple(load_models()),
             "events": EVENT_TYPES,
             "limits": {"recordBytes": MAX_RECORD_BYTES, "nesting": MAX_NESTING},
         }
@@ -264,8 +268,12 @@ class Dispatcher:
         self._outbox.put({**head, "type": "response", "command": pending.name, **outcome})
 
 
-def _trigger(command: cmd.AnyCommand, ref: int) -> Command:
+def _trigger(command: "cmd.AnyCommand", ref: int) -> Command:
     name = ALIASES.get(command.command_name, command.command_name)
+    if isinstance(command, PlainCommand):
+        return Command(name, ref)
+    from pinnace_spec import commands as cmd
+
     match command:
         case cmd.Prompt():
             return Command(name, ref, command.message, command.content_images, behavior=command.streamingBehavior)

@@ -23,6 +23,7 @@ from pinnace_rpc.outbox import Outbox
 from pinnace_rpc.projection import make_projection
 from pinnace_rpc.startup import Prepared, build_host, prepare
 from pinnace_spec.framing import LineDecoder, TooLong
+from pinnace_spec.records import load_models
 from pinnace_statechart.triggers import Happening
 
 _log = logging.getLogger("pinnace.serve")
@@ -110,15 +111,16 @@ class Server:
         self._stop(drain=self._options.on_eof == "drain")
 
     async def _warm(self) -> None:
-        """Load what the first request needs once the client has its first answer and is likely to be thinking.
+        """Load what the next commands need once the client has its first answer and is likely to be thinking.
 
         Whatever fails here fails again, and is told, when a request needs it.
         """
+        await self._outbox.begun.wait()
+        await trio.sleep(WARM_DELAY_S)
+        await trio.to_thread.run_sync(load_models, abandon_on_cancel=True)
         model = self._prepared.session.model
         if model is None or model["api"] not in WARMED_APIS:
             return
-        await self._outbox.begun.wait()
-        await trio.sleep(WARM_DELAY_S)
         from pinnace_agent.llm.client import warm
         from pinnace_agent.llm.providers import find_provider
 

@@ -5,20 +5,23 @@ its answer. Must not await.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pinnace_agent.emitter import Emitter
 from pinnace_agent.host import Host
 from pinnace_agent.resources.model_scope import ScopedModel, next_model
 from pinnace_agent.resources.models import clamp_level, next_level
-from pinnace_spec import commands as cmd
 from pinnace_spec import errors
 from pinnace_spec.messages import Model, ThinkingLevel
+from pinnace_spec.plain_commands import PlainCommand
+
+if TYPE_CHECKING:
+    from pinnace_spec import commands as cmd
 
 Data = Mapping[str, object] | None
 
 
-def set_model(host: Host, emitter: Emitter, command: cmd.SetModel) -> Data:
+def set_model(host: Host, emitter: Emitter, command: "cmd.SetModel") -> Data:
     """Select a model that has credentials; the next request uses it."""
     registry = host.profile.registry
     for model in registry.available():
@@ -30,7 +33,7 @@ def set_model(host: Host, emitter: Emitter, command: cmd.SetModel) -> Data:
     )
 
 
-def cycle_model(host: Host, emitter: Emitter, command: cmd.Plain) -> Data:
+def cycle_model(host: Host, emitter: Emitter, command: PlainCommand) -> Data:
     """Select the next model that has credentials; null when there is no other."""
     registry = host.profile.registry
     scope = [scoped for scoped in host.profile.scope if registry.is_usable(scoped.model)]
@@ -50,7 +53,7 @@ def _select(host: Host, emitter: Emitter, model: Model) -> None:
     _set_level(host, emitter, clamp_level(model, host.preferred_level))
 
 
-def set_thinking_level(host: Host, emitter: Emitter, command: cmd.SetThinkingLevel) -> Data:
+def set_thinking_level(host: Host, emitter: Emitter, command: "cmd.SetThinkingLevel") -> Data:
     """Select a level; one that the model does not have becomes the nearest, higher first."""
     host.preferred_level = command.level
     model = host.session.model
@@ -58,7 +61,7 @@ def set_thinking_level(host: Host, emitter: Emitter, command: cmd.SetThinkingLev
     return None
 
 
-def cycle_thinking_level(host: Host, emitter: Emitter, command: cmd.Plain) -> Data:
+def cycle_thinking_level(host: Host, emitter: Emitter, command: PlainCommand) -> Data:
     """Select the model's next level; null when it has none to choose from."""
     model = host.session.model
     level = next_level(model, host.session.thinking_level) if model is not None else None
@@ -75,7 +78,7 @@ def _set_level(host: Host, emitter: Emitter, level: ThinkingLevel) -> None:
         emitter.emit({"type": "thinking_level_changed", "level": level})
 
 
-def set_session_name(host: Host, emitter: Emitter, command: cmd.SetSessionName) -> Data:
+def set_session_name(host: Host, emitter: Emitter, command: "cmd.SetSessionName") -> Data:
     """Name the session, trimmed."""
     host.session.name = command.name.strip()
     emitter.emit({"type": "session_info_changed", "name": host.session.name})

@@ -12,6 +12,7 @@ from typing import Annotated, ClassVar, Final, Literal, TypeAlias, cast
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from pinnace_spec.messages import ImageContent, QueueMode, ThinkingLevel
+from pinnace_spec.plain_commands import LaterPlainName, OldestPlainName, PlainCommand, PlainName
 from pinnace_spec.profiles import Profile
 
 Generation = Literal["0.18", "0.5x", "seed", "0.87", "1.5", "ours"]
@@ -264,39 +265,26 @@ class Hello(CommandModel):
 
 
 class Plain(CommandModel):
-    """A command without fields of its own."""
+    """A command without fields of its own. For the schema; reading one needs no model (`plain_commands`)."""
 
-    type: Literal[
-        "abort_retry",
-        "abort_bash",
-        "clone",
-        "cycle_model",
-        "cycle_thinking_level",
-        "get_state",
-        "get_messages",
-        "get_available_models",
-        "get_session_stats",
-        "get_fork_messages",
-        "get_last_assistant_text",
-        "get_commands",
-    ]
+    type: PlainName
 
 
 class OldestPlain(CommandModel):
     """The same, of the oldest generation alone."""
 
     since, until = "0.18", "0.18"
-    type: Literal["get_branch_messages"]
+    type: OldestPlainName
 
 
 class LaterPlain(CommandModel):
     """The same, of later generations."""
 
     since = "0.87"
-    type: Literal["get_available_thinking_levels", "get_tree"]
+    type: LaterPlainName
 
 
-AnyCommand: TypeAlias = CommandModel
+AnyCommand: TypeAlias = CommandModel | PlainCommand
 
 _WITH_FIELDS: Final[tuple[type[CommandModel], ...]] = (
     Prompt,

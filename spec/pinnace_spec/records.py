@@ -6,22 +6,17 @@ R-ID-01, R-PRM-06.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
-
-from pydantic import ValidationError
+from typing import TYPE_CHECKING, Final
 
 from pinnace_spec import errors
-from pinnace_spec.commands import (
-    MODELS,
-    AnyCommand,
-    FollowUp,
-    Prompt,
-    QueueMessage,
-    SetSessionName,
-    Steer,
-)
 from pinnace_spec.messages import QUEUE_MODES, THINKING_LEVELS
+from pinnace_spec.plain_commands import PLAIN_COMMANDS, PlainCommand
 from pinnace_spec.wire import JsonValue
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+    from pinnace_spec.commands import AnyCommand, CommandModel
 
 # Long enough for any UUID with a prefix; echoed with every response.
 MAX_ID_CHARS: Final = 256
@@ -66,8 +61,10 @@ EXPECTED: Final[Mapping[str, str]] = {
 }
 
 
-def parse_command(value: JsonValue) -> AnyCommand:
+def parse_command(value: JsonValue) -> "AnyCommand":
     """Return the command that a JSON value is.
+
+    The first command with fields loads what validates them, some 50 ms; `load_models` does so ahead.
 
     Raises:
         CommandError: It is none, or a field is missing or not as expected; says how that is answered.
@@ -82,16 +79,31 @@ def parse_command(value: JsonValue) -> AnyCommand:
     if not isinstance(name, str):
         text, code = errors.TYPE_MUST_BE_A_STRING, errors.ErrorCode.INVALID_COMMAND
         raise CommandError(text, code, errors.UNKNOWN_COMMAND, identity, has_id=has_id)
-    model = MODELS.get(name)
-    if model is None:
+    is_plain = name in PLAIN_COMMANDS
+    if not is_plain and name not in load_models():
         text, code = errors.unknown_command(name), errors.ErrorCode.UNKNOWN_COMMAND
         raise CommandError(text, code, name, identity, has_id=has_id)
     if problem := _id_problem(value, has_id=has_id):
         raise _invalid(name, "id", problem, identity, has_id=has_id)
+    if is_plain:
+        return PlainCommand(name, identity, has_id)
+    return _validated(name, value, identity, has_id=has_id)
+
+
+def load_models() -> "Mapping[str, type[CommandModel]]":
+    """Load the models of all commands, by name. May be called in another thread, to have it done."""
+    from pinnace_spec.commands import MODELS
+
+    return MODELS
+
+
+def _validated(name: str, value: Mapping[str, JsonValue], identity: JsonValue, *, has_id: bool) -> "CommandModel":
+    from pydantic import ValidationError
+
     fields = {key: field for key, field in value.items() if field is not None or key == "id"}
     # DEVIATION D-03, D-19: nothing is taken as it comes.
     try:
-        command = model.model_validate(fields)
+        command = load_models()[name].model_validate(fields)
     except ValidationError as error:
         field, problem = _first_problem(error)
         raise _invalid(name, field, problem, identity, has_id=has_id) from None
@@ -118,7 +130,7 @@ def _invalid(name: str, field: str, problem: str, identity: JsonValue, *, has_id
     return CommandError(text, errors.ErrorCode.INVALID_FIELD, name, identity, has_id=has_id)
 
 
-def _first_problem(error: ValidationError) -> tuple[str, str]:
+def _first_problem(error: "ValidationError") -> tuple[str, str]:
     """Name the first field that is wrong, as a path, and what was expected of it."""
     first = error.errors(include_url=False, include_input=False)[0]
     location = [part for part in first["loc"] if not (isinstance(part, str) and part.startswith("function-"))]
@@ -136,8 +148,10 @@ def _steps(location: Sequence[int | str]) -> Iterator[str]:
         yield f"[{part}]" if isinstance(part, int) else f".{part}"
 
 
-def _meaning_problem(command: AnyCommand) -> tuple[str, str] | None:
+def _meaning_problem(command: "CommandModel") -> tuple[str, str] | None:
     """Find what no single field's type can say."""
+    from pinnace_spec.commands import FollowUp, Prompt, QueueMessage, SetSessionName, Steer
+
     match command:
         case Prompt() | Steer() | FollowUp() | QueueMessage() if not command.message and not command.content_images:
             return "message", "must not be empty without images"

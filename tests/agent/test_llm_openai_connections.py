@@ -88,6 +88,15 @@ def text_of(message: AssistantMessage) -> str:
     return "".join(block["text"] for block in message["content"] if block["type"] == "text")
 
 
+async def finished(builder: MessageBuilder) -> None:
+    """Let everything go on that does not wait for the clock or the network."""
+    for _ in range(1_000):
+        if builder.is_finished:
+            return
+        await wait_all_tasks_blocked()
+    raise AssertionError("still waiting")
+
+
 # A server of raw bytes
 
 
@@ -242,6 +251,7 @@ async def test_a_server_that_says_nothing_is_given_up_after_the_idle_time(mock_c
                 await wait_all_tasks_blocked()
                 assert not builder.is_finished
                 mock_clock.jump(1.1)
+                await finished(builder)
 
             assert builder.message.get("errorMessage") == (
                 f"Request timed out: nothing came from 127.0.0.1 for {IDLE_TIMEOUT_S:.0f} s"
@@ -289,22 +299,27 @@ async def test_a_stream_that_stays_open_behind_its_finish_reason_is_not_waited_f
             await sink.asked_behind_update.wait()
             await wait_all_tasks_blocked()
             mock_clock.jump(11)
+            await finished(builder)
 
     assert (text_of(builder.message), builder.message["stopReason"]) == ("a", "stop")
 
 
 async def test_a_refusal_whose_body_never_ends_keeps_what_came_of_it(mock_clock: MockClock) -> None:
+    is_sent = trio.Event()
+
     async def stall(stream: trio.SocketStream) -> None:
         await stream.send_all(b"HTTP/1.1 503 Busy\r\nContent-Length: 100\r\n\r\nbusy")
+        is_sent.set()
         assert await stream.receive_some() == b""
 
     async with serving(stall) as server, trio.open_nursery() as nursery:
         request = request_at(server.url)
         builder = builder_for(request)
         nursery.start_soon(PROVIDER.stream, request, builder)
-        while not builder.is_finished:
-            await wait_all_tasks_blocked()
-            mock_clock.jump(11)
+        await is_sent.wait()
+        await wait_all_tasks_blocked()
+        mock_clock.jump(11)
+        await finished(builder)
 
     assert builder.message.get("errorMessage") == "503 busy"
 

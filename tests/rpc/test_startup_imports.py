@@ -26,6 +26,7 @@ TIMEOUT_S = 60.0
 
 # Each takes milliseconds to load, or much memory.
 FORBIDDEN = {
+    "for commands that have fields": "pydantic pydantic_core pinnace_spec.commands importlib.metadata email",
     "for requests to a model": "httpx httpcore h11 anyio certifi http jiter pinnace_agent.llm.openai_completions",
     "for models that nobody asked for": "pinnace_agent.llm.offline ruamel yaml",
     "for files that nobody has named": "xml PIL jinja2 sqlite3",

@@ -12,12 +12,15 @@ from pydantic import ValidationError
 from pinnace_spec.commands import (
     ALL_COMMANDS,
     MODELS,
+    Abort,
+    Bash,
     CommandModel,
     Generation,
     GetEntries,
     Hello,
     Prompt,
 )
+from pinnace_spec.plain_commands import PLAIN_COMMANDS, PlainCommand
 from pinnace_spec.profiles import PROFILES
 from pinnace_spec.records import CommandError, parse_command
 
@@ -38,7 +41,8 @@ def test_every_published_example_is_a_command(example: Json) -> None:
 
     assert example["type"] == parsed.command_name
     assert ("id" in example, example.get("id")) == (parsed.has_id, parsed.id)
-    told = parsed.model_dump(by_alias=True, exclude_unset=True)
+    model = MODELS[example["type"]].model_validate(example) if isinstance(parsed, PlainCommand) else parsed
+    told = model.model_dump(by_alias=True, exclude_unset=True)
     assert set(example) == set(told)
     assert all(told[name] == value for name, value in example.items() if name != "attachments")
 
@@ -63,9 +67,10 @@ def test_every_command_says_which_generations_know_it() -> None:
 
 def test_a_command_can_not_be_changed() -> None:
     command = parse_command({"type": "prompt", "message": "x"})
+    assert isinstance(command, Prompt)
 
     with pytest.raises(ValidationError):
-        command.message = "y"  # type: ignore[attr-defined]
+        command.message = "y"
 
 
 def test_pictures_are_the_same_by_either_name() -> None:
@@ -104,13 +109,15 @@ def test_unknown_keys_of_a_picture_are_left_out() -> None:
 
 
 def test_what_is_not_said_has_its_default() -> None:
-    said = {
-        name: parse_command({"type": name, **fields}) for name, fields in [("abort", {}), ("bash", {"command": "x"})]
-    }
+    abort, bash = parse_command({"type": "abort"}), parse_command({"type": "bash", "command": "x"})
+    prompt = parse_command({"type": "prompt", "message": "x"})
 
-    assert "hold" == said["abort"].model_dump()["queue"]
-    assert said["bash"].model_dump()["excludeFromContext"] is False
-    assert parse_command({"type": "prompt", "message": "x"}).model_dump()["streamingBehavior"] is None
+    assert isinstance(abort, Abort)
+    assert "hold" == abort.queue
+    assert isinstance(bash, Bash)
+    assert bash.excludeFromContext is False
+    assert isinstance(prompt, Prompt)
+    assert prompt.streamingBehavior is None
 
 
 def test_since_of_get_entries_is_a_field_of_the_wire_alone() -> None:
@@ -127,19 +134,28 @@ def test_hello_takes_every_profile() -> None:
         assert profile == command.protocol
 
 
-def test_models_are_built_on_first_use() -> None:
-    """Building all of them would take longer than anything else at the start."""
+def test_nothing_is_loaded_for_a_plain_command_and_models_are_built_on_first_use() -> None:
+    """Loading what validates, and building all models, would take longer than anything else at the start."""
     code = (
-        "import sys; from pinnace_spec import records; from pinnace_spec.commands import MODELS\n"
+        "import sys; from pinnace_spec import records\n"
         "records.parse_command({'type': 'get_state'})\n"
-        "print(*sorted({m.__name__ for m in MODELS.values() if m.__pydantic_complete__}))"
+        "print('pydantic' in sys.modules)\n"
+        "records.parse_command({'type': 'bash', 'command': 'x'})\n"
+        "print(*sorted({m.__name__ for m in records.load_models().values() if m.__pydantic_complete__}))"
     )
     root = Path(__file__).parents[2] / "spec"
     done = subprocess.run(
         [sys.executable, "-c", code], check=True, env={"PYTHONPATH": str(root)}, capture_output=True, text=True
     )
 
-    assert ["Plain"] == done.stdout.split()
+    assert ["False", "Bash"] == done.stdout.split()
+
+
+def test_plain_commands_are_those_whose_model_has_no_field_of_its_own() -> None:
+    without = {name for name, model in MODELS.items() if set(model.model_fields) == {"id", "type"}}
+
+    assert without - PLAIN_COMMANDS == {"clear_queue", "reset"}
+    assert without >= PLAIN_COMMANDS
 
 
 def test_every_model_describes_its_command() -> None:
