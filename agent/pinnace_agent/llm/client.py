@@ -9,8 +9,10 @@ does them in a thread. Certificates are not read for addresses that are not TLS.
 
 import os
 import ssl
+import sys
 import threading
-from typing import TYPE_CHECKING, Final
+from types import ModuleType
+from typing import TYPE_CHECKING, Final, cast
 
 import trio
 
@@ -85,6 +87,9 @@ def _needs_trust(base_url: str) -> bool:
 
 
 def _load(needs_trust: bool) -> None:
+    # httpx brings a command line, for which it loads rich and pygments where they are installed: 60 ms and 5 MiB for
+    # nothing. None is how Python is told not to import a module; cast, since its type does not know that.
+    sys.modules.setdefault("httpx._main", cast("ModuleType", None))
     import httpx
 
     if needs_trust:
