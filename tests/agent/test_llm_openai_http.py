@@ -134,7 +134,7 @@ async def test_the_request_goes_where_the_model_is_with_what_it_needs() -> None:
     assert list(request.body) == PARTS
     assert request.body["messages"] == [
         {"role": "developer", "content": "Be brief."},
-        {"role": "user", "content": "hi"},
+        {"role": "user", "content": [{"type": "text", "text": "hi"}]},
     ]
     assert text_of(message) == "Hello"
     assert message["stopReason"] == "stop"

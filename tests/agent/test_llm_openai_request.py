@@ -117,7 +117,7 @@ def wire(*messages: Message, model: Model = MODEL, system: str = "") -> list[dic
 def test_the_system_prompt_is_the_first_message() -> None:
     assert wire(user(text("hi")), system="Be brief.") == [
         {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": "hi"},
+        {"role": "user", "content": [{"type": "text", "text": "hi"}]},
     ]
 
 
@@ -129,9 +129,9 @@ def test_a_thinking_models_system_prompt_is_the_developers_where_that_is_known()
     assert wire(model=changed(thinking, provider="deepseek"), system="x")[0]["role"] == "system"
 
 
-def test_a_text_alone_is_a_plain_string_and_beside_an_image_a_part() -> None:
+def test_a_text_is_a_part_alone_and_beside_an_image() -> None:
     assert wire(user(text("a")), user(text("a"), IMAGE)) == [
-        {"role": "user", "content": "a"},
+        {"role": "user", "content": [{"type": "text", "text": "a"}]},
         {"role": "user", "content": [{"type": "text", "text": "a"}, IMAGE_PART]},
     ]
 
@@ -143,13 +143,17 @@ def test_an_image_with_an_empty_text_is_sent_without_a_text_part() -> None:
 def test_an_image_with_an_empty_text_for_a_model_without_eyes_is_a_notice() -> None:
     notice = "(image omitted: model does not support images)"
 
-    assert wire(user(text(""), IMAGE), model=changed(input=["text"])) == [{"role": "user", "content": notice}]
+    assert wire(user(text(""), IMAGE), model=changed(input=["text"])) == [
+        {"role": "user", "content": [{"type": "text", "text": notice}]}
+    ]
 
 
 def test_an_empty_message_is_not_sent_and_a_blank_one_is() -> None:
     old: UserMessage = {"role": "user", "content": "", "timestamp": 0}
 
-    assert wire(user(), user(text("")), old, user(text(" "))) == [{"role": "user", "content": " "}]
+    assert wire(user(), user(text("")), old, user(text(" "))) == [
+        {"role": "user", "content": [{"type": "text", "text": " "}]}
+    ]
 
 
 def test_an_answer_is_one_string_with_its_calls() -> None:
@@ -348,7 +352,7 @@ def test_the_smallest_body_has_nothing_that_only_some_servers_take() -> None:
 
     assert body_of(request(user(text("hi")), model=minimal)) == {
         "model": "m1",
-        "messages": [{"role": "user", "content": "hi"}],
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}],
         "stream": True,
         "max_tokens": 4_000,
     }
@@ -457,7 +461,7 @@ def test_models_behind_a_router_are_told_where_the_cached_beginning_ends(
         assert "cache_control" not in json.dumps(body)
         return
     assert messages[0]["content"] == [{"type": "text", "text": "s", "cache_control": marker}]
-    assert messages[1]["content"] == "a"
+    assert messages[1]["content"] == [{"type": "text", "text": "a"}]
     assert messages[2]["content"] == [{"type": "text", "text": "b", "cache_control": marker}, IMAGE_PART]
     assert [tool.get("cache_control") for tool in tools] == [None, marker]
 

@@ -97,8 +97,6 @@ def _user(message: UserMessage) -> Wire | None:
             parts.append(_image_part(block))
         elif block["text"]:  # an empty part beside an image is refused by some
             parts.append({"type": "text", "text": block["text"]})
-    if len(parts) == 1 and "text" in parts[0]:
-        return {"role": "user", "content": parts[0]["text"]}  # a plain string: some know no parts
     return {"role": "user", "content": parts} if parts else None
 
 
