@@ -8,10 +8,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pinnace_spec.chart import CHART, Row
     from pinnace_spec.framing import LineDecoder
     from pinnace_spec.records import parse_command
-
-    from pinnace_spec.chart import CHART, Row
     from pinnace_spec.wire import decode_line, encode_record
     from pinnace_statechart.machine import Chart
 
