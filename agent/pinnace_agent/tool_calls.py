@@ -14,7 +14,7 @@ import trio
 
 from pinnace_agent.run_log import RunLog, error_result
 from pinnace_agent.tools.base import Tool, ToolContext, ToolError, ToolResult
-from pinnace_agent.tools.validation import validate_arguments
+from pinnace_agent.tools.validation import malformed_arguments, validate_arguments
 from pinnace_spec import errors
 from pinnace_spec.messages import ToolCall
 
@@ -70,7 +70,7 @@ def _prepare(log: RunLog, tools: Mapping[str, Tool], index: int, make_context: C
 def _raw(call: ToolCall) -> Mapping[str, object]:
     # DEVIATION D-14: what was salvaged of malformed arguments is not executed.
     if problem := call.get("argumentsError"):
-        raise ToolError(f'Invalid arguments for tool "{call["name"]}": {problem}')
+        raise malformed_arguments(call["name"], problem)
     return call["arguments"]
 
 

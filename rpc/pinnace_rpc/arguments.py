@@ -13,8 +13,9 @@ from typing import Any, Final, NamedTuple
 import click
 
 from pinnace_rpc.command import COMMAND, PROFILE_VARIABLE
-from pinnace_rpc.options import ON_EOF, PROFILE_NAMES, OnEof, Options, ProfileName
+from pinnace_rpc.options import ON_EOF, OnEof, Options
 from pinnace_spec.messages import THINKING_LEVELS, ThinkingLevel
+from pinnace_spec.profiles import PROFILES, Profile
 
 # The letters are those of pi. The length leaves room for a date and an ending in a file's name of 255 bytes.
 _SESSION_ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,198}[A-Za-z0-9])?")
@@ -171,14 +172,14 @@ def _level(text: str | None, notices: list[str]) -> ThinkingLevel | None:
     return None
 
 
-def _profile(flag: str | None, env: Mapping[str, str]) -> ProfileName:
+def _profile(flag: str | None, env: Mapping[str, str]) -> Profile:
     source, text = ("--protocol", flag) if flag is not None else (PROFILE_VARIABLE, env.get(PROFILE_VARIABLE))
     if not text and flag is None:
         return "pi"
-    for name in PROFILE_NAMES:
+    for name in PROFILES:
         if name == text:
             return name
-    raise click.UsageError(f"{source} takes one of {', '.join(PROFILE_NAMES)}")
+    raise click.UsageError(f"{source} takes one of {', '.join(PROFILES)}")
 
 
 def _on_eof(text: str) -> OnEof:

@@ -11,24 +11,16 @@ from typing import Final
 import click
 
 from pinnace_rpc.manual import Group, Manual
-from pinnace_rpc.options import PROFILE_NAMES
+from pinnace_rpc.release import program_version
 from pinnace_spec.messages import THINKING_LEVELS
+from pinnace_spec.profiles import PROFILES
 
 PROFILE_VARIABLE: Final = "PINNACE_PROTOCOL"
 
 
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("pinnace")
-    except PackageNotFoundError:  # run from its sources, not installed
-        return "0+unknown"
-
-
 def _print_version(context: click.Context, _parameter: click.Parameter, is_given: bool) -> None:
     if is_given and not context.resilient_parsing:
-        click.echo(_version())
+        click.echo(program_version())
         context.exit()
 
 
@@ -73,7 +65,7 @@ _PROTOCOL = Group(
         _value("--mode", help="Commands on stdin, records on stdout; there is no other mode.", metavar="rpc"),
         _value(
             "--protocol",
-            help=f"What stdout speaks: {', '.join(PROFILE_NAMES)}. Default: {PROFILE_VARIABLE}, or pi.",
+            help=f"What stdout speaks: {', '.join(PROFILES)}. Default: {PROFILE_VARIABLE}, or pi.",
             metavar="NAME",
         ),
         _value(

@@ -17,6 +17,7 @@ from pinnace_agent.shells import CANCELLED, ShellJob
 from pinnace_rpc.outbox import Outbox
 from pinnace_rpc.projection import EVENT_TYPES, Disposition, make_projection
 from pinnace_rpc.queries import QUERIES
+from pinnace_rpc.release import program_version
 from pinnace_rpc.settings_commands import SETTINGS
 from pinnace_spec import errors
 from pinnace_spec.framing import MAX_RECORD_BYTES
@@ -168,22 +169,30 @@ class Dispatcher:
         """Answer a read."""
         pending = self._pending[ref]
         if pending.name == "hello":
-            self._hello(ref, cast("cmd.Hello", pending.command))  # the model of this name
+            hello = cast("cmd.Hello", pending.command)  # the model of this name
+            self._answer(ref, lambda: self._hello(ref, hello))
         else:
-            self._succeed(ref, QUERIES[pending.name](self._agent))
+            self._answer(ref, lambda: QUERIES[pending.name](self._agent))
 
     def perform(self, ref: int) -> None:
         """Carry out a settings command and answer it."""
         pending = self._pending[ref]
+        self._answer(ref, lambda: SETTINGS[pending.name](self._agent, self._outbox, pending.command))
+
+    def _answer(self, ref: int, work: Callable[[], Mapping[str, object] | None]) -> None:
+        """Answer with the data of `work`, or with what it raises: the client must get its answer, whatever that is."""
+        name = self._pending[ref].name
         try:
-            data = SETTINGS[pending.name](self._agent, self._outbox, pending.command)
+            data = work()
+            if data is None and name.startswith("cycle_"):
+                self._write(ref, {"success": True, "data": None})
+            else:
+                self._succeed(ref, data)
         except errors.ClientError as error:
             self._fail(ref, error)
-            return
-        if data is None and pending.name.startswith("cycle_"):
-            self._write(ref, {"success": True, "data": None})
-        else:
-            self._succeed(ref, data)
+        except Exception as error:  # our fault: logged, told, and the process goes on
+            _log.exception("%s failed", name)
+            self._fail(ref, errors.InternalError(f"Internal error: {error}"))
 
     def answer_shell(self, ref: int) -> None:
         """Answer a `bash`."""
@@ -233,24 +242,20 @@ class Dispatcher:
 
     # Responses.
 
-    def _hello(self, ref: int, command: "cmd.Hello") -> None:
+    def _hello(self, ref: int, command: "cmd.Hello") -> Mapping[str, object]:
         if command.protocol is not None:
             if ref != self._first_command:
-                self._fail(ref, errors.ClientError(errors.HELLO_TOO_LATE, errors.ErrorCode.TOO_LATE))
-                return
+                raise errors.ClientError(errors.HELLO_TOO_LATE, errors.ErrorCode.TOO_LATE)
             self._outbox.projection = make_projection(command.protocol)
-        from importlib.metadata import version  # slow: it reads mails
-
-        data = {
+        return {
             "name": "pinnace",
-            "version": version("pinnace"),
+            "version": program_version(),
             "protocols": PROFILES,
             "protocol": self._profile,
             "commands": tuple(load_models()),
             "events": EVENT_TYPES,
             "limits": {"recordBytes": MAX_RECORD_BYTES, "nesting": MAX_NESTING},
         }
-        self._succeed(ref, data)
 
     @property
     def _profile(self) -> Profile:
@@ -263,9 +268,10 @@ class Dispatcher:
         self._write(ref, {"success": False, "error": error.text, "errorCode": error.code})
 
     def _write(self, ref: int, outcome: Mapping[str, object]) -> None:
-        pending = self._pending.pop(ref)
+        pending = self._pending[ref]
         head: dict[str, object] = {"id": pending.id} if pending.has_id else {}
         self._outbox.put({**head, "type": "response", "command": pending.name, **outcome})
+        del self._pending[ref]  # after it was written: what can't be encoded is answered as a defect
 
 
 def _trigger(command: "cmd.AnyCommand", ref: int) -> Command:

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
 from pinnace_spec.messages import ThinkingLevel
+from pinnace_spec.profiles import DEFAULT_PROFILE, Profile
 
-ProfileName = Literal["pi", "seed", "1.5"]
 OnEof = Literal["abort", "drain"]
 
-PROFILE_NAMES: Final[tuple[ProfileName, ...]] = get_args(ProfileName)
 ON_EOF: Final[tuple[OnEof, ...]] = get_args(OnEof)
 
 
@@ -41,6 +40,6 @@ class Options:
     no_builtin_tools: bool = False
     name: str | None = None
     session_id: str | None = None
-    protocol: ProfileName = "pi"
+    protocol: Profile = DEFAULT_PROFILE
     on_eof: OnEof = "abort"
     verbose: bool = False

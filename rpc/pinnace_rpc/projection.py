@@ -39,7 +39,6 @@ _LATER_TYPES: Final = frozenset(
 # Fields of later generations, by record type; the seed generation is written without them.
 _LATER_FIELDS: Final[Mapping[str, frozenset[str]]] = {
     "tool_execution_end": frozenset({"durationMs"}),
-    "text_start": frozenset(),
     "toolcall_start": frozenset({"id", "toolName"}),
 }
 

@@ -150,7 +150,7 @@ def test_a_refusal_lists_the_problems_and_what_was_received() -> None:
 
 
 def test_malformed_arguments_are_told_as_they_came() -> None:
-    assert str(malformed_arguments("bash", "Unterminated string", '{"command": "echo pa')) == (
+    assert str(malformed_arguments("bash", 'Unterminated string\n\nReceived arguments:\n{"command": "echo pa')) == (
         'Invalid arguments for tool "bash": Unterminated string\n\nReceived arguments:\n{"command": "echo pa'
     )
 

@@ -61,9 +61,12 @@ def validate_arguments(tool: ValidatedTool, raw: Mapping[str, object]) -> dict[s
     return arguments
 
 
-def malformed_arguments(tool_name: str, parse_error: str, raw_text: str) -> ToolError:
-    """Return the failure of a call whose arguments were no JSON; nothing of them may run."""
-    return ToolError(f'Invalid arguments for tool "{tool_name}": {parse_error}\n\nReceived arguments:\n{raw_text}')
+def malformed_arguments(tool_name: str, problem: str) -> ToolError:
+    """Return the failure of a call whose arguments were no JSON; nothing of them may run.
+
+    `problem` is the call's `argumentsError`: the parser's text, and what was received.
+    """
+    return ToolError(f'Invalid arguments for tool "{tool_name}": {problem}')
 
 
 # Repair: drop nulls that stand for "not given", then coerce.
