@@ -1,37 +1,274 @@
-"""The conversation in memory: its messages, its name, its model and thinking level.
+"""The session in force: its tree of entries, the context that a model sees, its file, its choices.
 
-Decides nothing; appends what it is given. Must not know records, queues or providers.
+Decides what becomes an entry, in which order, and what happens to it when it can't be saved: work in progress is kept
+in memory and told (`keep`), a command is refused and leaves no trace (`accept`, `record`). How a line reaches the disk
+is the file's to know, which entries make the context is `context`'s, what hangs from what is the tree's. Must not know
+records, queues or providers. Without a file everything stays in memory. Rules R-SES-05 to R-SES-08.
 """
 
 import time
-import uuid
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
 
+from pinnace_agent.llm.json_edge import as_object
+from pinnace_agent.session.context import build_context, context_message
+from pinnace_agent.session.file import SaveError, SessionFile
+from pinnace_agent.session.identity import iso_time, new_entry_id, new_session_id
+from pinnace_agent.session.reading import read_entries
+from pinnace_agent.session.totals import RunningTotals
+from pinnace_agent.session.tree import EntryTree
+from pinnace_spec.entries import Entry
 from pinnace_spec.messages import Message, Model, ThinkingLevel
+from pinnace_spec.wire import encode_record
+
+# Entries of ours under the type that every reader of the format passes over.
+LEAF_MARKER: Final = "pinnace.leaf"
+RETURNED_QUEUE: Final = "pinnace.returned-queue"
+PENDING_SHELL: Final = "pinnace.pending-shell"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, frozen=True)
+class SessionReport:
+    """What was found wrong in a file when it was read; nothing of it was changed by reading."""
+
+    damaged_lines: int = 0
+    orphans: int = 0
+    has_torn_tail: bool = False
+    damaged_copy: str | None = None
+    """Where the damaged bytes are kept."""
+
+
 class Session:
-    """One conversation. A session command replaces the object; a shell keeps the one in which it was admitted."""
+    """One conversation. A session command replaces the object; a shell keeps the one in which it was admitted.
 
-    cwd: str
-    model: Model | None = None
-    thinking_level: ThinkingLevel = "off"
-    name: str | None = None
-    parent_session: str | None = None
-    id: str = field(default_factory=lambda: str(uuid.uuid4()))
-    messages: list[Message] = field(default_factory=list[Message])
-    _last_ms: int = 0
+    `messages` is the context of the leaf, and only for reading. `model`, `thinking_level` and `name` are choices: they
+    become entries before the next entry that is saved for its own sake.
+    """
 
-    def append(self, message: Message) -> None:
-        """Add a message at the end."""
-        self.messages.append(message)
+    def __init__(
+        self,
+        cwd: str,
+        *,
+        session_id: str | None = None,
+        parent_session: str | None = None,
+        tree: EntryTree | None = None,
+        file: SessionFile | None = None,
+        report: SessionReport | None = None,
+    ) -> None:
+        """Take what was read, or begin with nothing.
+
+        Args:
+            cwd: The folder in which its tools work.
+            session_id: None makes one.
+            parent_session: Path of the session that it comes from.
+            tree: What its file holds.
+            file: None keeps it in memory.
+            report: What was wrong with its file.
+        """
+        self.cwd = cwd
+        self.id = session_id or new_session_id()
+        self.parent_session = parent_session
+        self.tree = tree or EntryTree()
+        self.file = file
+        self.report = report or SessionReport()
+        self.totals = RunningTotals()
+        self.model: Model | None = None
+        self.thinking_level: ThinkingLevel = "off"
+        self.name: str | None = self.tree.name
+        self.on_problem: Callable[[str], None] | None = None  # told once when saving begins to fail
+        self.on_appended: Callable[[], None] | None = None  # told after each line that was written
+        self.users = 0  # who may still append: the host, shells that were admitted here
+        self.messages: list[Message] = []
+        self.recorded_model: tuple[str, str] | None = None  # what the branch in force says about the choices
+        self.recorded_level: str | None = None
+        self._told: str | None = None
+        self._last_ms = 0
+        self._rebuild()
+        if file is not None:
+            file.on_foreign = self._take_foreign
+
+    @property
+    def path(self) -> str | None:
+        """Where it is or will be saved; None in memory."""
+        return None if self.file is None else str(self.file.path)
+
+    @property
+    def problem(self) -> str | None:
+        """Why not everything is saved, or nothing may be; None when all is well."""
+        return None if self.file is None else self.file.problem or self.file.read_only
 
     def now_ms(self) -> int:
         """Return the wall clock in milliseconds since the epoch, never earlier than it was before (I-EVT-12)."""
         self._last_ms = max(self._last_ms, time.time_ns() // 1_000_000)
         return self._last_ms
 
-    def successor(self, parent_session: str | None) -> "Session":
-        """Return a fresh session in the same folder with the same choices."""
-        return Session(self.cwd, self.model, self.thinking_level, parent_session=parent_session)
+    def keep(self, message: Message) -> None:
+        """Append a message of work in progress. Never refused: what can't be saved now is told and tried again."""
+        self._record_choices()
+        self._keep("message", {"message": message})
+        self.messages.append(message)
+        if message["role"] == "assistant":  # readers take the model from whichever came last
+            self.recorded_model = message["provider"], message["model"]
+
+    def keep_custom(self, custom_type: str, data: object) -> None:
+        """Append an entry of ours that no model reads, as `keep` does."""
+        self._keep("custom", {"customType": custom_type, "data": data})
+
+    def accept(self, message: Message) -> int:
+        """Append a message that is refused if it can't be saved. Returns its place, for `drop`.
+
+        Raises:
+            SaveError: The message is not in the branch.
+        """
+        self._record_choices()
+        place, line = self._add("message", {"message": message})
+        self.messages.append(message)
+        try:
+            self._write(line)
+        except SaveError:
+            self.drop(place)
+            raise
+        return place
+
+    def compact(self, fields: Mapping[str, object]) -> None:
+        """Append a compaction, as `keep` does; the context begins with its summary now."""
+        self._record_choices()
+        self._keep("compaction", fields)
+        self._rebuild()
+
+    def leave_failed(self) -> None:
+        """Take the newest answer out of the context; its entry stays, with one that hides it from readers."""
+        place = self.tree.leaf
+        while place is not None and _role(self.tree.entries[place]) != "assistant":
+            place = self.tree.parent(place)
+        if place is not None:
+            self._keep("context_edit", {"targetId": self.tree.entries[place]["id"], "replacement": None})
+            self._rebuild()
+
+    def drop(self, place: int) -> None:
+        """Take an accepted message out of the branch: the leaf goes back to where it was.
+
+        What is in the file stays there, as a branch of its own; a marker makes readers go on from the former leaf.
+        """
+        if place == len(self.tree.entries) - 1 and (self.file is None or self.file.withdraw_last()):
+            self.tree.remove_last(place)
+            self.totals = RunningTotals()
+        else:
+            self.tree.leaf = self.tree.parent(place)
+            self.keep_custom(LEAF_MARKER, {"left": self.tree.entries[place]["id"]})
+        self._rebuild()
+
+    def choose(self, *, model: Model | None, thinking_level: ThinkingLevel, name: str | None) -> None:
+        """Change the choices. In a session that is on the disk they are saved now, else with its first message.
+
+        Raises:
+            SaveError: What was appended before is still not saved, or nothing may be: nothing was changed.
+        """
+        former = self.model, self.thinking_level, self.name
+        if self.file is not None:
+            self.file.flush()
+        self.model, self.thinking_level, self.name = model, thinking_level, name
+        # A name is the user's own text: it is worth a file; a model alone is not.
+        if self.file is None or not (self.file.exists or name != former[2]):
+            return
+        recorded = len(self.tree.entries), self.recorded_model, self.recorded_level
+        self._record_choices()
+        if self._told is None:
+            return
+        text = self._told
+        while len(self.tree.entries) > recorded[0] and self.file.withdraw_last():
+            self.tree.remove_last(len(self.tree.entries) - 1)
+        if len(self.tree.entries) == recorded[0]:  # else a part of it is in the file, and the rest will be
+            (self.model, self.thinking_level, self.name), self._told = former, None
+            _, self.recorded_model, self.recorded_level = recorded
+            raise SaveError(text)
+
+    async def sync(self) -> None:
+        """Return when everything appended so far can't be lost any more; at once in memory.
+
+        Cancelling it only ends the waiting.
+
+        Raises:
+            SaveError: Something could not be saved.
+        """
+        if self.file is not None:
+            await self.file.sync()
+
+    async def close(self) -> None:
+        """Save what can be saved and let others write the file."""
+        if self.file is not None:
+            await self.file.close()
+
+    def _rebuild(self) -> None:
+        context = build_context([self.tree.entries[place] for place in self.tree.path(self.tree.leaf)])
+        self.messages[:] = context.messages
+        self.recorded_model = context.model
+        self.recorded_level = context.thinking_level
+
+    def take_pending_shells(self) -> None:
+        """Let results of shell commands into the conversation that a crash has kept out of it."""
+        recorded = [entry.get("message") for entry in self.tree.entries if entry.get("type") == "message"]
+        pending = [
+            entry.get("data")
+            for entry in self.tree.entries
+            if (entry.get("type"), entry.get("customType")) == ("custom", PENDING_SHELL)
+        ]
+        for data in pending:
+            if data not in recorded and (message := context_message({"type": "message", "message": data})):
+                self.keep(message)
+
+    def _record_choices(self) -> None:
+        """Make entries of the choices that the branch does not tell yet.
+
+        Those of a session that has no file yet wait for the text that makes one.
+        """
+        model = self.model and (self.model["provider"], self.model["id"])
+        if model is not None and model != self.recorded_model:
+            self._keep("model_change", {"provider": model[0], "modelId": model[1]}, is_setup=True)
+            self.recorded_model = model
+        if self.thinking_level != self.recorded_level:
+            self._keep("thinking_level_change", {"thinkingLevel": self.thinking_level}, is_setup=True)
+            self.recorded_level = self.thinking_level
+        if (self.name or None) != self.tree.name:
+            self._keep("session_info", {"name": self.name or ""})
+
+    def _keep(self, entry_type: str, fields: Mapping[str, object], *, is_setup: bool = False) -> None:
+        _, line = self._add(entry_type, fields)
+        try:
+            self._write(line, is_setup=is_setup)
+        except SaveError as error:
+            if self._told is None and self.on_problem is not None:
+                self.on_problem(error.text)
+            self._told = error.text
+        else:
+            self._told = None
+
+    def _add(self, entry_type: str, fields: Mapping[str, object]) -> tuple[int, bytes]:
+        leaf = self.tree.leaf
+        entry: Entry = {
+            "type": entry_type,
+            "id": new_entry_id(self.tree.ids),
+            "parentId": None if leaf is None else self.tree.entries[leaf]["id"],
+            "timestamp": iso_time(self.now_ms()),
+            **fields,
+        }
+        return self.tree.add(entry), b"" if self.file is None else encode_record(entry)
+
+    def _write(self, line: bytes, *, is_setup: bool = False) -> None:
+        if self.file is None:
+            return
+        self.file.append(line, is_durable=not is_setup)
+        if self.on_appended is not None:
+            self.on_appended()
+
+    def _take_foreign(self, data: bytes) -> None:
+        """Let the lines of another program into the tree; our branch goes on where it was."""
+        entries, _ = read_entries(data)
+        for entry in entries:
+            self.tree.add_aside(entry)
+
+
+def _role(entry: Entry) -> object:
+    message = as_object(entry.get("message"))
+    return None if message is None else message.get("role")

@@ -1,51 +1,32 @@
-"""How full the context is: what the provider reported, and an estimate of what came after.
+"""How full the context of a session is.
 
-Estimates are four characters a token. Rule R-CMP-04. Must not know any provider's tokenizer.
+Decides nothing: `compaction.threshold` does, for this and for compaction. Rule R-CMP-04.
 """
 
-from typing import Final, TypedDict
+from collections.abc import Iterator
 
-from pinnace_agent.message_size import message_chars
+from pinnace_agent.compaction.threshold import ContextUsage, usage_of_context
 from pinnace_agent.session.conversation import Session
-from pinnace_spec.messages import AssistantMessage, Message
-
-CHARS_PER_TOKEN: Final = 4
-
-
-class ContextUsage(TypedDict):
-    """`tokens` of `contextWindow`; `percent` is not rounded and may exceed 100."""
-
-    tokens: int | None
-    contextWindow: int
-    percent: float | None
+from pinnace_agent.session.tree import EntryTree
+from pinnace_spec.entries import Entry
 
 
 def context_usage(session: Session) -> ContextUsage | None:
     """Return how full the context is, or None without a model or a window."""
-    if session.model is None or session.model["contextWindow"] <= 0:
-        return None
-    window = session.model["contextWindow"]
-    tokens = context_tokens(session.messages)
-    return {"tokens": tokens, "contextWindow": window, "percent": tokens / window * 100}
+    return usage_of_context(_Branch(session.tree), session.messages, session.model)
 
 
-def context_tokens(messages: list[Message]) -> int:
-    """Return the last trustworthy usage plus an estimate of every later message."""
-    estimate = 0
-    for message in reversed(messages):
-        if message["role"] == "assistant" and (reported := _reported(message)) > 0:
-            return reported + estimate
-        estimate += estimate_tokens(message)
-    return estimate
+class _Branch:
+    """The branch in force, read from its leaf only as far as somebody looks: it is as long as the session."""
 
+    def __init__(self, tree: EntryTree) -> None:
+        self._tree = tree
 
-def _reported(message: AssistantMessage) -> int:
-    if message["stopReason"] in {"error", "aborted"}:
-        return 0
-    usage = message["usage"]
-    return usage["totalTokens"] or usage["input"] + usage["output"] + usage["cacheRead"] + usage["cacheWrite"]
+    def __iter__(self) -> Iterator[Entry]:
+        return (self._tree.entries[place] for place in self._tree.path(self._tree.leaf))
 
-
-def estimate_tokens(message: Message) -> int:
-    """Estimate the tokens of one message."""
-    return -(-message_chars(message) // CHARS_PER_TOKEN)
+    def __reversed__(self) -> Iterator[Entry]:
+        place = self._tree.leaf
+        while place is not None:
+            yield self._tree.entries[place]
+            place = self._tree.parent(place)

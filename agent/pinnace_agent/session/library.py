@@ -1,0 +1,394 @@
+"""Where this process' sessions come from: made, opened, copied.
+
+Decides which file a session has and whether it may be written, and says what is wrong with a file in words for people.
+Blocks on the file system, so a running agent calls it from a thread; only `new` and `find_open` touch nothing. A file
+that this process has open is never opened a second time. Must not know commands, models or the chart.
+Rules R-SES-03, R-SES-06, R-SES-07.
+"""
+
+import os
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from pinnace_agent.session.branch_copy import copy_path
+from pinnace_agent.session.conversation import Session, SessionReport
+from pinnace_agent.session.file import SessionFile
+from pinnace_agent.session.folders import SessionFolder, loose_modes, make_folder
+from pinnace_agent.session.identity import file_name, iso_time, new_entry_id, new_session_id
+from pinnace_agent.session.lease import Lease
+from pinnace_agent.session.migration import migrate
+from pinnace_agent.session.new_file import keep_backup, replace_file, write_new_file
+from pinnace_agent.session.reading import SessionText, read_session
+from pinnace_agent.session.side_file import keep_damaged
+from pinnace_agent.session.tree import EntryTree
+from pinnace_spec import errors
+from pinnace_spec.entries import CURRENT_VERSION, ENTRY_TYPES, Entry
+from pinnace_spec.wire import encode_record
+
+# How long an opener waits for the predecessor that may be dying: clients kill after one to five seconds.
+LEASE_WAIT_S: Final = 6.0
+# Entries that a session makes anew with its first message: alone they are not worth a file.
+_CHOICES: Final = frozenset({"model_change", "thinking_level_change"})
+
+
+class Opened(NamedTuple):
+    """A session from a file."""
+
+    session: Session
+    notices: tuple[str, ...]
+    """For people: what was found wrong, and where its tools will work if that is not here."""
+
+
+class Library:
+    """The sessions of one process, and the folder of new ones."""
+
+    def __init__(self, folder: SessionFolder | None) -> None:
+        """Keep sessions in `folder`, or all of them in memory."""
+        self.folder = folder
+        self._open: dict[Path, Session] = {}  # by the path without links: a file has one, whatever it is called
+
+    def new(
+        self, cwd: str, *, beside: Session | None = None, parent: str | None = None, session_id: str | None = None
+    ) -> Session:
+        """Make a session that is on the disk once there is something in it.
+
+        Args:
+            cwd: Where its tools work.
+            beside: A session whose folder it shares.
+            parent: Path of the session that it comes from.
+            session_id: None makes one.
+        """
+        session_id = session_id or new_session_id()
+        if self.folder is None:
+            return Session(cwd, session_id=session_id, parent_session=parent)
+        now_ms = _now_ms()
+        path = self._folder(beside) / file_name(session_id, now_ms)
+        file = SessionFile.fresh(path, _header(session_id, cwd, now_ms, parent))
+        return self._taken(Session(cwd, session_id=session_id, parent_session=parent, file=file))
+
+    def make_at(self, path: Path, cwd: str, session_id: str | None = None) -> Session:
+        """Make a session in a file that is not there yet, or is empty.
+
+        Raises:
+            ClientError: Another process has it, or it can't be there.
+        """
+        session_id = session_id or new_session_id()
+        header = _header(session_id, cwd, _now_ms(), None)
+        try:
+            make_folder(path.parent)
+            lease = Lease.take(path)
+            if path.exists():
+                file = SessionFile.opened(path, size=0, has_torn_tail=False, damaged=(), lease=lease, header=header)
+            else:
+                file = SessionFile.fresh(path, header, lease=lease)
+        except OSError as error:
+            raise _unreadable(path, error) from None
+        return self._taken(Session(cwd, session_id=session_id, file=file))
+
+    def find_open(self, path: Path) -> Session | None:
+        """Return the session of this process that has the file; the path is one without links."""
+        return self._open.get(path)
+
+    def open(self, path: Path, cwd: str, lease: Lease | None) -> Opened:
+        """Open a file for reading and, if that is possible, for writing.
+
+        Args:
+            path: Resolved; a regular file (`check_path`).
+            cwd: Where tools work if the header's folder is not there.
+            lease: Taken by the caller; None if there can be none, then the session can only be read. Released if this
+                raises.
+
+        Raises:
+            ClientError: It can't be read, or it is no session.
+        """
+        try:
+            return self._opened(path, cwd, lease)
+        except BaseException:
+            if lease is not None:
+                lease.release()
+            raise
+
+    def _opened(self, path: Path, cwd: str, lease: Lease | None) -> Opened:
+        text = _read(path)
+        if text.size == 0:
+            if lease is not None:
+                lease.release()
+            return Opened(self.make_at(path, cwd), ())
+        _check_is_session(path, text)
+        notices = _modes(path)
+        read_only = _unwritable(text)
+        if read_only is None and lease is None:
+            read_only = "its folder can't be written"
+        text, problem = _to_current(path, text) if read_only is None else (migrate(text), None)
+        notices += (problem,) if problem else ()
+        read_only = read_only or problem
+        copied = _copy_damage(path, text, notices) if read_only is None else None
+        file = SessionFile.opened(
+            path,
+            size=text.size,
+            has_torn_tail=text.has_torn_tail,
+            damaged=[line.data for line in text.damaged],
+            lease=lease,
+            read_only=None if read_only is None else errors.session_read_only(str(path), read_only),
+        )
+        tree = EntryTree(text.entries)
+        report = SessionReport(len(text.damaged), tree.orphans, text.has_torn_tail, copied)
+        notices += _damage(path, report, file)
+        folder, notice = _working_folder(text, cwd)
+        header = text.header or {}
+        parent = header.get("parentSession")
+        session = Session(
+            folder,
+            session_id=str(header.get("id") or path.stem.rpartition("_")[2]),  # the name is all that is left of it
+            parent_session=parent if isinstance(parent, str) else None,
+            tree=tree,
+            file=file,
+            report=report,
+        )
+        if file.read_only is None:
+            session.take_pending_shells()
+        return Opened(self._taken(session), notices + ((notice,) if notice else ()))
+
+    def copy(self, source: Session, leaf: int | None) -> Session:
+        """Make a session with the branch of `source` that ends at `leaf`; entries keep their ids and their bytes.
+
+        Raises:
+            OSError: It can't be written; nothing is left of it.
+        """
+        new_id = new_session_id()
+        now_ms = _now_ms()
+        ids = set(source.tree.ids)
+
+        def new_entry() -> str:
+            ids.add(made := new_entry_id(ids))
+            return made
+
+        entries = copy_path(source.tree, leaf, new_entry, iso_time(now_ms))
+        parent = source.path if source.file is not None and source.file.exists else source.parent_session
+        if all(entry.get("type") in _CHOICES for entry in entries):
+            return self.new(source.cwd, beside=source, parent=parent, session_id=new_id)
+        if self.folder is None:
+            tree = EntryTree(entries)
+            return Session(source.cwd, session_id=new_id, parent_session=parent, tree=tree)
+        return self._write(source.cwd, new_id, parent, entries, _raw_lines(source), self._folder(source), now_ms)
+
+    def fork_file(self, path: Path, cwd: str, session_id: str | None = None) -> Opened:
+        """Make a session for `cwd` with everything that can be read of a file, which is not changed.
+
+        Raises:
+            ClientError: It can't be read, or it is no session.
+            OSError: The new one can't be written; nothing is left of it.
+        """
+        assert self.folder is not None
+        text = migrate(_read(path, keep_raw=True))
+        _check_is_session(path, text)
+        raw = {id(entry): line for entry, line in zip(text.entries, text.raw, strict=False)}
+        new_id = session_id or new_session_id()
+        make_folder(self.folder.path)
+        session = self._write(cwd, new_id, str(path), text.entries, raw, self.folder.path, _now_ms())
+        report = SessionReport(len(text.damaged), session.tree.orphans, text.has_torn_tail)
+        return Opened(session, _damage(path, report, None))
+
+    def forget(self, session: Session) -> None:
+        """The session is closed: its file may be opened anew."""
+        self._open = {path: each for path, each in self._open.items() if each is not session}
+
+    def all_open(self) -> Sequence[Session]:
+        """Return all sessions with a file that are not closed."""
+        return tuple(self._open.values())
+
+    def _write(
+        self,
+        cwd: str,
+        session_id: str,
+        parent: str | None,
+        entries: Sequence[Entry],
+        raw: dict[int, bytes],
+        folder: Path,
+        now_ms: int,
+    ) -> Session:
+        path = folder / file_name(session_id, now_ms)
+        lease = Lease.take(path)
+        try:
+            lines = [_header(session_id, cwd, now_ms, parent), *_lines(entries, raw)]
+            write_new_file(path, lines)
+            file = SessionFile.opened(path, size=sum(map(len, lines)), has_torn_tail=False, damaged=(), lease=lease)
+        except BaseException:
+            lease.release()
+            raise
+        tree = EntryTree(entries)
+        return self._taken(Session(cwd, session_id=session_id, parent_session=parent, tree=tree, file=file))
+
+    def _taken(self, session: Session) -> Session:
+        assert session.file is not None
+        self._open[Path(os.path.realpath(session.file.path))] = session
+        return session
+
+    def _folder(self, beside: Session | None) -> Path:
+        assert self.folder is not None
+        return self.folder.path if beside is None or beside.file is None else beside.file.path.parent
+
+
+def check_path(text: str, cwd: str) -> Path:
+    """Return the file that a path means: `~` and links resolved, relative to `cwd`.
+
+    Raises:
+        ClientError: There is none, or it is not a regular file.
+    """
+    path = resolve(text, cwd)
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError) as error:
+        # DEVIATION D-20: a file that is not there is an error.
+        if isinstance(error, FileNotFoundError | NotADirectoryError):
+            raise errors.ClientError(errors.session_not_found(text), errors.ErrorCode.SESSION_NOT_FOUND) from None
+        raise _unreadable(path, error) from None
+    if not stat.S_ISREG(mode):
+        raise errors.ClientError(errors.not_a_session(str(path)), errors.ErrorCode.SESSION_UNAVAILABLE)
+    return path
+
+
+def resolve(text: str, cwd: str) -> Path:
+    """Return the absolute path without links that a text means; whether it exists is another question.
+
+    Raises:
+        ClientError: It can't be a path.
+    """
+    try:
+        return Path(os.path.realpath(Path(cwd, Path(text).expanduser())))
+    except (OSError, ValueError, RuntimeError) as error:
+        raise _unreadable(Path("session path"), error) from None
+
+
+def _read(path: Path, *, keep_raw: bool = False) -> SessionText:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    return read_session(data, keep_raw=keep_raw)
+
+
+def _unreadable(path: Path, error: Exception) -> errors.ClientError:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return errors.ClientError(errors.session_unreadable(str(path), reason), errors.ErrorCode.SESSION_UNAVAILABLE)
+
+
+def _check_is_session(path: Path, text: SessionText) -> None:
+    # Without its first line a session is known by its entries: other files have JSON lines too.
+    is_known = text.header is not None or any(entry.get("type") in ENTRY_TYPES for entry in text.entries)
+    if not is_known and text.size:
+        raise errors.ClientError(errors.not_a_session(str(path)), errors.ErrorCode.SESSION_UNAVAILABLE)
+
+
+def _unwritable(text: SessionText) -> str | None:
+    """Say why nothing may be appended to what was read."""
+    if text.header is None:
+        return "its first line is damaged"
+    if text.version > CURRENT_VERSION:
+        return f"it has version {text.header.get('version')} of the format, and this program knows {CURRENT_VERSION}"
+    return None
+
+
+def _to_current(path: Path, text: SessionText) -> tuple[SessionText, str | None]:
+    """Bring a file of an older version up to date: beside it first, never in the only copy."""
+    if text.version == CURRENT_VERSION:
+        return text, None
+    migrated = migrate(text)
+    header = migrated.header
+    assert header is not None
+    lines = [encode_record(header), *(encode_record(entry) for entry in migrated.entries)]
+    try:
+        if text.damaged:
+            keep_damaged(path, [line.data for line in text.damaged])
+        keep_backup(path)
+        replace_file(path, lines)
+    except OSError as error:
+        return migrated, f"{path} has an older format and can't be brought up to date: {error.strerror or error}"
+    return migrated._replace(size=sum(map(len, lines)), has_torn_tail=False), None
+
+
+def _copy_damage(path: Path, text: SessionText, notices: Sequence[str]) -> str | None:
+    if not text.damaged:
+        return None
+    try:
+        copied = keep_damaged(path, [line.data for line in text.damaged])
+    except OSError:  # told by the file when it is to be appended to
+        return None
+    return None if copied is None else str(copied)
+
+
+def _damage(path: Path, report: SessionReport, file: SessionFile | None) -> tuple[str, ...]:
+    notices: list[str] = []
+    if report.damaged_lines or report.orphans:
+        kept = f"; the damaged bytes are kept in {report.damaged_copy}" if report.damaged_copy else ""
+        notices.append(
+            f"{path}: {report.damaged_lines} damaged lines are passed over and {report.orphans} entries have lost "
+            f"their parent; everything else is there{kept}"
+        )
+    if file is not None and file.read_only is not None:
+        notices.append(file.read_only)
+    return tuple(notices)
+
+
+def _modes(path: Path) -> tuple[str, ...]:
+    notice = loose_modes(path)
+    return () if notice is None else (notice,)
+
+
+def _working_folder(text: SessionText, cwd: str) -> tuple[str, str | None]:
+    """Follow the header's folder if it exists, else stay here."""
+    header = text.header or {}
+    told = header.get("cwd")
+    if not isinstance(told, str) or not told or told == cwd:
+        return cwd, None
+    try:
+        exists = Path(told).is_dir()
+    except (OSError, ValueError):
+        exists = False
+    if exists:
+        return told, f"the session works in {told}"
+    return cwd, f"the session's folder {told} does not exist: it works in {cwd}"
+
+
+def _header(session_id: str, cwd: str, now_ms: int, parent: str | None) -> bytes:
+    header: dict[str, object] = {
+        "type": "session",
+        "version": CURRENT_VERSION,
+        "id": session_id,
+        "timestamp": iso_time(now_ms),
+        "cwd": cwd,
+    }
+    if parent is not None:
+        header["parentSession"] = parent
+    return encode_record(header)
+
+
+def _raw_lines(source: Session) -> dict[int, bytes]:
+    """Find the bytes of the entries that stand in the file as they are in memory."""
+    if source.file is None or not source.file.exists:
+        return {}
+    try:
+        text = read_session(source.file.path.read_bytes(), keep_raw=True)
+    except OSError:
+        return {}
+    on_disk = {entry["id"]: (entry, line) for entry, line in zip(text.entries, text.raw, strict=False) if "id" in entry}
+    lines: dict[int, bytes] = {}
+    for entry in source.tree.entries:
+        found = on_disk.get(entry["id"])
+        if found is not None and found[0] == entry:
+            lines[id(entry)] = found[1]
+    return lines
+
+
+def _lines(entries: Sequence[Entry], raw: dict[int, bytes]) -> Iterator[bytes]:
+    """Write entries as they stood in their file, those that are new or changed as we write."""
+    for entry in entries:
+        line = raw.get(id(entry))
+        yield encode_record(entry) if line is None else line + b"\n"
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,275 @@
+"""Which sessions there are: their files, found by what stands in them.
+
+A file's name is no more than a hint, and so is the folder that it lies in: two projects may share one, so the header
+says whose a session is. Looking for a session reads headers only, listing reads whole files. What can't be read, or is
+no session, is passed over. Changes nothing. Blocks on the file system, so a running agent calls it from a thread.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from pinnace_agent.llm.json_edge import as_array, as_count, as_object
+from pinnace_agent.session.entry_time import time_ms
+from pinnace_agent.session.folders import SessionFolder
+from pinnace_agent.session.reading import read_header, read_session
+from pinnace_agent.session.tree import clean_name
+from pinnace_spec.entries import Entry
+
+NO_MESSAGES: Final = "(no messages)"
+
+# Most headers have some 200 bytes; one with a long folder and a long parent has several thousand. What has no header
+# within a MiB is no session, and must not be read whole to find out.
+_HEADER_READS: Final = (4096, 2**20)
+_SUFFIX: Final = ".jsonl"
+# As many as fit on a screen; who matched more has to give more of the id anyway.
+_MAX_TOLD: Final = 20
+
+
+class SessionInfo(NamedTuple):
+    """A session as it stands in a list."""
+
+    path: Path
+    id: str
+    cwd: str
+    """Empty if the header, an old one, has none."""
+    name: str | None
+    parent_session: str | None
+    created: str
+    """As in the header."""
+    modified_ms: int
+    """When the user or a model last said something; else when it was created, else the file's time."""
+    message_count: int
+    """Of all branches."""
+    first_message: str
+    """The first text of the user that is not empty."""
+
+
+class NotFound(Exception):
+    """No session of this folder is meant. `text` says so, and where there is one."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+
+class Ambiguous(Exception):
+    """Several sessions may be meant. `text` lists them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+
+class _Found(NamedTuple):
+    path: Path
+    id: str
+    cwd: str
+
+
+def list_sessions(folder: SessionFolder, cwd: str | None) -> list[SessionInfo]:
+    """Return the sessions in a folder, the one in which something happened last first.
+
+    Args:
+        folder: Where to look.
+        cwd: Only those of this working folder; None: all.
+    """
+    infos = [_info(session.path) for session in _found(folder, cwd)]
+    return sorted((info for info in infos if info), key=lambda info: info.modified_ms, reverse=True)
+
+
+def most_recent(folder: SessionFolder, cwd: str) -> Path | None:
+    """Return the session file of a working folder that was written to last."""
+    return next((session.path for session in _found(folder, cwd)), None)
+
+
+def find_exact(session_id: str, folder: SessionFolder, cwd: str) -> Path | None:
+    """Return the file of the session of a working folder that has an id; of several the one written to last."""
+    return next((session.path for session in _found(folder, cwd) if session.id == session_id), None)
+
+
+def find_session(reference: str, root: Path, folder: SessionFolder, cwd: str) -> Path:
+    """Return the file of the session of a working folder that has an id, or the only one whose id begins so.
+
+    Args:
+        reference: The id or its beginning; a path is not this function's business.
+        root: The folder of all folders of sessions.
+        folder: Where the working folder's sessions are.
+        cwd: The working folder.
+
+    Raises:
+        NotFound: There is none; says so too if it belongs to another working folder.
+        Ambiguous: Several ids begin so.
+    """
+    here = _matches(reference, _found(folder, cwd))
+    if here:
+        return _only(reference, here)
+    elsewhere = _matches(reference, _found_anywhere(root, folder))
+    if not elsewhere:
+        raise NotFound(f"No session matches '{_printable(reference)}'")
+    raise NotFound(
+        f"No session of this folder matches '{_printable(reference)}'. Start in the folder that it belongs to, or use "
+        f"`--fork` to go on in a copy here:{_told(elsewhere)}"
+    )
+
+
+def find_anywhere(reference: str, root: Path, folder: SessionFolder, cwd: str) -> Path:
+    """Return a session's file like `find_session`, but if this working folder has none then that of another one.
+
+    Raises:
+        NotFound: There is none.
+        Ambiguous: Several ids begin so.
+    """
+    found = _matches(reference, _found(folder, cwd)) or _matches(reference, _found_anywhere(root, folder))
+    if not found:
+        raise NotFound(f"No session matches '{_printable(reference)}'")
+    return _only(reference, found)
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return the session files in a folder, the one that was written to last first."""
+    times: dict[Path, tuple[int, str]] = {}
+    try:
+        with os.scandir(folder) as found:
+            for file in found:
+                with suppress(OSError):
+                    # Only regular files, or links to them: reading a pipe would wait for ever.
+                    if file.name.endswith(_SUFFIX) and file.is_file():
+                        times[Path(file.path)] = (file.stat().st_mtime_ns, file.name)
+    except (OSError, ValueError):
+        pass
+    return sorted(times, key=times.__getitem__, reverse=True)
+
+
+def _header(path: Path) -> Mapping[str, object] | None:
+    try:
+        with path.open("rb", buffering=0) as file:
+            start = b""
+            for size in _HEADER_READS:
+                start += file.read(size - len(start))
+                header = read_header(start)
+                if header is not None or len(start) < size:
+                    return header
+    except OSError:
+        pass
+    return None
+
+
+def _found(folder: SessionFolder, cwd: str | None) -> Iterator[_Found]:
+    """Give the sessions in a folder, of one working folder or of all, the one that was written to last first."""
+    for path in _files(folder.path):
+        header = _header(path)
+        if header is not None and (cwd is None or _is_of(header, cwd, folder)):
+            yield _Found(path, str(header["id"]), _text(header.get("cwd")))
+
+
+def _found_anywhere(root: Path, folder: SessionFolder) -> Iterator[_Found]:
+    try:
+        folders = [each for each in root.iterdir() if os.path.isdir(each)]
+    except OSError:
+        folders = []
+    # One for each place that they really are, so that no session is found twice and ambiguous with itself.
+    places = {os.path.realpath(each): each for each in [*folders, folder.path]}
+    for place in places.values():
+        yield from _found(SessionFolder(place, is_flat=True), None)
+
+
+def _is_of(header: Mapping[str, object], cwd: str, folder: SessionFolder) -> bool:
+    """Tell whether a session belongs to a working folder, whichever way its header names that."""
+    told = _text(header.get("cwd"))
+    if not told:
+        # Old headers have none; the folder is all there is to go by, unless everything lies in it.
+        return not folder.is_flat
+    if told == cwd:
+        return True
+    try:
+        return os.path.isabs(told) and os.path.realpath(told) == os.path.realpath(cwd)
+    except ValueError:  # it can't be a path
+        return False
+
+
+def _matches(reference: str, sessions: Iterable[_Found]) -> list[_Found]:
+    """Return those with the id; if there are none, those whose id begins so."""
+    if not reference:
+        return []
+    beginning = [session for session in sessions if session.id.startswith(reference)]
+    return [session for session in beginning if session.id == reference] or beginning
+
+
+def _only(reference: str, found: list[_Found]) -> Path:
+    if len(found) > 1:
+        question = f"Several sessions match '{_printable(reference)}'"
+        raise Ambiguous(f"{question}; give more of the id, or the path of the file:{_told(found)}")
+    return found[0].path
+
+
+def _told(found: list[_Found]) -> str:
+    """List sessions, a line each: id, working folder, file."""
+    told = sorted(found)[:_MAX_TOLD]
+    lines = [f"{session.id}  {session.cwd or '(unknown folder)'}  {session.path}" for session in told]
+    if len(found) > len(told):
+        lines.append(f"and {len(found) - len(told)} more")
+    return "".join(f"\n  {_printable(line)}" for line in lines)
+
+
+def _printable(text: str) -> str:
+    """Replace what could move a terminal's cursor or can't be written: files come from anywhere."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
+def _info(path: Path) -> SessionInfo | None:
+    try:
+        text = read_session(path.read_bytes())
+        file_ms = path.stat().st_mtime_ns // 1_000_000
+    except OSError:
+        return None
+    if text.header is None:
+        return None
+    messages = [entry for entry in text.entries if entry.get("type") == "message"]
+    spoken = [ms for entry in messages if (ms := _spoken_ms(entry)) is not None]
+    created_ms = time_ms(text.header.get("timestamp"))
+    names = [entry.get("name") for entry in text.entries if entry.get("type") == "session_info"]
+    name = names[-1] if names else None
+    return SessionInfo(
+        path,
+        id=str(text.header["id"]),
+        cwd=_text(text.header.get("cwd")),
+        name=clean_name(name) if isinstance(name, str) else None,
+        parent_session=_text(text.header.get("parentSession")) or None,
+        created=_text(text.header.get("timestamp")),
+        modified_ms=max(spoken, default=file_ms if created_ms is None else created_ms),
+        message_count=len(messages),
+        first_message=next(_user_texts(messages), NO_MESSAGES),
+    )
+
+
+def _spoken_ms(entry: Entry) -> int | None:
+    """Return when the user or a model said a message; None if it is of another role or has no time."""
+    message = as_object(entry.get("message"))
+    if message is None or message.get("role") not in ("user", "assistant"):
+        return None
+    ms = as_count(message.get("timestamp"))
+    return time_ms(entry.get("timestamp")) if ms is None else ms
+
+
+def _user_texts(messages: list[Entry]) -> Iterator[str]:
+    """Give what the user said that is not empty."""
+    for entry in messages:
+        message = as_object(entry.get("message"))
+        if message is not None and message.get("role") == "user":
+            text = _content_text(message.get("content"))
+            if text.strip():
+                yield text
+
+
+def _content_text(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    blocks = filter(None, map(as_object, as_array(content)))
+    return " ".join(_text(block.get("text")) for block in blocks if block.get("type") == "text")
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,281 @@
+"""The bytes of a session file to its header and its entries, whatever happened to the file.
+
+Pure. Every entry that can still be read is returned; what can't is returned too, as damage, so that nothing is dropped
+in silence and nothing hides the rest. A line counts as readable if JSON.parse would take it, invalid UTF-8 becoming
+U+FFFD as there; NUL bytes around a line, which a power failure leaves, are skipped; entries that were glued to a line
+without an end are separated again. Must not know where the bytes come from, what an entry means, or how entries hang
+together (`tree`).
+"""
+
+import gc
+import json
+import re
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final, NamedTuple, NoReturn, TypeGuard
+
+import orjson
+
+from pinnace_spec.entries import CURRENT_VERSION, Entry
+
+NEWER_VERSION: Final = CURRENT_VERSION + 1
+"""What a version counts as that is no whole number."""
+
+_LF: Final = b"\n"
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+# What surrounds a line's JSON and means nothing: blanks, the CR of CRLF, and NUL bytes.
+_MEANINGLESS: Final = b" \t\r\0"
+# How a header or an entry begins, in the order in which every program writes it. Inside a string the quotes would be
+# escaped, so this is where one begins even in the middle of a line. Possessive: linear on any bytes.
+_BEGINNING: Final = re.compile(rb'\{"type":"(?:session",|[^"\\]*+","id":"[^"\\]*+","parentId":)')
+_INT64_MIN: Final = -(2**63)
+_UINT64_MAX: Final = 2**64 - 1
+
+
+class DamagedLine(NamedTuple):
+    """A line, or a part of one, that holds no entry."""
+
+    number: int
+    """Of the line, from 1."""
+    offset: int
+    """Of its first byte in what was read."""
+    data: bytes
+    """Its bytes without the LF."""
+
+
+class SessionText(NamedTuple):
+    """What a session file says."""
+
+    header: Mapping[str, object] | None
+    """None: the first readable object is not a header with an id."""
+    entries: list[Entry]
+    """In the order of the file. Each has an id that is a text and not empty, unless the version is 1."""
+    damaged: list[DamagedLine]
+    """In the order of the file."""
+    has_torn_tail: bool
+    """The last byte is no LF: the last line, readable or not, has no end."""
+    size: int
+    """Bytes read."""
+    version: int
+    """The header's; 1 if it has none, `NEWER_VERSION` if it is no number. Without a header: 1 if no entry has an id."""
+    raw: list[bytes]
+    """The bytes of each entry without LF, in the order of `entries`, if they were asked for."""
+
+
+class _Rows(NamedTuple):
+    """What the lines after the header gave."""
+
+    entries: list[Entry]
+    damaged: list[DamagedLine]
+    raw: list[bytes]
+
+
+class _Head(NamedTuple):
+    """A header, the damage before it, and where the next line (or the rest of this one) begins."""
+
+    header: dict[str, object]
+    damaged: list[DamagedLine]
+    number: int
+    offset: int
+
+
+def read_session(data: bytes, *, keep_raw: bool = False) -> SessionText:
+    """Read a whole session file. Never raises, and is linear in its size; holds one line beside it.
+
+    Args:
+        data: The file.
+        keep_raw: Whether to return each entry's bytes too, for who copies entries into another file.
+    """
+    has_torn_tail = not data.endswith(_LF) and data != b""
+    head = _find_head(data)
+    if head is not None:
+        version = _version(head.header)
+        rows = _read_rows(data, head.number, head.offset, has_ids=version > 1, keep_raw=keep_raw)
+        damaged = head.damaged + rows.damaged
+        return SessionText(head.header, rows.entries, damaged, has_torn_tail, len(data), version, rows.raw)
+    version = CURRENT_VERSION
+    start = _start(data)
+    rows = _read_rows(data, 1, start, has_ids=True, keep_raw=keep_raw)
+    if not rows.entries:
+        old = _read_rows(data, 1, start, has_ids=False, keep_raw=keep_raw)
+        if old.entries:
+            version, rows = 1, old
+    return SessionText(None, rows.entries, rows.damaged, has_torn_tail, len(data), version, rows.raw)
+
+
+def read_entries(data: bytes) -> tuple[list[Entry], list[DamagedLine]]:
+    """Read lines that were appended to a session file, of the current version. Never raises."""
+    rows = _read_rows(data, 1, 0, has_ids=True, keep_raw=False)
+    return rows.entries, rows.damaged
+
+
+def read_header(data: bytes) -> Mapping[str, object] | None:
+    """Return the header in a file's first bytes; None if there is none, or it goes on past them. Never raises."""
+    head = _find_head(data)
+    return head.header if head else None
+
+
+def _start(data: bytes) -> int:
+    return len(_BYTE_ORDER_MARK) if data.startswith(_BYTE_ORDER_MARK) else 0
+
+
+def _find_head(data: bytes) -> _Head | None:
+    """Look for the first object, which has to be the header."""
+    damaged: list[DamagedLine] = []
+    start, number = _start(data), 1
+    while start < len(data):
+        end = _line_end(data, start)
+        line = data[start:end]
+        for value, first, past in _parts(line):
+            if not _is_object(value):
+                damaged.append(DamagedLine(number, start + first, line[first:past]))
+            elif value.get("type") != "session" or not isinstance(value.get("id"), str):
+                return None
+            elif past == len(line):
+                return _Head(value, damaged, number + 1, end + 1)
+            else:
+                return _Head(value, damaged, number, start + past)
+        start, number = end + 1, number + 1
+    return None
+
+
+def _version(header: Mapping[str, object]) -> int:
+    version = header.get("version")
+    if version is None:
+        return 1
+    # JSON.parse knows no difference between 3 and 3.0; what is below 1 was always read as 1.
+    if isinstance(version, float) and version.is_integer():
+        version = int(version)
+    if isinstance(version, bool) or not isinstance(version, int):
+        return NEWER_VERSION
+    return max(version, 1)
+
+
+def _read_rows(data: bytes, number: int, start: int, *, has_ids: bool, keep_raw: bool) -> _Rows:
+    """Read all lines from an offset on. The path of a well-formed line is kept short: 20,000 are read at start-up."""
+    rows = _Rows([], [], [])
+    entries, _, raw = rows
+    loads, size = orjson.loads, len(data)
+    with _no_collection():
+        while start < size:
+            end = data.find(_LF, start)
+            if end < 0:
+                end = size
+            line = data[start:end]
+            try:
+                entry: dict[str, object] = loads(line)  # of anything else the next line is a TypeError
+                entry_id = entry["id"]
+                is_plain = isinstance(entry_id, str) and entry_id != "" and entry["type"] != "session"
+            except (orjson.JSONDecodeError, KeyError, TypeError):
+                _read_odd_line(rows, number, start, line, has_ids=has_ids, keep_raw=keep_raw)
+            else:
+                if is_plain:
+                    entries.append(entry)
+                    if keep_raw:
+                        raw.append(line.strip(_MEANINGLESS))
+                else:
+                    _read_odd_line(rows, number, start, line, has_ids=has_ids, keep_raw=keep_raw)
+            start = end + 1
+            number += 1
+    return rows
+
+
+@contextmanager
+def _no_collection() -> Generator[None]:
+    """Hold the collector of cycles off: JSON has none, and looking for them takes longer than reading it."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _read_odd_line(rows: _Rows, number: int, offset: int, line: bytes, *, has_ids: bool, keep_raw: bool) -> None:
+    for value, first, past in _parts(line):
+        if _is_object(value) and _is_entry(value, has_ids=has_ids):
+            rows.entries.append(value)
+            if keep_raw:
+                rows.raw.append(line[first:past].strip(_MEANINGLESS))
+        else:
+            rows.damaged.append(DamagedLine(number, offset + first, line[first:past]))
+
+
+def _is_entry(value: Mapping[str, object], *, has_ids: bool) -> bool:
+    """Tell whether an object is an entry: a later header is none, and what has no id is one in version 1 only."""
+    type_ = value.get("type")
+    if type_ == "session":
+        return False
+    entry_id = value.get("id")
+    if isinstance(entry_id, str) and entry_id:
+        return True
+    return not has_ids and isinstance(type_, str)
+
+
+def _parts(line: bytes) -> Iterator[tuple[object, int, int]]:
+    """Give what a line holds, each with its first byte and the one past it: its value, or those that are glued in it.
+
+    Nothing for a blank line. None for what lies between values and can't be read, in one part.
+    """
+    if not line.strip():
+        return
+    value = _read_value(line)
+    if value is not None:
+        yield value, 0, len(line)
+        return
+    cuts = [found.start() for found in _BEGINNING.finditer(line) if found.start() > 0]
+    read_to = 0
+    if cuts:
+        for first, past in zip([0, *cuts], [*cuts, len(line)], strict=True):
+            value = _read_value(line[first:past])
+            if value is not None:
+                if read_to < first:
+                    yield None, read_to, first
+                yield value, first, past
+                read_to = past
+    if read_to < len(line):
+        yield None, read_to, len(line)
+
+
+def _line_end(data: bytes, start: int) -> int:
+    end = data.find(_LF, start)
+    return len(data) if end < 0 else end
+
+
+def _is_object(value: object) -> TypeGuard[dict[str, object]]:
+    return isinstance(value, dict)
+
+
+def _read_value(line: bytes) -> object:
+    """Read one JSON value as JSON.parse does, or None: what it refuses, null, and what is too deep for Python."""
+    line = line.strip(_MEANINGLESS)
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        pass
+    text = line.decode(errors="replace")
+    try:
+        value: object = json.loads(text, parse_constant=_refuse, parse_int=_read_int, parse_float=_read_float)
+    except (ValueError, RecursionError):
+        return None
+    return value
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON value")
+
+
+def _read_int(digits: str) -> int | float | None:
+    """Read an integer as orjson does: exact in 64 bits, else a double. Never meets Python's limit of digits."""
+    if len(digits) <= len(str(_INT64_MIN)):
+        number = int(digits)
+        if _INT64_MIN <= number <= _UINT64_MAX:
+            return number
+    return _read_float(digits)
+
+
+def _read_float(digits: str) -> float | None:
+    """Read a number; one that is outside of a double's range is null, as JSON.stringify writes it afterwards."""
+    number = float(digits)
+    return None if number in (float("inf"), float("-inf")) else number

@@ -1,0 +1,184 @@
+"""One session command: from its validation, through the wait for a file, to the session that it asks for.
+
+`check` and `prepare` change nothing that anybody could see; `commit` makes the new session or raises, and the former
+one is in force until it has returned. So a command that is refused, vetoed, cancelled or failed leaves everything as it
+was (C-10). What happens to runs, queues and answers is the chart's. Must not know how a command looked on the wire.
+"""
+
+from typing import Final, NamedTuple, assert_never
+
+import trio
+
+from pinnace_agent.session.branch_copy import fork_point
+from pinnace_agent.session.conversation import Session
+from pinnace_agent.session.file import SaveError
+from pinnace_agent.session.lease import LeaseHeld, take_lease
+from pinnace_agent.session.library import LEASE_WAIT_S, Library, Opened, check_path
+from pinnace_spec import errors
+
+# Nothing was appended, so there is nothing to save: closing only lets go of the lease.
+_DISCARD_S: Final = 1.0
+
+
+class NewSession(NamedTuple):
+    """An empty session."""
+
+    parent: str | None
+
+
+class SwitchSession(NamedTuple):
+    """The session in a file."""
+
+    path: str
+
+
+class ForkSession(NamedTuple):
+    """A session with everything before a user's message."""
+
+    entry_id: str
+
+
+class BranchSession(NamedTuple):
+    """The same, by the place of the message's entry, which `get_branch_messages` tells."""
+
+    entry_index: int
+
+
+class CloneSession(NamedTuple):
+    """A session with the branch in force."""
+
+
+SessionRequest = NewSession | SwitchSession | ForkSession | BranchSession | CloneSession
+
+
+class Replacement:
+    """What becomes of the session in force. `text` is the message that a fork starts before."""
+
+    def __init__(self, request: SessionRequest, library: Library, current: Session) -> None:
+        """Do nothing yet."""
+        self.text: str | None = None
+        self.restores_choices = isinstance(request, SwitchSession)
+        self.notices: tuple[str, ...] = ()
+        self._request = request
+        self._library = library
+        self._current = current
+        self._leaf: int | None = None
+        self._opened: Opened | None = None
+        self._is_discarded = False
+
+    @property
+    def must_wait(self) -> bool:
+        """Whether `prepare` has something to wait for."""
+        return isinstance(self._request, SwitchSession)
+
+    def check(self) -> None:
+        """Find out what can be known at once.
+
+        Raises:
+            ClientError: The command makes no sense now.
+        """
+        if isinstance(self._request, NewSession | SwitchSession):
+            _check_saved(self._current)  # copies take along what is not saved
+        match self._request:
+            case NewSession():
+                pass
+            case SwitchSession():
+                check_path(self._request.path, self._current.cwd)
+            case ForkSession():
+                self._check_fork(self._request.entry_id)
+            case BranchSession():
+                entries = self._current.tree.entries
+                if not 0 <= self._request.entry_index < len(entries):
+                    raise errors.ClientError(errors.FORK_INVALID_ENTRY, errors.ErrorCode.ENTRY_NOT_FOUND)
+                self._check_fork(str(entries[self._request.entry_index]["id"]))
+            case CloneSession():
+                if self._current.tree.leaf is None:
+                    raise errors.ClientError(errors.CLONE_NO_ENTRY, errors.ErrorCode.ENTRY_NOT_FOUND)
+            case _:
+                assert_never(self._request)
+
+    def _check_fork(self, entry_id: str) -> None:
+        point = fork_point(self._current.tree, entry_id)
+        if point is None:
+            raise errors.ClientError(errors.FORK_INVALID_ENTRY, errors.ErrorCode.ENTRY_NOT_FOUND)
+        self._leaf, self.text = point
+
+    async def prepare(self) -> None:
+        """Read the file that is switched to. Cancelled or failed, it has not been touched.
+
+        Raises:
+            ClientError: It can't be read, it is no session, or another process writes it.
+        """
+        if not isinstance(self._request, SwitchSession):
+            return
+        path = check_path(self._request.path, self._current.cwd)
+        if self._library.find_open(path) is not None:
+            return
+        try:
+            lease = await take_lease(path, LEASE_WAIT_S)
+        except LeaseHeld as error:
+            raise errors.ClientError(error.text, errors.ErrorCode.SESSION_UNAVAILABLE) from None
+        except OSError:
+            lease = None
+        try:
+            # Not abandoned when cancelled: what was opened must be let go of again, and by nobody else.
+            self._opened = await trio.to_thread.run_sync(self._library.open, path, self._current.cwd, lease)
+        except trio.Cancelled:  # before the thread began
+            if lease is not None:
+                lease.release()
+            raise
+        self.notices = self._opened.notices
+        if self._is_discarded:
+            await self.discard()
+
+    async def discard(self) -> None:
+        """Let go of what was prepared and not committed, or is still being prepared."""
+        self._is_discarded = True
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            self._library.forget(opened.session)
+            with trio.move_on_after(_DISCARD_S, shield=True):  # whoever prepared it is being cancelled
+                await opened.session.close()
+
+    async def commit(self) -> Session:
+        """Make the session.
+
+        Raises:
+            ClientError: It could not be made; the former one is in force.
+        """
+        current = self._current
+        match self._request:
+            case NewSession():
+                return self._library.new(current.cwd, beside=current, parent=self._request.parent)
+            case SwitchSession():
+                if self._opened is not None:
+                    opened, self._opened = self._opened, None
+                    return opened.session
+                found = self._library.find_open(check_path(self._request.path, current.cwd))
+                if found is None:  # closed meanwhile, by the last shell that worked there
+                    await self.prepare()
+                    return await self.commit()
+                return found
+            case ForkSession() | BranchSession():
+                return await self._copy(self._leaf)
+            case CloneSession():
+                return await self._copy(current.tree.leaf)
+            case _:
+                assert_never(self._request)
+
+    async def _copy(self, leaf: int | None) -> Session:
+        try:
+            return await trio.to_thread.run_sync(self._library.copy, self._current, leaf)
+        except (OSError, SaveError, LeaseHeld) as error:
+            text = error.strerror or str(error) if isinstance(error, OSError) else error.text
+            raise errors.ClientError(errors.session_not_copied(text), errors.ErrorCode.IO_ERROR) from None
+
+
+def _check_saved(session: Session) -> None:
+    """Refuse to leave a session while some of it is in memory alone (R-SES-08)."""
+    if session.file is None or not session.file.unsaved:
+        return
+    try:
+        session.file.flush()
+    except SaveError as error:
+        raise errors.ClientError(error.text, errors.ErrorCode.SESSION_NOT_SAVED) from None

@@ -1,0 +1,69 @@
+"""What a client is told when a session can't be saved: what, where, why, and what to do about it.
+
+Decides wording only. Rule R-SES-08.
+"""
+
+import errno
+from pathlib import Path
+from typing import Final
+
+_ADVICE: Final = {
+    errno.ENOSPC: "free some disk space",
+    errno.EDQUOT: "free some disk space",
+    errno.EFBIG: "raise the limit for file sizes, or clone the session",
+    errno.EACCES: "make it writable, or clone the session",
+    errno.EPERM: "make it writable, or clone the session",
+    errno.EROFS: "make it writable, or clone the session",
+    errno.ELOOP: "put a file in the place of the link, or clone the session",
+    errno.EEXIST: "move the other file away, or clone the session",
+}
+_OTHER_ADVICE: Final = "see what is wrong with the disk, or clone the session"
+
+
+class SaveError(Exception):
+    """Something appended to a session is not on the disk. It is kept in memory, and so is its order."""
+
+    def __init__(self, text: str) -> None:
+        """Take a sentence for the client."""
+        super().__init__(text)
+        self.text = text
+
+
+def not_written(path: Path, error: OSError) -> str:
+    """Word that the system has refused."""
+    return _sentence(path, error.strerror or str(error), _ADVICE.get(error.errno or 0, _OTHER_ADVICE))
+
+
+def damage_not_kept(path: Path, error: OSError) -> str:
+    """Word that damaged lines could not be copied aside, without which nothing is appended (R-SES-07)."""
+    reason = f"its damaged lines can't be copied to {path.name}.damaged: {error.strerror or error}"
+    return _sentence(path, reason, _ADVICE.get(error.errno or 0, _OTHER_ADVICE))
+
+
+def replaced(path: Path, reason: str) -> str:
+    """Word that the file is not what it was; nothing of what is there now is touched."""
+    return _sentence(path, f"the file was replaced: {reason}", "move the other file away, or clone the session")
+
+
+def in_use(path: Path, reason: str) -> str:
+    """Word that another process has come to hold the lease."""
+    return _sentence(path, reason.rstrip("."), "or clone the session")
+
+
+def closed(path: Path) -> str:
+    """Word that it is too late."""
+    return f"Session can't be saved: {path}: it is closed."
+
+
+def _sentence(path: Path, reason: str, advice: str) -> str:
+    return f"Session can't be saved: {path}: {reason}. What is not saved is kept in memory and tried again: {advice}."
+
+
+def recreated(path: Path) -> str:
+    """Word for people that a deleted file is back."""
+    return f"The session file {path} was deleted; it has been written back with everything that was in it."
+
+
+def shared(path: Path) -> str:
+    """Word for people that another program appends to the file."""
+    return f"Another program writes to the session file {path} as well; its lines are kept, beside our branch."

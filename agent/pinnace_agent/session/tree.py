@@ -1,0 +1,239 @@
+"""The tree that a session's entries make: who hangs from whom, where the session is in it, what is named and labelled.
+
+Pure. Decides the parent of every entry, whatever a file says: a parent that is missing, an id that is there twice or
+parents in a circle hide nothing, and every path ends at a root. A file in which all is well gets exactly the parents
+that it names. Entries are kept as they are. Must not know what reaches a model (`context`), nor files.
+"""
+
+import re
+from collections.abc import Iterable, KeysView
+from typing import Final, NamedTuple, NotRequired
+
+from typing_extensions import TypedDict
+
+from pinnace_agent.session.entry_time import time_ms
+from pinnace_agent.session.forest import Forest
+from pinnace_spec.entries import Entry
+
+# What separates words, line ends of all kinds and TAB, is a space in a name; other controls (C0, DEL, C1) would reach
+# the terminal of whoever shows the name.
+_SEPARATORS: Final = re.compile(r"[\t-\r\x1c-\x1f\x85\u2028\u2029]+")
+_CONTROLS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+# The types that name the session or label an entry.
+_NOTED: Final = ("label", "session_info")
+
+
+class Label(NamedTuple):
+    """A bookmark of an entry."""
+
+    label: str
+    timestamp: str | None
+    """When it was set, as its entry says; None if that says nothing."""
+
+
+class TreeNode(TypedDict):
+    """An entry with those that hang from it."""
+
+    entry: Entry
+    children: list["TreeNode"]
+    """By their times; those of the same time, or without one, as in the file."""
+    label: NotRequired[str]
+    labelTimestamp: NotRequired[str]
+
+
+class EntryTree:
+    """The entries of one session in the order of its file, and the branch that is in force.
+
+    The parent of an entry is the newest one before it with the id that it names, else a later one, unless that hangs
+    from the entry itself. If there is none, the entry is an orphan and hangs from the one just before it in the file,
+    or the nearest that does not hang from it. Only a parent that is explicitly null makes a root.
+    """
+
+    __slots__ = ("_newest", "_orphans", "_parents", "_shadowed", "entries", "labels", "leaf", "name")
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        """Take what a file holds; the leaf is the last entry. Linear, or nearly so, for any file."""
+        self.entries: list[Entry] = []
+        """In the order of the file; for reading."""
+        self.leaf: int | None = None
+        """The place of the entry at which the session is, None before the first. May be set to any place."""
+        self.name: str | None = None
+        """As the latest entry that names the session says, on whichever branch. `clean_name` made it."""
+        self.labels: dict[str, Label] = {}
+        """By the id of the labelled entry, from all branches; for reading."""
+        self._newest: dict[str, int] = {}
+        self._shadowed: dict[int, int] = {}  # an entry's place to that of the former one with its id
+        self._parents: list[int | None] = []
+        self._orphans: set[int] = set()
+        unknown = [place for place, entry in enumerate(entries) if not self._append(entry)]
+        if unknown:
+            self._adopt(unknown)
+        if self.entries:
+            self.leaf = len(self.entries) - 1
+
+    @property
+    def orphans(self) -> int:
+        """How many entries hang from another than they name, since that is missing, the entry itself, or below it."""
+        return len(self._orphans)
+
+    @property
+    def ids(self) -> KeysView[str]:
+        """All ids that are taken."""
+        return self._newest.keys()
+
+    def has_id(self, entry_id: str) -> bool:
+        """Tell whether an entry has this id."""
+        return entry_id in self._newest
+
+    def find(self, entry_id: str) -> int | None:
+        """Return the place of the newest entry with this id."""
+        return self._newest.get(entry_id)
+
+    def parent(self, place: int) -> int | None:
+        """Return the place of an entry's parent, None for a root."""
+        return self._parents[place]
+
+    def path(self, leaf: int | None) -> list[int]:
+        """Return the places from a root to this entry; none for None."""
+        places: list[int] = []
+        while leaf is not None:
+            places.append(leaf)
+            leaf = self._parents[leaf]
+        places.reverse()
+        return places
+
+    def add(self, entry: Entry) -> int:
+        """Append an entry and move the leaf to it. Its parent is looked for as in a file that ends here."""
+        self.leaf = self.add_aside(entry)
+        return self.leaf
+
+    def add_aside(self, entry: Entry) -> int:
+        """Append an entry that another program wrote: the leaf stays."""
+        place = len(self.entries)
+        if not self._append(entry):
+            self._orphans.add(place)
+            self._parents[place] = place - 1 if place else None
+        return place
+
+    def remove_last(self, place: int) -> None:
+        """Take back the newest entry, which was never written. A leaf at it goes back to its parent.
+
+        Raises:
+            ValueError: It is not the newest one.
+        """
+        if place != len(self.entries) - 1:
+            raise ValueError("only the newest entry can be taken back")
+        entry = self.entries.pop()
+        parent = self._parents.pop()
+        self._orphans.discard(place)
+        if self.leaf == place:
+            self.leaf = parent
+        entry_id = entry.get("id")
+        former = self._shadowed.pop(place, None)
+        if former is not None and isinstance(entry_id, str):
+            self._newest[entry_id] = former
+        elif isinstance(entry_id, str):
+            self._newest.pop(entry_id, None)
+        if entry.get("type") in _NOTED:
+            self.name = None
+            self.labels.clear()
+            for each in self.entries:
+                if each.get("type") in _NOTED:
+                    self._note(each)
+
+    def nodes(self) -> list[TreeNode]:
+        """Return the roots, with everything that hangs from them, each entry once.
+
+        The value nests two levels for each entry of a branch, thousands of them in a long session: walk through it in
+        loops, and encode it with `encode_nodes`.
+        """
+        labels = self.labels
+        nodes: list[TreeNode] = [{"entry": entry, "children": []} for entry in self.entries]
+        if labels:
+            for node in nodes:
+                entry_id = node["entry"].get("id")
+                label = labels.get(entry_id) if isinstance(entry_id, str) else None
+                if label is not None:
+                    node["label"] = label.label
+                    if label.timestamp is not None:
+                        node["labelTimestamp"] = label.timestamp
+        roots: list[TreeNode] = []
+        forks: set[int] = set()
+        for node, parent in zip(nodes, self._parents, strict=True):
+            if parent is None:
+                roots.append(node)
+                continue
+            siblings = nodes[parent]["children"]
+            siblings.append(node)
+            if len(siblings) > 1:
+                forks.add(parent)
+        for place in forks:
+            nodes[place]["children"] = _by_time(nodes[place]["children"])
+        return roots
+
+    def _append(self, entry: Entry) -> bool:
+        """Append an entry; tell whether what it names as its parent is there. If not it is a root, for now."""
+        place = len(self.entries)
+        newest = self._newest
+        parent: int | None = None
+        is_known = True
+        parent_id = entry.get("parentId", "")  # what has none is no root: one says so
+        if parent_id is not None:
+            parent = newest.get(parent_id) if isinstance(parent_id, str) else None
+            is_known = parent is not None
+        self.entries.append(entry)
+        self._parents.append(parent)
+        entry_id = entry.get("id")
+        if isinstance(entry_id, str):
+            if entry_id in newest:
+                self._shadowed[place] = newest[entry_id]
+            newest[entry_id] = place
+        if entry.get("type") in _NOTED:
+            self._note(entry)
+        return is_known
+
+    def _adopt(self, unknown: list[int]) -> None:
+        """Find parents for those whose parent is not before them; they are roots so far."""
+        forest = Forest(self._parents)
+        for place in unknown:
+            parent_id = self.entries[place].get("parentId")
+            parent = self._newest.get(parent_id) if isinstance(parent_id, str) else None
+            # An entry that names its own id names itself, even if a later one has that id too.
+            is_itself = parent_id == self.entries[place].get("id")
+            if parent is None or is_itself or forest.root(parent) == place:
+                self._orphans.add(place)
+            else:
+                forest.join(place, parent)
+                self._parents[place] = parent
+        # DEVIATION D-21: what stood before them is the best guess at what they hang from.
+        for place in sorted(self._orphans):
+            parent = self._parents[place] = forest.nearest_before(place)
+            if parent is not None:
+                forest.join(place, parent)
+
+    def _note(self, entry: Entry) -> None:
+        """Take in what an entry says about the session's name, or about a label."""
+        if entry.get("type") == "session_info":
+            name = entry.get("name")
+            self.name = clean_name(name) if isinstance(name, str) else None
+            return
+        target_id, label, timestamp = entry.get("targetId"), entry.get("label"), entry.get("timestamp")
+        if isinstance(target_id, str):
+            self.labels.pop(target_id, None)
+            if isinstance(label, str) and label:
+                self.labels[target_id] = Label(label, timestamp if isinstance(timestamp, str) else None)
+
+
+def clean_name(text: str) -> str | None:
+    """Return a name on one line, trimmed and without control characters; None if nothing is left."""
+    return _CONTROLS.sub("", _SEPARATORS.sub(" ", text)).strip() or None
+
+
+def _by_time(siblings: list[TreeNode]) -> list[TreeNode]:
+    """Sort by time, stably; a node without one stays behind the node that it follows."""
+    times: list[int] = []
+    for node in siblings:
+        own_ms = time_ms(node["entry"].get("timestamp"))
+        former_ms = times[-1] if times else 0
+        times.append(former_ms if own_ms is None else own_ms)
+    return [siblings[place] for place in sorted(range(len(siblings)), key=times.__getitem__)]
