@@ -1,37 +1,80 @@
-"""How much text a message is, in characters: what estimates of tokens start from.
+"""How large messages are: in characters as far as a model reads them, and in tokens where a provider has counted.
 
 Pure. Characters are code points; an image counts as a fixed number. How many characters make a token is the caller's to
-know.
+know. Content may be missing: other programs have written null.
 """
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from typing import Final, NamedTuple
 
-from pinnace_agent.llm.json_edge import compact_json
-from pinnace_spec.messages import AssistantMessage, Message
+from pinnace_agent.llm.json_edge import as_count, as_object, compact_json
+from pinnace_spec.messages import AssistantContent, AssistantMessage, Message, UserContent
 
 # What an image costs at the providers that tell, at four characters a token.
 IMAGE_CHARS: Final = 4800
+# No provider is sent an answer that ended so: half an answer is none.
+_FAILED: Final = ("error", "aborted")
+
+
+class Count(NamedTuple):
+    """What a provider has counted: the context up to a message, itself included."""
+
+    place: int
+    """Of the message."""
+    tokens: int
 
 
 def message_chars(message: Message) -> int:
     """Count the characters of a message that a model reads."""
     match message["role"]:
         case "bashExecution":
-            return len(message["command"]) + len(message["output"])
+            is_kept_back = bool(message.get("excludeFromContext"))
+            return 0 if is_kept_back else len(message["command"]) + len(message["output"])
         case "branchSummary" | "compactionSummary":
             return len(message["summary"])
         case "assistant":
             return sum(_assistant_chars(message))
         case _:
-            content = message["content"]
+            content: str | list[UserContent] | None = message.get("content")
             if isinstance(content, str):
                 return len(content)
-            return sum(len(block["text"]) if block["type"] == "text" else IMAGE_CHARS for block in content)
+            return sum(len(block["text"]) if block["type"] == "text" else IMAGE_CHARS for block in content or ())
+
+
+def last_count(messages: Sequence[Message]) -> Count | None:
+    """Return the last count that can be trusted, None if there is none.
+
+    It is that of an answer which ended well, is of anything at all, and of the context as it is: an answer that is
+    older than what stands before it counted a context which a compaction has replaced since.
+    """
+    newest: list[int] | None = None
+    for place in range(len(messages) - 1, -1, -1):
+        message = messages[place]
+        if message["role"] != "assistant" or not (tokens := counted_tokens(message)):
+            continue
+        if newest is None:
+            newest = list(accumulate((each["timestamp"] for each in messages), max))
+        if place == 0 or newest[place - 1] <= message["timestamp"]:
+            return Count(place, tokens)
+    return None
+
+
+def counted_tokens(message: AssistantMessage) -> int:
+    """Return the tokens of the context that a provider has counted for an answer, 0 if none or if the answer failed."""
+    if message["stopReason"] in _FAILED:
+        return 0
+    # Sessions of old releases have no total, or no usage at all.
+    usage = as_object(message.get("usage")) or {}
+    parts = (as_count(usage.get(part)) or 0 for part in ("input", "output", "cacheRead", "cacheWrite"))
+    return as_count(usage.get("totalTokens")) or sum(parts)
 
 
 def _assistant_chars(message: AssistantMessage) -> Iterable[int]:
-    for block in message["content"]:
+    if message["stopReason"] in _FAILED:
+        return
+    content: list[AssistantContent] | None = message.get("content")
+    for block in content or ():
         match block["type"]:
             case "text":
                 yield len(block["text"])

@@ -9,9 +9,9 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from pinnace_agent.llm.base import LlmRequest
+from pinnace_agent.llm.base import IDLE_TIMEOUT_S, LlmRequest
 from pinnace_agent.llm.builder import MessageBuilder
-from pinnace_agent.llm.client import CONNECT_TIMEOUT_S, IDLE_TIMEOUT_S, client_for, close_clients
+from pinnace_agent.llm.client import CONNECT_TIMEOUT_S, client_for, close_clients
 from pinnace_agent.llm.openai_completions import OpenAICompletionsProvider
 from pinnace_fuzz.fake_llm import FakeLlm
 from pinnace_spec.messages import AssistantMessage, Model

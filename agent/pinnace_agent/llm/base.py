@@ -5,12 +5,16 @@ becomes of an update.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from pinnace_spec.messages import AssistantMessage, Message, Model, ThinkingLevel
 
 if TYPE_CHECKING:
     from pinnace_agent.llm.builder import MessageBuilder
+
+
+# Silence, not duration: a model may think for minutes before its first byte, a local one may stream for hours.
+IDLE_TIMEOUT_S: Final = 300.0
 
 
 class ToolSpec(NamedTuple):
@@ -39,6 +43,8 @@ class LlmRequest(NamedTuple):
     """Lets a provider recognise requests of one conversation, for its cache."""
     max_tokens: int | None = None
     """Output at most; None: what the model allows."""
+    idle_timeout_s: float | None = IDLE_TIMEOUT_S
+    """How long the server may be silent, before its answer or within it; None: for ever."""
 
 
 class UpdateSink(Protocol):

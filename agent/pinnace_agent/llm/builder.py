@@ -10,6 +10,7 @@ from collections.abc import Hashable, Mapping
 
 from pinnace_agent.llm.base import UpdateSink
 from pinnace_agent.llm.blocks import Block, TextBlock, ThinkingBlock, ToolCallBlock
+from pinnace_agent.llm.failures import FailureSigns
 from pinnace_agent.llm.pieces import join_halves
 from pinnace_spec import errors
 from pinnace_spec.messages import AssistantMessage, Model, StopReason, Usage, zero_usage
@@ -35,6 +36,8 @@ class MessageBuilder:
         """What answered, where the provider says that it is another model than the one asked for."""
         self.raw_stop_reason: str | None = None
         """The provider's own word for why it stopped. Not part of the message."""
+        self.signs = FailureSigns()
+        """What a failure says beside `errorMessage`. Not part of the message."""
         self._sink = sink
         self._timestamp_ms = timestamp_ms
         self._blocks: list[Block] = []

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     import httpx
 
 CONNECT_TIMEOUT_S: Final = 30.0
-# Silence, not duration: a model may think for minutes before its first byte, a local one may stream for hours.
-IDLE_TIMEOUT_S: Final = 300.0
 # The next request of a run follows when the tools are done; most servers keep a connection at least this long.
 KEEP_ALIVE_S: Final = 30.0
 
@@ -106,7 +104,7 @@ def _make(needs_trust: bool) -> "httpx.AsyncClient":
     try:
         return httpx.AsyncClient(
             verify=context,
-            timeout=httpx.Timeout(IDLE_TIMEOUT_S, connect=CONNECT_TIMEOUT_S, pool=None),
+            timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),  # each request brings its own limits
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=8, keepalive_expiry=KEEP_ALIVE_S),
             headers={
                 "User-Agent": "pinnace",

@@ -1,16 +1,19 @@
-"""What a user reads when a provider fails.
+"""What a user reads when a provider fails, and what only programs read of it.
 
-Decides wording only: whether a failure is tried again, or is an overflow of the context, is decided elsewhere,
-from these texts. So status and body stay in them, and what the network says keeps its usual words. Keys never
-appear. Pure; must not know httpx.
+Decides wording only: whether a failure is tried again, or is an overflow of the context, is decided by `verdicts`,
+from these texts and signs. So status and body stay in them, and what the network says keeps its usual words. Keys
+never appear. Pure; must not know httpx.
 """
 
 import errno
+import math
 import os
 import socket
-from typing import Final, cast
+from collections.abc import Mapping
+from datetime import UTC
+from typing import Final, NamedTuple, cast
 
-from pinnace_agent.llm.json_edge import as_object, as_text, compact_json
+from pinnace_agent.llm.json_edge import as_count, as_object, as_text, compact_json
 from pinnace_agent.llm.secrets import Secrets
 from pinnace_spec.wire import JsonValue, WireError, decode_line
 
@@ -35,22 +38,73 @@ def finish_reason_failed(reason: str) -> str:
     return f"Provider finish_reason: {reason}"
 
 
+class FailureSigns(NamedTuple):
+    """What a failure says to programs, beside its text."""
+
+    status: int | None = None
+    """Of HTTP, also where it is told inside of a stream that began well."""
+    codes: tuple[str, ...] = ()
+    """How the provider classifies it."""
+    retry_after_s: float | None = None
+    """How long the server asks to wait before the next request; not negative, and as long as it likes."""
+
+
+def retry_after_s(headers: Mapping[str, str], now_s: float) -> float | None:
+    """Return how long a server asks to wait, None if it does not, or says it in a way that nobody can read.
+
+    Args:
+        headers: Of the answer, names in lower case or found regardless of case.
+        now_s: Seconds since the epoch, for servers that name a date.
+    """
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    value = headers.get("retry-after")
+    seconds = _number(value)
+    if seconds is not None or value is None:
+        return seconds
+    from email.utils import parsedate_to_datetime
+
+    try:
+        moment = parsedate_to_datetime(value)
+    except (ValueError, OverflowError):
+        return None
+    if moment.tzinfo is None:  # written as `-0000`: UTC, by RFC 5322
+        moment = moment.replace(tzinfo=UTC)
+    return max(0.0, moment.timestamp() - now_s)
+
+
+def _number(value: str | None) -> float | None:
+    """Read a number that is finite and not negative."""
+    try:
+        number = float(value or "")
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and number >= 0 else None
+
+
 class FailureTexts:
     """Words the failures of one request. Its secrets are taken out before anything is cut, so that no part is left."""
 
     def __init__(self, secrets: Secrets) -> None:
         """Hide these."""
+        self.signs = FailureSigns()
+        """Of what was worded last."""
         self._secrets = secrets
 
     # DEVIATION D-13: status and the whole error object.
-    def refused(self, status: int, body: bytes, location: str | None = None) -> str:
+    def refused(
+        self, status: int, body: bytes, location: str | None = None, wanted_delay_s: float | None = None
+    ) -> str:
         """Word an answer that is no success.
 
         Args:
             status: Of HTTP.
             body: As much of it as was read.
             location: Where a redirect points to; redirects are not followed, since the request carries a key.
+            wanted_delay_s: How long the server asks to wait; it is no part of the text.
         """
+        self.signs = FailureSigns(status, (), wanted_delay_s)
         if location is not None and 300 <= status < 400:
             place = self.shown(location)
             return f"{status} The server redirects to {place}: set baseUrl to the address that answers"
@@ -62,6 +116,7 @@ class FailureTexts:
         except WireError:
             return f"{status} {self.shown(text)}"
         error = _error_of(value)
+        self.signs = FailureSigns(status, _codes(error or value), wanted_delay_s)
         if error is None:
             return f"{status}: {self.shown(compact_json(value))}"
         shown = self.shown(error if isinstance(error, str) else compact_json(error))
@@ -70,6 +125,8 @@ class FailureTexts:
     def broke_off(self, error: object) -> str:
         """Word an error that came inside of a stream: its message alone."""
         members = as_object(error)
+        codes = _codes(error)
+        self.signs = FailureSigns(next((int(code) for code in codes if _is_status(code)), None), codes)
         message = as_text(members.get("message")) if members else as_text(error)
         return self._with_raw(self.shown(message or compact_json(error)), error)
 
@@ -136,6 +193,18 @@ def _error_of(value: JsonValue) -> object:
         value = value[0]
     members = as_object(value)
     return (members.get("error") or None) if members else None
+
+
+def _codes(error: object) -> tuple[str, ...]:
+    """Find the words and numbers by which an error is classified."""
+    members = as_object(error) or {}
+    values = (members.get(name) for name in ("code", "type", "status"))
+    codes = (as_text(value) or as_count(value) for value in values)
+    return tuple(str(code) for code in codes if code)
+
+
+def _is_status(code: str) -> bool:
+    return code.isascii() and code.isdigit() and 400 <= int(code[:4]) <= 599
 
 
 def _deepest(error: BaseException) -> BaseException:

@@ -5,6 +5,7 @@ are read is decided elsewhere (`openai_request`, `openai_stream`); this module k
 """
 
 import math
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final
@@ -13,9 +14,9 @@ import trio
 
 from pinnace_agent.llm.base import LlmRequest
 from pinnace_agent.llm.builder import MessageBuilder
-from pinnace_agent.llm.client import CONNECT_TIMEOUT_S, IDLE_TIMEOUT_S, ProxyUnusable, client_for
+from pinnace_agent.llm.client import CONNECT_TIMEOUT_S, ProxyUnusable, client_for
 from pinnace_agent.llm.content_encoding import BodyDecoder, Undecodable
-from pinnace_agent.llm.failures import MAX_BODY_BYTES, FailureTexts
+from pinnace_agent.llm.failures import MAX_BODY_BYTES, FailureSigns, FailureTexts, retry_after_s
 from pinnace_agent.llm.openai_compat import compat_of
 from pinnace_agent.llm.openai_request import http_request
 from pinnace_agent.llm.openai_stream import ChunkReader, StreamBroken, UnreadableChunk
@@ -43,8 +44,10 @@ class OpenAICompletionsProvider:
 
     async def stream(self, request: LlmRequest, builder: MessageBuilder) -> None:
         """Ask for one answer and build it. As `Provider.stream`."""
-        failure = await _Exchange(request, builder).run()
+        exchange = _Exchange(request, builder)
+        failure = await exchange.run()
         if failure is not None and not builder.is_finished:
+            builder.signs = exchange.signs
             builder.fail(failure)
 
 
@@ -58,6 +61,11 @@ class _Exchange:
         self._compat = compat_of(request.model)
         self._texts = FailureTexts(Secrets(request.api_key, request.headers, request.model["baseUrl"]))
         self._reader = ChunkReader(builder, self._compat, self._texts)
+
+    @property
+    def signs(self) -> FailureSigns:
+        """What programs may read of the failure, once there is one."""
+        return self._texts.signs
 
     async def run(self) -> str | None:
         """Send the request and read the answer. Without a text the message has ended."""
@@ -77,7 +85,8 @@ class _Exchange:
         except (httpx.InvalidURL, UnicodeError) as error:
             return self._invalid_address(str(error))
         try:
-            message = client.build_request("POST", url, headers=http.headers, content=http.body)
+            limits = httpx.Timeout(self._request.idle_timeout_s, connect=CONNECT_TIMEOUT_S, pool=None)
+            message = client.build_request("POST", url, headers=http.headers, content=http.body, timeout=limits)
         except UnicodeError:  # what it says quotes the header, and it may be the one with the key
             return _UNSENDABLE
         try:
@@ -171,7 +180,8 @@ class _Exchange:
                             break
                 except (httpx.HTTPError, Undecodable):  # the status alone says enough
                     pass
-        return self._texts.refused(response.status_code, bytes(body), response.headers.get("location"))
+        delay_s = retry_after_s(response.headers, time.time())
+        return self._texts.refused(response.status_code, bytes(body), response.headers.get("location"), delay_s)
 
     def _invalid_address(self, problem: str) -> str:
         return f"Invalid baseUrl: {self._texts.shown(problem)}"
@@ -184,7 +194,7 @@ class _Exchange:
             case httpx.ConnectTimeout():
                 return f"Request timed out: no connection to {host} within {CONNECT_TIMEOUT_S:.0f} s"
             case httpx.TimeoutException():
-                return f"Request timed out: nothing came from {host} for {IDLE_TIMEOUT_S:.0f} s"
+                return f"Request timed out: nothing came from {host} for {self._request.idle_timeout_s:g} s"
             case _:
                 kind = "Connection lost" if self._builder.has_started else "Connection error"
                 return self._texts.transport_failed(kind, error)

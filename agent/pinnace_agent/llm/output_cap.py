@@ -4,13 +4,11 @@ Pure. Counts characters, since no tokenizer fits every model, and leaves a margi
 a limit is sent.
 """
 
-from itertools import accumulate
 from typing import Final
 
 from pinnace_agent.llm.base import LlmRequest
-from pinnace_agent.llm.json_edge import as_count, as_object, compact_json
-from pinnace_agent.message_size import message_chars
-from pinnace_spec.messages import AssistantMessage
+from pinnace_agent.llm.json_edge import compact_json
+from pinnace_agent.message_size import last_count, message_chars
 
 # Code has fewer characters to a token than prose: a request must not be refused for a guess that was too low.
 CHARS_PER_TOKEN: Final = 3.5
@@ -40,27 +38,13 @@ def output_cap(request: LlmRequest) -> int | None:
 def input_tokens(request: LlmRequest) -> int:
     """Estimate the tokens of a request: what the provider last counted, and a guess of what came after."""
     messages = request.messages
-    chars = 0
-    newest = list(accumulate((message["timestamp"] for message in messages), max))
-    for index in range(len(messages) - 1, -1, -1):
-        message = messages[index]
-        # A count is of the context as it was: not of what a compaction has put before the message since.
-        is_current = index == 0 or newest[index - 1] <= message["timestamp"]
-        if message["role"] == "assistant" and is_current and (counted := _counted(message)):
-            return counted + _tokens(chars)
-        chars += message_chars(message)
+    count = last_count(messages)
+    if count is not None:
+        return count.tokens + _tokens(sum(map(message_chars, messages[count.place + 1 :])))
+    chars = sum(map(message_chars, messages)) + len(request.system_prompt)
     for tool in request.tools:
         chars += len(tool.name) + len(tool.description) + len(compact_json(tool.parameters))
-    return _tokens(chars + len(request.system_prompt))
-
-
-def _counted(message: AssistantMessage) -> int:
-    if message["stopReason"] in {"error", "aborted"}:
-        return 0
-    # Sessions of old releases have no total, or no usage at all.
-    usage = as_object(message.get("usage")) or {}
-    parts = (as_count(usage.get(part)) or 0 for part in ("input", "output", "cacheRead", "cacheWrite"))
-    return as_count(usage.get("totalTokens")) or sum(parts)
+    return _tokens(chars)
 
 
 def _tokens(chars: int) -> int:

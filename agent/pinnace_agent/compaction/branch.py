@@ -1,0 +1,66 @@
+"""A branch as compaction sees it: what its latest compaction left, entry by entry, with the message of each.
+
+Pure. What an entry adds to the context is the session's to say (`session.context`); this module only keeps which
+message came from which entry.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from pinnace_agent.llm.json_edge import as_text
+from pinnace_agent.session.context import build_context, context_message, edit_targets, first_kept
+from pinnace_spec.entries import Entry
+from pinnace_spec.messages import Message
+
+
+class Span(NamedTuple):
+    """The entries that make the context, but for the summary of what was before them."""
+
+    first: int
+    """The place of the first one on the branch. All from here to the end count, except compactions."""
+    messages: Mapping[int, Message]
+    """By place, in order; only of those that add one."""
+    compaction: Entry | None
+    """The latest one."""
+    ends_compacted: bool
+    """Nothing that a model reads follows the latest compaction."""
+
+    @property
+    def previous_summary(self) -> str | None:
+        """What stands for everything before, if anything does."""
+        return None if self.compaction is None else as_text(self.compaction.get("summary"))
+
+
+def last_compaction(path: Sequence[Entry]) -> int | None:
+    """Return the place of the latest compaction of a branch."""
+    places = range(len(path) - 1, -1, -1)
+    return next((place for place in places if path[place].get("type") == "compaction"), None)
+
+
+def span_of(path: Sequence[Entry]) -> Span:
+    """Read what a branch, given from its root on, adds to the context since its latest compaction."""
+    compaction = last_compaction(path)
+    first = 0
+    if compaction is not None:
+        # It kept what it names, and then also what was kept by those before it; nothing if that is not there.
+        kept = first_kept(path, compaction)
+        first = compaction + 1 if kept is None else kept
+    edits: dict[int, list[int]] = {}
+    for place, target in sorted(edit_targets(path).items()):
+        if place >= first:
+            edits.setdefault(target, []).append(place)
+    messages: dict[int, Message] = {}
+    for place in range(first, len(path)):
+        entry = path[place]
+        if entry.get("type") == "compaction":
+            continue
+        message = _edited(entry, [path[edit] for edit in edits[place]]) if place in edits else context_message(entry)
+        if message is not None:
+            messages[place] = message
+    ends_compacted = compaction is not None and (not messages or max(messages) < compaction)
+    return Span(first, messages, None if compaction is None else path[compaction], ends_compacted)
+
+
+def _edited(entry: Entry, edits: Sequence[Entry]) -> Message | None:
+    messages = build_context([entry, *edits]).messages
+    return messages[0] if messages else None

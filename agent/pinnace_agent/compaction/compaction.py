@@ -1,0 +1,119 @@
+"""One compaction, from a branch to what stands for its older part.
+
+Decides the order of things: credentials, the cut, one summary or two, the files. Changes nothing: whoever asked appends
+the entry. Must not know why it is done, nor who is told. Rules R-CMP-01 to R-CMP-03.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NotRequired
+
+from typing_extensions import TypedDict
+
+from pinnace_agent.compaction.cut_point import Cut, NothingToDo, find_cut
+from pinnace_agent.compaction.estimate import CHARS_PER_TOKEN, context_tokens, sum_of_estimates
+from pinnace_agent.compaction.file_operations import (
+    FileDetails,
+    file_operations,
+    with_file_blocks,
+    without_file_blocks,
+)
+from pinnace_agent.compaction.prompts import with_turn_prefix
+from pinnace_agent.compaction.serialisation import paragraphs, without_tags
+from pinnace_agent.compaction.summarize import Asked, CompactionFailed, Writer, sum_of_usages, summarize
+from pinnace_agent.compaction.threshold import budgets_for
+from pinnace_agent.resources.settings import CompactionSettings
+from pinnace_spec import errors
+from pinnace_spec.entries import Entry
+from pinnace_spec.errors import ErrorCode
+from pinnace_spec.messages import Message, Usage
+
+# Of the reserve: the rest is for the next prompt and its answer.
+_HISTORY_SHARE: Final = 0.8
+_PREFIX_SHARE: Final = 0.5
+
+
+class CompactionResult(TypedDict):
+    """What clients are told; the entry has all of it but the estimate."""
+
+    summary: str
+    firstKeptEntryId: str
+    tokensBefore: int
+    estimatedTokensAfter: int
+    """By size alone: it may be more than `tokensBefore`, which goes by what the provider counted."""
+    details: FileDetails
+    usage: NotRequired[Usage]
+    """Absent if no model was asked."""
+
+
+async def compact(
+    path: Sequence[Entry],
+    messages: Sequence[Message],
+    writer: Writer,
+    settings: CompactionSettings,
+    *,
+    instructions: str | None = None,
+    has_overflowed: bool = False,
+) -> CompactionResult:
+    """Summarise the older part of a branch.
+
+    Nothing is changed. Cancelling ends the request that is under way.
+
+    Args:
+        path: The branch, from the root to the leaf; it must not change meanwhile.
+        messages: Its context, as the model would get it.
+        writer: Who writes the summary.
+        settings: The user's; whether compaction is enabled does not matter.
+        instructions: The user's, about what the summary shall look at.
+        has_overflowed: The provider has refused the context as too long. If the settings would keep all of it, half of
+            it is kept.
+
+    Raises:
+        CompactionFailed: There is nothing to compact, or no summary; `code` tells which.
+    """
+    if writer.credentials.problem is not None:
+        raise CompactionFailed(writer.credentials.problem, ErrorCode.NO_API_KEY)
+    budgets = budgets_for(settings, writer.model["contextWindow"])
+    tokens_before = context_tokens(messages)
+    cut = find_cut(path, budgets.keep_tokens)
+    if has_overflowed and cut is NothingToDo.TOO_SMALL:
+        cut = find_cut(path, tokens_before // 2)  # the window is smaller than it is said to be
+    if isinstance(cut, NothingToDo):
+        raise _nothing_to_do(cut)
+    text, usage = await _summaries(cut, writer, budgets.reserve_tokens, instructions)
+    files = file_operations(cut.summarised, cut.compaction)
+    summary = with_file_blocks(text, files)
+    result: CompactionResult = {
+        "summary": summary,
+        "firstKeptEntryId": cut.first_kept_entry_id,
+        "tokensBefore": tokens_before,
+        "estimatedTokensAfter": -(-len(summary) // CHARS_PER_TOKEN) + sum_of_estimates(cut.kept),
+        "details": files.details(),
+    }
+    if usage is not None:
+        result["usage"] = usage
+    return result
+
+
+async def _summaries(
+    cut: Cut, writer: Writer, reserve_tokens: int, instructions: str | None
+) -> tuple[str, Usage | None]:
+    """Have the history and the beginning of a divided turn summarised, one by one: some servers have a single slot."""
+    previous = None if cut.previous_summary is None else without_file_blocks(cut.previous_summary)
+    text, usage = previous, None
+    if cut.history:
+        asked = Asked("history", paragraphs(cut.history), previous and without_tags(previous), instructions)
+        text, usage = await summarize(writer, asked, int(_HISTORY_SHARE * reserve_tokens))
+    if not cut.turn_prefix:
+        assert text is not None
+        return text, usage
+    asked = Asked("turn_prefix", paragraphs(cut.turn_prefix), None, instructions)
+    prefix, prefix_usage = await summarize(writer, asked, int(_PREFIX_SHARE * reserve_tokens))
+    return with_turn_prefix(text, prefix), prefix_usage if usage is None else sum_of_usages(usage, prefix_usage)
+
+
+def _nothing_to_do(reason: NothingToDo) -> CompactionFailed:
+    match reason:
+        case NothingToDo.ALREADY_COMPACTED:
+            return CompactionFailed(errors.ALREADY_COMPACTED, ErrorCode.ALREADY_COMPACTED)
+        case NothingToDo.TOO_SMALL:
+            return CompactionFailed(errors.NOTHING_TO_COMPACT, ErrorCode.NOTHING_TO_COMPACT)
