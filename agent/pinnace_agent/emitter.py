@@ -35,6 +35,9 @@ class Responder(Protocol):
     def accept(self, effect: Accept) -> None:
         """Answer with success."""
 
+    def accept_compact(self, ref: int, result: Record) -> None:
+        """Answer a `compact` with what it has made."""
+
     def refuse(self, effect: Refuse) -> None:
         """Answer with an error."""
 

@@ -4,8 +4,8 @@ A trigger goes in, the chart answers with effects, and all of them are done befo
 order of records is the order of triggers: what a client sees is what the chart decided. A trigger that an effect causes
 at once waits until the effects of its cause are done.
 
-Owns the session in force, the log of the open run and the jobs. Must not know lines, command ids or stdout: it emits
-records and answers commands by number. Rule R-ORD-01.
+Owns the log of the open run and the jobs; the session in force is the keeper's. Must not know lines, command ids or
+stdout: it emits records and answers commands by number. Rule R-ORD-01.
 """
 
 import logging
@@ -15,6 +15,7 @@ from typing import Protocol, assert_never
 
 import trio
 
+from pinnace_agent.compactor import Compactor
 from pinnace_agent.emitter import Emitter, Responder
 from pinnace_agent.jobs import Jobs, Work
 from pinnace_agent.preflight import check_prompt
@@ -22,9 +23,11 @@ from pinnace_agent.profile import AgentProfile
 from pinnace_agent.run import RunJob
 from pinnace_agent.run_log import RunLog
 from pinnace_agent.session import Session
+from pinnace_agent.session.library import Library
+from pinnace_agent.session.replacement import SessionRequest
+from pinnace_agent.session_keeper import SessionKeeper
 from pinnace_agent.shells import Shells
 from pinnace_spec import errors
-from pinnace_spec.messages import ThinkingLevel
 from pinnace_statechart import effects as fx
 from pinnace_statechart.machine import Chart
 from pinnace_statechart.triggers import Happening, Trigger
@@ -39,22 +42,23 @@ class CommandBook(Protocol):
         """Start the shell command of a `bash`."""
         ...
 
-    def session_problem(self, ref: int) -> errors.ClientError | None:
-        """Say why a session command is not valid now, or None."""
+    def compact_instructions(self, ref: int) -> str | None:
+        """Return what a `compact` asks the summary to look at."""
         ...
 
-    def replacement(self, ref: int) -> Session:
-        """Make the session that a session command asks for."""
+    def session_request(self, ref: int) -> SessionRequest:
+        """Say what a session command asks for."""
         ...
 
 
 class Host:
-    """One agent: the chart, the session in force and the jobs behind busy states."""
+    """One agent: the chart, its sessions and the jobs behind busy states."""
 
     def __init__(
         self,
         chart: Chart,
         session: Session,
+        library: Library,
         profile: AgentProfile,
         emitter: Emitter,
         responder: Responder,
@@ -62,18 +66,23 @@ class Host:
     ) -> None:
         """Start nothing; `book` is to be set before the first trigger."""
         self.chart = chart
-        self.session = session
         self.profile = profile
         self.jobs = jobs
         self.shells = Shells(jobs, profile, emitter)
         self.book: CommandBook | None = None
-        self.preferred_level: ThinkingLevel = session.thinking_level  # what was asked for, whatever the model can do
+        self.sessions = SessionKeeper(session, library, profile.registry, emitter, jobs, self.submit, self._start)
         self._emitter = emitter
         self._responder = responder
         self._inbox: deque[Trigger] = deque()
         self._busy = False
+        self.compactor = Compactor(profile, emitter, self.submit, self._start)
         self._log = RunLog(session, emitter)
         self._run: RunJob | None = None
+
+    @property
+    def session(self) -> Session:
+        """The session in force."""
+        return self.sessions.session
 
     def submit(self, trigger: Trigger) -> None:
         """Let the chart take a trigger and perform what it asks for. Never waits.
@@ -106,20 +115,67 @@ class Host:
             case fx.CallModel() | fx.CallTools():
                 assert self._run is not None
                 self._run.next = "model" if isinstance(effect, fx.CallModel) else "tools"
-            case fx.StartShell() | fx.KillShells() | fx.RecordShell():
+            case fx.StartShell() | fx.KillShells() | fx.RecordShell() | fx.KeepShell():
                 self._shell(effect)
-            case fx.RetryStart() | fx.RetryEnd() | fx.CompactionStart() | fx.CompactionEnd() | fx.AcceptCompact():
-                raise errors.InternalError(f"not available in this release: {effect}")
+            case fx.RetryStart() | fx.RetryEnd():
+                self._retry(effect)
+            case fx.CompactionStart() | fx.CompactionEnd() | fx.AcceptCompact():
+                self._compact(effect)
             case fx.QueueUpdate():
                 self._emitter.emit({"type": "queue_update", "steering": effect.steering, "followUp": effect.follow_up})
             case fx.AgentSettled():
                 self._emitter.emit({"type": "agent_settled", "aborted": effect.aborted})
-            case fx.DefaultDialogs() | fx.ReturnQueue():
-                pass  # no dialogs without extensions; nothing to keep without a session file
+            case fx.AppendOwn() | fx.DropOwn() | fx.ReturnQueue() | fx.LeaveFailed():
+                self._keep(effect)
+            case fx.DefaultDialogs():
+                pass  # no dialogs without extensions
             case fx.Close():
                 self._responder.close()
             case _:
                 self._log_run(effect)
+
+    def _retry(self, effect: fx.RetryStart | fx.RetryEnd) -> None:
+        match effect:
+            case fx.RetryStart():
+                record: dict[str, object] = {
+                    "type": "auto_retry_start",
+                    "attempt": effect.attempt,
+                    "maxAttempts": effect.max_attempts,
+                    "delayMs": round(effect.delay_s * 1000),
+                    "errorMessage": self._log.error,
+                }
+            case fx.RetryEnd():
+                record = {"type": "auto_retry_end", "success": effect.success, "attempt": effect.attempt}
+                if not effect.success:
+                    record["finalError"] = errors.RETRY_CANCELLED if effect.cancelled else self._log.error
+            case _:
+                assert_never(effect)
+        self._emitter.emit(record)
+
+    def _compact(self, effect: fx.CompactionStart | fx.CompactionEnd | fx.AcceptCompact) -> None:
+        match effect:
+            case fx.CompactionStart():
+                self.compactor.begin(effect)
+            case fx.CompactionEnd():
+                self.compactor.end(effect, self.session)
+            case fx.AcceptCompact():
+                assert self.compactor.result is not None
+                self._responder.accept_compact(effect.ref, self.compactor.result)
+            case _:
+                assert_never(effect)
+
+    def _keep(self, effect: fx.AppendOwn | fx.DropOwn | fx.ReturnQueue | fx.LeaveFailed) -> None:
+        match effect:
+            case fx.AppendOwn():
+                self.sessions.append_own(effect.item)
+            case fx.DropOwn():
+                self.sessions.drop_own()
+            case fx.ReturnQueue():
+                self.sessions.return_queue(effect)
+            case fx.LeaveFailed():
+                self.session.leave_failed()
+            case _:
+                assert_never(effect)
 
     def _log_run(self, effect: fx.Effect) -> None:
         log = self._log
@@ -129,6 +185,8 @@ class Host:
                 self._log.start()
             case fx.TurnStart():
                 log.start_turn()
+            case fx.Deliver(is_appended=True):
+                log.tell_user(self.sessions.take_own())
             case fx.Deliver():
                 log.add_user(effect.item.text, effect.item.images)
             case fx.EndMessage():
@@ -153,8 +211,10 @@ class Host:
         match effect:
             case fx.Accept():
                 self._responder.accept(effect)
+                self.sessions.answered(effect.ref)
             case fx.Refuse():
                 self._responder.refuse(effect)
+                self.sessions.answered(effect.ref)
             case fx.Answer():
                 self._responder.answer(effect.ref)
             case fx.Perform():
@@ -182,14 +242,21 @@ class Host:
             case "preflight":
                 self._start(effect.job, partial(self._preflight, effect), "preflight_refused")
             case "run":
-                self._run = RunJob(effect.job, self.session, self.profile, self._log, self._emitter, self.submit)
+                self._run = RunJob(
+                    effect.job, self.session, self.profile, self._log, self._emitter, self.submit, self.compactor
+                )
                 self._start(effect.job, self._run.work, "job_failed")
+            case "sync":
+                self.sessions.sync(effect.job)
             case "ask":
-                self._ask(effect)
+                assert self.book is not None
+                self.sessions.ask(effect, self.book.session_request(effect.ref))
             case "switch":
-                self._switch(effect)
+                self.sessions.switch(effect)
             case "compaction":
-                raise errors.InternalError("compaction is not available in this release")
+                assert self.book is not None
+                instructions = self.book.compact_instructions(effect.ref) if effect.ref else None
+                self.compactor.start(effect, self.session, self.chart.state.retry, instructions)
             case _:
                 assert_never(effect.kind)
 
@@ -211,35 +278,26 @@ class Host:
 
     async def _preflight(self, effect: fx.StartJob) -> None:
         problem = await check_prompt(self.session, self.profile)
-        if problem is None:
-            self.submit(Happening("preflight_ok", effect.job))
-        else:
+        is_enabled = self.chart.state.auto_compaction and effect.check_threshold
+        if problem is not None:
             self.submit(Happening("preflight_refused", effect.job, text=problem.text, code=problem.code))
-
-    def _ask(self, effect: fx.StartJob) -> None:
-        """Validate now; without extensions nobody is asked, and nothing is awaited."""
-        assert self.book is not None
-        problem = self.book.session_problem(effect.ref)
-        if problem is None:
-            self.submit(Happening("ask_yes", effect.job))
+        elif self.compactor.is_due_before(self.session, is_enabled=is_enabled):
+            self.submit(Happening("threshold_due", effect.job))
         else:
-            self.submit(Happening("ask_invalid", effect.job, text=problem.text, code=problem.code))
+            self.submit(Happening("preflight_ok", effect.job))
 
-    def _switch(self, effect: fx.StartJob) -> None:
-        """Replace the session. In memory there is no file work to wait for."""
-        assert self.book is not None
-        self.session = self.book.replacement(effect.ref)
-        self.submit(Happening("switch_ok", effect.job))
-
-    def _shell(self, effect: fx.StartShell | fx.KillShells | fx.RecordShell) -> None:
+    def _shell(self, effect: fx.StartShell | fx.KillShells | fx.RecordShell | fx.KeepShell) -> None:
         match effect:
             case fx.StartShell():
                 assert self.book is not None
                 self.book.start_shell(effect.ref)
             case fx.KillShells():
                 self.shells.kill_all()
+            case fx.KeepShell():
+                self.shells.keep_aside(effect.ref)
             case fx.RecordShell():
                 self.shells.record(effect.ref)
+                self.sessions.close_unused()
             case _:
                 assert_never(effect)
 

@@ -10,13 +10,16 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Literal
 
+from pinnace_agent.compactor import Compactor
 from pinnace_agent.emitter import Emitter
 from pinnace_agent.llm.base import LlmRequest, ToolSpec
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.providers import find_provider, unsupported_api
+from pinnace_agent.llm.verdicts import VerdictKind, verdict_on
 from pinnace_agent.profile import AgentProfile
-from pinnace_agent.run_log import RunLog
+from pinnace_agent.run_log import RunLog, error_result
 from pinnace_agent.session import Session
+from pinnace_agent.session.file import SaveError
 from pinnace_agent.tool_calls import run_calls
 from pinnace_agent.tools.base import ToolContext, ToolResult
 from pinnace_spec import errors
@@ -71,6 +74,7 @@ class RunJob:
         log: RunLog,
         emitter: Emitter,
         report: Callable[[Happening], None],
+        compactor: Compactor,
     ) -> None:
         """Prepare; `report` takes this job's triggers and has performed their effects when it returns."""
         self.number = number
@@ -80,6 +84,7 @@ class RunJob:
         self._profile = profile
         self._emitter = emitter
         self._report = report
+        self._compactor = compactor
 
     async def work(self) -> None:
         """Do what the chart asks for until it asks for nothing more."""
@@ -88,7 +93,7 @@ class RunJob:
             if step == "model":
                 self._report(await self._call_model())
             else:
-                await run_calls(self.log, self._profile.tools, self._tool_context)
+                await self._call_tools()
                 self._report(Happening("tools_done", self.number))
 
     def new_builder(self) -> MessageBuilder:
@@ -105,9 +110,22 @@ class RunJob:
             if not builder.is_finished:
                 builder.abort()
             raise
-        return self._outcome(builder.message)
+        return self._outcome(builder)
+
+    async def _call_tools(self) -> None:
+        # What a tool does can't be undone: it is not done while nobody could remember it (R-SES-08).
+        if (problem := self._session.problem) is not None:
+            for index in range(len(self.log.calls)):
+                self.log.end_call(index, error_result(errors.tool_not_executed(problem)))
+            return
+        await run_calls(self.log, self._profile.tools, self._tool_context)
 
     async def _stream(self, builder: MessageBuilder) -> None:
+        try:
+            await self._session.sync()  # what a model answers to must not be lost when the answer is there
+        except SaveError as error:
+            builder.fail(error.text)
+            return
         model = self._session.model
         if model is None:
             builder.fail(errors.NO_MODEL)
@@ -122,7 +140,7 @@ class RunJob:
             return
         request = LlmRequest(
             model=model,
-            system_prompt=self._profile.system_prompt(),
+            system_prompt=self._profile.system_prompt(self._session.cwd),
             messages=tuple(self._session.messages),
             tools=tuple(
                 ToolSpec(tool.name, tool.description, tool.parameters) for tool in self._profile.tools.values()
@@ -131,19 +149,30 @@ class RunJob:
             api_key=credentials.api_key,
             headers=credentials.headers,
             session_id=self._session.id,
+            idle_timeout_s=self._profile.idle_timeout_s,
         )
         await provider.stream(request, builder)
 
-    def _outcome(self, message: AssistantMessage) -> Happening:
-        reason = message["stopReason"]
+    def _outcome(self, builder: MessageBuilder) -> Happening:
+        message = builder.message
+        verdict = verdict_on(message, self._session.model or NO_MODEL, builder.signs)
+        match verdict.kind:
+            case VerdictKind.TRANSIENT:
+                due = self._compactor.is_due_after(self._session, message)
+                return Happening("llm_transient", self.number, threshold_due=due, retry_after_s=verdict.retry_after_s)
+            case VerdictKind.OVERFLOW | VerdictKind.LENGTH_OVERFLOW:
+                return Happening("llm_overflow", self.number)
+            case VerdictKind.FATAL:
+                return Happening("llm_fatal", self.number, text=message.get("errorMessage", ""))
+            case VerdictKind.NOTHING | VerdictKind.SILENT_OVERFLOW:
+                return self._answered(message, has_overflowed=verdict.kind is VerdictKind.SILENT_OVERFLOW)
+
+    def _answered(self, message: AssistantMessage, *, has_overflowed: bool) -> Happening:
         has_calls = any(block["type"] == "toolCall" for block in message["content"])
-        if reason in {"error", "aborted"}:
-            return Happening("llm_fatal", self.number, text=message.get("errorMessage", ""))
-        if reason == "length" and has_calls:
-            return Happening("llm_length", self.number)
         if has_calls:
-            return Happening("llm_tool_calls", self.number)
-        return Happening("llm_stop", self.number)
+            return Happening("llm_length" if message["stopReason"] == "length" else "llm_tool_calls", self.number)
+        due = has_overflowed or self._compactor.is_due_after(self._session, message)
+        return Happening("llm_stop", self.number, threshold_due=due)
 
     def _tool_context(self, call_id: str, progress: Callable[[ToolResult], None]) -> ToolContext:
         model = self._session.model
@@ -165,6 +194,8 @@ def shell_environment(session: Session) -> dict[str, str]:
     env["PI_SESSION_ID"] = session.id
     env["PI_REASONING_LEVEL"] = level
     env.pop("PI_SESSION_FILE", None)
+    if session.path is not None:
+        env["PI_SESSION_FILE"] = session.path
     if session.model is not None:
         env["PI_PROVIDER"] = session.model["provider"]
         env["PI_MODEL"] = session.model["id"]

@@ -35,6 +35,7 @@ class RunLog:
         self._turn_open = False
         self.builder: MessageBuilder | None = None  # the message that is being streamed
         self.message: AssistantMessage | None = None  # the turn's message once it has ended
+        self.error = ""  # of the last message that failed
         self.calls: list[ToolCall] = []  # its tool calls, in call order
 
     def start(self) -> None:
@@ -52,14 +53,14 @@ class RunLog:
         self._emitter.emit({"type": "turn_start"})
 
     def add_user(self, text: str, images: Sequence[object]) -> None:
-        """Append a user's text; images follow the text, which is always the first block."""
-        content: list[object] = [{"type": "text", "text": text}, *images]
-        message: UserMessage = {
-            "role": "user",
-            "content": content,  # type: ignore[typeddict-item]  # images were validated on the way in
-            "timestamp": self._session.now_ms(),
-        }
-        self._append(message)
+        """Append a user's text."""
+        self._append(user_message(text, images, self._session.now_ms()))
+
+    def tell_user(self, message: UserMessage) -> None:
+        """Write the records of a user's message that is in the session already."""
+        self._emitter.emit({"type": "message_start", "message": message})
+        self._messages.append(message)
+        self._emitter.emit({"type": "message_end", "message": message})
 
     def begin_message(self, message: AssistantMessage) -> None:
         """Write the assistant's `message_start`."""
@@ -74,6 +75,7 @@ class RunLog:
             self.begin_message(message)
         self.builder = None
         self.message = message
+        self.error = message.get("errorMessage", "") or self.error
         self.calls = [block for block in message["content"] if block["type"] == "toolCall"]
         self._keep(message)
         self._emitter.emit({"type": "message_end", "message": message})
@@ -187,8 +189,18 @@ class RunLog:
         self._emitter.emit({"type": "message_end", "message": message})
 
     def _keep(self, message: Message) -> None:
-        self._session.append(message)
+        self._session.keep(message)
         self._messages.append(message)
+
+
+def user_message(text: str, images: Sequence[object], timestamp_ms: int) -> UserMessage:
+    """Make a user's message; images follow the text, which is always the first block."""
+    content: list[object] = [{"type": "text", "text": text}, *images]
+    return {
+        "role": "user",
+        "content": content,  # type: ignore[typeddict-item]  # images were validated on the way in
+        "timestamp": timestamp_ms,
+    }
 
 
 def _finish(builder: MessageBuilder, error: str | None) -> None:

@@ -16,6 +16,7 @@ from pinnace_agent.output import OutputTail
 from pinnace_agent.profile import AgentProfile
 from pinnace_agent.run import shell_environment
 from pinnace_agent.session import Session
+from pinnace_agent.session.conversation import PENDING_SHELL
 from pinnace_agent.shell import ShellUnavailable, run_shell
 from pinnace_spec.messages import BashExecutionMessage
 
@@ -43,6 +44,7 @@ class ShellJob:
     request_id: object = None
     result: BashResult | None = None
     failure: str | None = None
+    message: BashExecutionMessage | None = None  # kept aside, not yet in the conversation
 
 
 class Shells:
@@ -60,6 +62,7 @@ class Shells:
         """Start a command. `ended` is called once with its ref when its process is gone."""
         self._shells[shell.ref] = shell
         self._running.add(shell.ref)
+        shell.session.users += 1
 
         async def work() -> None:
             await self._run(shell)
@@ -83,27 +86,19 @@ class Shells:
         """Return a command that was started, or None."""
         return self._shells.get(ref)
 
+    def keep_aside(self, ref: int) -> None:
+        """Keep a command's result where a crash can't take it, until it may enter the conversation."""
+        shell = self._shells[ref]
+        if shell.result is not None:
+            shell.message = _message(shell, shell.result)
+            shell.session.keep_custom(PENDING_SHELL, shell.message)
+
     def record(self, ref: int) -> None:
         """Append a command's result to the conversation in which it was admitted, without a record on the wire."""
         shell = self._shells.pop(ref)
-        if shell.result is None:
-            return
-        result = shell.result
-        message: BashExecutionMessage = {
-            "role": "bashExecution",
-            "command": shell.command,
-            "output": result["output"],
-            "cancelled": result["cancelled"],
-            "truncated": result["truncated"],
-            "timestamp": shell.session.now_ms(),
-        }
-        if "exitCode" in result:
-            message["exitCode"] = result["exitCode"]
-        if "fullOutputPath" in result:
-            message["fullOutputPath"] = result["fullOutputPath"]
-        if shell.exclude_from_context:
-            message["excludeFromContext"] = True
-        shell.session.append(message)
+        shell.session.users -= 1
+        if shell.result is not None:
+            shell.session.keep(shell.message or _message(shell, shell.result))
 
     async def _run(self, shell: ShellJob) -> None:
         def told(delta: str) -> None:
@@ -127,6 +122,24 @@ class Shells:
             shell.failure = str(error)
             return
         shell.result = _result(shell.output, status.exit_code, cancelled=False)
+
+
+def _message(shell: ShellJob, result: BashResult) -> BashExecutionMessage:
+    message: BashExecutionMessage = {
+        "role": "bashExecution",
+        "command": shell.command,
+        "output": result["output"],
+        "cancelled": result["cancelled"],
+        "truncated": result["truncated"],
+        "timestamp": shell.session.now_ms(),
+    }
+    if "exitCode" in result:
+        message["exitCode"] = result["exitCode"]
+    if "fullOutputPath" in result:
+        message["fullOutputPath"] = result["fullOutputPath"]
+    if shell.exclude_from_context:
+        message["excludeFromContext"] = True
+    return message
 
 
 def _result(output: OutputTail, exit_code: int | None, *, cancelled: bool) -> BashResult:

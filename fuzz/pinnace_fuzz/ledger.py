@@ -182,4 +182,4 @@ def _body(text: str) -> Record:
 
 def _exhausted(request_number: int) -> Response:
     message = f"{HARNESS_NAME}: the script has no response left for request {request_number}"
-    return Response(error=HttpError(500, {}, {"error": {"message": message, "type": "script_exhausted"}}))
+    return Response(error=HttpError(400, {}, {"error": {"message": message, "type": "script_exhausted"}}))

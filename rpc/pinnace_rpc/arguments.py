@@ -19,7 +19,6 @@ from pinnace_spec.profiles import PROFILES, Profile
 
 # The letters are those of pi. The length leaves room for a date and an ending in a file's name of 255 bytes.
 _SESSION_ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,198}[A-Za-z0-9])?")
-_NO_SESSIONS: Final = "sessions on disk are not available in this release, use --no-session"
 
 # What goes into records as it is given. Paths are not among them: their bytes are looked for in the file system.
 _NAMES: Final = ("provider", "model", "models", "name", "tools", "exclude_tools")
@@ -74,15 +73,15 @@ def parse_arguments(arguments: Sequence[str], env: Mapping[str, str]) -> Argumen
         no_builtin_tools=given["no_builtin_tools"],
         name=_not_empty("--name", given["name"]),
         session_id=given["session_id"],
+        is_persistent=not given["no_session"],
+        session=_not_empty("--session", given["session"]),
+        continues=given["continue"],
+        fork=_not_empty("--fork", given["fork"]),
+        session_dir=_not_empty("--session-dir", given["session_dir"]),
         protocol=_profile(given["protocol"], env),
         on_eof=_on_eof(given["on_eof"]),
         verbose=given["verbose"],
     )
-    if not given["no_session"]:
-        notices.append(
-            "sessions on disk are not available in this release: this conversation is kept in memory only "
-            "(--no-session says that this is meant)"
-        )
     for flag, values in (("--skill", given["skill"]), ("--prompt-template", given["prompt_template"])):
         if values:
             notices.append(f"{flag} is not available in this release and is ignored")
@@ -142,11 +141,11 @@ def _check_session(given: Mapping[str, Any]) -> None:
                 "--session-id takes up to 200 letters, digits, dots, dashes and underscores, "
                 "with a letter or digit at both ends"
             )
-    if given["fork"] is not None:
-        raise RefusedOption(f"--fork: {_NO_SESSIONS}")
-    # As in pi, --no-session goes before the others.
-    if opening and not given["no_session"]:
-        raise RefusedOption(f"--{opening[0]}: {_NO_SESSIONS}")
+    # As in pi, --no-session and --session go before it.
+    if given["resume"] and not given["no_session"] and given["session"] is None:
+        raise RefusedOption(
+            "--resume asks which session, which is not available in this release: use --session or --continue"
+        )
 
 
 def _not_empty(flag: str, text: str | None) -> str | None:

@@ -104,9 +104,15 @@ _PROMPT_AND_TOOLS = Group(
 _SESSION = Group(
     "Session",
     [
-        _flag("--no-session", help="Keep the conversation in memory only, as this release always does."),
+        _flag("--continue", "-c", help="Go on with the newest session of this folder."),
+        _value(
+            "--session", help="Go on with a session: its file, or its id or the beginning of it.", metavar="FILE|ID"
+        ),
+        _value("--fork", help="Go on in a copy of a session of any folder.", metavar="FILE|ID"),
+        _value("--session-id", help="Go on with the session of this id, or begin it.", metavar="ID"),
+        _value("--session-dir", help="Keep session files here.", metavar="FOLDER"),
+        _flag("--no-session", help="Keep the conversation in memory only."),
         _value("--name", "-n", help="The name of the session.", metavar="NAME"),
-        _value("--session-id", help="The id of the session.", metavar="ID"),
     ],
 )
 _OTHER = Group(
@@ -134,7 +140,6 @@ _IGNORED = Group(
         _value("--theme", repeat=True),
         _value("--use-theme"),
         _value("--tui-mode"),
-        _value("--session-dir"),
     ],
     is_listed=True,
 )
@@ -142,10 +147,7 @@ _REFUSED = Group(
     "Not in this release, and refused",
     [
         _flag("--print", "-p"),
-        _flag("--continue", "-c"),
         _flag("--resume", "-r"),
-        _value("--session"),
-        _value("--fork"),
         _value("--extension", "-e", repeat=True),
         _value("--export"),
         _flag("--list-models"),

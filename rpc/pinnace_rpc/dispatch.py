@@ -12,12 +12,20 @@ from typing import TYPE_CHECKING, Final, cast
 
 from pinnace_agent.host import Host
 from pinnace_agent.output import OutputTail
-from pinnace_agent.session import Session
+from pinnace_agent.session.replacement import (
+    BranchSession,
+    CloneSession,
+    ForkSession,
+    NewSession,
+    SessionRequest,
+    SwitchSession,
+)
 from pinnace_agent.shells import CANCELLED, ShellJob
 from pinnace_rpc.outbox import Outbox
 from pinnace_rpc.projection import EVENT_TYPES, Disposition, make_projection
 from pinnace_rpc.queries import QUERIES
 from pinnace_rpc.release import program_version
+from pinnace_rpc.session_queries import get_entries
 from pinnace_rpc.settings_commands import SETTINGS
 from pinnace_spec import errors
 from pinnace_spec.framing import MAX_RECORD_BYTES
@@ -46,11 +54,20 @@ IMPLEMENTED: Final = frozenset(
         "abort_bash",
         "new_session",
         "reset",
+        "switch_session",
+        "fork",
+        "branch",
+        "clone",
         "set_steering_mode",
         "set_follow_up_mode",
         "set_queue_mode",
         "extension_ui_response",
+        "compact",
+        "set_auto_compaction",
+        "set_auto_retry",
+        "abort_retry",
         "hello",
+        "get_entries",
         *QUERIES,
         *SETTINGS,
     }
@@ -151,7 +168,12 @@ class Dispatcher:
 
     def accept(self, effect: fx.Accept) -> None:
         """Answer with success, in the shape of the command's generation."""
-        self._succeed(effect.ref, _accept_data(self._pending[effect.ref].name, effect))
+        text = self._agent.sessions.text_of(effect.ref)
+        self._succeed(effect.ref, _accept_data(self._pending[effect.ref].name, effect, text))
+
+    def accept_compact(self, ref: int, result: Mapping[str, object]) -> None:
+        """Answer a `compact` with what it has made."""
+        self._succeed(ref, result)
 
     def refuse(self, effect: fx.Refuse) -> None:
         """Answer with an error."""
@@ -171,6 +193,9 @@ class Dispatcher:
         if pending.name == "hello":
             hello = cast("cmd.Hello", pending.command)  # the model of this name
             self._answer(ref, lambda: self._hello(ref, hello))
+        elif pending.name == "get_entries":
+            reading = cast("cmd.GetEntries", pending.command)  # likewise
+            self._answer(ref, lambda: get_entries(self._agent, reading))
         else:
             self._answer(ref, lambda: QUERIES[pending.name](self._agent))
 
@@ -228,17 +253,28 @@ class Dispatcher:
         )
         agent.shells.start(shell, lambda ended: agent.submit(Happening("shell_ended", ref=ended)))
 
-    def session_problem(self, ref: int) -> errors.ClientError | None:
-        """Say why a session command is not valid now; a new session in memory always is."""
-        return None
+    def compact_instructions(self, ref: int) -> str | None:
+        """Return what a `compact` asks the summary to look at."""
+        return cast("cmd.Compact", self._pending[ref].command).customInstructions  # the model of this name
 
-    def replacement(self, ref: int) -> Session:
-        """Make the session that a session command asks for."""
+    def session_request(self, ref: int) -> SessionRequest:
+        """Say what a session command asks for."""
         from pinnace_spec import commands as cmd
 
         command = self._pending[ref].command
-        parent = command.parentSession if isinstance(command, cmd.NewSession) else None
-        return self._agent.session.successor(parent)
+        match command:
+            case cmd.NewSession():
+                return NewSession(command.parentSession)
+            case cmd.SwitchSession():
+                return SwitchSession(command.sessionPath)
+            case cmd.Fork():
+                return ForkSession(command.entryId)
+            case cmd.Branch():
+                return BranchSession(command.entryIndex)
+            case PlainCommand("clone"):
+                return CloneSession()
+            case _:  # `reset`
+                return NewSession(None)
 
     # Responses.
 
@@ -289,16 +325,22 @@ def _trigger(command: "cmd.AnyCommand", ref: int) -> Command:
             return Command(name, ref, queue=command.queue)
         case cmd.SetSteeringMode() | cmd.SetFollowUpMode() | cmd.SetQueueMode():
             return Command(name, ref, mode=command.mode)
+        case cmd.SetAutoCompaction() | cmd.SetAutoRetry():
+            return Command(name, ref, enabled=command.enabled)
         case _:
             return Command(name, ref)
 
 
-def _accept_data(name: str, effect: fx.Accept) -> Mapping[str, object] | None:
+def _accept_data(name: str, effect: fx.Accept, text: str | None) -> Mapping[str, object] | None:
     cleared = effect.cleared and {"steering": effect.cleared[0], "followUp": effect.cleared[1]}
     if effect.cancelled is not None:
         if name == "reset":
             return None
         data: dict[str, object] = {"cancelled": effect.cancelled}
+        if name in {"fork", "branch"}:
+            data["text"] = text or ""
+        if name == "branch" and not effect.cancelled:
+            del data["cancelled"]
         return {**data, "cleared": cleared} if cleared else data
     if cleared:
         return cleared if name == "clear_queue" else {"cleared": cleared}

@@ -40,6 +40,15 @@ class Options:
     no_builtin_tools: bool = False
     name: str | None = None
     session_id: str | None = None
+    is_persistent: bool = True
+    """Whether sessions are kept in files."""
+    session: str | None = None
+    """A path, or an id or its beginning."""
+    continues: bool = False
+    """Whether to go on with the folder's newest session."""
+    fork: str | None = None
+    """As `session`, to be copied."""
+    session_dir: str | None = None
     protocol: Profile = DEFAULT_PROFILE
     on_eof: OnEof = "abort"
     verbose: bool = False

@@ -5,7 +5,7 @@ R-PRO-01 to R-PRO-03. Must not know when a record is written.
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, cast
 
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_spec.profiles import Profile
@@ -27,6 +27,11 @@ EVENT_TYPES: Final = (
     "tool_execution_update",
     "tool_execution_end",
     "queue_update",
+    "auto_retry_start",
+    "auto_retry_end",
+    "compaction_start",
+    "compaction_end",
+    "extension_error",
     "bash_execution_update",
     "thinking_level_changed",
     "session_info_changed",
@@ -57,6 +62,8 @@ class SeedProjection:
             return encode_record(_without(record, _LATER_FIELDS[str(kind)]))
         if kind == "response":
             return encode_record(_seed_response(record))
+        if kind == "compaction_end":
+            return encode_record({**record, "result": _seed_result(record["result"])})
         return encode_record(record)
 
     def update_line(self, event: Record, builder: MessageBuilder) -> bytes:
@@ -121,7 +128,15 @@ def _without(record: Record, fields: frozenset[str]) -> Record:
 def _seed_response(record: Record) -> Record:
     """Leave the disposition out; a prompt's answer has no data in the seed generation."""
     data = record.get("data")
+    if record["command"] == "compact" and data is not None:
+        return {**record, "data": _seed_result(data)}
     return _without(record, frozenset({"data"})) if isinstance(data, Disposition) else record
+
+
+def _seed_result(result: object) -> object:
+    """Leave out of a compaction's result what it has cost."""
+    # cast: what stands there is a result of ours, or null
+    return result and _without(cast(Record, result), frozenset({"usage"}))
 
 
 class Disposition(dict[str, object]):

@@ -10,8 +10,14 @@ from typing import Final
 
 from pinnace_agent.host import Host
 from pinnace_agent.resources.models import supported_levels
-from pinnace_agent.session.usage import context_usage
-from pinnace_spec.messages import AssistantMessage, Message
+from pinnace_rpc.session_queries import (
+    get_branch_messages,
+    get_fork_messages,
+    get_session_stats,
+    get_tree,
+    session_status,
+)
+from pinnace_spec.messages import AssistantMessage
 
 Data = Mapping[str, object]
 
@@ -32,6 +38,7 @@ def get_state(host: Host) -> Data:
         "followUpMode": follow_up.mode,
         "queueMode": steering.mode,
         "sessionId": session.id,
+        "sessionStatus": session_status(session),
         "autoCompactionEnabled": state.auto_compaction,
         "messageCount": len(session.messages),
         "pendingMessageCount": len(steering) + len(follow_up),
@@ -40,6 +47,8 @@ def get_state(host: Host) -> Data:
         "cwd": session.cwd,
         "projectTrusted": False,
     }
+    if session.path is not None:
+        data["sessionFile"] = session.path
     if session.name is not None:
         data["sessionName"] = session.name
     return data
@@ -74,37 +83,6 @@ def get_available_thinking_levels(host: Host) -> Data:
     return {"levels": supported_levels(model) if model is not None else ["off"]}
 
 
-def get_session_stats(host: Host) -> Data:
-    """Counts, tokens and cost of the messages of the context, and how full it is."""
-    session = host.session
-    messages = session.messages
-    assistants = [message for message in messages if message["role"] == "assistant"]
-    tokens = {
-        kind: sum(message["usage"][kind] for message in assistants)
-        for kind in ("input", "output", "cacheRead", "cacheWrite")
-    }
-    tokens["total"] = sum(tokens.values())
-    cost = sum(message["usage"]["cost"]["total"] for message in assistants)
-    data: dict[str, object] = {
-        "sessionId": session.id,
-        "userMessages": _count(messages, "user"),
-        "assistantMessages": len(assistants),
-        "toolCalls": sum(block["type"] == "toolCall" for message in assistants for block in message["content"]),
-        "toolResults": _count(messages, "toolResult"),
-        "totalMessages": len(messages),
-        "tokens": tokens,
-        "cost": cost,
-        "session": {"tokens": tokens, "cost": cost},
-    }
-    if (usage := context_usage(session)) is not None:
-        data["contextUsage"] = usage
-    return data
-
-
-def _count(messages: list[Message], role: str) -> int:
-    return sum(message["role"] == role for message in messages)
-
-
 QUERIES: Final[Mapping[str, Callable[[Host], Data]]] = {
     query.__name__: query
     for query in (
@@ -114,5 +92,8 @@ QUERIES: Final[Mapping[str, Callable[[Host], Data]]] = {
         get_available_models,
         get_available_thinking_levels,
         get_session_stats,
+        get_fork_messages,
+        get_branch_messages,
+        get_tree,
     )
 }

@@ -82,7 +82,7 @@ class Server:
             outer.start_soon(self._pump, trio.lowlevel.FdStream(stdout_fd), pumped, name="pump")
             async with trio.open_nursery() as inner:
                 jobs = Jobs(inner)
-                build_host(self._prepared, self._outbox, self._dispatcher, jobs)
+                host = build_host(self._prepared, self._outbox, self._dispatcher, jobs)
                 outer.start_soon(self._watch_signals, name="signals")
                 inner.start_soon(self._read, stdio.open_stdin(), name="reader")
                 inner.start_soon(self._warm, name="warm")
@@ -90,6 +90,8 @@ class Server:
                     await self._done.wait()
                 # Everything is answered and closed, or nobody can read it: what is left has no one to work for.
                 inner.cancel_scope.cancel()
+            with trio.move_on_after(SHUTDOWN_S):
+                await host.sessions.close_all()
             self._outbox.close()
             await self._flush(pumped)
             outer.cancel_scope.cancel()

@@ -11,6 +11,8 @@ from pinnace_agent.emitter import Emitter
 from pinnace_agent.host import Host
 from pinnace_agent.resources.model_scope import ScopedModel, next_model
 from pinnace_agent.resources.models import clamp_level, next_level
+from pinnace_agent.session.file import SaveError
+from pinnace_agent.session.tree import clean_name
 from pinnace_spec import errors
 from pinnace_spec.messages import Model, ThinkingLevel
 from pinnace_spec.plain_commands import PlainCommand
@@ -26,7 +28,7 @@ def set_model(host: Host, emitter: Emitter, command: "cmd.SetModel") -> Data:
     registry = host.profile.registry
     for model in registry.available():
         if (model["provider"], model["id"]) == (command.provider, command.modelId):
-            _select(host, emitter, model)
+            _select(host, emitter, model, None)
             return model
     raise errors.ClientError(
         errors.model_not_found(command.provider, command.modelId), errors.ErrorCode.MODEL_NOT_FOUND
@@ -41,23 +43,22 @@ def cycle_model(host: Host, emitter: Emitter, command: PlainCommand) -> Data:
     chosen = next_model(candidates, host.session.model)
     if chosen is None:
         return None
-    if chosen.level is not None:
-        host.preferred_level = chosen.level
-    _select(host, emitter, chosen.model)
+    _select(host, emitter, chosen.model, chosen.level)
     return {"model": chosen.model, "thinkingLevel": host.session.thinking_level, "isScoped": bool(scope)}
 
 
-def _select(host: Host, emitter: Emitter, model: Model) -> None:
-    host.session.model = model
+def _select(host: Host, emitter: Emitter, model: Model, level: ThinkingLevel | None) -> None:
     # DEVIATION D-18: the level that was asked for survives a model that can't have it.
-    _set_level(host, emitter, clamp_level(model, host.preferred_level))
+    preferred = level or host.sessions.preferred_level
+    _choose(host, emitter, model, clamp_level(model, preferred))
+    host.sessions.preferred_level = preferred
 
 
 def set_thinking_level(host: Host, emitter: Emitter, command: "cmd.SetThinkingLevel") -> Data:
     """Select a level; one that the model does not have becomes the nearest, higher first."""
-    host.preferred_level = command.level
     model = host.session.model
-    _set_level(host, emitter, clamp_level(model, command.level) if model is not None else command.level)
+    _choose(host, emitter, model, clamp_level(model, command.level) if model is not None else command.level)
+    host.sessions.preferred_level = command.level
     return None
 
 
@@ -67,21 +68,34 @@ def cycle_thinking_level(host: Host, emitter: Emitter, command: PlainCommand) ->
     level = next_level(model, host.session.thinking_level) if model is not None else None
     if level is None:
         return None
-    host.preferred_level = level
-    _set_level(host, emitter, level)
+    _choose(host, emitter, model, level)
+    host.sessions.preferred_level = level
     return {"level": level}
 
 
-def _set_level(host: Host, emitter: Emitter, level: ThinkingLevel) -> None:
-    if level != host.session.thinking_level:
-        host.session.thinking_level = level
+def _choose(host: Host, emitter: Emitter, model: Model | None, level: ThinkingLevel) -> None:
+    session = host.session
+    is_changed = level != session.thinking_level
+    _saved(lambda: session.choose(model=model, thinking_level=level, name=session.name))
+    if is_changed:
         emitter.emit({"type": "thinking_level_changed", "level": level})
 
 
+def _saved(change: Callable[[], None]) -> None:
+    try:
+        change()
+    except SaveError as error:
+        raise errors.ClientError(error.text, errors.ErrorCode.SESSION_NOT_SAVED) from None
+
+
 def set_session_name(host: Host, emitter: Emitter, command: "cmd.SetSessionName") -> Data:
-    """Name the session, trimmed."""
-    host.session.name = command.name.strip()
-    emitter.emit({"type": "session_info_changed", "name": host.session.name})
+    """Name the session, trimmed and without control characters."""
+    session = host.session
+    name = clean_name(command.name)
+    if name is None:
+        raise errors.ClientError(errors.SESSION_NAME_EMPTY)
+    _saved(lambda: session.choose(model=session.model, thinking_level=session.thinking_level, name=name))
+    emitter.emit({"type": "session_info_changed", "name": name})
     return None
 
 

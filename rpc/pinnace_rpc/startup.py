@@ -15,16 +15,21 @@ from pinnace_agent.host import Host
 from pinnace_agent.jobs import Jobs
 from pinnace_agent.profile import AgentProfile
 from pinnace_agent.resources.configuration import load_configuration, shell_of
-from pinnace_agent.resources.selection import Choice, Selection, select_initial
+from pinnace_agent.resources.models import ModelRegistry
+from pinnace_agent.resources.selection import Choice, Kept, Selection, select_initial
 from pinnace_agent.resources.settings import Settings
 from pinnace_agent.resources.system_prompt import assemble_system_prompt, read_prompt_argument
 from pinnace_agent.resources.tool_selection import ToolSelection, select_tools
 from pinnace_agent.session import Session
+from pinnace_agent.session.library import Library
+from pinnace_agent.session.tree import clean_name
 from pinnace_agent.tools import builtin_tools
 from pinnace_agent.tools.base import Tool
 from pinnace_rpc.dispatch import Dispatcher
 from pinnace_rpc.options import Options, StartupError
 from pinnace_rpc.outbox import Outbox
+from pinnace_rpc.session_choice import SessionChoice
+from pinnace_spec.messages import THINKING_LEVELS, ThinkingLevel
 from pinnace_statechart.machine import Chart
 from pinnace_statechart.queues import MessageQueue
 from pinnace_statechart.state import ExtendedState, RetryPolicy
@@ -35,6 +40,7 @@ class Prepared(NamedTuple):
 
     profile: AgentProfile
     session: Session
+    library: Library
     selection: Selection
     settings: Settings
 
@@ -52,25 +58,43 @@ def prepare(options: Options) -> Prepared:
     settings, registry, notices = load_configuration(os.environ, cwd)
     # First, since they may be why what follows is an error.
     _tell(notices)
-    choice = Choice(options.provider, options.model, options.models, options.thinking)
-    selection = select_initial(registry, settings, choice, options.api_key)
-    if selection.error is not None:
-        raise StartupError(selection.error)
-    tools, warnings = _tools(options)
+    sessions = SessionChoice(options, settings, os.environ, str(cwd))
+    session = sessions.session()
+    try:
+        selection = _selected(options, settings, registry, session)
+        tools, warnings = _tools(options)
+        prompt = _Prompt(options, tuple(tools.values()))
+    except StartupError:
+        if session.file is not None:
+            session.file.abandon()
+        raise
     _tell((*selection.warnings, *warnings))
-    prompt = _Prompt(options, tuple(tools.values()), str(cwd))
     profile = AgentProfile(
         registry=registry,
         tools=tools,
         system_prompt=prompt.text,
         shell_path=shell_of(settings, os.environ),
         shell_command_prefix=settings.shell_command_prefix,
+        compaction=settings.compaction,
+        idle_timeout_s=settings.http_idle_timeout_ms / 1000 or None,
         scope=selection.scope,
     )
-    session = Session(str(cwd), selection.model, selection.level, name=options.name)
-    if options.session_id is not None:
-        session.id = options.session_id
-    return Prepared(profile, session, selection, settings)
+    session.model, session.thinking_level = selection.model, selection.level
+    session.name = clean_name(options.name or "") or session.name
+    return Prepared(profile, session, sessions.library, selection, settings)
+
+
+def _selected(options: Options, settings: Settings, registry: ModelRegistry, session: Session) -> Selection:
+    level: ThinkingLevel | None = None
+    for known in THINKING_LEVELS:
+        if known == session.recorded_level:
+            level = known
+    kept = Kept(session.recorded_model, level, has_messages=bool(session.messages))
+    choice = Choice(options.provider, options.model, options.models, options.thinking)
+    selection = select_initial(registry, settings, choice, options.api_key, kept)
+    if selection.error is not None:
+        raise StartupError(selection.error)
+    return selection
 
 
 def build_host(prepared: Prepared, outbox: Outbox, dispatcher: Dispatcher, jobs: Jobs) -> Host:
@@ -79,15 +103,27 @@ def build_host(prepared: Prepared, outbox: Outbox, dispatcher: Dispatcher, jobs:
     state = ExtendedState(
         steering=MessageQueue(settings.steering_mode),
         follow_up=MessageQueue(settings.follow_up_mode),
-        # Retries and compaction come with a later release: no outcome of this one asks for either.
-        retry=RetryPolicy(enabled=False),
+        retry=_retry_policy(settings),
         auto_compaction=settings.compaction.is_enabled,
     )
-    host = Host(Chart(state), prepared.session, prepared.profile, outbox, dispatcher, jobs)
+    host = Host(Chart(state), prepared.session, prepared.library, prepared.profile, outbox, dispatcher, jobs)
     host.book = dispatcher
-    host.preferred_level = prepared.selection.preferred_level
+    host.sessions.preferred_level = prepared.selection.preferred_level
     dispatcher.host = host
+    _save_name(prepared.session)
     return host
+
+
+def _save_name(session: Session) -> None:
+    """Keep a name of the command line in a session that is on the disk; a new one takes it with its first message."""
+    is_saved = session.file is not None and session.file.exists and session.problem is None
+    if is_saved and session.name != session.tree.name:
+        session.choose(model=session.model, thinking_level=session.thinking_level, name=session.name)
+
+
+def _retry_policy(settings: Settings) -> RetryPolicy:
+    retry = settings.retry
+    return RetryPolicy(retry.is_enabled, retry.max_retries, retry.base_delay_ms / 1000, retry.max_delay_ms / 1000)
 
 
 def _tell(notices: Iterable[str]) -> None:
@@ -106,16 +142,15 @@ def _tools(options: Options) -> tuple[dict[str, Tool], tuple[str, ...]]:
 class _Prompt:
     """The system prompt; its files are read once, its day is today's."""
 
-    def __init__(self, options: Options, tools: tuple[Tool, ...], cwd: str) -> None:
+    def __init__(self, options: Options, tools: tuple[Tool, ...]) -> None:
         self._tools = tools
-        self._cwd = cwd
         self._base = None if options.system_prompt is None else _read(options.system_prompt)
         self._appended = tuple(_read(argument) for argument in options.append_system_prompt)
 
-    def text(self) -> str:
-        """Return the prompt of a request that is sent now."""
+    def text(self, cwd: str) -> str:
+        """Return the prompt of a request that is sent now, for tools that work in `cwd`."""
         return assemble_system_prompt(
-            self._tools, cwd=self._cwd, today=date.today(), base=self._base, appended=self._appended
+            self._tools, cwd=cwd, today=date.today(), base=self._base, appended=self._appended
         )
 
 

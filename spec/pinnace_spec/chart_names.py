@@ -70,9 +70,8 @@ SETTINGS: Final = (
     "set_thinking_level",
     "cycle_thinking_level",
     "set_session_name",
-    "set_auto_compaction",
-    "set_auto_retry",
 )
+FLAGS: Final = ("set_auto_compaction", "set_auto_retry")
 MODES: Final = ("set_steering_mode", "set_follow_up_mode", "set_queue_mode")
 SESSION_COMMANDS: Final = ("new_session", "switch_session", "fork", "clone", "branch")
 # Lines that name no command: answered in every state, never waiting.
@@ -87,6 +86,7 @@ RUN_COMMANDS: Final = (
     "clear_queue",
     "compact",
     *SETTINGS,
+    *FLAGS,
     *MODES,
     *READS,
     "hello",
@@ -108,6 +108,7 @@ WAITING: Final = (
     "clear_queue",
     "compact",
     *SETTINGS,
+    *FLAGS,
     *MODES,
     *SESSION_COMMANDS,
     "bash",
@@ -127,6 +128,8 @@ JOB_TRIGGERS: Final = (
     "preflight_refused",
     "preflight_handled",
     "threshold_due",
+    "synced",
+    "sync_failed",
     *RUN_ENDS,
     "delay_over",
     "compaction_ok",

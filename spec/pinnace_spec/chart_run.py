@@ -10,6 +10,7 @@ from pinnace_spec.chart_names import (
     BUSY,
     CANCELLABLE,
     COMPACTING,
+    FLAGS,
     MODES,
     NON_COMMANDS,
     READS,
@@ -29,7 +30,7 @@ _QUEUE: Final = "enqueue release_hold open_period queue_update"
 _RUN_START: Final = "start_run start_turn"
 _MESSAGE_OK: Final = "end_message retry_ok reset_counters end_turn"
 _MESSAGE_ERROR: Final = "end_message end_turn"
-_CLOSING: Final = "close_run retry_cancelled close_compaction refuse_own refuse_compact"
+_CLOSING: Final = "close_run retry_cancelled close_compaction drop_own refuse_own refuse_compact"
 
 _BARRIER: Final = (
     *rows(
@@ -98,6 +99,7 @@ _ABORT: Final = (
 _SETTINGS: Final = (
     *rows(tuple(s for s in RUN_STATES if s != "switching"), SETTINGS, "", None, "perform", "R-SET-03"),
     *rows(tuple(s for s in RUN_STATES if s != "switching"), MODES, "", None, "set_mode accept", "R-QUE-06"),
+    *rows(tuple(s for s in RUN_STATES if s != "switching"), FLAGS, "", None, "set_flag accept", "R-SET-03"),
     *rows(tuple(s for s in RUN_STATES if s != "switching"), READS, "", None, "answer", "C-11"),
     *rows(RUN_STATES, ("hello",), "", None, "answer", "R-HEL-01"),
     *rows(RUN_STATES, NON_COMMANDS, "", None, "refuse_line", "R-ERR-01 R-ERR-02"),
@@ -119,14 +121,17 @@ _COMPACT: Final = (
 )
 
 _PREFLIGHT: Final = (
+    # The text is in the session before its response is written, and on the disk if there is one.
+    *one("preflight", "preflight_ok", "", None, "flush_shells append_own start_sync", "R-PRM-02 R-SES-05"),
     *one(
         "preflight",
-        "preflight_ok",
+        "synced",
         "",
         "llm",
-        f"accept_own release_hold reset_counters flush_shells {_RUN_START} deliver_own deliver_steering call_model",
-        "R-PRM-02 C-1 C-5",
+        f"accept_own release_hold reset_counters {_RUN_START} deliver_own deliver_steering call_model",
+        "R-PRM-02 R-SES-05 C-1 C-5",
     ),
+    *one("preflight", "sync_failed", "", "idle", f"drop_own refuse_own {_END}", "R-SES-05 C-8"),
     *one("preflight", "preflight_refused", "", "idle", f"refuse_own {_END}", "R-PRM-02 C-8"),
     *one("preflight", "preflight_handled", "", "idle", f"handle_own {_END}", "R-PRM-02"),
     *one(
@@ -203,7 +208,15 @@ _RUN: Final = (
         "llm_overflow",
         "can_recover_overflow",
         "compacting.overflow",
-        f"{_MESSAGE_ERROR} end_run retry_failed compaction_overflow",
+        f"{_MESSAGE_ERROR} end_run retry_failed leave_failed compaction_overflow",
+        "C-14 R-CMP-02",
+    ),
+    *one(
+        "llm",
+        "llm_overflow",
+        "overflow_again",
+        "idle",
+        f"{_MESSAGE_ERROR} end_run retry_failed compaction_given_up {_END}",
         "C-14 R-CMP-02",
     ),
     *rows(
@@ -223,7 +236,7 @@ _RUN: Final = (
         "R-RUN-03 R-QUE-03",
     ),
     *rows(("llm", "tools"), ("job_failed",), "", "idle", f"fail_run retry_failed {_END}", "R-RUN-06 C-15"),
-    *one("retrying", "delay_over", "", "llm", f"{_RUN_START} deliver_steering call_model", "R-RTY-01"),
+    *one("retrying", "delay_over", "", "llm", f"leave_failed {_RUN_START} deliver_steering call_model", "R-RTY-01"),
 )
 
 _COMPACTION: Final = (
@@ -277,6 +290,8 @@ _ABORTING: Final = (
             "preflight_refused",
             "preflight_handled",
             "threshold_due",
+            "synced",
+            "sync_failed",
             *RUN_ENDS,
         ),
         "",

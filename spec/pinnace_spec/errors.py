@@ -39,6 +39,8 @@ class ErrorCode(StrEnum):
     SESSION_NOT_FOUND = "session_not_found"
     SESSION_UNAVAILABLE = "session_unavailable"
     """The session can't be used so: in memory only, not saved yet, damaged, or another process writes it."""
+    SESSION_NOT_SAVED = "session_not_saved"
+    """The session file can't be written now: the disk is full, for example. What was there before is safe."""
     SHELL_UNAVAILABLE = "shell_unavailable"
     IO_ERROR = "io_error"
     """A file or folder could not be read or written."""
@@ -191,6 +193,26 @@ def session_not_found(path: str) -> str:
     return f"Session file not found: {path}"
 
 
+def not_a_session(path: str) -> str:
+    """Word that a file holds no session; it stays as it is."""
+    return f"Not a session file: {path}"
+
+
+def session_unreadable(path: str, reason: str) -> str:
+    """Word that a session can't be opened."""
+    return f"Session can't be opened: {path}: {reason}"
+
+
+def session_read_only(path: str, reason: str) -> str:
+    """Word that a session may be read and not appended to, and how to go on."""
+    return f"Session can only be read: {path}: {reason}. Clone it, or start with --fork, to go on in a copy."
+
+
+def session_not_copied(reason: str) -> str:
+    """Word that a new session could not be written; the former one is in force."""
+    return f"Failed to create forked session: {reason}"
+
+
 # Profiles (R-HEL-01).
 HELLO_TOO_LATE: Final = "The protocol can only be chosen by the first command"
 
@@ -216,6 +238,11 @@ def tool_call_cut(name: str) -> str:
         f'Tool call "{name}" was not executed: the response hit the output token limit, '
         "so its arguments may be truncated. Re-issue the tool call with complete arguments."
     )
+
+
+def tool_not_executed(problem: str) -> str:
+    """Word the result of a call that was not executed, since its result could not be saved (R-SES-08)."""
+    return f"Not executed: {problem}"
 
 
 def shell_timed_out(seconds: str) -> str:

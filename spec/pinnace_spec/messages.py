@@ -73,6 +73,8 @@ class Cost(TypedDict):
     cacheRead: float
     cacheWrite: float
     total: float
+    totalFromProvider: NotRequired[bool]
+    """Whether the provider told `total`; in sessions of the newest generation."""
 
 
 class Usage(TypedDict):

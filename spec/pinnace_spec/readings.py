@@ -17,6 +17,30 @@ from pinnace_spec.profiles import Profile
 Amount: TypeAlias = Annotated[float, Field(ge=0)]
 
 
+class SessionStatus(OutputModel):
+    """How safe the session is (R-SES-07, R-SES-08). What is not there is none."""
+
+    saved: bool
+    """Everything that was appended is in the file, or nothing is to be: a session in memory is always saved."""
+    problem: NonEmpty | None = None
+    """Why not, and what can be done."""
+    unsavedEntries: Positive | None = None
+    foreignEntries: Positive | None = None
+    """Lines that another program has written while the session was open here."""
+    damagedLines: Positive | None = None
+    orphans: Positive | None = None
+    """Entries whose parent is gone; they hang from what stood before them."""
+    tornTail: Literal[True] | None = None
+    damagedCopy: NonEmpty | None = None
+    """The file with the damaged bytes."""
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if self.saved and (self.problem is not None or self.unsavedEntries is not None):
+            raise ValueError("what is saved has no problem")
+        return self
+
+
 class _State(OutputModel):
     model: Model | None
     thinkingLevel: ThinkingLevel
@@ -36,6 +60,7 @@ class SeedState(_State):
     """As published. The rest is additive."""
 
     isBashRunning: bool | None = None
+    sessionStatus: SessionStatus | None = None
     queueMode: QueueMode | None = None
     queuedMessageCount: Count | None = None
     pid: Count | None = None
@@ -47,6 +72,7 @@ class State(_State):
     """With the fields of ours, and of the oldest generation."""
 
     isBashRunning: bool
+    sessionStatus: SessionStatus
     queueMode: QueueMode
     queuedMessageCount: Count
     pid: Count

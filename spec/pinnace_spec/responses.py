@@ -90,9 +90,11 @@ class Forked(Replaced):
 
 
 class Branched(OutputModel):
-    """`Forked` in the oldest generation."""
+    """`Forked` in the oldest generation, which has the text alone; the rest is additive."""
 
     text: str
+    cancelled: bool | None = None
+    cleared: QueuedTexts | None = None
 
 
 class CycledModel(OutputModel):

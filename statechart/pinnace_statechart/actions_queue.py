@@ -71,11 +71,11 @@ def queue_update(context: StepContext) -> None:
     context.emit(QueueUpdate(context.state.steering.texts(), context.state.follow_up.texts()))
 
 
-def deliver(context: StepContext, item: Item) -> None:
+def deliver(context: StepContext, item: Item, *, is_appended: bool = False) -> None:
     """Deliver one text; a user's text gives failures their whole budget again (C-14)."""
     context.state.attempt = 0
     context.state.overflow_tried = False
-    context.emit(Deliver(item))
+    context.emit(Deliver(item, is_appended))
 
 
 def deliver_steering(context: StepContext) -> None:
@@ -288,6 +288,15 @@ def set_mode(context: StepContext) -> None:
         context.state.steering.mode = command.mode
     if command.name != "set_steering_mode":
         context.state.follow_up.mode = command.mode
+
+
+def set_flag(context: StepContext) -> None:
+    """Turn automatic compaction or retry on or off, for the next decision."""
+    state, command = context.state, context.command
+    if command.name == "set_auto_retry":
+        state.retry = state.retry._replace(enabled=command.enabled)
+    else:
+        state.auto_compaction = command.enabled
 
 
 def answer(context: StepContext) -> None:

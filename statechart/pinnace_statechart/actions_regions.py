@@ -12,6 +12,7 @@ from pinnace_statechart.effects import (
     CancelAsk,
     Close,
     DefaultDialogs,
+    KeepShell,
     KillShells,
     RecordShell,
     Refuse,
@@ -110,6 +111,7 @@ def end_shell(context: StepContext) -> None:
         context.emit(RecordShell(ref))
     else:
         state.finished_shells.append(ref)
+        context.emit(KeepShell(ref))
 
 
 def flush_shells(context: StepContext) -> None:

@@ -5,12 +5,14 @@ in which they are written. It must not look at the configuration to decide what 
 R-RTY, R-CMP, C-13 to C-15.
 """
 
+from pinnace_spec import errors
 from pinnace_statechart.actions_queue import deliver
 from pinnace_statechart.context import StepContext
 from pinnace_statechart.effects import (
     AcceptCompact,
     AgentEnd,
     AgentStart,
+    AppendOwn,
     CallModel,
     CallTools,
     CancelJob,
@@ -19,9 +21,11 @@ from pinnace_statechart.effects import (
     CompactionEnd,
     CompactionReason,
     CompactionStart,
+    DropOwn,
     EndMessage,
     EndTools,
     FailCalls,
+    LeaveFailed,
     Refuse,
     RetryEnd,
     RetryStart,
@@ -39,6 +43,31 @@ def start_preflight(context: StepContext) -> None:
     assert state.own is not None
     state.job = state.next_job()
     context.emit(StartJob("preflight", state.job, state.own.ref, check_threshold=not state.threshold_checked))
+
+
+def append_own(context: StepContext) -> None:
+    """Append the text of the prompt that passed preflight."""
+    state = context.state
+    assert state.own is not None
+    state.own_appended = True
+    context.emit(AppendOwn(state.own))
+
+
+def start_sync(context: StepContext) -> None:
+    """Start to wait until what was appended can't be lost any more."""
+    state = context.state
+    assert state.own is not None
+    state.job = state.next_job()
+    context.emit(StartJob("sync", state.job, state.own.ref))
+
+
+def drop_own(context: StepContext) -> None:
+    """Take the text of a prompt that is refused out of the branch, if it is there."""
+    state = context.state
+    if state.own_appended:
+        assert state.own is not None
+        state.own_appended = False
+        context.emit(DropOwn(state.own.ref))
 
 
 def start_run(context: StepContext) -> None:
@@ -60,7 +89,8 @@ def deliver_own(context: StepContext) -> None:
     state = context.state
     assert state.own is not None
     own, state.own = state.own, None
-    deliver(context, own)
+    state.own_appended = False
+    deliver(context, own, is_appended=True)
 
 
 def call_model(context: StepContext) -> None:
@@ -147,6 +177,11 @@ def note_cancel(context: StepContext) -> None:
     context.state.cancelled = True
 
 
+def leave_failed(context: StepContext) -> None:
+    """Take the failed message out of the context."""
+    context.emit(LeaveFailed())
+
+
 def start_retry(context: StepContext) -> None:
     """Announce the next attempt and start its delay."""
     state = context.state
@@ -213,6 +248,11 @@ def _start_compaction(context: StepContext, reason: CompactionReason) -> None:
     context.emit(CompactionStart(reason), StartJob("compaction", state.job, state.compact_ref, reason=reason))
 
 
+def compaction_given_up(context: StepContext) -> None:
+    """Tell that compacting once has not helped; both records, so that brackets nest (C-14)."""
+    context.emit(CompactionStart("overflow"), CompactionEnd("overflow", "failed", text=errors.OVERFLOW_AGAIN))
+
+
 def compaction_done(context: StepContext) -> None:
     """Close the compaction bracket with its result."""
     state = context.state
@@ -227,7 +267,7 @@ def compaction_fail(context: StepContext) -> None:
     state = context.state
     if state.compaction:
         reason, state.compaction = state.compaction, None
-        context.emit(CompactionEnd(reason, "failed", text=context.happening.text))
+        context.emit(CompactionEnd(reason, "failed", text=errors.compaction_failed(reason, context.happening.text)))
 
 
 def close_compaction(context: StepContext) -> None:

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from pinnace_statechart.queues import Item
 
-JobKind = Literal["preflight", "run", "compaction", "switch", "ask"]
+JobKind = Literal["preflight", "sync", "run", "compaction", "switch", "ask"]
 CompactionReason = Literal["manual", "threshold", "overflow"]
 CompactionOutcome = Literal["ok", "failed", "aborted"]
 Disposition = Literal["started", "queued", "handled"]
@@ -82,6 +82,10 @@ class CancelTimer(NamedTuple):
     job: int
 
 
+class LeaveFailed(NamedTuple):
+    """Take the failed message out of the context: its request is sent again. It stays in the session."""
+
+
 class CallModel(NamedTuple):
     """Let the run's job send the next request."""
 
@@ -102,10 +106,23 @@ class TurnStart(NamedTuple):
     """Write `turn_start`."""
 
 
-class Deliver(NamedTuple):
-    """Append a user text to the conversation; write its `message_start` and `message_end`."""
+class AppendOwn(NamedTuple):
+    """Append the text of the prompt in preflight to the session; nothing is told yet."""
 
     item: Item
+
+
+class DropOwn(NamedTuple):
+    """Take the appended text out of the branch again: its prompt is refused."""
+
+    ref: int
+
+
+class Deliver(NamedTuple):
+    """Append a user text to the conversation, unless it is there; write its `message_start` and `message_end`."""
+
+    item: Item
+    is_appended: bool = False
 
 
 class EndMessage(NamedTuple):
@@ -165,7 +182,7 @@ class CompactionStart(NamedTuple):
 
 
 class CompactionEnd(NamedTuple):
-    """Write `compaction_end`. The result, or the error `text`, is the job's."""
+    """Write `compaction_end`, with the job's result, or with `text`, why there is none."""
 
     reason: CompactionReason
     outcome: CompactionOutcome
@@ -197,6 +214,12 @@ class AnswerShell(NamedTuple):
 
 class RecordShell(NamedTuple):
     """Append the result of a `bash` to the session in which it was admitted."""
+
+    ref: int
+
+
+class KeepShell(NamedTuple):
+    """Keep the result of a `bash` aside until it may be recorded: a run is open."""
 
     ref: int
 
@@ -238,10 +261,13 @@ Effect = (
     | CancelJob
     | StartTimer
     | CancelTimer
+    | LeaveFailed
     | CallModel
     | CallTools
     | AgentStart
     | TurnStart
+    | AppendOwn
+    | DropOwn
     | Deliver
     | EndMessage
     | FailCalls
@@ -259,6 +285,7 @@ Effect = (
     | KillShells
     | AnswerShell
     | RecordShell
+    | KeepShell
     | CancelAsk
     | DefaultDialogs
     | ResolveDialog

@@ -77,6 +77,11 @@ def can_recover_overflow(context: StepContext) -> bool:
     return context.state.auto_compaction and not context.state.overflow_tried
 
 
+def overflow_again(context: StepContext) -> bool:
+    """Whether the context was compacted for an overflow, and that was not enough (C-14)."""
+    return context.state.auto_compaction and context.state.overflow_tried
+
+
 def session_ready(context: StepContext) -> bool:
     """Whether an approved session command may begin."""
     return context.state.approved is not None
@@ -128,6 +133,7 @@ GUARDS: Final[dict[str, Guard]] = {
         threshold_unchecked,
         can_retry,
         can_recover_overflow,
+        overflow_again,
         session_ready,
         compact_ready,
         line_ready,

@@ -39,6 +39,7 @@ class ExtendedState:
     period: bool = False  # what get_state shows as isStreaming; agent_settled is written when it falls (C-8)
     cancelled: bool = False  # the last thing that worked in this period was cut short
     own: Item | None = None  # the prompt in preflight
+    own_appended: bool = False  # its text is in the session, not yet answered
     aborts: list[PendingAbort] = field(default_factory=list[PendingAbort])
     line: deque[Command] = field(default_factory=deque[Command])  # what waits behind a barrier (C-9)
     asking: Command | None = None

@@ -25,6 +25,7 @@ class Command(NamedTuple):
     behavior: Behavior | None = None
     queue: AbortQueue = "hold"
     mode: QueueMode | None = None
+    enabled: bool = False
 
 
 class Happening(NamedTuple):

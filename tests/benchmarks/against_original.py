@@ -9,31 +9,14 @@ first start costs without that is a row of its own. The model is a process of it
 read in large pieces and not parsed. Judges nothing: times belong to a machine.
 """
 
-import argparse
-import contextlib
-import json
-import os
-import re
-import select
-import shutil
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Final, NamedTuple, Self
+from collections.abc import Callable
+from typing import Final
 
-from pinnace_fuzz.adapters import PreparedHome, prepare_pi_home
+from side_by_side import Figures, Item, MeasuredAgent, Program, compare
 
-REPOSITORY: Final = Path(__file__).parents[2]
-TOOLS: Final = REPOSITORY / ".tools"
-ORIGINAL: Final = [TOOLS / "node22" / "bin" / "node", TOOLS / "pi-1.5.2" / "package" / "dist" / "bundle" / "cli.js"]
-OURS: Final = [Path(sys.executable).with_name("pinnace")]
-
-READ_BYTES: Final = 1 << 20
-TIMEOUT_S: Final = 120.0
 # A process that has just answered is still busy with what it put off; after this it is idle.
 SETTLE_S: Final = 1.0
 PAUSE_S: Final = 0.15
@@ -43,119 +26,6 @@ READS: Final = 500
 MANY: Final = 20_000
 FEWER: Final = 5_000
 PACED: Final = 1_000
-DELTA_CHARS: Final = 8
-_TICKS_A_SECOND: Final = os.sysconf("SC_CLK_TCK")
-
-Figures = Mapping[str, float]
-
-
-class Program(NamedTuple):
-    """One column of the table."""
-
-    name: str
-    command: Sequence[str]
-    home: PreparedHome
-
-
-class MeasuredAgent:
-    """One agent process, its stdout read as bytes."""
-
-    def __init__(self, program: Program, *flags: str, temp: str | None = None) -> None:
-        """Start it; `begun_s` is just before."""
-        home = program.home
-        env = {**home.env, "TMPDIR": temp or str(home.temp)}
-        self.begun_s = time.monotonic()
-        self._process = subprocess.Popen(
-            [*program.command, *home.arguments, *flags],
-            cwd=home.work,
-            env=env,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._stdin = self._process.stdin
-        self._out = self._process.stdout.fileno()
-        self._rest = b""
-        self.bytes = 0
-        self.records = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(BrokenPipeError):
-            self._stdin.close()
-        try:
-            while select.select([self._out], [], [], 5)[0] and os.read(self._out, READ_BYTES):
-                pass
-            self._process.wait(5)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-
-    def send(self, *records: Mapping[str, object]) -> float:
-        """Write records in one go; return the time just before."""
-        data = b"".join(json.dumps(record).encode() + b"\n" for record in records)
-        begun_s = time.monotonic()
-        self._stdin.write(data)
-        self._stdin.flush()
-        return begun_s
-
-    def until(self, text: bytes) -> float:
-        """Read to the end of the next record that holds this text; return when it was there."""
-        waiting = self._rest
-        while True:
-            if (found := waiting.find(text)) >= 0:
-                if (end := waiting.find(b"\n", found)) >= 0:
-                    now_s = time.monotonic()
-                    self._rest = waiting[end + 1 :]
-                    return now_s
-                waiting = waiting[found:]
-            else:
-                waiting = waiting[-len(text) :]
-            if not select.select([self._out], [], [], TIMEOUT_S)[0]:
-                raise TimeoutError(text)
-            if not (data := os.read(self._out, READ_BYTES)):
-                raise EOFError(text)
-            self.bytes += len(data)
-            self.records += data.count(b"\n")
-            waiting += data
-
-    def state(self) -> float:
-        """Ask for the state and return when the answer was there."""
-        self.send({"id": "s", "type": "get_state"})
-        return self.until(b'"command":"get_state"')
-
-    def prompt(self, kind: str, count: int = 0) -> float:
-        """Ask the model server for an answer; return the time just before."""
-        return self.send({"id": "p", "type": "prompt", "message": f"bench:{kind}:{count}"})
-
-    def check_text(self, deltas: int) -> None:
-        """Raise unless the last answer has all its text: one that broke off is fast."""
-        before = self.bytes
-        self.send({"id": "t", "type": "get_last_assistant_text"})
-        self.until(b'"command":"get_last_assistant_text"')
-        if self.bytes - before < deltas * DELTA_CHARS:
-            raise RuntimeError("the answer is not complete")
-
-    def memory_mib(self) -> Figures:
-        """Read what the process holds now, and the most that it ever held."""
-        directory = Path(f"/proc/{self._process.pid}")
-        text = (directory / "status").read_text() + (directory / "smaps_rollup").read_text()
-        kib = {name: int(value) for name, value in re.findall(r"^(\w+):\s+(\d+) kB$", text, re.MULTILINE)}
-        return {
-            "resident": kib["VmRSS"] / 1024,
-            "proportional": kib["Pss"] / 1024,
-            "private": (kib["Private_Clean"] + kib["Private_Dirty"]) / 1024,
-            "peak": kib["VmHWM"] / 1024,
-        }
-
-    def cpu_ms(self) -> float:
-        """Read the processor time of the process and its reaped children."""
-        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        return sum(map(int, fields[11:15])) / _TICKS_A_SECOND * 1000
 
 
 def start(program: Program) -> Figures:
@@ -259,18 +129,6 @@ def reads(program: Program) -> Figures:
     }
 
 
-class Item(NamedTuple):
-    """A part of the work."""
-
-    group: str
-    measure: Callable[[Program], Figures]
-    is_ours_only: bool = False
-
-
-# The delta-only profile is what the original writes; it has no flag for that.
-_AS_ORIGINAL: Final = ("--protocol", "1.5")
-
-
 def _deltas(kind: str, count: int) -> Callable[[Program], Figures]:
     return lambda program: deltas(program, kind, count)
 
@@ -294,87 +152,6 @@ ITEMS: Final = (
 )
 
 
-def run(items: Sequence[Item], programs: Sequence[Program], runs: int) -> dict[str, dict[str, list[float]]]:
-    """Measure everything; return the samples by figure and program."""
-    samples: dict[str, dict[str, list[float]]] = {}
-    for program in programs:  # the first start of a home compiles and caches
-        start(program)
-    for item in items:
-        for _ in range(runs):
-            for program in programs[:1] if item.is_ours_only else programs:
-                for figure, value in item.measure(program).items():
-                    samples.setdefault(figure, {}).setdefault(program.name, []).append(value)
-        sys.stderr.write(f"{item.group}: done\n")
-    return samples
-
-
-def cell(values: Sequence[float]) -> str:
-    """Write a median with its range."""
-    if not values:
-        return "-"
-    return f"{_number(statistics.median(values))} ({_number(min(values))}..{_number(max(values))})"
-
-
-def _number(value: float) -> str:
-    if value >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
-
-
-def table(samples: Mapping[str, Mapping[str, Sequence[float]]], programs: Sequence[Program]) -> Iterator[str]:
-    """Write the lines of a Markdown table."""
-    ours, theirs = (program.name for program in programs)
-    yield f"| figure | {ours} | {theirs} | ratio |"
-    yield "|---|---|---|---|"
-    for figure, values in samples.items():
-        ratio = "-"
-        if values.get(theirs) and statistics.median(values[theirs]):
-            ratio = f"{statistics.median(values[ours]) / statistics.median(values[theirs]):.2f}"
-        yield f"| {figure} | {cell(values[ours])} | {cell(values.get(theirs, []))} | {ratio} |"
-
-
-@contextlib.contextmanager
-def model_server() -> Iterator[str]:
-    """Run the model server; give its address."""
-    server = Path(__file__).with_name("model_server.py")
-    with subprocess.Popen(
-        [sys.executable, server], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            yield process.stdout.readline().strip()
-        finally:
-            process.stdin.close()
-
-
-def main() -> None:
-    """Measure and print."""
-    groups = list(dict.fromkeys(item.group for item in ITEMS))
-    parser = argparse.ArgumentParser(description="Measure pinnace beside the original agent.")
-    parser.add_argument("--runs", type=int, default=7, help="of each item and program")
-    parser.add_argument("--only", help=f"some of: {','.join(groups)}")
-    parser.add_argument("--out", type=Path, help="also write the table to this file")
-    given = parser.parse_args()
-    chosen = given.only.split(",") if given.only else groups
-    if missing := [str(path) for path in (*OURS, *ORIGINAL) if not path.exists()]:
-        parser.error(f"{', '.join(missing)} not there: scripts/setup and scripts/peers install them")
-    root = Path(tempfile.mkdtemp(prefix="pinnace-bench-"))
-    try:
-        with model_server() as address:
-            programs = [
-                Program("pinnace", [*map(str, OURS), *_AS_ORIGINAL], prepare_pi_home(root / "ours", address)),
-                Program("pi 1.5.2", [*map(str, ORIGINAL)], prepare_pi_home(root / "theirs", address)),
-            ]
-            samples = run([item for item in ITEMS if item.group in chosen], programs, given.runs)
-    finally:
-        shutil.rmtree(root)
-    machine = f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, Python {sys.version.split()[0]}"
-    lines = [*table(samples, programs), "", f"{machine}; median (range) of {given.runs} runs in turns."]
-    sys.stdout.write("\n".join(lines) + "\n")
-    if given.out is not None:
-        given.out.write_text("\n".join(lines) + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    # The first start of a home compiles and caches.
+    compare("Measure pinnace beside the original agent.", ITEMS, before=start)

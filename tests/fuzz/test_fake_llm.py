@@ -364,7 +364,7 @@ def test_an_exhausted_script_is_answered_with_an_error_that_names_the_harness(cl
     with FakeLlm() as llm:
         answer = ask(client, llm)
 
-    assert answer.status_code == 500
+    assert answer.status_code == 400
     assert "pinnace_fuzz fake LLM: the script has no response left" in answer.json()["error"]["message"]
     assert llm.unscripted == [0]
 

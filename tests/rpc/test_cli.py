@@ -73,7 +73,7 @@ def test_what_needs_no_agent_loads_none(words: list[str], tmp_path: Path) -> Non
         ([*RPC, "--bogus"], 2, "pinnace: No such option '--bogus'"),
         (["--mode", "text"], 2, "pinnace: modes text and json"),
         ([], 2, "pinnace: there is no interactive mode"),
-        (["--mode", "rpc", "--continue"], 1, "pinnace: --continue: sessions on disk are not available"),
+        (["--mode", "rpc", "--session", "0f"], 1, "pinnace: No session matches '0f'"),
         ([*RPC, "--model", "nope"], 1, 'pinnace: Model "nope" not found'),
         ([*RPC, "--provider", "nobody", "--model", "m"], 1, 'pinnace: Unknown provider "nobody"'),
         ([*RPC, "--provider", "fake"], 1, "pinnace: --provider needs --model"),
@@ -106,11 +106,6 @@ def test_a_damaged_configuration_is_told_and_the_process_lives(tmp_path: Path) -
     assert 0 == ended.returncode
     assert '"success":true' in ended.stdout
     assert 3 == ended.stderr.count("is not valid JSON")
-
-
-def test_a_conversation_that_is_not_saved_is_told_once(tmp_path: Path) -> None:
-    ended = run(tmp_path, "--mode", "rpc")
-    assert (0, 1) == (ended.returncode, ended.stderr.count("in memory only"))
 
 
 @pytest.mark.parametrize("module", ["click", "trio", "pinnace_spec", "signal", "orjson"])

@@ -6,7 +6,7 @@ import pytest
 from pinnace_rpc.arguments import Arguments, RefusedOption, parse_arguments
 from pinnace_rpc.options import Options
 
-RPC = ("--mode", "rpc", "--no-session")
+RPC = ("--mode", "rpc")
 
 
 def parse(*words: str, **env: str) -> Arguments:
@@ -41,6 +41,14 @@ def test_nothing_said_means_the_defaults_and_no_notice() -> None:
         ("-n here", Options(name="here")),
         ("--name here", Options(name="here")),
         ("--session-id a.b_c-1", Options(session_id="a.b_c-1")),
+        ("--session-dir d", Options(session_dir="d")),
+        ("--continue", Options(continues=True)),
+        ("-ca", Options(continues=True)),
+        ("--session x", Options(session="x")),
+        ("--session x -c -r", Options(session="x", continues=True)),
+        ("--fork x", Options(fork="x")),
+        ("--no-session", Options(is_persistent=False)),
+        ("--no-session -r", Options(is_persistent=False)),
         ("--protocol 1.5", Options(protocol="1.5")),
         ("--on-eof drain", Options(on_eof="drain")),
         ("--verbose", Options(verbose=True)),
@@ -73,11 +81,6 @@ def test_an_option_means_this(words: str, expected: Options) -> None:
         "--trust",
         "--no-approve",
         "-na",
-        "--session-dir d",
-        "--continue",
-        "--session x",
-        "-c -r",
-        "-ca",
         "-ne -ns -np -nc -na",
     ],
 )
@@ -92,22 +95,11 @@ def test_what_is_missed_but_not_needed_is_told_and_ignored(flag: str) -> None:
     assert f"{flag} is not available in this release and is ignored" == notices[0]
 
 
-def test_without_a_word_about_sessions_the_user_is_told_that_nothing_is_saved() -> None:
-    options, notices = parse_arguments(["--mode", "rpc"], {})
-    assert Options() == options
-    assert "in memory only" in notices[0]
-    assert 1 == len(notices)
-
-
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        ("--session x", "sessions on disk are not available in this release, use --no-session"),
-        ("--continue", "sessions on disk are not available in this release, use --no-session"),
-        ("-c", "--continue: sessions on disk"),
-        ("--resume", "--resume: sessions on disk"),
-        ("-r", "--resume: sessions on disk"),
-        ("--fork x", "--fork: sessions on disk"),
+        ("--resume", "--resume asks which session"),
+        ("-cr", "use --session or --continue"),
         ("--fork x --no-session", "--fork cannot be combined with --no-session"),
         ("--fork x --continue", "--fork cannot be combined with --continue"),
         ("--session-id a --continue", "--session-id cannot be combined with --continue"),

@@ -13,6 +13,7 @@ from pinnace_agent.resources.models import ModelRegistry
 from pinnace_agent.resources.selection import Selection
 from pinnace_agent.resources.settings import Settings
 from pinnace_agent.session import Session
+from pinnace_agent.session.library import Library
 from pinnace_rpc.dispatch import Dispatcher
 from pinnace_rpc.outbox import Outbox
 from pinnace_rpc.projection import make_projection
@@ -41,7 +42,7 @@ async def answers(*commands: dict[str, object]) -> list[dict[str, Any]]:
     registry = load_configuration({"HOME": "/nonexistent"}, Path("/nonexistent")).registry
     registry.__class__ = BrokenRegistry
     profile = AgentProfile(registry, {}, str)
-    prepared = Prepared(profile, Session("/nonexistent"), Selection(), Settings())
+    prepared = Prepared(profile, Session("/nonexistent"), Library(None), Selection(), Settings())
     outbox, sink = Outbox(make_projection("pi")), Sink()
     dispatcher = Dispatcher(outbox, lambda: None)
     async with trio.open_nursery() as nursery:

@@ -501,7 +501,7 @@ def test_separators_of_lines_survive_and_are_escaped_in_the_output(converse: Cal
     )
     answers = {line["id"]: line for each in lines if "command" in (line := json.loads(each))}
 
-    assert text == answers[text]["data"]["sessionName"]
+    assert answers[text]["data"]["sessionName"] == "a b c d"
     assert text == answers["b"]["data"]["output"]
     output = b"\n".join(lines)
     assert output.isascii()

@@ -68,7 +68,7 @@ def test_what_is_said_to_be_ignored_is_ignored(manual: str) -> None:
     words = [word for name in names for word in words_for(name)]
 
     assert "--tui-mode" in names
-    assert Options() == parse_arguments([*SERVE, *words], {}).options
+    assert Options(is_persistent=False) == parse_arguments([*SERVE, *words], {}).options
 
 
 def test_what_is_said_to_be_refused_is_refused(manual: str) -> None:
@@ -135,4 +135,5 @@ def test_an_option_is_written_in_full(abbreviation: str) -> None:
 def test_blanks_around_a_value_mean_nothing() -> None:
     words = [*SERVE, "--name", " N ", "--api-key", " k\n", "--tools", " read , bash "]
 
-    assert Arguments(Options(name="N", api_key="k", tools=("read", "bash")), ()) == parse_arguments(words, {})
+    options = Options(name="N", api_key="k", tools=("read", "bash"), is_persistent=False)
+    assert Arguments(options, ()) == parse_arguments(words, {})

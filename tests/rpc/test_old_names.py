@@ -101,19 +101,7 @@ def pi(module_agent: AgentStarter) -> HomedAgent:
 
 # Each as a client would send it.
 NOT_IMPLEMENTED: Mapping[str, Mapping[str, object]] = {
-    "compact": {},
-    "set_auto_compaction": {"enabled": True},
-    "set_auto_retry": {"enabled": True},
-    "abort_retry": {},
-    "switch_session": {"sessionPath": "x.jsonl"},
-    "fork": {"entryId": "0"},
-    "clone": {},
-    "get_fork_messages": {},
-    "branch": {"entryIndex": 0},
-    "get_branch_messages": {},
     "get_commands": {},
-    "get_entries": {},
-    "get_tree": {},
     "export_html": {},
 }
 

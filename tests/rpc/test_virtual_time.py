@@ -23,6 +23,7 @@ from pinnace_agent.resources.configuration import load_configuration
 from pinnace_agent.resources.selection import Selection
 from pinnace_agent.resources.settings import Settings
 from pinnace_agent.session import Session
+from pinnace_agent.session.library import Library
 from pinnace_agent.tools.base import ToolContext, ToolResult, text_result
 from pinnace_agent.tools.bash import BashTool
 from pinnace_rpc.dispatch import Dispatcher
@@ -94,14 +95,15 @@ class Client:
 async def play(script: list[Send]) -> list[dict[str, Any]]:
     """Let an agent take a script, then end its input; return what it wrote."""
     _, registry, _ = load_configuration({"HOME": "/nonexistent"}, Path("/nonexistent"))
-    profile = AgentProfile(registry, {"bash": WaitingTool()}, lambda: "You rehearse.")
-    session = Session("/nonexistent", OFFLINE_MODEL, "medium")
+    profile = AgentProfile(registry, {"bash": WaitingTool()}, lambda _: "You rehearse.")
+    session = Session("/nonexistent")
+    session.model, session.thinking_level = OFFLINE_MODEL, "medium"
     outbox, client, done = Outbox(make_projection("1.5")), Client(), trio.Event()
     dispatcher = Dispatcher(outbox, done.set)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(outbox.pump, client)
         async with trio.open_nursery() as jobs_nursery:
-            prepared = Prepared(profile, session, Selection(), Settings())
+            prepared = Prepared(profile, session, Library(None), Selection(), Settings())
             host = build_host(prepared, outbox, dispatcher, Jobs(jobs_nursery))
             for number, send in enumerate(script):
                 await trio.sleep(send.delay_ms / 1000)

@@ -35,6 +35,8 @@ STATE: Json = {
     "isCompacting": False,
     "steeringMode": "all",
 }
+STATUS: Json = {"saved": False, "problem": "p", "unsavedEntries": 1, "foreignEntries": 1, "damagedLines": 1}
+STATUS |= {"orphans": 1, "tornTail": True, "damagedCopy": "/a.damaged"}
 STATE |= {
     "followUpMode": "all",
     "sessionFile": "/a",
@@ -49,7 +51,7 @@ STATE |= {
     "queueMode": "all",
     "queuedMessageCount": 1,
 }
-STATE |= {"pid": 1, "cwd": "/a", "projectTrusted": False}
+STATE |= {"sessionStatus": STATUS, "pid": 1, "cwd": "/a", "projectTrusted": False}
 STATS: Json = {"sessionFile": "/a", "sessionId": "s", "userMessages": 1, "assistantMessages": 2, "toolCalls": 3}
 STATS |= {"toolResults": 3, "totalMessages": 6, "tokens": TOKENS, "cost": 0.5, "session": {"tokens": TOKENS, "cost": 1}}
 STATS |= {"contextUsage": {"tokens": 50, "contextWindow": 100, "percent": 50}}
@@ -127,6 +129,7 @@ OPTIONAL = {
     "label",
 }
 OPTIONAL |= {"labelTimestamp", "usage", "fullOutputPath"}
+OPTIONAL |= set(STATUS) - {"saved"}
 NULLABLE = {"text", "leafId", "model", "details", "parentId"}
 
 

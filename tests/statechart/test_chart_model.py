@@ -24,7 +24,6 @@ from pinnace_statechart.triggers import Command, Happening, Trigger
 
 ROWS_REACHED: Counter[Row] = Counter()
 JOB_OF = {
-    "preflight": "preflight",
     "llm": "run",
     "tools": "run",
     "retrying": "timer",
@@ -51,6 +50,8 @@ OUTCOMES = {
         "preflight_refused",
         "preflight_handled",
         "threshold_due",
+        "synced",
+        "sync_failed",
         "llm_tool_calls",
         "llm_length",
         "llm_stop",
@@ -60,10 +61,13 @@ OUTCOMES = {
         "tools_done",
     ),
 }
+# Preflight has two jobs, one after the other: the checks, then the wait for the disk.
+PREFLIGHT_OUTCOMES = {"preflight": OUTCOMES["preflight"], "sync": ("synced", "sync_failed")}
 ASK_OUTCOMES = ("ask_yes", "ask_no", "ask_invalid")
 # What a cancelled job of each kind may still report.
 ABORTED_REPORTS = {
     "preflight": {"job_ended", "preflight_ok", "preflight_refused", "preflight_handled", "threshold_due"},
+    "sync": {"job_ended", "synced", "sync_failed"},
     "run": {*OUTCOMES["llm"], "tools_done", "job_ended"},
     "compaction": {"job_ended", "compaction_ok", "compaction_failed"},
 }
@@ -94,6 +98,7 @@ class Watcher:
         self.blocked_until = 0  # no run may start for a text that arrived before this abort
         self.blocked = False
         self.closed = False
+        self.appended: set[int] = set()  # texts in the session whose prompt has no answer yet (R-SES-05)
         self.shells: set[int] = set()
 
     def _row(self, row: Row) -> None:
@@ -138,6 +143,8 @@ class Watcher:
             case fx.Accept():
                 self._answer(effect.ref)
                 command = self.sent[effect.ref]
+                if effect.disposition == "started" and command.name == "prompt":
+                    assert effect.ref in self.appended, "answered before its text was saved"
                 if command.name in TEXTS:
                     self._accepted_text(effect.ref)
                     if effect.disposition == "handled":
@@ -150,6 +157,7 @@ class Watcher:
                     assert not self.retry_open
             case fx.Refuse():
                 self._answer(effect.ref)
+                assert effect.ref not in self.appended, "refused, and its text stays in the branch"
                 if self.sent[effect.ref].name in TEXTS:
                     assert self.fate.setdefault(effect.ref, "refused") == "refused"
             case fx.Answer() | fx.Perform() | fx.AcceptCompact() | fx.AnswerShell():
@@ -171,6 +179,11 @@ class Watcher:
             case fx.TurnStart():
                 assert self.open == ["agent"]
                 self.open.append("turn")
+            case fx.AppendOwn():
+                assert self.fate.get(effect.item.ref) is None
+                self.appended.add(effect.item.ref)
+            case fx.DropOwn():
+                self.appended.remove(effect.ref)
             case fx.Deliver():
                 self._deliver(effect)
             case fx.CallModel():
@@ -217,6 +230,8 @@ class Watcher:
     def _deliver(self, effect: fx.Deliver) -> None:
         ref = effect.item.ref
         assert self.open == ["agent", "turn"]
+        assert effect.is_appended == (ref in self.appended)
+        self.appended.discard(ref)
         assert self.fate.get(ref, "own") in {"own", "queued", "leaving"}, f"{ref} was {self.fate[ref]}"
         self.fate[ref] = "delivered"
 
@@ -240,6 +255,9 @@ class Watcher:
         kinds = Counter(kind for kind in self.jobs.values() if kind != "ask")
         if run == "aborting":
             assert kinds.total() == 1, kinds
+        elif run == "preflight":
+            assert kinds in (Counter(["preflight"]), Counter(["sync"])), kinds
+            assert bool(self.appended) == ("sync" in kinds)
         else:
             assert kinds == (Counter([JOB_OF[run]]) if run in JOB_OF else Counter()), (run, kinds)
         asking = [job for job, kind in self.jobs.items() if kind == "ask"]
@@ -250,6 +268,7 @@ class Watcher:
             assert not state.period
             assert self.open == []
             assert not self.retry_open
+            assert not self.appended
 
     def report(self, name: str, *, threshold_due: bool = False) -> None:
         """Let the living job report."""
@@ -273,6 +292,8 @@ class Watcher:
         """What the living jobs may report now."""
         run = self.chart.run
         names = list(OUTCOMES.get(run, ()))
+        if run == "preflight":
+            names = list(PREFLIGHT_OUTCOMES[self.jobs[self.chart.state.job]])
         if run == "aborting":
             kind = self.jobs[self.chart.state.job]
             names = [name for name in names if name in ABORTED_REPORTS[kind]]
@@ -290,6 +311,7 @@ def make_command(name: str, ref: int, option: int = 0) -> Command:
         behavior=(None, "steer", "followUp")[option % 3] if name == "prompt" else None,
         queue=("hold", "clear", "continue")[option % 3],
         mode=("all", "one-at-a-time")[option % 2],
+        enabled=bool(option % 2),
     )
 
 
@@ -383,6 +405,7 @@ def fingerprint(watcher: Watcher) -> str:
             state.retry_open,
             state.attempt,
             state.overflow_tried,
+            state.auto_compaction,
             state.threshold_checked,
             len(state.shells),
             len(state.finished_shells),
@@ -396,7 +419,7 @@ def fingerprint(watcher: Watcher) -> str:
 SEARCHED = (
     *((name, option) for name in ("prompt", "abort") for option in range(3)),
     *((name, 0) for name in ("steer", "follow_up", "clear_queue", "compact", "abort_retry", "new_session")),
-    *((name, 0) for name in ("bash", "abort_bash", "get_state", "set_model", "set_queue_mode")),
+    *((name, 0) for name in ("bash", "abort_bash", "get_state", "set_model", "set_queue_mode", "set_auto_compaction")),
 )
 
 

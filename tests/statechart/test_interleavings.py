@@ -76,7 +76,7 @@ def streaming() -> Play:
     """Return a play in the middle of an answer to P."""
     play = Play()
     play.send("prompt", "P")
-    play.report("preflight_ok")
+    play.report("preflight_ok", "synced")
     play.take()
     return play
 
@@ -235,7 +235,7 @@ def test_11_a_preflight_that_passed_before_its_cancellation_is_refused() -> None
     play = Play()
     play.send("prompt", "P")
     play.send("abort")
-    play.report("preflight_ok")
+    play.report("preflight_ok", "synced")
 
     assert ["error P aborted", "settled", "ok abort"] == play.take()
 
@@ -254,13 +254,13 @@ def test_13_a_preflight_compacts_once() -> None:
     """C-14: still over the threshold after compacting, the prompt is sent."""
     play = Play()
     play.send("prompt", "P")
-    play.report("threshold_due", "compaction_ok", "threshold_due", "preflight_ok")
+    play.report("threshold_due", "compaction_ok", "threshold_due", "preflight_ok", "synced")
 
     assert ["compaction_start", "compaction_end ok", "ok P", "agent_start", "user P"] == play.take()
 
 
 def test_14_an_overflow_during_a_retry_closes_the_retry_and_is_tried_once() -> None:
-    """C-14: auto_retry_end comes before compaction_start; a second overflow ends the run."""
+    """C-14: auto_retry_end comes before compaction_start; a second overflow ends the run, and says so."""
     play = streaming()
     play.report("llm_transient", "delay_over", "llm_overflow", "compaction_ok", "llm_overflow")
 
@@ -274,6 +274,8 @@ def test_14_an_overflow_during_a_retry_closes_the_retry_and_is_tried_once() -> N
         "compaction_end ok",
         "agent_start",
         "agent_end",
+        "compaction_start",
+        "compaction_end failed",
         "settled",
     ] == play.take()
 

@@ -1,11 +1,11 @@
 """The model and the thinking level that a process starts with.
 
-In this order: what the command line names, the first of the scope, the saved default, the first that is
-available, none. A process without a model lives: a prompt is refused, and `set_model` helps. What can't be
-resolved is an error, and nothing is picked in its place.
+In this order: what the command line names, the first of the scope or, for a session that is gone on with, what it was
+left with, the saved default, the first that is available, none. A process without a model lives: a prompt is refused,
+and `set_model` helps. What can't be resolved is an error, and nothing is picked in its place.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pinnace_agent.resources.catalog import OFFLINE_PROVIDER
 from pinnace_agent.resources.model_patterns import ModelRequest, full_name
@@ -23,6 +23,18 @@ class Choice(NamedTuple):
     model: str | None = None
     scope: tuple[str, ...] = ()
     level: ThinkingLevel | None = None
+
+
+class Kept(NamedTuple):
+    """What a session that is gone on with was left with."""
+
+    model: tuple[str, str] | None = None
+    """Provider and id."""
+    level: ThinkingLevel | None = None
+    has_messages: bool = False
+
+
+NOTHING_KEPT: Final = Kept()
 
 
 class Selection(NamedTuple):
@@ -49,7 +61,7 @@ class _Candidate(NamedTuple):
 
 
 def select_initial(
-    registry: ModelRegistry, settings: Settings, choice: Choice, api_key: str | None = None
+    registry: ModelRegistry, settings: Settings, choice: Choice, api_key: str | None = None, kept: Kept = NOTHING_KEPT
 ) -> Selection:
     """Choose model and level; `api_key` is used for the provider of the model from now on."""
     if _is_offline(choice.provider):
@@ -57,11 +69,11 @@ def select_initial(
     patterns = choice.scope or settings.enabled_models
     scope = resolve_scope(patterns, registry.available())
     named = _from_command_line(registry, choice, has_key=api_key is not None)
-    if named is None:
+    if named is None and not kept.has_messages:
         named = _from_scope(settings, scope)
     if named is None and api_key is not None:
         return Selection(error="--api-key needs a model: name it with --model, or with --provider and --model.")
-    picked = named or _from_settings(registry, settings)
+    picked = named or _from_session(registry, settings, kept)
     if picked.error is not None:
         return Selection(error=picked.error)
     model = picked.model or next(iter(registry.available()), None)
@@ -69,10 +81,22 @@ def select_initial(
         registry.offer_offline()
     if model is not None and api_key is not None:
         registry.use_key(model["provider"], api_key)
-    wanted = choice.level or picked.level or settings.default_thinking_level
+    wanted = choice.level or picked.level or kept.level or settings.default_thinking_level
     warnings = (*scope.warnings, picked.warning) if picked.warning else scope.warnings
     level = clamp_level(model, wanted) if model is not None else "off"
     return Selection(model, level, wanted, scope.models, warnings)
+
+
+def _from_session(registry: ModelRegistry, settings: Settings, kept: Kept) -> _Candidate:
+    """Return what the session was left with, if it can be had."""
+    if kept.model is None or not kept.has_messages:
+        return _from_settings(registry, settings)
+    model = registry.find(*kept.model)
+    if model is not None and registry.is_usable(model):
+        return _Candidate(model)
+    provider, model_id = kept.model
+    instead = _from_settings(registry, settings)
+    return instead._replace(warning=f"The session's model {provider}/{model_id} is not available.")
 
 
 def _is_offline(provider: str | None) -> bool:

@@ -57,6 +57,8 @@ class Settings:
     enabled_models: tuple[str, ...] = ()
     steering_mode: QueueMode = "one-at-a-time"
     follow_up_mode: QueueMode = "one-at-a-time"
+    session_dir: str | None = None
+    """Where session files are kept. The user's own choice alone: a project's would let it collect them."""
     shell_path: str | None = None
     shell_command_prefix: str | None = None
     compaction: CompactionSettings = field(default_factory=CompactionSettings)
@@ -103,6 +105,7 @@ def _settings(reader: "_Reader") -> Settings:
         # Older releases knew one mode, under the second name.
         steering_mode=reader.mode(reader.present("steeringMode", "queueMode"), default.steering_mode),
         follow_up_mode=reader.mode("followUpMode", default.follow_up_mode),
+        session_dir=reader.text("sessionDir"),
         shell_path=reader.text("shellPath"),
         shell_command_prefix=reader.text("shellCommandPrefix"),
         compaction=CompactionSettings(

@@ -1,0 +1,119 @@
+"""Compactions as the chart asks for them: the job that has a summary written, the entry, the records around it.
+
+Knows whether one is due; does not decide whether it is done. What a compaction takes away and what stands for it is
+`compaction`'s to know. The entry is appended when the chart takes the job's end for a success, so a cancelled one has
+left nothing behind (C-13). Rules R-CMP-01 to R-CMP-04.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from pinnace_agent.compaction.compaction import CompactionResult, compact
+from pinnace_agent.compaction.estimate import context_tokens
+from pinnace_agent.compaction.summarize import CompactionFailed, Writer
+from pinnace_agent.compaction.threshold import is_due, is_over
+from pinnace_agent.emitter import Emitter
+from pinnace_agent.jobs import Work
+from pinnace_agent.profile import AgentProfile
+from pinnace_agent.resources.settings import CompactionSettings
+from pinnace_agent.session import Session
+from pinnace_spec import errors
+from pinnace_spec.entries import Entry
+from pinnace_spec.messages import AssistantMessage, Message
+from pinnace_statechart import effects as fx
+from pinnace_statechart.state import RetryPolicy
+from pinnace_statechart.triggers import Happening
+
+
+class Compactor:
+    """Has the session in force compacted."""
+
+    def __init__(
+        self,
+        profile: AgentProfile,
+        emitter: Emitter,
+        report: Callable[[Happening], None],
+        start: Callable[[int, Work, str], None],
+    ) -> None:
+        """Prepare; `start` and `report` as of the host."""
+        self.result: CompactionResult | None = None  # of the job that has ended last
+        self._profile = profile
+        self._emitter = emitter
+        self._report = report
+        self._start = start
+
+    def begin(self, effect: fx.CompactionStart) -> None:
+        """Write `compaction_start`."""
+        self._emitter.emit({"type": "compaction_start", "reason": effect.reason})
+
+    def start(self, effect: fx.StartJob, session: Session, retry: RetryPolicy, instructions: str | None) -> None:
+        """Start to have a summary written."""
+        self.result = None
+        has_overflowed = effect.reason == "overflow"
+        work = partial(self._work, effect.job, session, retry, instructions, has_overflowed=has_overflowed)
+        self._start(effect.job, work, "compaction_failed")
+
+    async def _work(
+        self, job: int, session: Session, retry: RetryPolicy, instructions: str | None, *, has_overflowed: bool
+    ) -> None:
+        model = session.model
+        if model is None:
+            self._report(Happening("compaction_failed", job, text=errors.NO_MODEL, code=errors.ErrorCode.NO_MODEL))
+            return
+        credentials = await self._profile.registry.credentials(model)
+        writer = Writer(model, credentials, session.thinking_level, session.id, retry, self._profile.idle_timeout_s)
+        try:
+            self.result = await compact(
+                branch(session),
+                tuple(session.messages),
+                writer,
+                self._profile.compaction,
+                instructions=instructions,
+                has_overflowed=has_overflowed,
+            )
+        except CompactionFailed as error:
+            self._report(Happening("compaction_failed", job, text=error.text, code=error.code))
+        else:
+            self._report(Happening("compaction_ok", job))
+
+    def end(self, effect: fx.CompactionEnd, session: Session) -> None:
+        """Append what the job has made, if it was a success, and write `compaction_end`."""
+        record: dict[str, object] = {"type": "compaction_end", "reason": effect.reason, "result": None}
+        if effect.outcome == "ok":
+            assert self.result is not None
+            entry = {key: value for key, value in self.result.items() if key != "estimatedTokensAfter"}
+            session.compact(entry)
+            record["result"] = self.result
+        record |= {"aborted": effect.outcome == "aborted", "willRetry": effect.will_retry}
+        if effect.outcome == "failed":
+            record["errorMessage"] = effect.text
+        self._emitter.emit(record)
+
+    def is_due_before(self, session: Session, *, is_enabled: bool) -> bool:
+        """Tell whether the context is to be compacted before a prompt is sent."""
+        settings = replace(self._profile.compaction, is_enabled=is_enabled)
+        messages = session.messages
+        return _is_over(session, messages, settings) and is_due(branch(session), messages, session.model, settings)
+
+    def is_due_after(self, session: Session, message: AssistantMessage) -> bool:
+        """Tell whether it is, with an answer that is about to end, before anything else is done.
+
+        Whether compaction is on is the chart's to look at.
+        """
+        settings = replace(self._profile.compaction, is_enabled=True)
+        messages = [*session.messages, message]
+        if not _is_over(session, messages, settings):
+            return False
+        entry: Entry = {"type": "message", "id": "", "message": message}
+        return is_due([*branch(session), entry], messages, session.model, settings, passes_aborted=True)
+
+
+def _is_over(session: Session, messages: Sequence[Message], settings: CompactionSettings) -> bool:
+    """Tell whether a look at the branch is worth its time: it is as long as the session."""
+    return session.model is not None and is_over(context_tokens(messages), session.model["contextWindow"], settings)
+
+
+def branch(session: Session) -> Sequence[Entry]:
+    """Return the entries of the branch in force, from the root on."""
+    return [session.tree.entries[place] for place in session.tree.path(session.tree.leaf)]

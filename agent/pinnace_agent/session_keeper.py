@@ -1,0 +1,255 @@
+"""The session in force: what is appended to it, when it is safe on the disk, and how it is replaced.
+
+Carries out what the chart asks of a session and reports what became of it. Each file has at most one task that brings
+it to the disk; what must be safe before something else happens waits for it, everything else goes on. Sessions that are
+no longer in force live until the shells that were admitted in them have ended. Must not know records other than the
+problem that it tells, nor command ids. Rules R-SES-05 to R-SES-08, C-10.
+"""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from pinnace_agent.emitter import Emitter
+from pinnace_agent.jobs import Jobs, Work
+from pinnace_agent.resources.models import ModelRegistry, clamp_level
+from pinnace_agent.run_log import user_message
+from pinnace_agent.session import Session
+from pinnace_agent.session.conversation import RETURNED_QUEUE
+from pinnace_agent.session.file import SaveError
+from pinnace_agent.session.lease import LeaseHeld
+from pinnace_agent.session.library import Library
+from pinnace_agent.session.replacement import Replacement, SessionRequest
+from pinnace_spec import errors
+from pinnace_spec.messages import THINKING_LEVELS, ThinkingLevel, UserMessage
+from pinnace_statechart import effects as fx
+from pinnace_statechart.queues import Item
+from pinnace_statechart.triggers import Happening
+
+_log = logging.getLogger("pinnace.session")
+
+Start = Callable[[int, Work, str], None]
+"""Start the job of a busy state: its number, its work, and the trigger that its defect becomes."""
+
+
+class SessionKeeper:
+    """Holds the session in force, and those that are still written to."""
+
+    def __init__(
+        self,
+        session: Session,
+        library: Library,
+        registry: ModelRegistry,
+        emitter: Emitter,
+        jobs: Jobs,
+        report: Callable[[Happening], None],
+        start: Start,
+    ) -> None:
+        """Take the session of the start."""
+        self.preferred_level: ThinkingLevel = session.thinking_level  # what was asked for, whatever the model can do
+        self._library = library
+        self._registry = registry
+        self._emitter = emitter
+        self._jobs = jobs
+        self._report = report
+        self._start = start
+        self._own: tuple[int, UserMessage] | None = None  # the text in preflight: its place, unless not appended
+        self._own_problem: str | None = None
+        self._plans: dict[int, Replacement] = {}
+        self._saving: dict[int, bool] = {}  # by session: whether more was appended since its task began
+        self.session = session
+        self._adopt(session)
+
+    # The prompt in preflight.
+
+    # DEVIATION D-23: every text is saved before its prompt is answered.
+    def append_own(self, item: Item) -> None:
+        """Append the text of a prompt; that it could not be saved is told by `sync`."""
+        message = user_message(item.text, item.images, self.session.now_ms())
+        self._own, self._own_problem = None, None
+        try:
+            self._own = self.session.accept(message), message
+        except SaveError as error:
+            self._own_problem = error.text
+
+    def drop_own(self) -> None:
+        """Take the text out of the branch, if it is there."""
+        if self._own is not None:
+            place, _ = self._own
+            self._own = None
+            self.session.drop(place)
+
+    def take_own(self) -> UserMessage:
+        """Return the text's message: its prompt was accepted."""
+        assert self._own is not None
+        (_, message), self._own = self._own, None
+        return message
+
+    def sync(self, job: int) -> None:
+        """Report when what was appended is safe. At once if there is no disk to wait for."""
+        if self._own_problem is not None:
+            self._not_synced(job, self._own_problem)
+        elif self.session.file is None:
+            self._report(Happening("synced", job))
+        else:
+            self._start(job, partial(self._sync, job), "sync_failed")
+
+    async def _sync(self, job: int) -> None:
+        try:
+            await self.session.sync()
+        except SaveError as error:
+            self._not_synced(job, error.text)
+        else:
+            self._report(Happening("synced", job))
+
+    def _not_synced(self, job: int, text: str) -> None:
+        self._report(Happening("sync_failed", job, text=text, code=errors.ErrorCode.SESSION_NOT_SAVED))
+
+    def return_queue(self, effect: fx.ReturnQueue) -> None:
+        """Keep the texts that nobody will deliver any more."""
+        self.session.keep_custom(RETURNED_QUEUE, {"steering": effect.steering, "followUp": effect.follow_up})
+
+    # Replacement.
+
+    def ask(self, effect: fx.StartJob, request: SessionRequest) -> None:
+        """Validate a session command and get ready for it; RUN goes on meanwhile."""
+        plan = self._plans[effect.ref] = Replacement(request, self._library, self.session)
+        try:
+            plan.check()
+        except errors.ClientError as error:
+            self._invalid(effect.job, error)
+            return
+        if plan.must_wait:
+            self._start(effect.job, partial(self._prepare, effect.job, plan), "ask_invalid")
+        else:
+            self._report(Happening("ask_yes", effect.job))
+
+    async def _prepare(self, job: int, plan: Replacement) -> None:
+        try:
+            await plan.prepare()
+        except errors.ClientError as error:
+            self._invalid(job, error)
+        else:
+            self._report(Happening("ask_yes", job))
+
+    def _invalid(self, job: int, error: errors.ClientError) -> None:
+        self._report(Happening("ask_invalid", job, text=error.text, code=error.code))
+
+    def switch(self, effect: fx.StartJob) -> None:
+        """Replace the session in force."""
+        self._start(effect.job, partial(self._switch, effect), "switch_failed")
+
+    async def _switch(self, effect: fx.StartJob) -> None:
+        plan = self._plans[effect.ref]
+        try:
+            session = await plan.commit()
+        except errors.ClientError as error:
+            self._report(Happening("switch_failed", effect.job, text=error.text, code=error.code))
+            return
+        for notice in plan.notices:
+            _warn(notice)
+        former, self.session = self.session, session
+        if plan.restores_choices:
+            self._restore_choices(former)
+        else:
+            session.model, session.thinking_level = former.model, former.thinking_level
+        self._adopt(session)
+        former.users -= 1
+        self.close_unused()
+        self._report(Happening("switch_ok", effect.job))
+
+    def text_of(self, ref: int) -> str | None:
+        """Return the text that a fork starts before."""
+        plan = self._plans.get(ref)
+        return None if plan is None else plan.text
+
+    def answered(self, ref: int) -> None:
+        """A session command was answered: what was prepared for it and not used is let go."""
+        plan = self._plans.pop(ref, None)
+        if plan is not None:
+            self._jobs.start(f"discard:{ref}", plan.discard, _nothing)
+
+    def _restore_choices(self, former: Session) -> None:
+        """Take the model and the level that the session was left with, if they can be had."""
+        session = self.session
+        told = session.recorded_model
+        model = None if told is None else self._registry.find(*told)
+        if model is None or not self._registry.is_usable(model):
+            model = former.model
+        session.model = model
+        for level in THINKING_LEVELS:
+            if level == session.recorded_level:
+                self.preferred_level = level
+        session.thinking_level = self.preferred_level if model is None else clamp_level(model, self.preferred_level)
+
+    def _adopt(self, session: Session) -> None:
+        session.users += 1
+        session.on_problem = partial(self._tell_problem, session)
+        session.on_appended = partial(self._save, session)
+        if session.file is not None:
+            session.file.on_notice = _warn
+
+    def close_unused(self) -> None:
+        """Close sessions that nobody will append to any more."""
+        for session in self._library.all_open():
+            if session.users == 0:
+                self._library.forget(session)
+                self._jobs.start(f"close:{session.id}", session.close, _nothing)
+
+    async def close_all(self) -> None:
+        """Bring everything to the disk: the process ends. What can't be saved in its file goes to another one."""
+        for session in self._library.all_open():
+            await session.close()
+            if session.file is not None and session.file.unsaved:
+                self._rescue(session)
+
+    def _rescue(self, session: Session) -> None:
+        """Keep a branch whose file was replaced, or may not grow; a full disk takes no other file either."""
+        try:
+            copied = self._library.copy(session, session.tree.leaf)
+        except (OSError, LeaseHeld) as error:
+            _log.error("%s: what could not be saved is lost: %s", session.path, error)
+            return
+        assert copied.file is not None
+        copied.file.abandon()
+        _log.error("%s could not be saved; the whole conversation is in %s", session.path, copied.path)
+
+    # Saving.
+
+    def _save(self, session: Session) -> None:
+        """Bring what was appended to the disk, beside everything else."""
+        if id(session) in self._saving:
+            self._saving[id(session)] = True
+            return
+        self._saving[id(session)] = False
+
+        async def work() -> None:
+            while True:
+                self._saving[id(session)] = False
+                try:
+                    await session.sync()
+                except SaveError as error:
+                    self._tell_problem(session, error.text)
+                    return
+                if not self._saving[id(session)]:
+                    return
+
+        def ended(_cancelled: bool, _failure: BaseException | None) -> None:
+            del self._saving[id(session)]
+
+        self._jobs.start(f"save:{id(session)}", work, ended)
+
+    def _tell_problem(self, session: Session, text: str) -> None:
+        """Tell the client in the words that every generation has for a failure beside its commands."""
+        _log.error("%s", text)
+        self._emitter.emit(
+            {"type": "extension_error", "extensionPath": str(session.path), "event": "session_save", "error": text}
+        )
+
+
+def _warn(notice: str) -> None:
+    _log.warning("%s", notice)
+
+
+def _nothing(_cancelled: bool, _failure: BaseException | None) -> None:
+    """Nobody waits for this job."""

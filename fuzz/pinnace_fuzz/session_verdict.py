@@ -1,0 +1,156 @@
+"""Judges session files from outside: whether they are whole, whether anything that was promised is missing.
+
+Pure, on bytes and records; for any agent that writes the format. Reads files in its own simple way, not in that of the
+agent, so that both would have to be wrong in the same way. Rules R-SES-05, R-SES-07.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias, cast
+
+from pinnace_fuzz.records import NotARecord, Record, parse_record
+from pinnace_spec.session_format import validate_session
+
+Files: TypeAlias = Mapping[str, bytes]
+"""The session files of a home: name -> content."""
+
+
+def find_damage(data: bytes, *, may_be_torn: bool) -> list[str]:
+    """Return what is wrong with a session file.
+
+    Args:
+        data: The whole file.
+        may_be_torn: Whether its last line may be cut: the writer was killed. A file of 0 bytes is cut before its first.
+    """
+    if may_be_torn:
+        data = data[: data.rfind(b"\n") + 1]
+        if not data:
+            return []
+    return validate_session(data, is_closed=True)
+
+
+def without_cut_line(data: bytes, former: bytes) -> bytes:
+    """Leave out of a file the line that was cut in its former state, so that the rest can be judged.
+
+    Raises:
+        AssertionError: The file does not begin with its former state, and a line feed after it if that was cut.
+    """
+    begun = former[former.rfind(b"\n") + 1 :]
+    assert data.startswith(former), "what was in the file was changed"
+    if not begun or len(data) == len(former):
+        return data
+    assert data[len(former) :].startswith(b"\n"), "something was glued to the line that was cut"
+    return former[: len(former) - len(begun)] + data[len(former) + 1 :]
+
+
+def entries_of(data: bytes) -> list[Record]:
+    """Return the entries that can be read, in the order of the file."""
+    found: list[Record] = []
+    for line in data.split(b"\n")[1:]:
+        try:
+            found.append(parse_record(line))
+        except NotARecord:
+            continue
+    return found
+
+
+def messages_of(files: Files) -> list[Record]:
+    """Return the messages of all files, on all branches."""
+    return [entry["message"] for data in files.values() for entry in entries_of(data) if entry["type"] == "message"]
+
+
+def branch_messages(data: bytes) -> list[Record]:
+    """Return the messages of the branch that ends at the last entry: what a reader goes on from.
+
+    Without those that an entry of the branch hides: answers that failed and were asked for again.
+    """
+    entries = entries_of(data)
+    by_id = {entry["id"]: entry for entry in entries}
+    entry = entries[-1] if entries else None
+    messages: list[Record] = []
+    hidden: set[str] = set()
+    while entry is not None:
+        if entry["type"] == "context_edit" and entry["replacement"] is None:
+            hidden.add(entry["targetId"])
+        elif entry["type"] == "message" and entry["id"] not in hidden:
+            messages.append(entry["message"])
+        entry = by_id.get(entry["parentId"])
+    return messages[::-1]
+
+
+def shell_results(files: Files) -> list[Record]:
+    """Return what is kept of the client's shell commands, in whatever entry: also while a run keeps it waiting."""
+    found: list[Record] = []
+    for data in files.values():
+        for entry in entries_of(data):
+            match entry:
+                case {"message": {"role": "bashExecution"} as result} | {"data": {"role": "bashExecution"} as result}:
+                    found.append(cast("Record", result))
+                case _:
+                    pass
+    return found
+
+
+def find_losses(records: Iterable[Record], texts: Mapping[str, str], files: Files) -> list[str]:
+    """Say what a client was told to be safe, or has seen complete, and is in no file.
+
+    Args:
+        records: What the client has read.
+        texts: Ids of prompts -> their texts.
+        files: What is on the disk.
+    """
+    saved = messages_of(files)
+    whole = {_key(message) for message in saved}
+    saved_texts = {text_of(message) for message in saved if message["role"] == "user"}
+    outputs = {result["output"] for result in shell_results(files)}
+    losses: list[str] = []
+    for record in records:
+        match record:
+            case {"type": "response", "success": True, "id": identity, "data": {"disposition": "started"}}:
+                if identity in texts and texts[identity] not in saved_texts:
+                    losses.append(f"prompt {identity} was accepted and is in no file")
+            case {"type": "response", "success": True, "command": "bash", "data": {"output": output}}:
+                if output not in outputs:
+                    losses.append(f"what a shell said is in no file: {output!r}")
+            case {"type": "message_start", "message": {"role": "user"} as message}:
+                if text_of(cast("Record", message)) not in saved_texts:
+                    losses.append(f"the user's message {_short(message)} began and is in no file")
+            case {"type": "message_end", "message": message}:
+                if _key(message) not in whole:
+                    losses.append(f"the message {_short(message)} ended and is in no file")
+            case _:
+                pass
+    return losses
+
+
+def find_request_faults(body: Record) -> list[str]:
+    """Say what a provider of chat completions would refuse in a request: calls without one result, and the reverse."""
+    faults: list[str] = []
+    open_calls: list[str] = []
+    for number, message in enumerate(body["messages"]):
+        if message["role"] == "tool":
+            if message["tool_call_id"] in open_calls:
+                open_calls.remove(message["tool_call_id"])
+            else:
+                faults.append(f"message {number}: a result of no call before it")
+            continue
+        faults += [f"message {number}: before it the call {call} has no result" for call in open_calls]
+        open_calls = [call["id"] for call in message.get("tool_calls", ())]
+    return faults + [f"at the end the call {call} has no result" for call in open_calls]
+
+
+def text_of(message: Record) -> str:
+    """Return the texts of a message, joined."""
+    content: Any = message.get("content", "")
+    if isinstance(content, str):
+        return content
+    blocks = cast("Sequence[Record]", content)
+    return "".join(block["text"] for block in blocks if block["type"] == "text")
+
+
+def _key(message: Mapping[str, object]) -> str:
+    return json.dumps(message, sort_keys=True)
+
+
+def _short(message: object) -> str:
+    return json.dumps(message)[:200]

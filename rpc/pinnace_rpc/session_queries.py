@@ -1,0 +1,110 @@
+"""Reads of the session: its entries, its tree, its totals, and how safe it is.
+
+One function a command, as in `queries`. Must not change anything and must not await.
+"""
+
+from typing import TYPE_CHECKING, Protocol
+
+from pinnace_agent.session import Session
+from pinnace_agent.session.branch_copy import fork_messages
+from pinnace_agent.session.tree_json import encode_nodes
+from pinnace_agent.session.usage import context_usage
+from pinnace_spec import errors
+from pinnace_spec.messages import Message
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pinnace_spec import commands as cmd
+
+
+class _Host(Protocol):
+    @property
+    def session(self) -> Session: ...
+
+
+def session_status(session: Session) -> "Mapping[str, object]":
+    """Say whether everything is saved, and what was wrong with the file: additive, for supervisors (R-SES-07)."""
+    status: dict[str, object] = {"saved": session.problem is None}
+    if session.problem is not None:
+        status["problem"] = session.problem
+    if session.file is not None and session.file.unsaved:
+        status["unsavedEntries"] = session.file.unsaved
+    if session.file is not None and session.file.foreign_lines:
+        status["foreignEntries"] = session.file.foreign_lines
+    report = session.report
+    if report.damaged_lines:
+        status["damagedLines"] = report.damaged_lines
+    if report.orphans:
+        status["orphans"] = report.orphans
+    if report.has_torn_tail:
+        status["tornTail"] = True
+    if report.damaged_copy is not None:
+        status["damagedCopy"] = report.damaged_copy
+    return status
+
+
+def get_entries(host: _Host, command: "cmd.GetEntries") -> "Mapping[str, object]":
+    """All entries of the file in its order, on whichever branch; or those after one of them."""
+    tree = host.session.tree
+    first = 0
+    if command.since_entry is not None:
+        place = tree.find(command.since_entry)
+        if place is None:
+            raise errors.ClientError(errors.entry_not_found(command.since_entry), errors.ErrorCode.ENTRY_NOT_FOUND)
+        first = place + 1
+    return {"entries": tree.entries[first:], "leafId": _leaf_id(host.session)}
+
+
+def get_tree(host: _Host) -> "Mapping[str, object]":
+    """All entries as a tree, and where the session is in it."""
+    return {"tree": encode_nodes(host.session.tree.nodes()), "leafId": _leaf_id(host.session)}
+
+
+def _leaf_id(session: Session) -> object:
+    leaf = session.tree.leaf
+    return None if leaf is None else session.tree.entries[leaf]["id"]
+
+
+def get_fork_messages(host: _Host) -> "Mapping[str, object]":
+    """The user's messages with a text, on all branches."""
+    return {"messages": [{"entryId": entry_id, "text": text} for entry_id, text in fork_messages(host.session.tree)]}
+
+
+def get_branch_messages(host: _Host) -> "Mapping[str, object]":
+    """The same for the oldest generation, which counts entries."""
+    tree = host.session.tree
+    return {"messages": [{"entryIndex": tree.find(entry_id), "text": text} for entry_id, text in fork_messages(tree)]}
+
+
+def get_session_stats(host: _Host) -> "Mapping[str, object]":
+    """Counts, tokens and cost of the messages of the context, and how full it is."""
+    session = host.session
+    messages = session.messages
+    assistants = [message for message in messages if message["role"] == "assistant"]
+    tokens = {
+        kind: sum(message["usage"][kind] for message in assistants)
+        for kind in ("input", "output", "cacheRead", "cacheWrite")
+    }
+    tokens["total"] = sum(tokens.values())
+    cost = sum(message["usage"]["cost"]["total"] for message in assistants)
+    data: dict[str, object] = {
+        "sessionId": session.id,
+        "userMessages": _count(messages, "user"),
+        "assistantMessages": len(assistants),
+        "toolCalls": sum(block["type"] == "toolCall" for message in assistants for block in message["content"]),
+        "toolResults": _count(messages, "toolResult"),
+        "totalMessages": len(messages),
+        "tokens": tokens,
+        "cost": cost,
+        "session": session.totals.of(session.tree.entries),
+    }
+    if session.path is not None:
+        data["sessionFile"] = session.path
+    if (usage := context_usage(session)) is not None:
+        data["contextUsage"] = usage
+    return data
+
+
+def _count(messages: list[Message], role: str) -> int:
+    return sum(message["role"] == role for message in messages)

@@ -1,0 +1,131 @@
+"""Measures a session of 20,000 messages beside the original agent: opening it, reading it, going on with it.
+
+    .venv/bin/python tests/benchmarks/long_session.py [--runs 5] [--out FILE.md]
+
+Both open a file of their own with the same lines: user, assistant with a tool call, tool result, assistant, about a KB
+each. Also what a prompt costs in it beside a new session: appending must not grow with what is there.
+"""
+
+import json
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from side_by_side import Figures, Item, MeasuredAgent, Program, compare
+
+MESSAGES: Final = 20_000
+SETTLE_S: Final = 1.5
+PROMPTS: Final = 5
+TEXT: Final = "All work and no play makes a long session of which nothing may be lost. " * 9
+TIME_MS: Final = 1_767_225_600_000
+
+
+def lines(cwd: Path) -> Iterator[str]:
+    """Write a session, line by line."""
+    stamp = "2026-01-01T00:00:00.000Z"
+    session_id = "019b0000-0000-7000-8000-000000000000"
+    yield json.dumps({"type": "session", "version": 3, "id": session_id, "timestamp": stamp, "cwd": str(cwd)})
+    former: str | None = None
+    for number in range(MESSAGES):
+        entry_id = f"{number:08x}"
+        entry = {"type": "message", "id": entry_id, "parentId": former, "timestamp": stamp, "message": message(number)}
+        yield json.dumps(entry, separators=(",", ":"))
+        former = entry_id
+
+
+def message(number: int) -> dict[str, object]:
+    """Make the message of a place: four kinds in turn."""
+    cost = {"input": 0.001, "output": 0.002, "cacheRead": 0, "cacheWrite": 0, "total": 0.003}
+    usage = {"input": 900, "output": 100, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 1000, "cost": cost}
+    text = {"type": "text", "text": f"{number}: {TEXT}"}
+    answer = {
+        "role": "assistant",
+        "content": [text],
+        "api": "openai-completions",
+        "provider": "fake",
+        "model": "m1",
+        "usage": usage,
+        "stopReason": "stop",
+        "timestamp": TIME_MS + number,
+    }
+    match number % 4:
+        case 0:
+            return {"role": "user", "content": [text], "timestamp": TIME_MS + number}
+        case 1:
+            call = {
+                "type": "toolCall",
+                "id": f"call_{number}",
+                "name": "read",
+                "arguments": {"path": f"src/{number}.py"},
+            }
+            return {**answer, "content": [text, call], "stopReason": "toolUse"}
+        case 2:
+            named = {"toolCallId": f"call_{number - 1}", "toolName": "read"}
+            return {"role": "toolResult", **named, "content": [text], "isError": False, "timestamp": TIME_MS + number}
+        case _:
+            return answer
+
+
+def path(program: Program) -> Path:
+    """Return where a program's session is."""
+    return program.home.sessions / "long.jsonl"
+
+
+def prepare(program: Program) -> None:
+    """Write a program's session."""
+    path(program).write_text("".join(line + "\n" for line in lines(program.home.work)))
+
+
+def opened(program: Program) -> Figures:
+    """Open the session and read it."""
+    with MeasuredAgent(program, "--session", str(path(program))) as agent:
+        state_ms = (agent.state() - agent.begun_s) * 1000
+        size = agent.bytes
+        agent.send({"id": "m", "type": "get_messages"})
+        messages_ms = (agent.until(b'"command":"get_messages"') - agent.begun_s) * 1000
+        if agent.bytes - size < MESSAGES * len(TEXT):
+            raise RuntimeError("not all messages are there")
+        cpu_ms = agent.cpu_ms()
+        time.sleep(SETTLE_S)
+        memory = agent.memory_mib()
+    with MeasuredAgent(program, "--session", str(path(program))) as agent:
+        agent.state()
+        time.sleep(SETTLE_S)
+        unread_mib = agent.memory_mib()["resident"]
+    return {
+        "start to get_state, ms": state_ms,
+        "start to get_messages, ms": messages_ms,
+        "start to get_messages, CPU ms": cpu_ms,
+        "opened: resident, MiB": unread_mib,
+        "after get_messages: resident, MiB": memory["resident"],
+        "after get_messages: peak, MiB": memory["peak"],
+    }
+
+
+def appended(program: Program) -> Figures:
+    """Send prompts in a new session and in the long one; the request itself grows with the context, the answer not."""
+    figures: dict[str, float] = {}
+    for name, flags in (("new", ()), ("long", ("--session", str(path(program))))):
+        with MeasuredAgent(program, *flags) as agent:
+            agent.state()
+            time.sleep(SETTLE_S)
+            accepted_ms: list[float] = []
+            ended_ms: list[float] = []
+            for _ in range(PROMPTS):
+                sent_s = agent.prompt("hello")
+                accepted_ms.append((agent.until(b'"command":"prompt"') - sent_s) * 1000)
+                ended_ms.append((agent.until(b'{"type":"agent_end"') - sent_s) * 1000)
+                time.sleep(0.1)
+        figures[f"prompt to its response, {name} session, ms"] = statistics.median(accepted_ms[1:])
+        figures[f"prompt to agent_end, {name} session, ms"] = statistics.median(ended_ms[1:])
+    return figures
+
+
+ITEMS: Final = (Item("open", opened), Item("append", appended))
+
+if __name__ == "__main__":
+    sys.stderr.write(f"a session of {MESSAGES:,} messages\n")
+    compare("Measure a long session beside the original agent.", ITEMS, prepare=prepare, has_session=True)
