@@ -56,6 +56,7 @@ class SessionKeeper:
         self._own: tuple[int, UserMessage] | None = None  # the text in preflight: its place, unless not appended
         self._own_problem: str | None = None
         self._plans: dict[int, Replacement] = {}
+        self._former: set[Session] = set()  # no longer in force, not yet closed
         self._saving: dict[int, bool] = {}  # by session: whether more was appended since its task began
         self.session = session
         self._adopt(session)
@@ -155,6 +156,7 @@ class SessionKeeper:
             session.model, session.thinking_level = former.model, former.thinking_level
         self._adopt(session)
         former.users -= 1
+        self._former.add(former)
         self.close_unused()
         self._report(Happening("switch_ok", effect.job))
 
@@ -183,6 +185,7 @@ class SessionKeeper:
         session.thinking_level = self.preferred_level if model is None else clamp_level(model, self.preferred_level)
 
     def _adopt(self, session: Session) -> None:
+        self._former.discard(session)
         session.users += 1
         session.on_problem = partial(self._tell_problem, session)
         session.on_appended = partial(self._save, session)
@@ -191,10 +194,11 @@ class SessionKeeper:
 
     def close_unused(self) -> None:
         """Close sessions that nobody will append to any more."""
-        for session in self._library.all_open():
+        for session in tuple(self._former):
             if session.users == 0:
+                self._former.discard(session)
                 self._library.forget(session)
-                self._jobs.start(f"close:{session.id}", session.close, _nothing)
+                self._jobs.start(f"close:{id(session)}", session.close, _nothing)
 
     async def close_all(self) -> None:
         """Bring everything to the disk: the process ends. What can't be saved in its file goes to another one."""

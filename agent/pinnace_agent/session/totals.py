@@ -43,7 +43,7 @@ class RunningTotals:
         self._totals = file_totals(())
 
     def of(self, entries: Sequence[Entry]) -> FileTotals:
-        """Return the totals of all entries; the list is the same as before, longer or shorter, but never both in between."""
+        """Return the totals of all entries: of the same list as before, longer or shorter, never both in between."""
         if len(entries) < self._count:
             self._count, self._totals = 0, file_totals(())
         if len(entries) > self._count:
