@@ -64,13 +64,9 @@ class CrashScenario(NamedTuple):
 
     @property
     def texts(self) -> dict[str, str]:
-        """Ids of the prompts -> their texts, each of its own.
-
-        Without `steer` and `follow_up`: they go through the queue even when they start a run, and what is queued is
-        safe only when it is delivered.
-        """
+        """Ids of the commands with a text -> their texts, each of its own."""
         commands = (move.command for move in self.moves)
-        return {str(command["id"]): str(command["message"]) for command in commands if command["type"] == "prompt"}
+        return {str(command["id"]): str(command["message"]) for command in commands if "message" in command}
 
 
 def make_scenario(number: int) -> CrashScenario:

@@ -146,8 +146,12 @@ def accept_queued(context: StepContext) -> None:
 
 
 def accept_started(context: StepContext) -> None:
-    """Answer that the text starts a run."""
-    context.emit(Accept(context.command.ref, disposition="started"))
+    """Answer that the text starts a run, or that texts which were held before it go first (C-4)."""
+    state = context.state
+    queue = state.steering if len(state.steering) else state.follow_up
+    delivered = list(queue)[: len(queue) if queue.mode == "all" else 1]
+    is_delivered = any(item.ref == context.command.ref for item in delivered)
+    context.emit(Accept(context.command.ref, disposition="started" if is_delivered else "queued"))
 
 
 def accept_own(context: StepContext) -> None:

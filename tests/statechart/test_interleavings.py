@@ -357,3 +357,20 @@ def test_20_a_drain_finishes_what_is_queued() -> None:
     play.report("llm_stop", "llm_stop")
 
     assert ["ok F", "user F", "agent_end", "settled", "close"] == play.take()
+
+
+def test_a_text_behind_held_ones_is_answered_as_queued() -> None:
+    """R-QUE-07, C-4: only the text that is delivered at once has started a run."""
+    play = streaming()
+    play.send("steer", "A")
+    play.send("abort")
+    play.report("job_ended")
+    play.take()
+    answers: list[fx.Accept] = []
+    for number, text in ((90, "B"), (91, "C")):
+        step = play.chart.step(Command("steer", number, text))
+        answers += [effect for effect in step if isinstance(effect, fx.Accept)]
+
+    assert [answer.disposition for answer in answers] == ["queued", "queued"]
+    alone = Chart().step(Command("follow_up", 1, "D"))
+    assert [effect.disposition for effect in alone if isinstance(effect, fx.Accept)] == ["started"]

@@ -122,13 +122,11 @@ class Session:
             SaveError: The message is not in the branch.
         """
         self._record_choices()
-        place, line = self._add("message", {"message": message})
+        place, failure = self._append("message", {"message": message})
         self.messages.append(message)
-        try:
-            self._write(line)
-        except SaveError:
+        if failure is not None:
             self.drop(place)
-            raise
+            raise failure
         return place
 
     def compact(self, fields: Mapping[str, object]) -> None:
@@ -234,17 +232,18 @@ class Session:
             self._keep("session_info", {"name": self.name or ""})
 
     def _keep(self, entry_type: str, fields: Mapping[str, object], *, is_setup: bool = False) -> None:
-        _, line = self._add(entry_type, fields)
-        try:
-            self._write(line, is_setup=is_setup)
-        except SaveError as error:
-            if self._told is None and self.on_problem is not None:
-                self.on_problem(error.text)
-            self._told = error.text
-        else:
+        _, failure = self._append(entry_type, fields, is_setup=is_setup)
+        if failure is None:
             self._told = None
+            return
+        if self._told is None and self.on_problem is not None:
+            self.on_problem(failure.text)
+        self._told = failure.text
 
-    def _add(self, entry_type: str, fields: Mapping[str, object]) -> tuple[int, bytes]:
+    def _append(
+        self, entry_type: str, fields: Mapping[str, object], *, is_setup: bool = False
+    ) -> tuple[int, SaveError | None]:
+        """Append an entry to the file and to the tree; return its place, and why it is not in the file."""
         leaf = self.tree.leaf
         entry: Entry = {
             "type": entry_type,
@@ -253,14 +252,17 @@ class Session:
             "timestamp": iso_time(self.now_ms()),
             **fields,
         }
-        return self.tree.add(entry), b"" if self.file is None else encode_record(entry)
-
-    def _write(self, line: bytes, *, is_setup: bool = False) -> None:
-        if self.file is None:
-            return
-        self.file.append(line, is_durable=not is_setup)
-        if self.on_appended is not None:
-            self.on_appended()
+        failure: SaveError | None = None
+        if self.file is not None:
+            try:
+                # First, so that lines of another program that stand before it come before it in the tree too.
+                self.file.append(encode_record(entry), is_durable=not is_setup)
+            except SaveError as error:
+                failure = error
+            else:
+                if self.on_appended is not None:
+                    self.on_appended()
+        return self.tree.add(entry), failure
 
     def _take_foreign(self, data: bytes) -> None:
         """Let the lines of another program into the tree; our branch goes on where it was."""
