@@ -210,7 +210,7 @@ class SessionKeeper:
     def _rescue(self, session: Session) -> None:
         """Keep a branch whose file was replaced, or may not grow; a full disk takes no other file either."""
         try:
-            copied = self._library.copy(session, session.tree.leaf)
+            copied = self._library.copy(session, self._library.branch(session, session.tree.leaf))
         except (OSError, LeaseHeld) as error:
             _log.error("%s: what could not be saved is lost: %s", session.path, error)
             return

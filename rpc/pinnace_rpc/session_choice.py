@@ -14,8 +14,9 @@ from pinnace_agent.resources.settings import Settings
 from pinnace_agent.session import Session
 from pinnace_agent.session.folders import SessionFolder, choose_folder
 from pinnace_agent.session.lease import LeaseHeld, take_waiting
-from pinnace_agent.session.library import LEASE_WAIT_S, Library, check_path, resolve
+from pinnace_agent.session.library import LEASE_WAIT_S, Library
 from pinnace_agent.session.listing import Ambiguous, NotFound, find_anywhere, find_exact, find_session, most_recent
+from pinnace_agent.session.opening import check_path, resolve
 from pinnace_rpc.options import Options, StartupError
 from pinnace_spec import errors
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pinnace_agent.llm.json_edge import as_object
-from pinnace_agent.session.context import build_context, context_message
+from pinnace_agent.session.context import build_context
 from pinnace_agent.session.file import SaveError, SessionFile
 from pinnace_agent.session.identity import iso_time, new_entry_id, new_session_id
 from pinnace_agent.session.reading import read_entries
@@ -166,6 +166,7 @@ class Session:
         former = self.model, self.thinking_level, self.name
         if self.file is not None:
             self.file.flush()
+            self._told = None
         self.model, self.thinking_level, self.name = model, thinking_level, name
         # A name is the user's own text: it is worth a file; a model alone is not.
         if self.file is None or not (self.file.exists or name != former[2]):
@@ -203,18 +204,6 @@ class Session:
         self.messages[:] = context.messages
         self.recorded_model = context.model
         self.recorded_level = context.thinking_level
-
-    def take_pending_shells(self) -> None:
-        """Let results of shell commands into the conversation that a crash has kept out of it."""
-        recorded = [entry.get("message") for entry in self.tree.entries if entry.get("type") == "message"]
-        pending = [
-            entry.get("data")
-            for entry in self.tree.entries
-            if (entry.get("type"), entry.get("customType")) == ("custom", PENDING_SHELL)
-        ]
-        for data in pending:
-            if data not in recorded and (message := context_message({"type": "message", "message": data})):
-                self.keep(message)
 
     def _record_choices(self) -> None:
         """Make entries of the choices that the branch does not tell yet.

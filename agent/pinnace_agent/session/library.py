@@ -7,7 +7,6 @@ Rules R-SES-03, R-SES-06, R-SES-07.
 """
 
 import os
-import stat
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,16 +15,27 @@ from typing import Final, NamedTuple
 from pinnace_agent.session.branch_copy import copy_path
 from pinnace_agent.session.conversation import Session, SessionReport
 from pinnace_agent.session.file import SessionFile
-from pinnace_agent.session.folders import SessionFolder, loose_modes, make_folder
+from pinnace_agent.session.folders import SessionFolder, make_folder
 from pinnace_agent.session.identity import file_name, iso_time, new_entry_id, new_session_id
 from pinnace_agent.session.lease import Lease
 from pinnace_agent.session.migration import migrate
-from pinnace_agent.session.new_file import keep_backup, replace_file, write_new_file
-from pinnace_agent.session.reading import SessionText, read_session
-from pinnace_agent.session.side_file import keep_damaged
+from pinnace_agent.session.new_file import write_new_file
+from pinnace_agent.session.opening import (
+    check_is_session,
+    copy_damage,
+    damage_notices,
+    mode_notices,
+    pending_shells,
+    read_text,
+    to_current,
+    unreadable,
+    why_unwritable,
+    working_folder,
+)
+from pinnace_agent.session.reading import read_session
 from pinnace_agent.session.tree import EntryTree
 from pinnace_spec import errors
-from pinnace_spec.entries import CURRENT_VERSION, ENTRY_TYPES, Entry
+from pinnace_spec.entries import CURRENT_VERSION, Entry
 from pinnace_spec.wire import encode_record
 
 # How long an opener waits for the predecessor that may be dying: clients kill after one to five seconds.
@@ -85,7 +95,7 @@ class Library:
             else:
                 file = SessionFile.fresh(path, header, lease=lease)
         except OSError as error:
-            raise _unreadable(path, error) from None
+            raise unreadable(path, error) from None
         return self._taken(Session(cwd, session_id=session_id, file=file))
 
     def find_open(self, path: Path) -> Session | None:
@@ -112,20 +122,20 @@ class Library:
             raise
 
     def _opened(self, path: Path, cwd: str, lease: Lease | None) -> Opened:
-        text = _read(path)
+        text = read_text(path)
         if text.size == 0:
             if lease is not None:
                 lease.release()
             return Opened(self.make_at(path, cwd), ())
-        _check_is_session(path, text)
-        notices = _modes(path)
-        read_only = _unwritable(text)
+        check_is_session(path, text)
+        notices = mode_notices(path)
+        read_only = why_unwritable(text)
         if read_only is None and lease is None:
             read_only = "its folder can't be written"
-        text, problem = _to_current(path, text) if read_only is None else (migrate(text), None)
+        text, problem = to_current(path, text) if read_only is None else (migrate(text), None)
         notices += (problem,) if problem else ()
         read_only = read_only or problem
-        copied = _copy_damage(path, text, notices) if read_only is None else None
+        copied = copy_damage(path, text) if read_only is None else None
         file = SessionFile.opened(
             path,
             size=text.size,
@@ -136,8 +146,8 @@ class Library:
         )
         tree = EntryTree(text.entries)
         report = SessionReport(len(text.damaged), tree.orphans, text.has_torn_tail, copied)
-        notices += _damage(path, report, file)
-        folder, notice = _working_folder(text, cwd)
+        notices += damage_notices(path, report, file)
+        folder, notice = working_folder(text, cwd)
         header = text.header or {}
         parent = header.get("parentSession")
         session = Session(
@@ -149,31 +159,38 @@ class Library:
             report=report,
         )
         if file.read_only is None:
-            session.take_pending_shells()
+            for message in pending_shells(tree.entries):
+                session.keep(message)
         return Opened(self._taken(session), notices + ((notice,) if notice else ()))
 
-    def copy(self, source: Session, leaf: int | None) -> Session:
-        """Make a session with the branch of `source` that ends at `leaf`; entries keep their ids and their bytes.
-
-        Raises:
-            OSError: It can't be written; nothing is left of it.
-        """
-        new_id = new_session_id()
-        now_ms = _now_ms()
+    def branch(self, source: Session, leaf: int | None) -> list[Entry]:
+        """Return what a copy of the branch of `source` that ends at `leaf` consists of. Touches nothing."""
         ids = set(source.tree.ids)
 
         def new_entry() -> str:
             ids.add(made := new_entry_id(ids))
             return made
 
-        entries = copy_path(source.tree, leaf, new_entry, iso_time(now_ms))
+        return copy_path(source.tree, leaf, new_entry, iso_time(_now_ms()))
+
+    def copy(self, source: Session, entries: Sequence[Entry]) -> Session:
+        """Make a session of a branch of `source`; entries keep their ids and their bytes.
+
+        Does not look at what `source` holds by now: it may grow while a thread does this.
+
+        Raises:
+            OSError: It can't be written; nothing is left of it.
+        """
+        new_id = new_session_id()
+        now_ms = _now_ms()
         parent = source.path if source.file is not None and source.file.exists else source.parent_session
         if all(entry.get("type") in _CHOICES for entry in entries):
             return self.new(source.cwd, beside=source, parent=parent, session_id=new_id)
         if self.folder is None:
             tree = EntryTree(entries)
             return Session(source.cwd, session_id=new_id, parent_session=parent, tree=tree)
-        return self._write(source.cwd, new_id, parent, entries, _raw_lines(source), self._folder(source), now_ms)
+        raw = _raw_lines(source, entries)
+        return self._write(source.cwd, new_id, parent, entries, raw, self._folder(source), now_ms)
 
     def fork_file(self, path: Path, cwd: str, session_id: str | None = None) -> Opened:
         """Make a session for `cwd` with everything that can be read of a file, which is not changed.
@@ -183,14 +200,14 @@ class Library:
             OSError: The new one can't be written; nothing is left of it.
         """
         assert self.folder is not None
-        text = migrate(_read(path, keep_raw=True))
-        _check_is_session(path, text)
+        text = migrate(read_text(path, keep_raw=True))
+        check_is_session(path, text)
         raw = {id(entry): line for entry, line in zip(text.entries, text.raw, strict=False)}
         new_id = session_id or new_session_id()
         make_folder(self.folder.path)
         session = self._write(cwd, new_id, str(path), text.entries, raw, self.folder.path, _now_ms())
         report = SessionReport(len(text.damaged), session.tree.orphans, text.has_torn_tail)
-        return Opened(session, _damage(path, report, None))
+        return Opened(session, damage_notices(path, report, None))
 
     def forget(self, session: Session) -> None:
         """The session is closed: its file may be opened anew."""
@@ -232,127 +249,6 @@ class Library:
         return self.folder.path if beside is None or beside.file is None else beside.file.path.parent
 
 
-def check_path(text: str, cwd: str) -> Path:
-    """Return the file that a path means: `~` and links resolved, relative to `cwd`.
-
-    Raises:
-        ClientError: There is none, or it is not a regular file.
-    """
-    path = resolve(text, cwd)
-    try:
-        mode = path.stat().st_mode
-    except (OSError, ValueError) as error:
-        # DEVIATION D-20: a file that is not there is an error.
-        if isinstance(error, FileNotFoundError | NotADirectoryError):
-            raise errors.ClientError(errors.session_not_found(text), errors.ErrorCode.SESSION_NOT_FOUND) from None
-        raise _unreadable(path, error) from None
-    if not stat.S_ISREG(mode):
-        raise errors.ClientError(errors.not_a_session(str(path)), errors.ErrorCode.SESSION_UNAVAILABLE)
-    return path
-
-
-def resolve(text: str, cwd: str) -> Path:
-    """Return the absolute path without links that a text means; whether it exists is another question.
-
-    Raises:
-        ClientError: It can't be a path.
-    """
-    try:
-        return Path(os.path.realpath(Path(cwd, Path(text).expanduser())))
-    except (OSError, ValueError, RuntimeError) as error:
-        raise _unreadable(Path("session path"), error) from None
-
-
-def _read(path: Path, *, keep_raw: bool = False) -> SessionText:
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise _unreadable(path, error) from None
-    return read_session(data, keep_raw=keep_raw)
-
-
-def _unreadable(path: Path, error: Exception) -> errors.ClientError:
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return errors.ClientError(errors.session_unreadable(str(path), reason), errors.ErrorCode.SESSION_UNAVAILABLE)
-
-
-def _check_is_session(path: Path, text: SessionText) -> None:
-    # Without its first line a session is known by its entries: other files have JSON lines too.
-    is_known = text.header is not None or any(entry.get("type") in ENTRY_TYPES for entry in text.entries)
-    if not is_known and text.size:
-        raise errors.ClientError(errors.not_a_session(str(path)), errors.ErrorCode.SESSION_UNAVAILABLE)
-
-
-def _unwritable(text: SessionText) -> str | None:
-    """Say why nothing may be appended to what was read."""
-    if text.header is None:
-        return "its first line is damaged"
-    if text.version > CURRENT_VERSION:
-        return f"it has version {text.header.get('version')} of the format, and this program knows {CURRENT_VERSION}"
-    return None
-
-
-def _to_current(path: Path, text: SessionText) -> tuple[SessionText, str | None]:
-    """Bring a file of an older version up to date: beside it first, never in the only copy."""
-    if text.version == CURRENT_VERSION:
-        return text, None
-    migrated = migrate(text)
-    header = migrated.header
-    assert header is not None
-    lines = [encode_record(header), *(encode_record(entry) for entry in migrated.entries)]
-    try:
-        if text.damaged:
-            keep_damaged(path, [line.data for line in text.damaged])
-        keep_backup(path)
-        replace_file(path, lines)
-    except OSError as error:
-        return migrated, f"{path} has an older format and can't be brought up to date: {error.strerror or error}"
-    return migrated._replace(size=sum(map(len, lines)), has_torn_tail=False), None
-
-
-def _copy_damage(path: Path, text: SessionText, notices: Sequence[str]) -> str | None:
-    if not text.damaged:
-        return None
-    try:
-        copied = keep_damaged(path, [line.data for line in text.damaged])
-    except OSError:  # told by the file when it is to be appended to
-        return None
-    return None if copied is None else str(copied)
-
-
-def _damage(path: Path, report: SessionReport, file: SessionFile | None) -> tuple[str, ...]:
-    notices: list[str] = []
-    if report.damaged_lines or report.orphans:
-        kept = f"; the damaged bytes are kept in {report.damaged_copy}" if report.damaged_copy else ""
-        notices.append(
-            f"{path}: {report.damaged_lines} damaged lines are passed over and {report.orphans} entries have lost "
-            f"their parent; everything else is there{kept}"
-        )
-    if file is not None and file.read_only is not None:
-        notices.append(file.read_only)
-    return tuple(notices)
-
-
-def _modes(path: Path) -> tuple[str, ...]:
-    notice = loose_modes(path)
-    return () if notice is None else (notice,)
-
-
-def _working_folder(text: SessionText, cwd: str) -> tuple[str, str | None]:
-    """Follow the header's folder if it exists, else stay here."""
-    header = text.header or {}
-    told = header.get("cwd")
-    if not isinstance(told, str) or not told or told == cwd:
-        return cwd, None
-    try:
-        exists = Path(told).is_dir()
-    except (OSError, ValueError):
-        exists = False
-    if exists:
-        return told, f"the session works in {told}"
-    return cwd, f"the session's folder {told} does not exist: it works in {cwd}"
-
-
 def _header(session_id: str, cwd: str, now_ms: int, parent: str | None) -> bytes:
     header: dict[str, object] = {
         "type": "session",
@@ -366,7 +262,7 @@ def _header(session_id: str, cwd: str, now_ms: int, parent: str | None) -> bytes
     return encode_record(header)
 
 
-def _raw_lines(source: Session) -> dict[int, bytes]:
+def _raw_lines(source: Session, entries: Sequence[Entry]) -> dict[int, bytes]:
     """Find the bytes of the entries that stand in the file as they are in memory."""
     if source.file is None or not source.file.exists:
         return {}
@@ -376,7 +272,7 @@ def _raw_lines(source: Session) -> dict[int, bytes]:
         return {}
     on_disk = {entry["id"]: (entry, line) for entry, line in zip(text.entries, text.raw, strict=False) if "id" in entry}
     lines: dict[int, bytes] = {}
-    for entry in source.tree.entries:
+    for entry in entries:
         found = on_disk.get(entry["id"])
         if found is not None and found[0] == entry:
             lines[id(entry)] = found[1]

@@ -13,7 +13,8 @@ from pinnace_agent.session.branch_copy import fork_point
 from pinnace_agent.session.conversation import Session
 from pinnace_agent.session.file import SaveError
 from pinnace_agent.session.lease import LeaseHeld, take_lease
-from pinnace_agent.session.library import LEASE_WAIT_S, Library, Opened, check_path
+from pinnace_agent.session.library import LEASE_WAIT_S, Library, Opened
+from pinnace_agent.session.opening import check_path
 from pinnace_spec import errors
 
 # Nothing was appended, so there is nothing to save: closing only lets go of the lease.
@@ -168,7 +169,8 @@ class Replacement:
 
     async def _copy(self, leaf: int | None) -> Session:
         try:
-            return await trio.to_thread.run_sync(self._library.copy, self._current, leaf)
+            entries = self._library.branch(self._current, leaf)
+            return await trio.to_thread.run_sync(self._library.copy, self._current, entries)
         except (OSError, SaveError, LeaseHeld) as error:
             text = error.strerror or str(error) if isinstance(error, OSError) else error.text
             raise errors.ClientError(errors.session_not_copied(text), errors.ErrorCode.IO_ERROR) from None
