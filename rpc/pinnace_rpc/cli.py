@@ -36,6 +36,8 @@ def _run(words: list[str]) -> int:
     match words:
         case ["shim", *rest]:
             return _shim(rest)
+        case ["sessions", *rest]:
+            return _sessions(rest)
         case ["demo"]:
             from pinnace_rpc import demo
 
@@ -84,6 +86,25 @@ def _check_streams() -> None:
             os.dup2(null, 2)
             os.close(null)
         sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
+
+
+def _sessions(words: list[str]) -> int:
+    import click
+
+    command = click.Command(
+        "pinnace sessions",
+        params=[
+            click.Option(["--all"], is_flag=True, help="Of all working folders, not only of this one."),
+            click.Option(["--session-dir"], metavar="FOLDER", help="Where session files are kept."),
+        ],
+        context_settings={"help_option_names": ["-h", "--help"]},
+        help="List the sessions, newest first: one JSON object a line.",
+    )
+    with command.make_context("pinnace sessions", words) as context:
+        is_all, session_dir = context.params["all"], context.params["session_dir"]
+    from pinnace_rpc import session_list
+
+    return session_list.main(session_dir, is_all=is_all)
 
 
 def _shim(words: list[str]) -> int:

@@ -22,6 +22,7 @@ class Group(NamedTuple):
 
 _USAGE: Final = """\
 Usage: pinnace --mode rpc [OPTIONS]
+       pinnace sessions     list the sessions of this folder as JSON lines
        pinnace demo         hold a short conversation without a network
        pinnace shim DIR     write `pi` and `cli.js` that start pinnace, for
                             clients that look for these names
@@ -56,10 +57,13 @@ Keys, the first that is there:
 
 Files:
   models.json, auth.json and settings.json are in ~/.pi/agent. They are read
-  at start; none is needed, and none is ever written.
+  at start; none is needed, and none is ever written. Sessions are kept in
+  ~/.pi/agent/sessions, a folder for each working folder.
 
 Variables:
   PI_CODING_AGENT_DIR     Another folder than ~/.pi/agent.
+  PI_CODING_AGENT_SESSION_DIR
+                          The default of --session-dir.
   PINNACE_PROTOCOL        The default of --protocol.
   PINNACE_OFFLINE_SCRIPT  What the offline model plays.
 
