@@ -147,7 +147,8 @@ class Host:
             case fx.RetryEnd():
                 record = {"type": "auto_retry_end", "success": effect.success, "attempt": effect.attempt}
                 if not effect.success:
-                    record["finalError"] = errors.RETRY_CANCELLED if effect.cancelled else self._log.error
+                    failure = self._log.error or errors.NO_ROOM_TO_ANSWER
+                    record["finalError"] = errors.RETRY_CANCELLED if effect.cancelled else failure
             case _:
                 assert_never(effect)
         self._emitter.emit(record)
@@ -243,7 +244,14 @@ class Host:
                 self._start(effect.job, partial(self._preflight, effect), "preflight_refused")
             case "run":
                 self._run = RunJob(
-                    effect.job, self.session, self.profile, self._log, self._emitter, self.submit, self.compactor
+                    effect.job,
+                    self.session,
+                    self.profile,
+                    self._log,
+                    self._emitter,
+                    self.submit,
+                    self.compactor,
+                    self.chart.state.retry.max_delay_s,
                 )
                 self._start(effect.job, self._run.work, "job_failed")
             case "sync":

@@ -75,6 +75,7 @@ class RunJob:
         emitter: Emitter,
         report: Callable[[Happening], None],
         compactor: Compactor,
+        max_retry_after_s: float,
     ) -> None:
         """Prepare; `report` takes this job's triggers and has performed their effects when it returns."""
         self.number = number
@@ -85,6 +86,7 @@ class RunJob:
         self._emitter = emitter
         self._report = report
         self._compactor = compactor
+        self._max_retry_after_s = max_retry_after_s
 
     async def work(self) -> None:
         """Do what the chart asks for until it asks for nothing more."""
@@ -155,7 +157,8 @@ class RunJob:
 
     def _outcome(self, builder: MessageBuilder) -> Happening:
         message = builder.message
-        verdict = verdict_on(message, self._session.model or NO_MODEL, builder.signs)
+        model, limit_s = self._session.model or NO_MODEL, self._max_retry_after_s
+        verdict = verdict_on(message, model, builder.signs, max_retry_after_s=limit_s)
         match verdict.kind:
             case VerdictKind.TRANSIENT:
                 due = self._compactor.is_due_after(self._session, message)
@@ -171,6 +174,7 @@ class RunJob:
         has_calls = any(block["type"] == "toolCall" for block in message["content"])
         if has_calls:
             return Happening("llm_length" if message["stopReason"] == "length" else "llm_tool_calls", self.number)
+        # DEVIATION D-25: nothing was refused, so nothing is sent again.
         due = has_overflowed or self._compactor.is_due_after(self._session, message)
         return Happening("llm_stop", self.number, threshold_due=due)
 

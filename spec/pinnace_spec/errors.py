@@ -220,6 +220,8 @@ HELLO_TOO_LATE: Final = "The protocol can only be chosen by the first command"
 # A run that did not end by itself: `errorMessage` of its assistant message, `finalError` of its retry.
 REQUEST_ABORTED: Final = "Request was aborted"
 RETRY_CANCELLED: Final = "Retry cancelled"
+# Of an answer that failed by having no room: the provider has no words for it.
+NO_ROOM_TO_ANSWER: Final = "The request filled the model's context window and left no room to answer"
 
 # Failed tool results, which the model reads (R-TOL-04).
 OPERATION_ABORTED: Final = "Operation aborted"

@@ -3,7 +3,8 @@
 Pure. An observer is fed each record that an agent wrote, in order, and says what is wrong with it, citing the
 invariant; it never looks at the agent. Used by tests of the whole program, and on recorded traces. Must not know the
 chart: a defect of the chart must not hide itself here. Invariants: I-EVT-1 (brackets), I-EVT-2 (updates), I-EVT-3
-(deltas), I-EVT-6 (tool calls), I-EVT-8 (sums), I-EVT-11 (settled), I-RSP-2 (shape of responses).
+(deltas), I-EVT-6 (tool calls), I-EVT-8 (sums), I-EVT-9 (retries), I-EVT-10 (compactions), I-EVT-11 (settled),
+I-RSP-2 (shape of responses).
 """
 
 from collections.abc import Mapping
@@ -33,10 +34,13 @@ class TraceObserver:
         self._run_messages: list[Record] = []
         self._calls: dict[str, str] = {}  # open tool executions: id to name
         self._results: list[Record] = []  # of this turn
-        self._settled = True
+        self._causes = _Causes()
 
     def feed(self, record: Record) -> list[str]:
         """Take a record and return what is wrong with it."""
+        return [*self._causes.feed(record), *self._feed(record)]
+
+    def _feed(self, record: Record) -> list[str]:
         kind = record.get("type")
         match kind:
             case "response":
@@ -60,7 +64,7 @@ class TraceObserver:
 
     def finish(self) -> list[str]:
         """End the trace: nothing may be open (I-EOF-1)."""
-        problems = [f"I-EOF-1: {name} is still open" for name in self._open]
+        problems = [f"I-EOF-1: {name} is still open" for name in self._open] + self._causes.finish()
         if self._message is not None:
             problems.append("I-EOF-1: a message is still open")
         return [*problems, *(f"I-EOF-1: tool call {call} is still open" for call in self._calls)]
@@ -69,7 +73,6 @@ class TraceObserver:
         name = _BRACKETS[kind]
         problems = [] if tuple(self._open) == _PARENTS[name] else [f"I-EVT-1: {kind} inside {self._open}"]
         self._open.append(name)
-        self._settled = False
         if name == "agent":
             self._run_messages = []
         if name == "turn":
@@ -157,8 +160,89 @@ class TraceObserver:
         return []
 
     def _settle(self) -> list[str]:
-        problems = [f"I-EVT-11: settled inside {self._open}"] if self._open or self._message else []
-        self._settled = True
+        return [f"I-EVT-11: settled inside {self._open}"] if self._open or self._message else []
+
+
+class _Causes:
+    """Judges why runs start: for a text, for a retry that was announced, or because a compaction has made room."""
+
+    def __init__(self) -> None:
+        self._announced = ""  # what must come before anything else of a run; empty: nothing
+        self._attempt = 0  # of the open retry bracket; one slot, beside the others
+        self._has_spoken = False  # a text came since the attempt was announced: its failures count anew
+        self._needs_text = False  # the run that has started was announced by nothing
+        self._reason: object = None  # of the open compaction
+        self._stop = ""  # of the last answer
+
+    def feed(self, record: Record) -> list[str]:
+        """Take a record and return what is wrong with it."""
+        match record.get("type"):
+            case "agent_start":
+                # A retry leads to a run, and so does a compaction that says so.
+                self._needs_text = self._announced != "agent_start"
+                return self._expect("agent_start")
+            case "agent_end":
+                self._announced = "auto_retry_start" if record.get("willRetry") else ""
+            case "message_start" | "message_end" as kind:
+                return self._message(kind, record["message"])
+            case "auto_retry_start":
+                return self._start_retry(record)
+            case "auto_retry_end":
+                return self._end_retry(record)
+            case "compaction_start":
+                self._reason = record["reason"]
+                return self._expect("compaction_start")
+            case "compaction_end":
+                return self._end_compaction(record)
+            case "agent_settled":
+                problems = self._expect("agent_settled")
+                return [*problems, "I-EVT-9: settled inside a retry"] if self._attempt else problems
+            case _:
+                pass
+        return []
+
+    def finish(self) -> list[str]:
+        """End the trace: what was announced has come."""
+        problems = [f"I-EOF-1: {self._announced} was announced and never came"] if self._announced else []
+        return [*problems, "I-EOF-1: a retry is still open"] if self._attempt else problems
+
+    def _expect(self, kind: str) -> list[str]:
+        announced, self._announced = self._announced, ""
+        invariant = "I-EVT-9" if announced == "auto_retry_start" or self._attempt else "I-EVT-10"
+        return [f"{invariant}: {kind} where {announced} was announced"] if announced not in {"", kind} else []
+
+    def _message(self, kind: str, message: Record) -> list[str]:
+        if message["role"] != "assistant":
+            self._needs_text, self._has_spoken = False, True
+        elif kind == "message_end":
+            self._stop = _stop(message)
+        elif self._needs_text:
+            self._needs_text = False
+            return ["I-EVT-1: a run starts for no text, no retry and no compaction"]
+        return []
+
+    def _start_retry(self, record: Record) -> list[str]:
+        problems = [] if self._announced == "auto_retry_start" else ["I-EVT-9: a retry that agent_end did not announce"]
+        attempt = record["attempt"]
+        allowed = {self._attempt + 1, 1} if self._has_spoken else {self._attempt + 1}
+        if attempt not in allowed or attempt > record["maxAttempts"]:
+            problems.append(f"I-EVT-9: attempt {attempt} of {record['maxAttempts']} after {self._attempt}")
+        self._attempt, self._has_spoken, self._announced = attempt, False, "agent_start"
+        return problems
+
+    def _end_retry(self, record: Record) -> list[str]:
+        problems = [] if record["attempt"] == self._attempt else [f"I-EVT-9: the open attempt is {self._attempt}"]
+        if record["success"] and self._stop in {"error", "aborted"}:
+            problems.append(f"I-EVT-9: a retry succeeds with an answer that is {self._stop}")
+        # Cancelled in its delay: then no run follows.
+        self._attempt, self._announced = 0, ""
+        return problems
+
+    def _end_compaction(self, record: Record) -> list[str]:
+        problems = [] if record["reason"] == self._reason else ["I-EVT-10: compaction_end names another reason"]
+        self._announced = "agent_start" if record["willRetry"] else ""
+        if record["willRetry"] and record["reason"] != "overflow":
+            problems.append(f"I-EVT-10: {record['reason']} leads to a run")
         return problems
 
 
