@@ -65,7 +65,7 @@ async def compact(
         settings: The user's; whether compaction is enabled does not matter.
         instructions: The user's, about what the summary shall look at.
         has_overflowed: The provider has refused the context as too long. If the settings would keep all of it, half of
-            it is kept.
+            it is kept, and if that is one message, only what is newer.
 
     Raises:
         CompactionFailed: There is nothing to compact, or no summary; `code` tells which.
@@ -77,6 +77,9 @@ async def compact(
     cut = find_cut(path, budgets.keep_tokens)
     if has_overflowed and cut is NothingToDo.TOO_SMALL:
         cut = find_cut(path, tokens_before // 2)  # the window is smaller than it is said to be
+        if cut is NothingToDo.TOO_SMALL:
+            # A message that no window holds makes way as soon as it is not the newest.
+            cut = find_cut(path, 1)
     if isinstance(cut, NothingToDo):
         raise _nothing_to_do(cut)
     text, usage = await _summaries(cut, writer, budgets.reserve_tokens, instructions)

@@ -64,5 +64,22 @@ def fitted(parts: Sequence[str], room_tokens: int, marker: Callable[[int], str])
     return None if first == len(parts) else [marker(first), *parts[first:]]
 
 
+def shortened(part: str, room_tokens: int, marker: Callable[[int], str]) -> str | None:
+    """Return the beginning and the end of a part around a marker, as much as fits; None if there is no room for words.
+
+    Args:
+        part: Longer than that.
+        room_tokens: For both ends and the marker.
+        marker: Words how many characters were left out.
+    """
+    end_bytes = (room_tokens * BYTES_PER_TOKEN - _size(marker(len(part))) - 2 * _SEPARATOR_BYTES) // 2
+    if end_bytes <= 0:
+        return None
+    data = part.encode("utf-8", "surrogatepass")
+    # A character that the cut divides is left out.
+    head, tail = (end.decode("utf-8", "ignore") for end in (data[:end_bytes], data[-end_bytes:]))
+    return "\n\n".join((head, marker(len(part) - len(head) - len(tail)), tail))
+
+
 def _size(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))

@@ -72,6 +72,11 @@ def left_out(count: int) -> str:
     return f"[... the oldest {count} parts of this conversation are left out: they do not fit]"
 
 
+def cut_out(count: int) -> str:
+    """Word what stands for the middle of a message that did not fit."""
+    return f"[... {count} characters of this message are left out: they do not fit]"
+
+
 def request_text(
     part: Part, conversation: Sequence[str], previous_summary: str | None, instructions: str | None
 ) -> str:

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 import trio
 
-from pinnace_agent.compaction.fitting import fitted, input_tokens, output_tokens, weight
-from pinnace_agent.compaction.prompts import SYSTEM_PROMPT, Part, left_out, request_text
+from pinnace_agent.compaction.fitting import fitted, input_tokens, output_tokens, shortened, weight
+from pinnace_agent.compaction.prompts import SYSTEM_PROMPT, Part, cut_out, left_out, request_text
 from pinnace_agent.llm.base import IDLE_TIMEOUT_S, LlmRequest
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.providers import find_provider, unsupported_api
@@ -86,7 +86,8 @@ async def summarize(writer: Writer, asked: Asked, wanted_tokens: int) -> Summary
     """Have a summary written.
 
     What is transient is tried again by the writer's policy. The request fits the model's window: older paragraphs are
-    left out for that. Cancelling ends the request or the wait; nothing is left behind.
+    left out for that, and the middle of the newest if it alone is too long. Cancelling ends the request or the wait;
+    nothing is left behind.
 
     Args:
         writer: Who writes it.
@@ -135,8 +136,17 @@ class _Writing:
             raise self._failure(f"the instructions and the previous summary alone fill {self._window()}")
         conversation = fitted(asked.conversation, room, left_out)
         if conversation is None:
+            conversation = self._shortened(room)
+        if conversation is None:
             raise self._failure(f"the last message to be summarised does not fit {self._window()}")
         return worded(conversation)
+
+    def _shortened(self, room: int) -> list[str] | None:
+        """Return what fits of the newest paragraph, if not even that does as a whole."""
+        *older, newest = self._asked.conversation
+        before = [left_out(len(older))] if older else []
+        cut = shortened(newest, room - sum(map(weight, before)) - 1, cut_out)
+        return None if cut is None else [*before, cut]
 
     async def _answer(self, text: str) -> tuple[AssistantMessage, Verdict]:
         """Ask until there is an answer, or a failure that is final."""

@@ -1,0 +1,265 @@
+"""Conversations that are longer than the model's window, over real pipes and a server that has one.
+
+The server counts what it is sent, reports that as usage, and refuses what is over its window, as real ones do. What is
+held: R-CMP-01, R-CMP-02, R-CMP-03, C-14; that a summary's request obeys the window too; and that a session file holds
+the context as it was.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any, Final
+
+import pytest
+
+from pinnace_agent.compaction.prompts import SYSTEM_PROMPT
+from pinnace_fuzz.adapters import pi_models
+from pinnace_fuzz.fake_llm import FakeLlm
+from pinnace_fuzz.ledger import Ledger
+from pinnace_fuzz.records import Record
+from pinnace_fuzz.script import Response
+from pinnace_fuzz.short_form import read_response
+from pinnace_fuzz.workbench import AgentStarter, HomedAgent
+from pinnace_spec import errors
+
+WINDOW: Final = 32_000
+CHARS_PER_TOKEN: Final = 4
+TURNS: Final = 200
+# Every so many turns the model calls a tool, whose output is long.
+TOOL_EVERY: Final = 9
+CALL: Final = {"name": "bash", "args": {"command": "seq 1 1500"}}
+# A turn of this many characters and its answer: some dozen fill what the default reserve leaves of the window.
+PROMPT_CHARS: Final = 900
+ANSWER_CHARS: Final = 1_200
+SUMMARY_MARK: Final = "You write summaries"
+OF_A_TURN: Final = "beginning of one turn"
+SETTLED: Final = {"type": "agent_settled"}
+SETTLED_TIMEOUT_S: Final = 20.0
+
+
+class WindowLedger(Ledger):
+    """Answers what the script does not, as a model with a window does."""
+
+    def __init__(self, window: int) -> None:
+        super().__init__()
+        self.window = window
+        self.counts: list[int] = []
+        """What each request came to, in tokens."""
+        self.asked_output: list[int] = []
+        """How long each answer was allowed to be."""
+        self.refused: list[int] = []
+        """The numbers of the requests that were over the window."""
+        self.summaries: list[int] = []
+        """The numbers of the requests for summaries."""
+        self.histories: list[str] = []
+        """Those that are not of the beginning of a turn."""
+
+    def _take(self, text: str) -> Response | None:
+        number, tokens = len(self.counts), tokens_of(text)
+        self.counts.append(tokens)
+        self.asked_output.append(json.loads(text)["max_completion_tokens"])
+        is_summary = is_summary_request(text)
+        if is_summary:
+            self.summaries.append(number)
+            if OF_A_TURN not in text:
+                self.histories.append(text)
+        if scripted := super()._take(text):
+            return scripted
+        if tokens > self.window:
+            self.refused.append(number)
+            return read_response(refusal(tokens, self.window), number)
+        usage = {"input": tokens, "output": ANSWER_CHARS // CHARS_PER_TOKEN}
+        if is_summary:
+            words = f"Summary number {len(self.histories)}. " + "What was done, and why. " * 60
+            return read_response({"text": words, "usage": usage}, number)
+        if number % TOOL_EVERY == 0:
+            return read_response({"tool_calls": [CALL], "usage": usage}, number)
+        return read_response({"text": [filler(f"Answer {number}", ANSWER_CHARS)], "usage": usage}, number)
+
+
+class WindowLlm(FakeLlm):
+    """A scripted LLM that answers all else as a model with a window does."""
+
+    def __init__(self, window: int = WINDOW) -> None:
+        super().__init__()
+        self.ledger = WindowLedger(window)
+        self._ledger = self.ledger
+
+
+@pytest.fixture
+def window_llm() -> Iterator[Callable[..., WindowLlm]]:
+    """Makes LLMs with windows that end with the test."""
+    with ExitStack() as stack:
+        yield lambda *args: stack.enter_context(WindowLlm(*args))
+
+
+def filler(name: str, chars: int) -> str:
+    return f"{name}: " + "words of no importance, ".ljust(25) * (chars // 25)
+
+
+def refusal(tokens: int, window: int) -> Record:
+    message = f"This model's maximum context length is {window} tokens. However, your messages are {tokens} tokens."
+    return {"error": {"status": 400, "body": {"error": {"message": message, "code": "context_length_exceeded"}}}}
+
+
+def tokens_of(text: str) -> int:
+    """Count what a request really holds: every character of it that the model reads, with the names around it."""
+    body = json.loads(text)
+    read = json.dumps([body["messages"], body.get("tools", [])], ensure_ascii=False)
+    return -(-len(read) // CHARS_PER_TOKEN)
+
+
+def is_summary_request(text: str) -> bool:
+    return json.dumps(SYSTEM_PROMPT, ensure_ascii=False)[1:-1] in text
+
+
+def models(llm: FakeLlm, window: int = WINDOW) -> dict[str, Any]:
+    models: dict[str, Any] = pi_models(llm.base_url)
+    models["providers"]["fake"]["models"][0]["contextWindow"] = window
+    return models
+
+
+def say(pi: HomedAgent, text: str) -> list[Record]:
+    """Say something, wait until all is done, and return the records of that."""
+    mark = pi.mark()
+    response = pi.request({"type": "prompt", "message": text})
+    assert response["success"], response
+    pi.wait(SETTLED, SETTLED_TIMEOUT_S, since=mark)
+    return [each.record for each in pi.records[mark:]]
+
+
+def of_type(records: list[Record], kind: str) -> list[Record]:
+    return [record for record in records if record["type"] == kind]
+
+
+def stops(records: list[Record]) -> list[str]:
+    """Return how each answer ended."""
+    messages = [record["message"] for record in of_type(records, "message_end")]
+    return [message["stopReason"] for message in messages if message["role"] == "assistant"]
+
+
+def messages_of(pi: HomedAgent) -> list[Record]:
+    messages: list[Record] = pi.request({"type": "get_messages"})["data"]["messages"]
+    return messages
+
+
+def test_two_hundred_turns_under_a_small_window_work_to_the_end(
+    agent: AgentStarter, window_llm: Callable[..., WindowLlm]
+) -> None:
+    """R-CMP-01: compactions make room by themselves, no request is over the window, and the file holds it all."""
+    llm = window_llm()
+    pi = agent(llm, models=models(llm), has_session=True)
+    records = [record for turn in range(TURNS) for record in say(pi, filler(f"Turn {turn}", PROMPT_CHARS))]
+    ends = of_type(records, "compaction_end")
+
+    assert {"stop", "toolUse"} == set(stops(records))
+    assert TURNS == stops(records).count("stop")
+    assert len(ends) > 5
+    assert [] == [end for end in ends if end["result"] is None]
+    assert [] == llm.ledger.refused
+    assert max(llm.ledger.counts) <= WINDOW
+    assert max(map(sum, zip(llm.ledger.counts, llm.ledger.asked_output, strict=True))) <= WINDOW
+    for number, request in enumerate(llm.ledger.histories[1:], 1):
+        assert f"Summary number {number}." in request
+
+    before = messages_of(pi)
+    texts = [message["content"][0]["text"] for message in before if message["role"] == "user"]
+    assert f"Turn {TURNS - 1}:" == texts[-1].partition(" words")[0]
+    pi.close_stdin()
+    assert 0 == pi.wait_exit()
+    again = agent((), "--continue", again=pi)
+    assert before == messages_of(again)
+    assert ["stop"] == stops(say(again, "And on."))[-1:]
+    assert [] == llm.ledger.refused
+
+
+def test_a_message_longer_than_the_window_ends_in_an_error_and_no_loop(
+    agent: AgentStarter, window_llm: Callable[..., WindowLlm]
+) -> None:
+    """R-CMP-02, C-14: there is nothing else to take away, and the user is told so."""
+    llm = window_llm()
+    pi = agent(llm, models=models(llm), has_session=True)
+    records = say(pi, filler("Too much", 2 * WINDOW * CHARS_PER_TOKEN))
+    ends = of_type(records, "compaction_end")
+
+    assert ["error"] == stops(records)
+    assert ["overflow"] == [end["reason"] for end in ends]
+    assert "Context overflow recovery failed: Nothing to compact (session too small)" == ends[0]["errorMessage"]
+    assert [0] == llm.ledger.refused
+    assert 1 == len(llm.requests)
+
+
+def test_a_message_longer_than_the_window_after_others_ends_in_an_error_and_no_loop(
+    agent: AgentStarter, window_llm: Callable[..., WindowLlm]
+) -> None:
+    """R-CMP-02, C-14: what is before it is compacted once; then the user is told that it was not enough."""
+    llm = window_llm()
+    pi = agent(llm, models=models(llm), has_session=True)
+    for turn in range(3):
+        say(pi, filler(f"Turn {turn}", PROMPT_CHARS))
+    records = say(pi, filler("Too much", 2 * WINDOW * CHARS_PER_TOKEN))
+    ends = of_type(records, "compaction_end")
+
+    assert ["error", "error"] == stops(records)
+    assert [None, errors.OVERFLOW_AGAIN] == [end.get("errorMessage") for end in ends]
+    assert [True, False] == [end["willRetry"] for end in ends]
+    assert not set(llm.ledger.summaries) & set(llm.ledger.refused)
+
+
+def test_after_a_message_longer_than_the_window_the_session_goes_on(
+    agent: AgentStarter, window_llm: Callable[..., WindowLlm]
+) -> None:
+    """R-CMP-01, R-CMP-02: it is not the newest any more; its beginning and its end are summarised."""
+    llm = window_llm()
+    pi = agent(llm, models=models(llm), has_session=True)
+    say(pi, "First.")
+    say(pi, f"Begin {filler('too much', 2 * WINDOW * CHARS_PER_TOKEN)} end")
+    records = say(pi, "A short question.")
+    ends = of_type(records, "compaction_end")
+
+    assert ["error", "stop"] == stops(records)
+    assert [None] == [end.get("errorMessage") for end in ends]
+    assert "Begin too much" in llm.ledger.histories[-1]
+    assert " end\\n" in llm.ledger.histories[-1]
+    assert "A short question." not in llm.ledger.histories[-1]
+    assert ["stop"] == stops(say(pi, "Another one."))
+    assert not set(llm.ledger.summaries) & set(llm.ledger.refused)
+
+
+def test_an_overflow_after_its_recovery_is_told_and_the_session_goes_on(
+    agent: AgentStarter, window_llm: Callable[..., WindowLlm]
+) -> None:
+    """C-14: one compaction, one more try, then the published text; a shorter prompt is answered."""
+    llm = window_llm()
+    pi = agent(llm, models=models(llm), has_session=True)
+    for turn in range(3):
+        say(pi, filler(f"Turn {turn}", PROMPT_CHARS))
+    llm.add(refusal(WINDOW + 1, WINDOW))
+    llm.add({"text": "What was.", "match": SUMMARY_MARK, "repeat": -1})
+    llm.add(refusal(WINDOW + 1, WINDOW))
+    records = say(pi, "Longer than the server likes.")
+    ends = of_type(records, "compaction_end")
+
+    assert ["error", "error"] == stops(records)
+    assert [None, errors.OVERFLOW_AGAIN] == [end.get("errorMessage") for end in ends]
+    assert [True, False] == [end["willRetry"] for end in ends]
+    assert ["stop"] == stops(say(pi, "Short."))
+
+
+@pytest.mark.parametrize("told_window", [WINDOW, 8 * WINDOW], ids=["as it is", "told too large"])
+def test_what_overflows_is_compacted_by_requests_that_fit(
+    agent: AgentStarter, window_llm: Callable[..., WindowLlm], told_window: int
+) -> None:
+    """R-CMP-01, R-CMP-02: a history longer than the window; nothing is refused that a true window could tell."""
+    llm = window_llm()
+    pi = agent(llm, models=models(llm, told_window), settings={"compaction": {"enabled": False}}, has_session=True)
+    answers = [stops(say(pi, filler(f"Turn {turn}", WINDOW))) for turn in range(8)]  # each a quarter of it
+    assert ["error"] == answers[-1]
+    pi.request({"type": "set_auto_compaction", "enabled": True})
+    records = say(pi, filler("Turn 5", 500))
+    ends = of_type(records, "compaction_end")
+
+    assert "stop" == stops(records)[-1]
+    assert [None] == [end.get("errorMessage") for end in ends]
+    refused_summaries = set(llm.ledger.summaries) & set(llm.ledger.refused)
+    assert (told_window == WINDOW) == (not refused_summaries)
