@@ -54,6 +54,7 @@ _BARRIER: Final = (
 _TEXTS: Final = (
     *one("idle", "prompt", "", "preflight", "take_own open_period start_preflight", "R-PRM-01 R-PRM-05 C-8"),
     *rows(BUSY, ("prompt",), "has_behavior", None, f"{_QUEUE} accept_queued", "R-PRM-03 C-1"),
+    # DEVIATION D-27: what would be lost is refused.
     *one("compacting.manual", "prompt", "", None, "refuse_compacting", "R-PRM-04"),
     # DEVIATION D-16: busy from admission on.
     *rows(tuple(s for s in BUSY if s != "compacting.manual"), ("prompt",), "", None, "refuse_busy", "R-PRM-04"),
@@ -236,6 +237,7 @@ _RUN: Final = (
         "R-RUN-03 R-QUE-03",
     ),
     *rows(("llm", "tools"), ("job_failed",), "", "idle", f"fail_run retry_failed {_END}", "R-RUN-06 C-15"),
+    # DEVIATION D-26: the failure is visible until its request is sent again.
     *one("retrying", "delay_over", "", "llm", f"leave_failed {_RUN_START} deliver_steering call_model", "R-RTY-01"),
 )
 
