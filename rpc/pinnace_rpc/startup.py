@@ -23,7 +23,7 @@ from pinnace_agent.resources.tool_selection import ToolSelection, select_tools
 from pinnace_agent.session import Session
 from pinnace_agent.session.library import Library
 from pinnace_agent.session.tree import clean_name
-from pinnace_agent.tools import builtin_tools
+from pinnace_agent.tools import DEFAULT_TOOLS, builtin_tools
 from pinnace_agent.tools.base import Tool
 from pinnace_rpc.dispatch import Dispatcher
 from pinnace_rpc.options import Options, StartupError
@@ -134,7 +134,8 @@ def _tell(notices: Iterable[str]) -> None:
 def _tools(options: Options) -> tuple[dict[str, Tool], tuple[str, ...]]:
     none = options.no_tools or options.no_builtin_tools
     try:
-        return select_tools(builtin_tools(), ToolSelection(options.tools, options.exclude_tools, none=none))
+        selection = ToolSelection(options.tools, options.exclude_tools, none=none)
+        return select_tools(builtin_tools(), selection, DEFAULT_TOOLS)
     except ValueError as error:
         raise StartupError(str(error)) from None
 

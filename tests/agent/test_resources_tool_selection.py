@@ -4,12 +4,13 @@ import pytest
 
 from pinnace_agent.resources.tool_selection import ToolSelection, select_tools
 
-TOOLS = {"read": 1, "bash": 2, "edit": 3, "write": 4, "grep": 5}
+TOOLS = {"read": 1, "bash": 2, "edit": 3, "write": 4, "grep": 5, "find": 6}
+DEFAULTS = ("read", "bash", "edit", "write", "grep")
 
 
 def select(wanted: str | None = None, excluded: str = "", *, none: bool = False) -> tuple[str, tuple[str, ...]]:
     words = None if wanted is None else wanted.split()
-    tools, warnings = select_tools(TOOLS, ToolSelection(words, excluded.split(), none=none))
+    tools, warnings = select_tools(TOOLS, ToolSelection(words, excluded.split(), none=none), DEFAULTS)
     assert tools == {name: TOOLS[name] for name in tools}
     return " ".join(tools), warnings
 
@@ -22,7 +23,11 @@ def select(wanted: str | None = None, excluded: str = "", *, none: bool = False)
         ("read", "", False, "read"),
         # The order is that of the tools, and twice is once.
         ("write read write", "", False, "read write"),
-        ("*", "", False, "read bash edit write grep"),
+        ("*", "", False, "read bash edit write grep find"),
+        ("find", "", False, "find"),
+        ("+find -grep", "", False, "read bash edit write find"),
+        ("+f*", "find", False, "read bash edit write grep"),
+        ("+find", "", True, "find"),
         ("*r*", "", False, "read write grep"),
         ("e* bash", "", False, "bash edit"),
         ("-bash", "", False, "read edit write grep"),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinnace_agent.tools import BUILTIN_TOOLS, builtin_tools
+from pinnace_agent.tools import BUILTIN_TOOLS, DEFAULT_TOOLS, builtin_tools
 from pinnace_agent.tools.base import ToolError
 from pinnace_agent.tools.validation import malformed_arguments, validate_arguments
 
@@ -209,12 +209,22 @@ def test_the_schemas_of_the_tools_are_what_models_are_used_to(tool: object) -> N
         "bash": {"command": "string", "timeout": "number"},
         "edit": {"path": "string", "edits": "array"},
         "write": {"path": "string", "content": "string"},
+        "grep": {
+            **dict.fromkeys(("pattern", "path", "glob"), "string"),
+            **dict.fromkeys(("ignoreCase", "literal"), "boolean"),
+            **dict.fromkeys(("context", "limit"), "number"),
+        },
+        "find": {"pattern": "string", "path": "string", "limit": "number"},
+        "ls": {"path": "string", "limit": "number"},
     }
     required = {
         "read": ["path"],
         "bash": ["command"],
         "edit": ["path", "edits"],
         "write": ["path", "content"],
+        "grep": ["pattern"],
+        "find": ["pattern"],
+        "ls": [],
     }
     name = tool.name  # type: ignore[attr-defined]
     schema = tool.parameters  # type: ignore[attr-defined]
@@ -226,4 +236,5 @@ def test_the_schemas_of_the_tools_are_what_models_are_used_to(tool: object) -> N
 
 
 def test_the_tools_stand_in_the_order_of_the_prompt() -> None:
-    assert list(builtin_tools()) == ["read", "bash", "edit", "write"]
+    assert list(builtin_tools()) == [*DEFAULT_TOOLS, "grep", "find", "ls"]
+    assert DEFAULT_TOOLS == ("read", "bash", "edit", "write")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from pinnace_agent.tools import builtin_tools
 from pinnace_fuzz.adapters import pi_models, prepare_pi_home
 from pinnace_fuzz.fake_llm import FakeLlm
 from pinnace_fuzz.records import Record
@@ -242,7 +243,9 @@ def test_what_is_appended_follows_the_built_in_prompt(agent: AgentStarter) -> No
     [
         ((), "read bash edit write"),
         (("--tools", "write,read"), "read write"),
-        (("-t", "*i*"), "edit write"),
+        (("-t", "*i*"), "edit write find"),
+        (("--tools", "read,ls,grep,find"), "read grep find ls"),
+        (("--tools", "+grep,-bash"), "read edit write grep"),
         (("--tools", "-bash"), "read edit write"),
         (("-xt", "bash,edit"), "read write"),
         (("--no-tools",), ""),
@@ -258,9 +261,7 @@ def test_the_model_is_offered_the_tools_of_the_flags_and_the_prompt_names_them(
 
     assert names.split() == tool_names(request)
     lines = system_prompt(request).splitlines()
-    assert names.split() == [
-        name for name in ("read", "bash", "edit", "write") if any(f"- {name}:" in x for x in lines)
-    ]
+    assert names.split() == [name for name in builtin_tools() if any(f"- {name}:" in x for x in lines)]
 
 
 def test_a_tool_that_there_is_not_is_told(agent: AgentStarter) -> None:

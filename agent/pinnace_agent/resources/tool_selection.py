@@ -1,8 +1,8 @@
 """Which tools are active: the defaults, changed or replaced by the command line.
 
 Pure. A list of names replaces the defaults; a list of changes (`+name`, `-name`) alters them one by one, or the empty
-list where all were switched off; what is excluded goes last. Names may be patterns. The active tools keep the order of
-the defaults. Rule R-TOL-06.
+list where all were switched off; what is excluded goes last. Names may be patterns. The active tools keep their
+order. Rule R-TOL-06.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,14 +20,21 @@ class ToolSelection(NamedTuple):
     none: bool = False
 
 
-def select_tools(tools: Mapping[str, _T], selection: ToolSelection) -> tuple[dict[str, _T], tuple[str, ...]]:
+def select_tools(
+    tools: Mapping[str, _T], selection: ToolSelection, defaults: Iterable[str]
+) -> tuple[dict[str, _T], tuple[str, ...]]:
     """Return the active tools in their order, and a warning for each name that fits no tool.
+
+    Args:
+        tools: All there are, by name.
+        selection: What the user wants.
+        defaults: The names of those that are active if the user says nothing.
 
     Raises:
         ValueError: Names and changes are mixed.
     """
     names = set(tools)
-    active = set[str]() if selection.none else set(names)
+    active = set[str]() if selection.none else names & set(defaults)
     wanted = tuple(selection.wanted or ())
     changes = [word for word in wanted if word[:1] in {"+", "-"}]
     if changes and len(changes) != len(wanted):

@@ -5,11 +5,25 @@ from typing import Final
 from pinnace_agent.tools.base import Tool
 from pinnace_agent.tools.bash import BashTool
 from pinnace_agent.tools.edit import EditTool
+from pinnace_agent.tools.find import FindTool
+from pinnace_agent.tools.grep import GrepTool
+from pinnace_agent.tools.ls import LsTool
 from pinnace_agent.tools.read import ReadTool
 from pinnace_agent.tools.write import WriteTool
 
-BUILTIN_TOOLS: Final[tuple[Tool, ...]] = (ReadTool(), BashTool(), EditTool(), WriteTool())
+BUILTIN_TOOLS: Final[tuple[Tool, ...]] = (
+    ReadTool(),
+    BashTool(),
+    EditTool(),
+    WriteTool(),
+    GrepTool(),
+    FindTool(),
+    LsTool(),
+)
 """In the order of the system prompt."""
+
+DEFAULT_TOOLS: Final = ("read", "bash", "edit", "write")
+"""Active unless the user says otherwise; the others do what a shell does, for those who want none."""
 
 
 def builtin_tools() -> dict[str, Tool]:
@@ -17,4 +31,4 @@ def builtin_tools() -> dict[str, Tool]:
     return {tool.name: tool for tool in BUILTIN_TOOLS}
 
 
-__all__ = ["BUILTIN_TOOLS", "builtin_tools"]
+__all__ = ["BUILTIN_TOOLS", "DEFAULT_TOOLS", "builtin_tools"]

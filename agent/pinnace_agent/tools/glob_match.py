@@ -1,0 +1,182 @@
+r"""Decides which paths a glob means, relative to the folder that is searched.
+
+The rule: `?` is one character, `*` any within a name, `[a-z]` and `[!a-z]` one of a set, `{a,b}` a choice, `\` takes
+the next character as it is; none of them matches `/`. `**` as a whole component is any number of folders, and at the
+end everything below. A glob without `/` is matched with names at any depth, one with `/` with paths that may begin at
+any depth; one that begins with `/` with absolute paths. Without a capital letter case does not matter.
+
+Pure. Takes time proportional to glob and path, however many stars there are. Must not know files.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+MAX_CHOICES: Final = 1_000
+"""Globs that `{a,b}{c,d}…` may stand for: no one writes so many, and each is tried on each path."""
+
+_ANY_FOLDERS: Final = None
+_Component = re.Pattern[str] | None
+"""A name, or None for `**`."""
+
+
+class BadGlob(ValueError):
+    """A glob that means nothing; the text says why."""
+
+
+class Glob:
+    """A glob, ready to be matched."""
+
+    __slots__ = ("_choices", "has_folders", "is_absolute")
+
+    def __init__(self, pattern: str) -> None:
+        """Read a glob.
+
+        Raises:
+            BadGlob: It has no meaning.
+        """
+        flags = re.DOTALL | (0 if is_case_meant(pattern) else re.IGNORECASE)
+        self.has_folders = "/" in pattern
+        self.is_absolute = pattern.startswith("/")
+        self._choices = tuple(self._compiled(choice, flags) for choice in _choices(pattern))
+
+    def matches(self, path: str) -> bool:
+        """Tell whether it means this path: a relative one, or an absolute one if the glob is absolute."""
+        if not self.has_folders:
+            name = path[path.rfind("/") + 1 :]
+            return any(choice[0] is not None and choice[0].match(name) for choice in self._choices)
+        parts = path.strip("/").split("/")
+        return any(_match(choice, parts) for choice in self._choices)
+
+    def _compiled(self, choice: str, flags: int) -> tuple[_Component, ...]:
+        if not self.has_folders:
+            return (_name(choice, flags),)
+        words = choice.strip("/").split("/")
+        if words[-1] == "**":
+            words.append("*")
+        components: list[_Component] = [] if self.is_absolute else [_ANY_FOLDERS]
+        for word in words:
+            if word != "**":
+                components.append(_name(word, flags))
+            elif not components or components[-1] is not None:
+                components.append(_ANY_FOLDERS)
+        return tuple(components)
+
+
+def is_case_meant(pattern: str) -> bool:
+    """Tell whether upper and lower case matter: they do once there is a capital letter."""
+    return any(character.isupper() for character in pattern)
+
+
+def escape_glob(text: str) -> str:
+    """Return a glob that means just this text."""
+    return re.sub(r"([\\*?\[\]{},!])", r"\\\1", text)
+
+
+def _match(components: Sequence[_Component], parts: Sequence[str]) -> bool:
+    """Match names one by one; what fails after `**` is tried again one folder further, of the last `**` alone."""
+    position = part = 0
+    retry: tuple[int, int] | None = None
+    while part < len(parts):
+        component = components[position] if position < len(components) else None
+        if position < len(components) and component is None:
+            retry = (position + 1, part)
+            position += 1
+        elif component is not None and component.match(parts[part]):
+            position += 1
+            part += 1
+        elif retry is not None:
+            position, part = retry[0], retry[1] + 1
+            retry = (position, part)
+        else:
+            return False
+    return all(component is None for component in components[position:])
+
+
+def _name(word: str, flags: int) -> re.Pattern[str]:
+    """Compile a glob of one name. After a star the first place that fits is as good as any: it is not left again."""
+    first, *others = (_sequence(piece) for piece in _between_stars(word))
+    if not others:
+        return re.compile(f"{first}\\Z", flags)
+    *middle, last = others
+    stars = "".join(f"(?>[^/]*?{piece})" for piece in middle)
+    return re.compile(f"{first}{stars}[^/]*{last}\\Z", flags)
+
+
+def _between_stars(word: str) -> list[list[str]]:
+    pieces: list[list[str]] = [[]]
+    for token in _tokens(word):
+        if token == "*":
+            pieces.append([])
+        else:
+            pieces[-1].append(token)
+    return pieces
+
+
+def _sequence(tokens: Sequence[str]) -> str:
+    return "".join(_one(token) for token in tokens)
+
+
+def _one(token: str) -> str:
+    """Translate what matches one character."""
+    if token == "?":
+        return "[^/]"
+    if token[0] == "\\":
+        return re.escape(token[1:])
+    if token[0] != "[" or len(token) == 1:
+        return re.escape(token)
+    is_negated = token[1] in "!^"
+    inside = token[2 if is_negated else 1 : -1]
+    written = re.sub(r"([\\\[\]^&~|])", r"\\\1", inside)
+    try:
+        re.compile(f"[{written}]")
+    except re.error:
+        raise BadGlob(f"error parsing glob: invalid range in '{token}'") from None
+    return f"(?!/)[{'^' if is_negated else ''}{written}]"
+
+
+def _tokens(word: str) -> Iterator[str]:
+    """Split into characters, escaped characters, and sets."""
+    place = 0
+    while place < len(word):
+        start, character = place, word[place]
+        place += 1
+        if character == "\\":
+            if place == len(word):
+                raise BadGlob("error parsing glob: dangling '\\'")
+            place += 1
+        elif character == "[":
+            # A bracket that comes first in a set is a member of it.
+            members = place + (word[place : place + 1] in ("!", "^"))
+            end = word.find("]", members + 1)
+            if end < 0:
+                raise BadGlob("error parsing glob: unclosed character class; missing ']'")
+            place = end + 1
+        yield word[start:place]
+
+
+def _choices(pattern: str) -> list[str]:
+    """Return the globs without braces that a glob with braces stands for."""
+    done = [""]
+    # Each open brace: what stood before it, and the choices that are complete.
+    opened: list[tuple[list[str], list[str]]] = []
+    for token in _tokens(pattern):
+        if token == "{":
+            opened.append((done, []))
+            done = [""]
+        elif token == "," and opened:
+            opened[-1][1].extend(done)
+            done = [""]
+        elif token == "}":
+            if not opened:
+                raise BadGlob("error parsing glob: unopened alternate group; missing '{'")
+            before, complete = opened.pop()
+            complete += done
+            if len(before) * len(complete) > MAX_CHOICES:
+                raise BadGlob(f"error parsing glob: more than {MAX_CHOICES} alternatives")
+            done = [start + choice for start in before for choice in complete]
+        else:
+            done = [start + token for start in done]
+    if opened:
+        raise BadGlob("error parsing glob: unclosed alternate group; missing '}'")
+    return done

@@ -1,0 +1,180 @@
+"""The tool that searches the content of files: ripgrep's matches, with lines around them.
+
+Words results and decides where to stop; what an event of ripgrep looks like and how a program runs is decided
+elsewhere. `.git` is not searched unless it is the path itself. Rules R-TOL-02, R-TOL-05, R-TOL-07.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import trio
+
+from pinnace_agent.tools.base import ToolContext, ToolError, ToolResult, text_argument, text_result
+from pinnace_agent.tools.match_events import MatchEvent, MatchEvents
+from pinnace_agent.tools.paths import resolve_path
+from pinnace_agent.tools.search_program import NO_RG, find_rg, run_search
+from pinnace_agent.tools.search_result import ShownLines, limit_argument, whole_argument
+from pinnace_agent.truncation import MAX_BYTES
+
+DEFAULT_LIMIT: Final = 100
+"""Matches: what a model reads before it refines the pattern; the figure that models have learned."""
+
+MAX_LINE_CHARS: Final = 500
+"""A longer line is generated or data; a hundred of these still fit into one result."""
+
+_DOT_SLASH: Final = re.compile(r"^(!?)(?:\./)+")
+
+
+class GrepTool:
+    """Search the content of files."""
+
+    name: str = "grep"
+    label: str = "grep"
+    description: str = (
+        "Search the content of files for a pattern. Returns the matching lines with path and line number. "
+        f"Respects .gitignore. Returns at most {DEFAULT_LIMIT} matches (see limit) or {MAX_BYTES // 1024}KB, "
+        f"whichever is less; lines longer than {MAX_LINE_CHARS} characters are cut."
+    )
+    snippet: str = "Search the content of files (respects .gitignore)"
+    guidelines: tuple[str, ...] = ()
+    parameters: Mapping[str, object] = {
+        "type": "object",
+        "required": ["pattern"],
+        "properties": {
+            "pattern": {"type": "string", "description": "A regular expression as of ripgrep, or a plain text"},
+            "path": {"type": "string", "description": "The folder or file to search; by default the working folder"},
+            "glob": {
+                "type": "string",
+                "description": "Only files that it matches, relative to path, e.g. '*.ts' or 'src/**/*.py'",
+            },
+            "ignoreCase": {"type": "boolean", "description": "Ignore upper and lower case; by default they matter"},
+            "literal": {"type": "boolean", "description": "The pattern is a plain text; by default it is not"},
+            "context": {"type": "number", "description": "Lines to show before and after each match; by default 0"},
+            "limit": {"type": "number", "description": f"How many matches to return; by default {DEFAULT_LIMIT}"},
+        },
+    }
+    is_sequential: bool = False
+
+    def prepare(self, raw: Mapping[str, object]) -> Mapping[str, object]:
+        """Leave the arguments as they are."""
+        return raw
+
+    async def execute(self, args: Mapping[str, object], ctx: ToolContext) -> ToolResult:
+        """Search. Cancelling kills ripgrep.
+
+        Raises:
+            ToolError: There is no such path, ripgrep is missing, or it refused.
+        """
+        target = resolve_path(str(args.get("path") or "."), ctx.cwd)
+        is_folder, rg = await trio.to_thread.run_sync(_look, target, ctx.env, abandon_on_cancel=True)
+        context = max(0, whole_argument(args, "context", 0))
+        matches = _Matches(limit_argument(args, DEFAULT_LIMIT), context, None if is_folder else _base_name(target))
+        try:
+            end = await run_search(
+                [rg, *_options(args, context), "--", text_argument(args, "pattern"), "." if is_folder else target],
+                cwd=target if is_folder else os.path.dirname(target),
+                env=ctx.env,
+                take=matches.take,
+            )
+        except (OSError, ValueError) as error:
+            raise ToolError(f"Failed to run ripgrep: {error}") from error
+        if not end.was_stopped and end.exit_code not in (0, 1):
+            raise ToolError(end.complaints or f"ripgrep exited with code {end.exit_code}")
+        return matches.result()
+
+
+def _look(target: str, env: Mapping[str, str]) -> tuple[bool, str]:
+    """Return whether the target is a folder, and where ripgrep is."""
+    rg = find_rg(env)
+    if rg is None:
+        raise ToolError(NO_RG)
+    if not os.path.exists(target):
+        raise ToolError(f"Path not found: {target}")
+    is_folder = os.path.isdir(target)
+    if not is_folder and not os.path.isfile(target):
+        # A pipe or a device may never end.
+        raise ToolError(f"Not a file with content, but a pipe, socket or device: {target}")
+    return is_folder, rg
+
+
+def _options(args: Mapping[str, object], context: int) -> list[str]:
+    options = ["--no-config", "--json", "--line-number", "--color=never", "--hidden"]
+    if args.get("ignoreCase") is True:
+        options.append("--ignore-case")
+    if args.get("literal") is True:
+        options.append("--fixed-strings")
+    if glob := args.get("glob"):
+        options.append("--glob=" + _DOT_SLASH.sub(r"\1", str(glob)))
+    # The last glob that matches decides, so this one holds whatever the model asks for.
+    options.append("--glob=!.git")
+    if context:
+        options.append(f"--context={context}")
+    return options
+
+
+def _base_name(path: str) -> str:
+    return os.fsencode(os.path.basename(path)).decode("utf-8", "replace")
+
+
+class _Matches:
+    """The lines to show: matches up to the limit, and the context of these."""
+
+    def __init__(self, limit: int, context: int, file_name: str | None) -> None:
+        self._limit = limit
+        self._context = context
+        self._file_name = file_name
+        self._events = MatchEvents(MAX_LINE_CHARS)
+        self._shown = ShownLines()
+        self._count = 0
+        self._last: MatchEvent | None = None
+        self._has_more = False
+        self._has_long_lines = False
+
+    def take(self, chunk: bytes) -> bool:
+        """Take output of ripgrep; true once no more of it is needed."""
+        return any(self._take(event) for event in self._events.feed(chunk))
+
+    def result(self) -> ToolResult:
+        """Return what was found."""
+        if not self._count:
+            return text_result("No matches found")
+        details: dict[str, object] = {}
+        limit_notice = None
+        if self._has_more:
+            details["matchLimitReached"] = self._limit
+            again = f"Use limit={self._limit * 2} for more, or refine pattern"
+            limit_notice = f"{self._limit} matches limit reached. {again}"
+        notices: list[str] = []
+        if self._has_long_lines:
+            details["linesTruncated"] = True
+            notices.append(f"Some lines truncated to {MAX_LINE_CHARS} chars. Use read tool to see full lines")
+        return self._shown.result(limit_notice, details, *notices)
+
+    def _take(self, event: MatchEvent) -> bool:
+        if self._count < self._limit:
+            is_match = event.is_match
+            if is_match:
+                self._count += 1
+                self._last = event
+            self._show(event, is_match)
+            return False
+        # The limit is reached: only the lines after the last match are of interest, and whether there is another.
+        self._has_more = self._has_more or event.is_match
+        last = self._last
+        assert last is not None
+        end = last.number + self._context
+        if event.path != last.path or event.number > end:
+            return self._has_more
+        self._show(event, False)
+        return self._has_more and event.number == end
+
+    def _show(self, event: MatchEvent, is_match: bool) -> None:
+        name = self._file_name if self._file_name is not None else event.path.removeprefix("./")
+        text = event.text
+        if len(text) > MAX_LINE_CHARS:
+            text = f"{text[:MAX_LINE_CHARS]}... [truncated]"
+            self._has_long_lines = True
+        mark = ":" if is_match else "-"
+        self._shown.add(f"{name}{mark}{event.number}{mark} {text}")

@@ -1,0 +1,129 @@
+"""Finds the programs that search, and runs one: in a process group of its own, killed when enough was read.
+
+Nothing of the user's own configuration of ripgrep gets in. Output goes piece by piece to whoever asked, so memory does
+not grow with it. Must not know what is searched for, nor word results. Rule R-TOL-05.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import trio
+
+from pinnace_agent.flat_nursery import open_flat_nursery
+from pinnace_agent.shell import REAP_S, SHELL_GROUPS, ShellGroups, kill_group
+from pinnace_agent.truncation import MAX_BYTES
+
+CHUNK_BYTES: Final = 64 * 1024
+"""What a pipe holds on Linux; taking it apart keeps others waiting for a millisecond or two."""
+
+NO_RG: Final = "ripgrep (rg) is not available and could not be downloaded"
+
+_RG_CONFIG: Final = "RIPGREP_CONFIG_PATH"
+_RG_PACKAGE: Final = "ripgrep"
+
+
+class SearchEnd(NamedTuple):
+    """How a search ended."""
+
+    exit_code: int | None
+    """Negative when a signal ended it; None when it hangs in the kernel."""
+    complaints: str
+    """What it wrote to stderr, trimmed; of very much only the beginning."""
+    was_stopped: bool
+    """Killed by us, since enough was read; then the two above mean nothing."""
+
+
+def find_rg(env: Mapping[str, str]) -> str | None:
+    """Return the path of ripgrep: the system's, else that of the package `ripgrep`. Blocking."""
+    return shutil.which("rg", path=_search_path(env)) or _packaged_rg()
+
+
+def find_fd(env: Mapping[str, str]) -> str | None:
+    """Return the path of fd, which Debian calls `fdfind`. Blocking."""
+    path = _search_path(env)
+    return shutil.which("fd", path=path) or shutil.which("fdfind", path=path)
+
+
+async def run_search(
+    arguments: Sequence[str],
+    *,
+    cwd: str,
+    env: Mapping[str, str],
+    take: Callable[[bytes], bool],
+    groups: ShellGroups = SHELL_GROUPS,
+) -> SearchEnd:
+    """Run a program that searches and pass on what it finds. It is reaped when this returns or raises.
+
+    Cancelling kills its process group.
+
+    Args:
+        arguments: The program's path and its arguments.
+        cwd: The folder to run in.
+        env: Its environment; what configures ripgrep is left out.
+        take: Gets the output, piece by piece; once it returns true it gets no more and the program is killed.
+        groups: Where the group is registered while it can be killed.
+
+    Raises:
+        OSError: The system refused to start it.
+        ValueError: An argument is none that a program can get.
+    """
+    process = await trio.lowlevel.open_process(
+        list(arguments),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=cwd,
+        env={name: value for name, value in env.items() if name != _RG_CONFIG},
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    groups.add(process.pid)
+    complaints = bytearray()
+    was_stopped = False
+    try:
+        async with open_flat_nursery() as nursery:
+            nursery.start_soon(_keep_beginning, process.stderr, complaints)
+            while chunk := bytes(await process.stdout.receive_some(CHUNK_BYTES)):
+                if take(chunk):
+                    was_stopped = True
+                    nursery.cancel_scope.cancel()
+                    break
+        if not was_stopped:
+            # Waiting reaps it, and then its number may be another's. It is at its end anyway.
+            groups.discard(process.pid)
+            await process.wait()
+    finally:
+        if process.returncode is None:  # not reaped, so the number is still its own
+            kill_group(process.pid)
+        groups.discard(process.pid)
+        with trio.move_on_after(REAP_S, shield=True):
+            await process.wait()
+        with trio.CancelScope(shield=True):  # closing a pipe waits for nothing
+            await process.stdout.aclose()
+            await process.stderr.aclose()
+    return SearchEnd(process.returncode, complaints.decode("utf-8", "replace").strip(), was_stopped)
+
+
+async def _keep_beginning(stream: trio.abc.ReceiveStream, kept: bytearray) -> None:
+    while chunk := await stream.receive_some(CHUNK_BYTES):
+        kept += chunk[: MAX_BYTES - len(kept)]
+
+
+def _search_path(env: Mapping[str, str]) -> str:
+    return env.get("PATH", os.defpath)
+
+
+def _packaged_rg() -> str | None:
+    """Return the `rg` that the package puts among the scripts of its installation, wherever these are."""
+    from importlib.metadata import PackageNotFoundError, files
+
+    try:
+        shipped = files(_RG_PACKAGE) or ()
+    except PackageNotFoundError:
+        return None
+    paths = (os.path.normpath(str(file.locate())) for file in shipped if file.name == "rg")
+    return next((path for path in paths if os.access(path, os.X_OK)), None)
