@@ -984,6 +984,7 @@ def test_the_second_of_two_that_wait_for_a_run_is_refused(talk: Talk) -> None:
     talk.script({"hold": talk.gate, "text": "third"}, SUMMARY)
     talk.begin("three")
     talk.pi.llm.wait_reached(talk.gate)
+    talk.pi.wait({"type": "message_end"}, since=talk.mark)  # the last record before the request
     talk.mark = talk.pi.mark()
     commands: list[Record] = [{"id": f"{talk.tag}-{number}", "type": "compact"} for number in range(2)]
     steer = {"id": f"{talk.tag}-2", "type": "steer", "message": talk.text("S")}
