@@ -8,11 +8,9 @@ left nothing behind (C-13). Rules R-CMP-01 to R-CMP-04.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from pinnace_agent.compaction.compaction import CompactionResult, compact
-from pinnace_agent.compaction.estimate import context_tokens
-from pinnace_agent.compaction.summarize import CompactionFailed, Writer
-from pinnace_agent.compaction.threshold import is_due, is_over
 from pinnace_agent.emitter import Emitter
 from pinnace_agent.jobs import Work
 from pinnace_agent.profile import AgentProfile
@@ -24,6 +22,9 @@ from pinnace_spec.messages import AssistantMessage, Message
 from pinnace_statechart import effects as fx
 from pinnace_statechart.state import RetryPolicy
 from pinnace_statechart.triggers import Happening
+
+if TYPE_CHECKING:  # loaded with the first prompt, or ahead of it (`load`)
+    from pinnace_agent.compaction.compaction import CompactionResult
 
 
 class Compactor:
@@ -61,6 +62,9 @@ class Compactor:
         if model is None:
             self._report(Happening("compaction_failed", job, text=errors.NO_MODEL, code=errors.ErrorCode.NO_MODEL))
             return
+        from pinnace_agent.compaction.compaction import compact
+        from pinnace_agent.compaction.summarize import CompactionFailed, Writer
+
         credentials = await self._profile.registry.credentials(model)
         writer = Writer(model, credentials, session.thinking_level, session.id, retry, self._profile.idle_timeout_s)
         try:
@@ -92,6 +96,8 @@ class Compactor:
 
     def is_due_before(self, session: Session, *, is_enabled: bool) -> bool:
         """Tell whether the context is to be compacted before a prompt is sent."""
+        from pinnace_agent.compaction.threshold import is_due
+
         settings = replace(self._profile.compaction, is_enabled=is_enabled)
         messages = session.messages
         return _is_over(session, messages, settings) and is_due(branch(session), messages, session.model, settings)
@@ -101,6 +107,8 @@ class Compactor:
 
         Whether compaction is on is the chart's to look at.
         """
+        from pinnace_agent.compaction.threshold import is_due
+
         settings = replace(self._profile.compaction, is_enabled=True)
         messages = [*session.messages, message]
         if not _is_over(session, messages, settings):
@@ -111,9 +119,18 @@ class Compactor:
 
 def _is_over(session: Session, messages: Sequence[Message], settings: CompactionSettings) -> bool:
     """Tell whether a look at the branch is worth its time: it is as long as the session."""
+    from pinnace_agent.compaction.estimate import context_tokens
+    from pinnace_agent.compaction.threshold import is_over
+
     return session.model is not None and is_over(context_tokens(messages), session.model["contextWindow"], settings)
 
 
 def branch(session: Session) -> Sequence[Entry]:
     """Return the entries of the branch in force, from the root on."""
     return [session.tree.entries[place] for place in session.tree.path(session.tree.leaf)]
+
+
+def load() -> None:
+    """Load what a first prompt needs of this: a process that only answers questions does without."""
+    for name in ("pinnace_agent.compaction.compaction", "pinnace_agent.llm.verdicts"):
+        import_module(name)

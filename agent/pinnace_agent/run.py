@@ -15,7 +15,6 @@ from pinnace_agent.emitter import Emitter
 from pinnace_agent.llm.base import LlmRequest, ToolSpec
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.providers import find_provider, unsupported_api
-from pinnace_agent.llm.verdicts import VerdictKind, verdict_on
 from pinnace_agent.profile import AgentProfile
 from pinnace_agent.run_log import RunLog, error_result
 from pinnace_agent.session import Session
@@ -156,6 +155,9 @@ class RunJob:
         await provider.stream(request, builder)
 
     def _outcome(self, builder: MessageBuilder) -> Happening:
+        # Not at start: the patterns take longer to compile than the rest of the agent to load.
+        from pinnace_agent.llm.verdicts import VerdictKind, verdict_on
+
         message = builder.message
         model, limit_s = self._session.model or NO_MODEL, self._max_retry_after_s
         verdict = verdict_on(message, model, builder.signs, max_retry_after_s=limit_s)

@@ -14,6 +14,7 @@ import signal
 
 import trio
 
+from pinnace_agent import compactor
 from pinnace_agent.jobs import Jobs
 from pinnace_agent.shell import SHELL_GROUPS
 from pinnace_rpc import stdio
@@ -120,6 +121,7 @@ class Server:
         await self._outbox.begun.wait()
         await trio.sleep(WARM_DELAY_S)
         await trio.to_thread.run_sync(load_models, abandon_on_cancel=True)
+        await trio.to_thread.run_sync(compactor.load, abandon_on_cancel=True)
         model = self._prepared.session.model
         if model is None or model["api"] not in WARMED_APIS:
             return

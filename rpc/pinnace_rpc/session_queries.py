@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Protocol
 from pinnace_agent.session import Session
 from pinnace_agent.session.branch_copy import fork_messages
 from pinnace_agent.session.tree_json import encode_nodes
-from pinnace_agent.session.usage import context_usage
 from pinnace_spec import errors
 from pinnace_spec.messages import Message
 
@@ -79,6 +78,8 @@ def get_branch_messages(host: _Host) -> "Mapping[str, object]":
 
 def get_session_stats(host: _Host) -> "Mapping[str, object]":
     """Counts, tokens and cost of the messages of the context, and how full it is."""
+    from pinnace_agent.session.usage import context_usage  # not at start: it knows all of compaction
+
     session = host.session
     messages = session.messages
     assistants = [message for message in messages if message["role"] == "assistant"]
