@@ -6,7 +6,7 @@ the same way for a bad line to pass. Knows nothing of commands, events or proces
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn, TypeAlias, cast
 
 # The JSON edge: a foreign process wrote this, tests index into it, and a wrong shape is what a test reports.
@@ -14,6 +14,19 @@ Record: TypeAlias = dict[str, Any]
 
 Pattern: TypeAlias = Mapping[str, object] | Callable[[Record], bool]
 """What to look for: a part of the record (see `contains`), or a predicate over it."""
+
+
+def objects(value: object, open_keys: Container[str] = ()) -> Iterator[Record]:
+    """Find every object inside of a value, itself included, but for those under `open_keys`."""
+    if isinstance(value, list):
+        for member in cast("list[object]", value):
+            yield from objects(member, open_keys)
+    if isinstance(value, dict):
+        members = cast("Record", value)
+        yield members
+        for key, member in members.items():
+            if key not in open_keys:
+                yield from objects(member, open_keys)
 
 
 class NotARecord(ValueError):

@@ -2,13 +2,13 @@
 
 import copy
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from pydantic import BaseModel, TypeAdapter
 
+from pinnace_fuzz.records import objects
 from pinnace_spec.events import EVENTS
 from pinnace_spec.outputs import validate_output
 from pinnace_spec.profiles import PROFILES, Profile
@@ -98,19 +98,6 @@ def name_of(record: Json) -> str:
     return "-".join(str(record[key]) for key in ("type", "method") if key in record)
 
 
-def objects(value: Json) -> Iterator[Json]:
-    """Find every closed object inside of a record, itself included."""
-    if isinstance(value, list):
-        for member in value:
-            yield from objects(member)
-    if isinstance(value, dict):
-        members = cast("dict[str, Json]", value)
-        yield members
-        for key, member in members.items():
-            if key not in OPEN:
-                yield from objects(member)
-
-
 @pytest.mark.parametrize("record", PUBLISHED, ids=name_of)
 def test_every_published_example_is_valid_in_its_generation(record: Json) -> None:
     assert [] == problems(record, "seed")
@@ -151,9 +138,9 @@ def test_every_type_and_every_field_stands_in_the_examples() -> None:
 
 @pytest.mark.parametrize("record", RECORDS, ids=name_of)
 def test_an_unknown_key_anywhere_is_found(record: Json) -> None:
-    for number, _ in enumerate(objects(record)):
+    for number, _ in enumerate(objects(record, OPEN)):
         changed = copy.deepcopy(record)
-        list(objects(changed))[number]["unheard"] = 1
+        list(objects(changed, OPEN))[number]["unheard"] = 1
         assert any("unheard: Extra" in problem for problem in problems(changed)), number
 
 

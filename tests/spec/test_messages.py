@@ -3,12 +3,12 @@
 import copy
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast, get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
+from pinnace_fuzz.records import objects
 from pinnace_spec import messages
 from pinnace_spec.messages import Message, UserMessage, zero_usage
 from pinnace_spec.outputs import validate_output
@@ -120,19 +120,6 @@ def model_problems(model: Json) -> list[str]:
     return validate_output({"type": "response", "command": "set_model", "success": True, "data": model}, "pi")
 
 
-def objects(value: Json) -> Iterator[Json]:
-    """Find every closed object inside of a value, itself included."""
-    if isinstance(value, list):
-        for member in value:
-            yield from objects(member)
-    if isinstance(value, dict):
-        members = cast("dict[str, Json]", value)
-        yield members
-        for key, member in members.items():
-            if key not in OPEN:
-                yield from objects(member)
-
-
 @pytest.mark.parametrize("role", MESSAGES)
 def test_a_message_with_every_field_is_valid(role: str) -> None:
     assert [] == problems(MESSAGES[role])
@@ -153,19 +140,19 @@ def test_every_field_of_every_message_stands_in_the_examples() -> None:
 
 @pytest.mark.parametrize("role", MESSAGES)
 def test_an_unknown_key_anywhere_in_a_message_is_found(role: str) -> None:
-    for number, _ in enumerate(objects(MESSAGES[role])):
+    for number, _ in enumerate(objects(MESSAGES[role], OPEN)):
         message = copy.deepcopy(MESSAGES[role])
-        list(objects(message))[number]["unheard"] = 1
+        list(objects(message, OPEN))[number]["unheard"] = 1
         assert any("unheard" in problem for problem in problems(message)), (role, number)
 
 
 @pytest.mark.parametrize("role", MESSAGES)
 def test_null_for_a_field_of_a_message_is_found(role: str) -> None:
     """Absent means absent; only what is open, and one path, may be null."""
-    for number, example in enumerate(objects(MESSAGES[role])):
+    for number, example in enumerate(objects(MESSAGES[role], OPEN)):
         for key in example:
             message = copy.deepcopy(MESSAGES[role])
-            list(objects(message))[number][key] = None
+            list(objects(message, OPEN))[number][key] = None
             assert problems(message) or key in {"details", "fullOutputPath"}, (role, key)
 
 

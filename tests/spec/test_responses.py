@@ -2,12 +2,12 @@
 
 import copy
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
+from pinnace_fuzz.records import objects
 from pinnace_spec.commands import ALL_COMMANDS
 from pinnace_spec.errors import ErrorCode
 from pinnace_spec.events import EVENTS
@@ -141,19 +141,6 @@ def problems(record: Json, profile: Profile = "pi") -> list[str]:
     return validate_output(record, profile)
 
 
-def objects(value: Json) -> Iterator[Json]:
-    """Find every closed object inside of data, itself included."""
-    if isinstance(value, list):
-        for member in value:
-            yield from objects(member)
-    if isinstance(value, dict):
-        members = cast("dict[str, Json]", value)
-        yield members
-        for key, member in members.items():
-            if key not in OPEN:
-                yield from objects(member)
-
-
 @pytest.mark.parametrize("record", PUBLISHED, ids=lambda record: record["command"])
 def test_every_published_example_is_valid_in_its_generation(record: Json) -> None:
     assert [] == problems(record, "seed")
@@ -183,18 +170,18 @@ def test_data_with_every_field_is_valid(command: str, profile: Profile) -> None:
 
 @pytest.mark.parametrize("command", VALID)
 def test_an_unknown_key_anywhere_in_data_is_found(command: str) -> None:
-    for number, _ in enumerate(objects(VALID[command])):
+    for number, _ in enumerate(objects(VALID[command], OPEN)):
         data = copy.deepcopy(VALID[command])
-        list(objects(data))[number]["unheard"] = 1
+        list(objects(data, OPEN))[number]["unheard"] = 1
         assert any("unheard: Extra" in problem for problem in problems(success(command, data))), number
 
 
 @pytest.mark.parametrize("command", VALID)
 def test_null_is_found_unless_it_means_something(command: str) -> None:
-    for number, example in enumerate(objects(VALID[command])):
+    for number, example in enumerate(objects(VALID[command], OPEN)):
         for key in example:
             data = copy.deepcopy(VALID[command])
-            list(objects(data))[number][key] = None
+            list(objects(data, OPEN))[number][key] = None
             is_nullable = key in NULLABLE and (command, key) not in {
                 ("fork", "text"),
                 ("branch", "text"),
@@ -207,10 +194,10 @@ def test_null_is_found_unless_it_means_something(command: str) -> None:
 
 @pytest.mark.parametrize("command", set(VALID) - {"set_model"})
 def test_a_field_that_lacks_is_found_unless_it_may_be_absent(command: str) -> None:
-    for number, example in enumerate(objects(VALID[command])):
+    for number, example in enumerate(objects(VALID[command], OPEN)):
         for key in example:
             data = copy.deepcopy(VALID[command])
-            del list(objects(data))[number][key]
+            del list(objects(data, OPEN))[number][key]
             is_required = key not in OPTIONAL or (command, key) in {("abort", "cleared"), ("export_html", "path")}
             is_required |= example is SOURCE and key == "path"
             assert is_required == (problems(success(command, data)) != []), key
