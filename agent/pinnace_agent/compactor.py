@@ -69,7 +69,7 @@ class Compactor:
         writer = Writer(model, credentials, session.thinking_level, session.id, retry, self._profile.idle_timeout_s)
         try:
             self.result = await compact(
-                branch(session),
+                session.tree.branch(),
                 tuple(session.messages),
                 writer,
                 self._profile.compaction,
@@ -100,7 +100,9 @@ class Compactor:
 
         settings = replace(self._profile.compaction, is_enabled=is_enabled)
         messages = session.messages
-        return _is_over(session, messages, settings) and is_due(branch(session), messages, session.model, settings)
+        return _is_over(session, messages, settings) and is_due(
+            session.tree.branch(), messages, session.model, settings
+        )
 
     def is_due_after(self, session: Session, message: AssistantMessage) -> bool:
         """Tell whether it is, with an answer that is about to end, before anything else is done.
@@ -114,7 +116,7 @@ class Compactor:
         if not _is_over(session, messages, settings):
             return False
         entry: Entry = {"type": "message", "id": "", "message": message}
-        return is_due([*branch(session), entry], messages, session.model, settings, passes_aborted=True)
+        return is_due([*session.tree.branch(), entry], messages, session.model, settings, passes_aborted=True)
 
 
 def _is_over(session: Session, messages: Sequence[Message], settings: CompactionSettings) -> bool:
@@ -123,11 +125,6 @@ def _is_over(session: Session, messages: Sequence[Message], settings: Compaction
     from pinnace_agent.compaction.threshold import is_over
 
     return session.model is not None and is_over(context_tokens(messages), session.model["contextWindow"], settings)
-
-
-def branch(session: Session) -> Sequence[Entry]:
-    """Return the entries of the branch in force, from the root on."""
-    return [session.tree.entries[place] for place in session.tree.path(session.tree.leaf)]
 
 
 def load() -> None:

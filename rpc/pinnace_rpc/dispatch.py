@@ -336,11 +336,11 @@ def _accept_data(name: str, effect: fx.Accept, text: str | None) -> Mapping[str,
     if effect.cancelled is not None:
         if name == "reset":
             return None
-        data: dict[str, object] = {"cancelled": effect.cancelled}
+        data: dict[str, object] = {}
+        if name != "branch" or effect.cancelled:  # the oldest generation has the text alone
+            data["cancelled"] = effect.cancelled
         if name in {"fork", "branch"}:
             data["text"] = text or ""
-        if name == "branch" and not effect.cancelled:
-            del data["cancelled"]
         return {**data, "cleared": cleared} if cleared else data
     if cleared:
         return cleared if name == "clear_queue" else {"cleared": cleared}

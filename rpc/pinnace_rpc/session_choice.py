@@ -5,16 +5,15 @@ Only what is named by its path, or copied, may belong to another folder (R-SES-0
 writing has its lease.
 """
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from pinnace_agent.resources.paths import agent_dir
 from pinnace_agent.resources.settings import Settings
 from pinnace_agent.session import Session
-from pinnace_agent.session.folders import SessionFolder, choose_folder
+from pinnace_agent.session.folders import SessionFolder, choose_folder, sessions_root
 from pinnace_agent.session.lease import LeaseHeld, take_waiting
-from pinnace_agent.session.library import LEASE_WAIT_S, Library
+from pinnace_agent.session.library import LEASE_WAIT_S, Library, Opened
 from pinnace_agent.session.listing import Ambiguous, NotFound, find_anywhere, find_exact, find_session, most_recent
 from pinnace_agent.session.opening import check_path, resolve
 from pinnace_rpc.options import Options, StartupError
@@ -28,23 +27,22 @@ class SessionChoice:
         """Decide where sessions are kept."""
         self._options = options
         self._cwd = cwd
-        self._root = agent_dir(env) / "sessions"
+        self._root = sessions_root(agent_dir(env))
         self._folder: SessionFolder | None = None
         if options.is_persistent:
             self._folder = choose_folder(agent_dir(env), cwd, options.session_dir, env, settings.session_dir)
         self.library = Library(self._folder)
+        self.notices: tuple[str, ...] = ()  # for people, about the session that was opened
 
     def session(self) -> Session:
-        """Return the session, with notices on stderr.
+        """Return the session; `notices` is about it.
 
         Raises:
             StartupError: What was asked for is not there, or can't be had.
         """
         try:
             return self._session()
-        except errors.ClientError as error:
-            raise StartupError(error.text) from None
-        except (NotFound, Ambiguous, LeaseHeld) as error:
+        except (errors.ClientError, NotFound, Ambiguous, LeaseHeld) as error:
             raise StartupError(error.text) from None
         except OSError as error:
             raise StartupError(f"the session can't be written: {error}") from None
@@ -73,9 +71,7 @@ class SessionChoice:
             if _is_path(reference)
             else find_anywhere(reference, self._root, folder, self._cwd)
         )
-        opened = self.library.fork_file(path, self._cwd, session_id)
-        _tell(opened.notices)
-        return opened.session
+        return self._noticed(self.library.fork_file(path, self._cwd, session_id))
 
     def _named(self, reference: str, folder: SessionFolder) -> Session:
         if not _is_path(reference):
@@ -95,15 +91,12 @@ class SessionChoice:
             lease = take_waiting(path, LEASE_WAIT_S)
         except OSError:  # nothing can be written there: it can still be read
             lease = None
-        opened = self.library.open(path, self._cwd, lease)
-        _tell(opened.notices)
+        return self._noticed(self.library.open(path, self._cwd, lease))
+
+    def _noticed(self, opened: Opened) -> Session:
+        self.notices = opened.notices
         return opened.session
 
 
 def _is_path(reference: str) -> bool:
     return "/" in reference or "\\" in reference or reference.endswith(".jsonl")
-
-
-def _tell(notices: tuple[str, ...]) -> None:
-    for notice in notices:
-        sys.stderr.write(f"pinnace: {notice}\n")

@@ -60,6 +60,7 @@ def prepare(options: Options) -> Prepared:
     _tell(notices)
     sessions = SessionChoice(options, settings, os.environ, str(cwd))
     session = sessions.session()
+    _tell(sessions.notices)
     try:
         selection = _selected(options, settings, registry, session)
         tools, warnings = _tools(options)

@@ -200,7 +200,7 @@ class Session:
             await self.file.close()
 
     def _rebuild(self) -> None:
-        context = build_context([self.tree.entries[place] for place in self.tree.path(self.tree.leaf)])
+        context = build_context(self.tree.branch())
         self.messages[:] = context.messages
         self.recorded_model = context.model
         self.recorded_level = context.thinking_level

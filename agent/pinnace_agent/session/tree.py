@@ -93,6 +93,10 @@ class EntryTree:
         """Return the place of an entry's parent, None for a root."""
         return self._parents[place]
 
+    def branch(self) -> list[Entry]:
+        """Return the entries from a root to the leaf: the branch that is in force."""
+        return [self.entries[place] for place in self.path(self.leaf)]
+
     def path(self, leaf: int | None) -> list[int]:
         """Return the places from a root to this entry; none for None."""
         places: list[int] = []

@@ -23,7 +23,7 @@ class _Branch:
         self._tree = tree
 
     def __iter__(self) -> Iterator[Entry]:
-        return (self._tree.entries[place] for place in self._tree.path(self._tree.leaf))
+        return iter(self._tree.branch())
 
     def __reversed__(self) -> Iterator[Entry]:
         place = self._tree.leaf
