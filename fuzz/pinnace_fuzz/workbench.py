@@ -54,6 +54,19 @@ class HomedAgent(Agent):
         self.llm = llm
         self.profile: Profile | None = profile
 
+    def ask(self, command: str, /, **fields: object) -> Record:
+        """Send a command that succeeds; return its data, empty if it has none."""
+        response = self.request({"type": command, **fields})
+        assert response["success"], response
+        return response.get("data") or {}
+
+    def say(self, *texts: str) -> None:
+        """Send prompts, each when the one before is done with."""
+        for text in texts:
+            mark = self.mark()
+            self.ask("prompt", message=text)
+            self.wait({"type": "agent_settled"}, since=mark)
+
     def check_end(self, exit_timeout_s: float = EXIT_TIMEOUT_S) -> None:
         """End the agent in order, unless it has ended, and check what must hold of every run.
 

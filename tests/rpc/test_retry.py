@@ -42,17 +42,10 @@ def failing(
     return {"error": {"status": status, "headers": headers or {}, "body": body}}
 
 
-def ask(pi: HomedAgent, command: str, /, **fields: object) -> Record:
-    """Send a command that succeeds; return its data."""
-    response = pi.request({"type": command, **fields})
-    assert response["success"], response
-    return response.get("data") or {}
-
-
 def say(pi: HomedAgent, text: str) -> list[str]:
     """Send a prompt, wait until it is done with, and return the flow."""
     mark = pi.mark()
-    ask(pi, "prompt", message=text)
+    pi.ask("prompt", message=text)
     pi.wait(SETTLED, since=mark)
     return kinds(pi.records[mark:], *FLOW)
 
@@ -60,7 +53,7 @@ def say(pi: HomedAgent, text: str) -> list[str]:
 def fail(pi: HomedAgent, text: str = "P") -> Record:
     """Send a prompt and wait for the delay after its failure; return the record that begins it."""
     mark = pi.mark()
-    ask(pi, "prompt", message=text)
+    pi.ask("prompt", message=text)
     return pi.wait(STARTED, since=mark)
 
 
@@ -92,12 +85,12 @@ def _told(message: Record) -> str:
 
 
 def context(pi: HomedAgent) -> list[tuple[str, str]]:
-    return told(ask(pi, "get_messages")["messages"])
+    return told(pi.ask("get_messages")["messages"])
 
 
 def file_messages(pi: HomedAgent) -> list[tuple[str, str]]:
     """Return the messages in the session file."""
-    with open(ask(pi, "get_state")["sessionFile"], "rb") as file:
+    with open(pi.ask("get_state")["sessionFile"], "rb") as file:
         rows = [json.loads(line) for line in file]
     return told([row["message"] for row in rows if row["type"] == "message"])
 
@@ -161,12 +154,12 @@ def shared(module_agent: AgentStarter) -> HomedAgent:
 def test_a_transient_error_is_tried_again(shared: HomedAgent, error: str) -> None:
     """R-RTY-01, R-RTY-02: the records in their order, and nothing of the failure before the answer."""
     pi = shared
-    ask(pi, "new_session")
+    pi.ask("new_session")
     pi.llm.add(TRANSIENT[error])
     pi.llm.add({"text": "more"})
     before = len(pi.llm.requests)
     mark = pi.mark()
-    ask(pi, "prompt", message="P")
+    pi.ask("prompt", message="P")
     pi.wait(SETTLED, since=mark)
 
     run = ["turn_start", "message_start", "message_end"]
@@ -210,7 +203,7 @@ def test_a_transient_error_is_tried_again(shared: HomedAgent, error: str) -> Non
 @pytest.mark.parametrize("error", FINAL)
 def test_an_error_that_time_does_not_mend_is_told_at_once(shared: HomedAgent, error: str) -> None:
     pi = shared
-    ask(pi, "new_session")
+    pi.ask("new_session")
     pi.llm.add(FINAL[error])
     before, mark = len(pi.llm.requests), pi.mark()
 
@@ -256,7 +249,7 @@ def test_attempts_are_numbered_and_delays_double_until_they_are_used_up(agent: A
     assert [("failure " + str(number)) in each["errorMessage"] for number, each in enumerate(pi.found(STARTED))] == [
         True
     ] * 3
-    last = ask(pi, "get_messages")["messages"][-1]
+    last = pi.ask("get_messages")["messages"][-1]
     assert pi.found({"type": "auto_retry_end"}) == [
         {"type": "auto_retry_end", "success": False, "attempt": 3, "finalError": last["errorMessage"]}
     ]
@@ -320,7 +313,7 @@ def test_a_server_is_given_the_time_that_it_asks_for(
     assert fail(pi)["delayMs"] == expected_ms
 
     if expected_ms > 1000:
-        ask(pi, "abort_retry")
+        pi.ask("abort_retry")
     pi.wait(SETTLED)
 
 
@@ -369,7 +362,7 @@ def test_the_failed_message_leaves_the_context_when_the_retry_starts(agent: Agen
 def test_a_session_that_is_opened_again_goes_on_from_the_answer(agent: AgentStarter) -> None:
     pi = agent([failing(500), MORE], settings=AT_ONCE, has_session=True)
     say(pi, "P")
-    path = ask(pi, "get_state")["sessionFile"]
+    path = pi.ask("get_state")["sessionFile"]
     pi.close_stdin()
     assert pi.wait_exit() == 0
 
@@ -387,18 +380,18 @@ def test_abort_retry_ends_the_delay_and_leaves_the_message(agent: AgentStarter) 
     pi = agent([failing(500), failing(500), MORE], settings=ENDLESS, has_session=True)
     fail(pi)
     mark = pi.mark()
-    ask(pi, "abort_retry")
+    pi.ask("abort_retry")
 
     assert kinds(pi.records[mark:]) == ["auto_retry_end", "agent_settled", "abort_retry:ok"]
     assert pi.found({"type": "auto_retry_end"}) == [
         {"type": "auto_retry_end", "success": False, "attempt": 1, "finalError": errors.RETRY_CANCELLED}
     ]
     assert context(pi) == [("user", "P"), ("assistant", "error")]
-    assert not ask(pi, "get_state")["isStreaming"]
+    assert not pi.ask("get_state")["isStreaming"]
     # The next failure is a first one; no request is sent what failed.
     assert fail(pi, "Q")["attempt"] == 1
     assert sent_texts(pi, 1) == [("user", "P"), ("user", "Q")]
-    ask(pi, "abort_retry")
+    pi.ask("abort_retry")
     assert context(pi) == [("user", "P"), ("assistant", "error"), ("user", "Q"), ("assistant", "error")]
     assert file_messages(pi) == context(pi)
 
@@ -408,7 +401,7 @@ def test_abort_ends_the_delay_and_leaves_the_message(agent: AgentStarter) -> Non
     pi = agent([failing(500), MORE], settings=ENDLESS, has_session=True)
     fail(pi)
     mark = pi.mark()
-    ask(pi, "abort")
+    pi.ask("abort")
 
     assert kinds(pi.records[mark:]) == ["auto_retry_end", "agent_settled", "abort:ok"]
     assert pi.found({"type": "agent_settled"}) == [{"type": "agent_settled", "aborted": True}]
@@ -422,13 +415,13 @@ def test_abort_ends_the_delay_and_leaves_the_message(agent: AgentStarter) -> Non
 def test_an_abort_of_the_retried_request_closes_the_retry(agent: AgentStarter) -> None:
     """C-15: the bracket is closed behind the run."""
     pi = agent([failing(500), {"chunks": [{"text": "begun"}, {"hang": True}]}, MORE], settings=AT_ONCE)
-    ask(pi, "prompt", message="P")
+    pi.ask("prompt", message="P")
     pi.wait({"type": "message_update", "assistantMessageEvent": {"type": "text_delta"}})
     # Too late: there is no delay any more.
     mark = pi.mark()
-    ask(pi, "abort_retry")
+    pi.ask("abort_retry")
     assert kinds(pi.records[mark:]) == ["abort_retry:ok"]
-    ask(pi, "abort")
+    pi.ask("abort")
 
     assert kinds(pi.records[mark:], *FLOW, "abort:ok") == [
         "agent_end",
@@ -443,10 +436,10 @@ def test_an_abort_of_the_retried_request_closes_the_retry(agent: AgentStarter) -
 
 def test_abort_retry_while_idle_does_nothing(agent: AgentStarter) -> None:
     pi = agent([MORE])
-    ask(pi, "abort_retry")
+    pi.ask("abort_retry")
     say(pi, "P")
     mark = pi.mark()
-    ask(pi, "abort_retry")
+    pi.ask("abort_retry")
 
     assert kinds(pi.records[mark:]) == ["abort_retry:ok"]
 
@@ -477,9 +470,9 @@ def test_a_drain_tries_again(agent: AgentStarter) -> None:
 
 def test_off_means_that_an_error_is_final(agent: AgentStarter) -> None:
     pi = agent([failing(500), failing(500), MORE], settings=AT_ONCE)
-    ask(pi, "set_auto_retry", enabled=False)
+    pi.ask("set_auto_retry", enabled=False)
     assert say(pi, "P") == ["agent_start", "agent_end", "agent_settled"]
-    ask(pi, "set_auto_retry", enabled=True)
+    pi.ask("set_auto_retry", enabled=True)
     say(pi, "Q")
 
     assert endings(pi) == [(True, 1)]
@@ -492,9 +485,9 @@ def test_it_is_looked_at_when_the_error_comes(agent: AgentStarter, is_on: bool) 
     """While the request is under way."""
     settings = {"retry": {"enabled": not is_on, "baseDelayMs": 1}}
     pi = agent([{"hold": "g", **failing(500)}, MORE], settings=settings)
-    ask(pi, "prompt", message="P")
+    pi.ask("prompt", message="P")
     pi.llm.wait_reached("g")
-    ask(pi, "set_auto_retry", enabled=is_on)
+    pi.ask("set_auto_retry", enabled=is_on)
     pi.llm.release("g")
     pi.wait(SETTLED)
 
@@ -504,9 +497,9 @@ def test_it_is_looked_at_when_the_error_comes(agent: AgentStarter, is_on: bool) 
 def test_off_in_the_tools_counts_for_the_request_behind_them(agent: AgentStarter) -> None:
     call = {"tool_calls": [{"name": "bash", "args": {"command": "touch there; until [ -e go ]; do sleep 0.01; done"}}]}
     pi = agent([call, failing(500), MORE], settings=AT_ONCE)
-    ask(pi, "prompt", message="P")
+    pi.ask("prompt", message="P")
     pi.wait({"type": "tool_execution_start"})
-    ask(pi, "set_auto_retry", enabled=False)
+    pi.ask("set_auto_retry", enabled=False)
     (pi.home.work / "go").touch()
     pi.wait(SETTLED)
 
@@ -517,7 +510,7 @@ def test_off_in_the_tools_counts_for_the_request_behind_them(agent: AgentStarter
 def test_off_in_the_delay_leaves_the_delay_and_counts_for_what_comes_of_it(agent: AgentStarter) -> None:
     pi = agent([failing(500), {"hold": "g", **failing(500)}, MORE], settings={"retry": {"baseDelayMs": 100}})
     fail(pi)
-    ask(pi, "set_auto_retry", enabled=False)
+    pi.ask("set_auto_retry", enabled=False)
     pi.llm.wait_reached("g")
     pi.llm.release("g")
     pi.wait(SETTLED)
@@ -532,7 +525,7 @@ def test_off_in_the_delay_leaves_the_delay_and_counts_for_what_comes_of_it(agent
 def test_the_retry_asks_the_model_that_was_chosen_meanwhile(agent: AgentStarter) -> None:
     pi = agent([failing(500), MORE], settings={"retry": {"baseDelayMs": 100}})
     fail(pi)
-    ask(pi, "set_model", provider="fake", modelId="m2")
+    pi.ask("set_model", provider="fake", modelId="m2")
     pi.wait(SETTLED)
 
     assert [request.body["model"] for request in pi.llm.requests] == ["m1", "m2"]
@@ -542,7 +535,7 @@ def test_the_retry_asks_the_model_that_was_chosen_meanwhile(agent: AgentStarter)
 def test_a_shell_in_the_delay_comes_behind_the_answer(agent: AgentStarter) -> None:
     pi = agent([failing(500), {"hold": "g", **MORE}], settings={"retry": {"baseDelayMs": 100}}, has_session=True)
     fail(pi)
-    ask(pi, "bash", command="echo beside")
+    pi.ask("bash", command="echo beside")
     pi.llm.wait_reached("g")
     assert context(pi) == [("user", "P")]
     pi.llm.release("g")
@@ -557,8 +550,8 @@ def test_a_steering_text_goes_with_the_retry_and_gives_it_its_whole_budget(agent
     script = [failing(500), failing(500), failing(500), MORE]
     pi = agent(script, settings={"retry": {"baseDelayMs": 60, "maxRetries": 2}}, has_session=True)
     fail(pi)
-    ask(pi, "steer", message="S")
-    ask(pi, "follow_up", message="F")
+    pi.ask("steer", message="S")
+    pi.ask("follow_up", message="F")
     pi.wait(SETTLED)
 
     assert retries(pi) == [(1, 60), (1, 60), (2, 120)]
@@ -578,9 +571,9 @@ def test_what_is_queued_runs_when_the_attempts_are_used_up(agent: AgentStarter) 
     """C-2, C-3."""
     script = [{"hold": "g", **failing(500)}, failing(500), MORE]
     pi = agent(script, settings={"retry": {"baseDelayMs": 1, "maxRetries": 1}})
-    ask(pi, "prompt", message="P")
+    pi.ask("prompt", message="P")
     pi.llm.wait_reached("g")
-    ask(pi, "follow_up", message="F")
+    pi.ask("follow_up", message="F")
     pi.llm.release("g")
     pi.wait(SETTLED)
 
@@ -593,9 +586,9 @@ def test_what_is_queued_runs_when_the_retry_is_cancelled(agent: AgentStarter) ->
     """C-2: one settled, at the very end."""
     pi = agent([failing(500), MORE], settings=ENDLESS)
     fail(pi)
-    ask(pi, "follow_up", message="F")
+    pi.ask("follow_up", message="F")
     mark = pi.mark()
-    ask(pi, "abort_retry")
+    pi.ask("abort_retry")
     pi.wait(SETTLED, since=mark)
 
     assert kinds(pi.records[mark:], *FLOW, "abort_retry:ok", "queue_update") == [
@@ -614,12 +607,12 @@ def test_an_abort_in_the_delay_does_with_the_queue_what_it_says(agent: AgentStar
     """C-1, C-6, C-8."""
     pi = agent([failing(500), MORE], settings=ENDLESS)
     fail(pi)
-    ask(pi, "steer", message="S")
+    pi.ask("steer", message="S")
     mark = pi.mark()
-    data = ask(pi, "abort", queue=queue)
+    data = pi.ask("abort", queue=queue)
     if queue == "continue":
         pi.wait(SETTLED, since=mark)
-    state = ask(pi, "get_state")
+    state = pi.ask("get_state")
 
     flow = kinds(pi.records[mark:], *FLOW, "abort:ok")
     if queue == "continue":
@@ -666,7 +659,7 @@ def test_an_overflow_in_a_retry_closes_the_retry_first(agent: AgentStarter) -> N
 
 def test_an_overflow_is_never_tried_again_as_it_is(agent: AgentStarter) -> None:
     pi = agent([failing(500, "prompt is too long: server error"), MORE], settings=AT_ONCE)
-    ask(pi, "set_auto_compaction", enabled=False)
+    pi.ask("set_auto_compaction", enabled=False)
     say(pi, "P")
 
     assert (retries(pi), len(pi.llm.requests)) == ([], 1)

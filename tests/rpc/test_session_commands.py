@@ -22,26 +22,11 @@ SETTLED = {"type": "agent_settled"}
 KEEPING = pytest.mark.parametrize("has_session", [True, False], ids=["in files", "in memory"])
 
 
-def ask(pi: HomedAgent, command: str, /, **fields: object) -> Record:
-    """Send a command that succeeds; return its data."""
-    response = pi.request({"type": command, **fields})
-    assert response["success"], response
-    return response.get("data") or {}
-
-
 def refused(pi: HomedAgent, command: str, /, **fields: object) -> tuple[str, str]:
     """Send a command that is refused; return code and text."""
     response = pi.request({"type": command, **fields})
     assert not response["success"], response
     return response["errorCode"], response["error"]
-
-
-def say(pi: HomedAgent, *texts: str) -> None:
-    """Send prompts, each when the one before is done with."""
-    for text in texts:
-        mark = pi.mark()
-        ask(pi, "prompt", message=text)
-        pi.wait(SETTLED, since=mark)
 
 
 def end(pi: HomedAgent) -> None:
@@ -50,7 +35,7 @@ def end(pi: HomedAgent) -> None:
 
 
 def messages(pi: HomedAgent) -> list[Record]:
-    return list(ask(pi, "get_messages")["messages"])
+    return list(pi.ask("get_messages")["messages"])
 
 
 def texts(pi: HomedAgent) -> list[str]:
@@ -60,11 +45,11 @@ def texts(pi: HomedAgent) -> list[str]:
 
 
 def entries(pi: HomedAgent) -> list[Record]:
-    return list(ask(pi, "get_entries")["entries"])
+    return list(pi.ask("get_entries")["entries"])
 
 
 def file_of(pi: HomedAgent) -> Path:
-    return Path(ask(pi, "get_state")["sessionFile"])
+    return Path(pi.ask("get_state")["sessionFile"])
 
 
 def lines(path: Path) -> list[Record]:
@@ -82,7 +67,7 @@ def contents(pi: HomedAgent) -> dict[str, bytes]:
 def everything(pi: HomedAgent) -> Sequence[object]:
     """Return all that can be seen of a session, on the wire and in the folder."""
     reads = ("get_state", "get_messages", "get_entries", "get_tree", "get_session_stats", "get_fork_messages")
-    return [*(ask(pi, read) for read in reads), contents(pi)]
+    return [*(pi.ask(read) for read in reads), contents(pi)]
 
 
 def stamp(number: int) -> str:
@@ -130,17 +115,17 @@ def branched(pi: HomedAgent) -> Path:
 
 def test_a_new_session_is_empty_and_makes_no_file_before_it_has_something(agent: AgentStarter) -> None:
     pi = agent([MORE], has_session=True)
-    say(pi, "one")
-    ask(pi, "set_session_name", name="former")
+    pi.say("one")
+    pi.ask("set_session_name", name="former")
     former, before = file_of(pi), contents(pi)
 
-    assert ask(pi, "new_session") == {"cancelled": False, "cleared": {"steering": [], "followUp": []}}
+    assert pi.ask("new_session") == {"cancelled": False, "cleared": {"steering": [], "followUp": []}}
 
-    state = ask(pi, "get_state")
+    state = pi.ask("get_state")
     assert (state["messageCount"], state.get("sessionName"), state["model"]["id"]) == (0, None, "m1")
     assert entries(pi) == []
     assert (contents(pi), file_of(pi).exists()) == (before, False)
-    say(pi, "two")
+    pi.say("two")
     assert contents(pi)[former.name] == before[former.name]
     assert [line["message"]["role"] for line in lines(file_of(pi)) if line["type"] == "message"] == [
         "user",
@@ -151,16 +136,16 @@ def test_a_new_session_is_empty_and_makes_no_file_before_it_has_something(agent:
 @KEEPING
 def test_a_new_session_keeps_the_path_of_its_parent(agent: AgentStarter, has_session: bool) -> None:
     pi = agent([MORE], has_session=has_session)
-    say(pi, "one")
+    pi.say("one")
 
-    ask(pi, "new_session", parentSession="/some/where/else.jsonl")
-    say(pi, "two")
+    pi.ask("new_session", parentSession="/some/where/else.jsonl")
+    pi.say("two")
 
     assert texts(pi) == ["two", "more"]
     if has_session:
         assert lines(file_of(pi))[0]["parentSession"] == "/some/where/else.jsonl"
     else:
-        assert "sessionFile" not in ask(pi, "get_state")
+        assert "sessionFile" not in pi.ask("get_state")
 
 
 # switch_session
@@ -168,48 +153,48 @@ def test_a_new_session_keeps_the_path_of_its_parent(agent: AgentStarter, has_ses
 
 def test_two_sessions_can_be_switched_between_and_nothing_is_lost(agent: AgentStarter) -> None:
     pi = agent([TOOL, MORE], has_session=True)
-    say(pi, "a1")
+    pi.say("a1")
     first, first_messages = file_of(pi), messages(pi)
-    ask(pi, "new_session")
-    say(pi, "b1")
+    pi.ask("new_session")
+    pi.say("b1")
     second = file_of(pi)
 
-    ask(pi, "switch_session", sessionPath=str(first))
+    pi.ask("switch_session", sessionPath=str(first))
     assert (file_of(pi), messages(pi)) == (first, first_messages)
-    say(pi, "a2")
-    ask(pi, "switch_session", sessionPath=str(second))
+    pi.say("a2")
+    pi.ask("switch_session", sessionPath=str(second))
     assert texts(pi) == ["b1", "more"]
-    say(pi, "b2")
-    ask(pi, "switch_session", sessionPath=str(first))
+    pi.say("b2")
+    pi.ask("switch_session", sessionPath=str(first))
 
     assert texts(pi) == ["a1", "from the tool\n", "more", "a2", "more"]
     assert "b1" not in pi.llm.requests[3].text
     assert "a1" in pi.llm.requests[3].text
     assert [line["type"] for line in lines(second)].count("message") == 4
-    assert ask(pi, "get_state")["sessionStatus"] == {"saved": True}
+    assert pi.ask("get_state")["sessionStatus"] == {"saved": True}
 
 
 def test_a_session_that_was_left_can_be_opened_by_another_process(agent: AgentStarter) -> None:
     pi = agent([MORE], has_session=True)
-    say(pi, "a1")
+    pi.say("a1")
     first = file_of(pi)
-    ask(pi, "new_session")
+    pi.ask("new_session")
 
     other = agent((), "--session", str(first), again=pi)
-    say(other, "a2")
+    other.say("a2")
 
     assert texts(other) == ["a1", "more", "a2", "more"]
 
 
 def test_switching_to_the_session_in_force_changes_nothing(agent: AgentStarter) -> None:
     pi = agent([MORE], has_session=True)
-    say(pi, "one")
+    pi.say("one")
     before = everything(pi)
 
-    ask(pi, "switch_session", sessionPath=str(file_of(pi)))
+    pi.ask("switch_session", sessionPath=str(file_of(pi)))
 
     assert everything(pi) == before
-    say(pi, "two")
+    pi.say("two")
     assert texts(pi) == ["one", "more", "two", "more"]
 
 
@@ -221,30 +206,30 @@ def test_a_session_is_the_same_by_whichever_path_it_is_named(agent: AgentStarter
     link.symlink_to(former.home.sessions)
     former.home = former.home._replace(arguments=["--mode", "rpc", "--session-dir", str(link)])
     pi = agent((), again=former)
-    say(pi, "one")
+    pi.say("one")
     path = file_of(pi)
     relative = os.path.relpath(former.home.sessions / path.name, pi.home.work)
 
     for name in (str(path), str(former.home.sessions / path.name), relative):
-        ask(pi, "switch_session", sessionPath=name)
+        pi.ask("switch_session", sessionPath=name)
         assert texts(pi) == ["one", "more"]
-    say(pi, "two")
+    pi.say("two")
     assert len(contents(pi)) == 1
 
 
 def test_a_session_in_memory_is_left_for_a_file_and_that_is_written(agent: AgentStarter) -> None:
     pi = agent([MORE])
-    say(pi, "in memory")
+    pi.say("in memory")
     path = write(pi.home.sessions / "other.jsonl", pi.home.work, user(1, None, text("on disk")))
 
-    ask(pi, "switch_session", sessionPath=str(path))
-    say(pi, "more of it")
+    pi.ask("switch_session", sessionPath=str(path))
+    pi.say("more of it")
 
     assert texts(pi) == ["on disk", "more of it", "more"]
     assert [line["type"] for line in lines(path)][-2:] == ["message", "message"]
-    ask(pi, "new_session")
-    assert "sessionFile" not in ask(pi, "get_state")
-    say(pi, "in memory again")
+    pi.ask("new_session")
+    assert "sessionFile" not in pi.ask("get_state")
+    pi.say("in memory again")
     assert len(contents(pi)) == 1
 
 
@@ -253,8 +238,8 @@ def test_an_empty_file_becomes_a_session(agent: AgentStarter) -> None:
     path = pi.home.sessions / "empty.jsonl"
     path.touch()
 
-    ask(pi, "switch_session", sessionPath=str(path))
-    say(pi, "one")
+    pi.ask("switch_session", sessionPath=str(path))
+    pi.say("one")
 
     assert (lines(path)[0]["cwd"], texts(pi)) == (str(pi.home.work), ["one", "more"])
 
@@ -264,50 +249,50 @@ def test_an_empty_file_becomes_a_session(agent: AgentStarter) -> None:
 
 def test_a_switch_restores_the_model_and_the_level(agent: AgentStarter) -> None:
     pi = agent([MORE], has_session=True)
-    ask(pi, "set_model", provider="fake", modelId="m2")
-    ask(pi, "set_thinking_level", level="high")
-    say(pi, "one")
+    pi.ask("set_model", provider="fake", modelId="m2")
+    pi.ask("set_thinking_level", level="high")
+    pi.say("one")
     first = file_of(pi)
-    ask(pi, "new_session")
-    ask(pi, "set_model", provider="fake", modelId="m1")
-    say(pi, "two")
+    pi.ask("new_session")
+    pi.ask("set_model", provider="fake", modelId="m1")
+    pi.say("two")
     second = file_of(pi)
 
     def choices() -> tuple[str, str]:
-        state = ask(pi, "get_state")
+        state = pi.ask("get_state")
         return state["model"]["id"], state["thinkingLevel"]
 
     assert choices() == ("m1", "off")
-    ask(pi, "switch_session", sessionPath=str(first))
+    pi.ask("switch_session", sessionPath=str(first))
     assert choices() == ("m2", "high")
-    say(pi, "three")
+    pi.say("three")
     assert pi.llm.requests[-1].body["model"] == "m2"
-    ask(pi, "switch_session", sessionPath=str(second))
+    pi.ask("switch_session", sessionPath=str(second))
     assert choices() == ("m1", "off")
 
 
 def test_a_resumed_session_goes_on_with_its_model_and_level(agent: AgentStarter) -> None:
     former = agent([MORE], has_session=True)
-    ask(former, "set_model", provider="fake", modelId="m2")
-    say(former, "one")
-    ask(former, "set_thinking_level", level="low")
+    former.ask("set_model", provider="fake", modelId="m2")
+    former.say("one")
+    former.ask("set_thinking_level", level="low")
     path = file_of(former)
     end(former)
     former.home = former.home._replace(arguments=["--mode", "rpc"])
 
-    state = ask(agent((), "--session", str(path), again=former), "get_state")
+    state = agent((), "--session", str(path), again=former).ask("get_state")
 
     assert (state["model"]["id"], state["thinkingLevel"]) == ("m2", "low")
 
 
 def test_flags_go_before_what_a_resumed_session_was_left_with(agent: AgentStarter) -> None:
     former = agent([MORE], has_session=True)
-    ask(former, "set_model", provider="fake", modelId="m2")
-    ask(former, "set_thinking_level", level="low")
-    say(former, "one")
+    former.ask("set_model", provider="fake", modelId="m2")
+    former.ask("set_thinking_level", level="low")
+    former.say("one")
     end(former)
 
-    state = ask(agent((), "--continue", "--model", "m2", "--thinking", "high", again=former), "get_state")
+    state = agent((), "--continue", "--model", "m2", "--thinking", "high", again=former).ask("get_state")
     assert (state["model"]["id"], state["thinkingLevel"]) == ("m2", "high")
 
 
@@ -316,10 +301,10 @@ def test_a_model_that_there_is_no_more_leaves_the_present_one(agent: AgentStarte
     gone = entry("model_change", 2, 1, provider="gone", modelId="with the wind")
     path = write(pi.home.sessions / "old.jsonl", pi.home.work, user(1, None, text("old")), gone)
 
-    ask(pi, "switch_session", sessionPath=str(path))
+    pi.ask("switch_session", sessionPath=str(path))
 
-    assert ask(pi, "get_state")["model"]["id"] == "m1"
-    say(pi, "new")
+    assert pi.ask("get_state")["model"]["id"] == "m1"
+    pi.say("new")
     assert texts(pi) == ["old", "new", "more"]
 
 
@@ -328,20 +313,20 @@ def test_a_model_that_there_is_no_more_leaves_the_present_one(agent: AgentStarte
 
 def test_a_fork_takes_what_was_before_a_prompt_and_leaves_the_rest(agent: AgentStarter) -> None:
     pi = agent([MORE], has_session=True)
-    say(pi, "one", "the second", "three")
+    pi.say("one", "the second", "three")
     old, before = file_of(pi), file_of(pi).read_bytes()
-    forks = ask(pi, "get_fork_messages")["messages"]
+    forks = pi.ask("get_fork_messages")["messages"]
 
-    answer = ask(pi, "fork", entryId=forks[1]["entryId"])
+    answer = pi.ask("fork", entryId=forks[1]["entryId"])
 
     assert answer == {"cancelled": False, "text": "the second", "cleared": {"steering": [], "followUp": []}}
     new = file_of(pi)
     assert texts(pi) == ["one", "more"]
-    assert ask(pi, "get_fork_messages")["messages"] == forks[:1]
+    assert pi.ask("get_fork_messages")["messages"] == forks[:1]
     assert lines(new)[0]["parentSession"] == str(old)
     copied = new.read_bytes().splitlines()[1:]
     assert copied == before.splitlines()[1 : 1 + len(copied)]
-    say(pi, "other")
+    pi.say("other")
     assert texts(pi) == ["one", "more", "other", "more"]
     assert "the second" not in pi.llm.requests[-1].text
     assert (old.read_bytes(), oct(new.stat().st_mode & 0o777)) == (before, "0o600")
@@ -349,86 +334,86 @@ def test_a_fork_takes_what_was_before_a_prompt_and_leaves_the_rest(agent: AgentS
 
 def test_a_fork_before_the_first_prompt_is_an_empty_session(agent: AgentStarter) -> None:
     pi = agent([MORE], has_session=True)
-    say(pi, "one")
+    pi.say("one")
     old = file_of(pi)
-    (first,) = ask(pi, "get_fork_messages")["messages"]
+    (first,) = pi.ask("get_fork_messages")["messages"]
 
-    assert ask(pi, "fork", entryId=first["entryId"])["text"] == "one"
+    assert pi.ask("fork", entryId=first["entryId"])["text"] == "one"
 
     assert (messages(pi), file_of(pi).exists()) == ([], False)
-    say(pi, "again")
+    pi.say("again")
     assert lines(file_of(pi))[0]["parentSession"] == str(old)
 
 
 @KEEPING
 def test_a_fork_before_the_first_prompt_keeps_the_name_it_had(agent: AgentStarter, has_session: bool) -> None:
     pi = agent([MORE], has_session=has_session)
-    ask(pi, "set_session_name", name="before all")
-    say(pi, "one")
-    (first,) = ask(pi, "get_fork_messages")["messages"]
+    pi.ask("set_session_name", name="before all")
+    pi.say("one")
+    (first,) = pi.ask("get_fork_messages")["messages"]
 
-    ask(pi, "fork", entryId=first["entryId"])
+    pi.ask("fork", entryId=first["entryId"])
 
-    assert (messages(pi), ask(pi, "get_state")["sessionName"]) == ([], "before all")
+    assert (messages(pi), pi.ask("get_state")["sessionName"]) == ([], "before all")
 
 
 def test_a_clone_is_the_same_conversation_in_a_file_of_its_own(agent: AgentStarter) -> None:
     pi = agent([TOOL, MORE], has_session=True)
-    say(pi, "one")
-    ask(pi, "set_session_name", name="twin")
-    before, known, leaf = messages(pi), entries(pi), ask(pi, "get_entries")["leafId"]
+    pi.say("one")
+    pi.ask("set_session_name", name="twin")
+    before, known, leaf = messages(pi), entries(pi), pi.ask("get_entries")["leafId"]
     old = file_of(pi)
 
-    assert ask(pi, "clone") == {"cancelled": False, "cleared": {"steering": [], "followUp": []}}
+    assert pi.ask("clone") == {"cancelled": False, "cleared": {"steering": [], "followUp": []}}
 
     assert file_of(pi) != old
-    assert (messages(pi), entries(pi), ask(pi, "get_entries")["leafId"]) == (before, known, leaf)
-    assert ask(pi, "get_state")["sessionName"] == "twin"
-    say(pi, "only here")
+    assert (messages(pi), entries(pi), pi.ask("get_entries")["leafId"]) == (before, known, leaf)
+    assert pi.ask("get_state")["sessionName"] == "twin"
+    pi.say("only here")
     assert "only here" not in old.read_text()
-    ask(pi, "switch_session", sessionPath=str(old))
+    pi.ask("switch_session", sessionPath=str(old))
     assert messages(pi) == before
 
 
 def test_l20_a_fork_behind_a_label_keeps_what_was_before_it(agent: AgentStarter) -> None:
     pi = agent([MORE], has_session=True)
-    ask(pi, "switch_session", sessionPath=str(branched(pi)))
+    pi.ask("switch_session", sessionPath=str(branched(pi)))
 
-    assert ask(pi, "fork", entryId="00000006")["text"] == "tip"
+    assert pi.ask("fork", entryId="00000006")["text"] == "tip"
 
     kept = [each["id"] for each in entries(pi)]
     assert kept[:3] == ["00000001", "00000003", "00000005"]
     assert len(lines(file_of(pi))) == 5
-    (root,) = ask(pi, "get_tree")["tree"]
+    (root,) = pi.ask("get_tree")["tree"]
     assert (root["label"], root["labelTimestamp"]) == ("start", stamp(4))
     assert len(messages(pi)) == 3
 
 
 def test_the_oldest_client_branches_by_the_index_of_a_message(agent: AgentStarter) -> None:
     pi = agent([MORE], has_session=True)
-    say(pi, "one", "two")
-    told = ask(pi, "get_branch_messages")["messages"]
+    pi.say("one", "two")
+    told = pi.ask("get_branch_messages")["messages"]
     assert [message["text"] for message in told] == ["one", "two"]
 
-    assert ask(pi, "branch", entryIndex=told[1]["entryIndex"])["text"] == "two"
+    assert pi.ask("branch", entryIndex=told[1]["entryIndex"])["text"] == "two"
 
     assert texts(pi) == ["one", "more"]
 
 
 def test_in_memory_a_fork_and_a_clone_take_the_same_and_write_nothing(agent: AgentStarter) -> None:
     pi = agent([MORE])
-    say(pi, "one", "two")
-    forks = ask(pi, "get_fork_messages")["messages"]
-    first = ask(pi, "get_state")["sessionId"]
+    pi.say("one", "two")
+    forks = pi.ask("get_fork_messages")["messages"]
+    first = pi.ask("get_state")["sessionId"]
 
-    ask(pi, "clone")
-    second = ask(pi, "get_state")
+    pi.ask("clone")
+    second = pi.ask("get_state")
     assert (texts(pi), second["sessionId"] == first) == (["one", "more", "two", "more"], False)
-    assert ask(pi, "fork", entryId=forks[1]["entryId"])["text"] == "two"
+    assert pi.ask("fork", entryId=forks[1]["entryId"])["text"] == "two"
     assert texts(pi) == ["one", "more"]
-    assert ask(pi, "branch", entryIndex=ask(pi, "get_branch_messages")["messages"][0]["entryIndex"])["text"] == "one"
+    assert pi.ask("branch", entryIndex=pi.ask("get_branch_messages")["messages"][0]["entryIndex"])["text"] == "one"
     assert (messages(pi), contents(pi)) == ([], {})
-    assert "sessionFile" not in ask(pi, "get_state")
+    assert "sessionFile" not in pi.ask("get_state")
 
 
 # Reads.
@@ -436,23 +421,23 @@ def test_in_memory_a_fork_and_a_clone_take_the_same_and_write_nothing(agent: Age
 
 def test_messages_to_fork_from_are_those_of_all_branches_that_have_a_text(agent: AgentStarter) -> None:
     pi = agent([], has_session=True)
-    ask(pi, "switch_session", sessionPath=str(branched(pi)))
+    pi.ask("switch_session", sessionPath=str(branched(pi)))
 
-    told = [(each["entryId"][-1], each["text"]) for each in ask(pi, "get_fork_messages")["messages"]]
+    told = [(each["entryId"][-1], each["text"]) for each in pi.ask("get_fork_messages")["messages"]]
 
     assert told == [("1", "root"), ("2", "left"), ("3", "right"), ("6", "tip")]
 
 
 def test_entries_are_those_of_the_file_or_what_came_after_one(agent: AgentStarter) -> None:
     pi = agent([MORE], has_session=True)
-    say(pi, "one")
+    pi.say("one")
     known = entries(pi)
     assert known == lines(file_of(pi))[1:]
-    assert ask(pi, "get_entries", since=known[-1]["id"]) == {"entries": [], "leafId": known[-1]["id"]}
+    assert pi.ask("get_entries", since=known[-1]["id"]) == {"entries": [], "leafId": known[-1]["id"]}
 
-    say(pi, "two")
+    pi.say("two")
 
-    news = ask(pi, "get_entries", since=known[-1]["id"])
+    news = pi.ask("get_entries", since=known[-1]["id"])
     assert [each["message"]["role"] for each in news["entries"]] == ["user", "assistant"]
     assert news["leafId"] == news["entries"][-1]["id"]
     assert entries(pi) == known + news["entries"]
@@ -461,9 +446,9 @@ def test_entries_are_those_of_the_file_or_what_came_after_one(agent: AgentStarte
 
 def test_the_tree_has_every_branch_and_its_labels(agent: AgentStarter) -> None:
     pi = agent([], has_session=True)
-    ask(pi, "switch_session", sessionPath=str(branched(pi)))
+    pi.ask("switch_session", sessionPath=str(branched(pi)))
 
-    tree = ask(pi, "get_tree")
+    tree = pi.ask("get_tree")
 
     (root,) = tree["tree"]
     left, right = root["children"]
@@ -476,8 +461,8 @@ def test_the_tree_has_every_branch_and_its_labels(agent: AgentStarter) -> None:
 def test_totals_count_every_branch_and_survive_a_restart(agent: AgentStarter) -> None:
     usage = {"input": 100, "output": 7}
     pi = agent([{"text": "more", "usage": usage, "repeat": -1}], has_session=True)
-    say(pi, "one", "two")
-    stats = ask(pi, "get_session_stats")
+    pi.say("one", "two")
+    stats = pi.ask("get_session_stats")
     assert (stats["userMessages"], stats["assistantMessages"], stats["totalMessages"]) == (2, 2, 4)
     assert stats["session"]["tokens"] == stats["tokens"] == {
         "input": 200, "output": 14, "cacheRead": 0, "cacheWrite": 0, "total": 214,
@@ -491,7 +476,7 @@ def test_totals_count_every_branch_and_survive_a_restart(agent: AgentStarter) ->
 
     resumed = agent((), "--session", str(path), again=pi)
 
-    stats = ask(resumed, "get_session_stats")
+    stats = resumed.ask("get_session_stats")
     assert (stats["totalMessages"], stats["tokens"]["total"]) == (2, 107)
     assert stats["session"]["tokens"]["total"] == 321
     assert stats["session"]["cost"] == pytest.approx(3 * answer["message"]["usage"]["cost"]["total"])
@@ -500,17 +485,17 @@ def test_totals_count_every_branch_and_survive_a_restart(agent: AgentStarter) ->
 
 def test_a_resumed_session_tells_the_messages_that_it_told_before(agent: AgentStarter) -> None:
     pi = agent([TOOL, {"reasoning": "hm", "text": "é\u2028\U0001f600"}, MORE], has_session=True)
-    say(pi, "one", "two")
-    ask(pi, "bash", command="echo shell")
-    known = [ask(pi, read) for read in ("get_messages", "get_entries", "get_tree", "get_fork_messages")]
-    stats, path = ask(pi, "get_session_stats"), file_of(pi)
+    pi.say("one", "two")
+    pi.ask("bash", command="echo shell")
+    known = [pi.ask(read) for read in ("get_messages", "get_entries", "get_tree", "get_fork_messages")]
+    stats, path = pi.ask("get_session_stats"), file_of(pi)
     end(pi)
 
     resumed = agent((), "--session", str(path), again=pi)
 
-    assert [ask(resumed, read) for read in ("get_messages", "get_entries", "get_tree", "get_fork_messages")] == known
-    assert ask(resumed, "get_session_stats") == stats
-    say(resumed, "three")
+    assert [resumed.ask(read) for read in ("get_messages", "get_entries", "get_tree", "get_fork_messages")] == known
+    assert resumed.ask("get_session_stats") == stats
+    resumed.say("three")
     assert "from the tool" in pi.llm.requests[-1].text
     assert validate_session(path.read_bytes()) == []
 
@@ -528,23 +513,23 @@ def test_s10_a_name_is_one_line_without_control_characters(agent: AgentStarter) 
     }
 
     for given, kept in names.items():
-        ask(pi, "set_session_name", name=given)
+        pi.ask("set_session_name", name=given)
 
         assert pi.found({"type": "session_info_changed"})[-1]["name"] == kept
-        assert ask(pi, "get_state")["sessionName"] == kept
+        assert pi.ask("get_state")["sessionName"] == kept
         assert lines(file_of(pi))[-1]["name"] == kept
 
 
 def test_l7_a_name_alone_is_kept_and_the_last_one_counts(agent: AgentStarter) -> None:
     pi = agent([MORE], has_session=True)
-    ask(pi, "set_session_name", name="first")
-    ask(pi, "set_session_name", name="second")
+    pi.ask("set_session_name", name="first")
+    pi.ask("set_session_name", name="second")
     end(pi)
 
     resumed = agent((), "--continue", again=pi)
 
-    assert ask(resumed, "get_state")["sessionName"] == "second"
-    say(resumed, "one")
+    assert resumed.ask("get_state")["sessionName"] == "second"
+    resumed.say("one")
     assert [line.get("name") for line in lines(file_of(resumed)) if line["type"] == "session_info"] == [
         "first",
         "second",
@@ -554,7 +539,7 @@ def test_l7_a_name_alone_is_kept_and_the_last_one_counts(agent: AgentStarter) ->
 @KEEPING
 def test_a_name_of_nothing_is_refused(agent: AgentStarter, has_session: bool) -> None:
     pi = agent([], has_session=has_session)
-    ask(pi, "set_session_name", name="former")
+    pi.ask("set_session_name", name="former")
     before = everything(pi)
 
     for name in ("", "  ", "\n\t", "\x1b\x07\x9b"):
@@ -583,7 +568,7 @@ def no_sessions(folder: Path) -> dict[Path, str]:
 @KEEPING
 def test_a_switch_to_what_is_no_session_changes_nothing(agent: AgentStarter, has_session: bool) -> None:
     pi = agent([MORE], has_session=has_session)
-    say(pi, "one")
+    pi.say("one")
     paths = no_sessions(pi.home.sessions)
     listed, before = sorted(os.listdir(pi.home.sessions)), everything(pi)
 
@@ -593,13 +578,13 @@ def test_a_switch_to_what_is_no_session_changes_nothing(agent: AgentStarter, has
 
     assert everything(pi) == before
     assert sorted(os.listdir(pi.home.sessions)) == listed
-    say(pi, "two")
+    pi.say("two")
     assert texts(pi) == ["one", "more", "two", "more"]
 
 
 def test_a_switch_to_what_can_be_no_path_is_refused(agent: AgentStarter) -> None:
     pi = agent([MORE], has_session=True)
-    say(pi, "one")
+    pi.say("one")
     before = everything(pi)
 
     for path in ("", "a\0b", "x" * 5000, "~nobody-of-this-name/x"):
@@ -611,7 +596,7 @@ def test_a_switch_to_what_can_be_no_path_is_refused(agent: AgentStarter) -> None
 @KEEPING
 def test_a_fork_or_branch_of_what_is_no_prompt_changes_nothing(agent: AgentStarter, has_session: bool) -> None:
     pi = agent([MORE], has_session=has_session)
-    say(pi, "one")
+    pi.say("one")
     known, before = entries(pi), everything(pi)
     wrong = [each for each in known if each["type"] != "message" or each["message"]["role"] != "user"]
     assert len(wrong) == len(known) - 1

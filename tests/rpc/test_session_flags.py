@@ -78,26 +78,12 @@ def place(llm: Callable[[Iterable[Scripted]], FakeLlm], tmp_path: Path) -> Itera
         yield Place(home, model, stack)
 
 
-def ask(pi: HomedAgent, command: str, /, **fields: object) -> Record:
-    """Send a command that succeeds; return its data."""
-    response = pi.request({"type": command, **fields})
-    assert response["success"], response
-    return response.get("data") or {}
-
-
 def state(pi: HomedAgent) -> Record:
-    return ask(pi, "get_state")
+    return pi.ask("get_state")
 
 
 def file_of(pi: HomedAgent) -> Path:
     return Path(state(pi)["sessionFile"])
-
-
-def say(pi: HomedAgent, text: str) -> None:
-    """Send a prompt and wait until it is done with."""
-    mark = pi.mark()
-    ask(pi, "prompt", message=text)
-    pi.wait(SETTLED, since=mark)
 
 
 def end(pi: HomedAgent) -> None:
@@ -108,7 +94,7 @@ def end(pi: HomedAgent) -> None:
 def session(place: Place, text: str, *flags: str, cwd: Path | None = None) -> Path:
     """Make a session with one prompt; return its file."""
     pi = place.start(*flags, cwd=cwd)
-    say(pi, text)
+    pi.say(text)
     path = file_of(pi)
     end(pi)
     return path
@@ -116,7 +102,7 @@ def session(place: Place, text: str, *flags: str, cwd: Path | None = None) -> Pa
 
 def texts(pi: HomedAgent) -> list[str]:
     """Return what the user has said."""
-    said = [message for message in ask(pi, "get_messages")["messages"] if message["role"] == "user"]
+    said = [message for message in pi.ask("get_messages")["messages"] if message["role"] == "user"]
     return [block["text"] for message in said for block in message["content"]]
 
 
@@ -148,7 +134,7 @@ def files(folder: Path) -> list[str]:
 def test_s1_a_session_is_private_and_lies_where_pi_looks_for_it(place: Place) -> None:
     pi = place.start()
     assert not place.root.exists()
-    say(pi, "one")
+    pi.say("one")
 
     path = file_of(pi)
     assert path.parent.parent == place.root
@@ -167,7 +153,7 @@ def test_s1_modes_that_let_others_read_are_told_and_kept(place: Place) -> None:
     path.parent.chmod(0o755)
 
     pi = place.start("--continue")
-    say(pi, "two")
+    pi.say("two")
     end(pi)
 
     assert f"other users may read {path}" in pi.stderr_text
@@ -219,7 +205,7 @@ def test_continue_goes_on_with_the_newest_session_of_the_folder(place: Place) ->
     os.utime(first)
 
     pi = place.start("--continue")
-    say(pi, "more")
+    pi.say("more")
 
     assert (file_of(pi), texts(pi)) == (first, ["one", "more"])
     assert len(files(place.root)) == 2
@@ -286,7 +272,7 @@ def test_a_file_that_is_not_there_is_where_the_session_will_be(place: Place) -> 
     pi = place.start("--session", str(path))
 
     assert (file_of(pi), path.exists()) == (path, False)
-    say(pi, "one")
+    pi.say("one")
     assert header(path)["id"] == state(pi)["sessionId"]
 
 
@@ -295,7 +281,7 @@ def test_an_empty_file_becomes_the_session(place: Place) -> None:
     path.touch()
 
     pi = place.start("--session", str(path))
-    say(pi, "one")
+    pi.say("one")
 
     assert header(path)["cwd"] == str(place.home.work)
     end(pi)
@@ -357,7 +343,7 @@ def test_s14_a_session_named_by_its_path_works_in_its_own_folder_and_says_so(pla
     pi = place.start("--session", str(path))
 
     assert state(pi)["cwd"] == str(there)
-    assert ask(pi, "bash", command="pwd")["output"] == f"{there}\n"
+    assert pi.ask("bash", command="pwd")["output"] == f"{there}\n"
     assert f"the session works in {there}" in pi.stderr_text
 
 
@@ -367,7 +353,7 @@ def test_a_session_whose_folder_is_gone_works_here_and_says_so(place: Place) -> 
     pi = place.start("--session", str(path))
 
     assert state(pi)["cwd"] == str(place.home.work)
-    assert ask(pi, "bash", command="pwd")["output"] == f"{place.home.work}\n"
+    assert pi.ask("bash", command="pwd")["output"] == f"{place.home.work}\n"
     assert "folder /nowhere/at all does not exist" in pi.stderr_text
     assert header(path)["cwd"] == "/nowhere/at all"
 
@@ -377,11 +363,11 @@ def test_a_switch_follows_the_folder_of_the_session_too(place: Place) -> None:
     path = session(place, "one", cwd=there)
     pi = place.start()
 
-    ask(pi, "switch_session", sessionPath=str(path))
+    pi.ask("switch_session", sessionPath=str(path))
 
-    assert ask(pi, "bash", command="pwd")["output"] == f"{there}\n"
-    ask(pi, "new_session")
-    say(pi, "beside it")
+    assert pi.ask("bash", command="pwd")["output"] == f"{there}\n"
+    pi.ask("new_session")
+    pi.say("beside it")
     assert (file_of(pi).parent, header(file_of(pi))["cwd"]) == (path.parent, str(there))
 
 
@@ -396,7 +382,7 @@ def test_a_fork_goes_on_in_a_copy_for_this_folder(place: Place) -> None:
     for name in (str(source), session_id, session_id[:-1]):
         pi = place.start("--fork", name)
         path = file_of(pi)
-        say(pi, "two")
+        pi.say("two")
         assert texts(pi) == ["one", "two"]
         assert (header(path)["cwd"], header(path)["parentSession"]) == (str(place.home.work), str(source))
         assert header(path)["id"] == state(pi)["sessionId"] != session_id
@@ -409,11 +395,11 @@ def test_a_fork_goes_on_in_a_copy_for_this_folder(place: Place) -> None:
 
 def test_a_fork_of_a_session_that_is_in_use_disturbs_nobody(place: Place) -> None:
     owner = place.start()
-    say(owner, "one")
+    owner.say("one")
 
     pi = place.start("--fork", str(file_of(owner)))
-    say(pi, "two")
-    say(owner, "three")
+    pi.say("two")
+    owner.say("three")
 
     assert (texts(pi), texts(owner)) == (["one", "two"], ["one", "three"])
     assert state(owner)["sessionStatus"] == {"saved": True}
@@ -423,7 +409,7 @@ def test_a_copy_may_be_given_an_id_that_no_session_has(place: Place) -> None:
     source = session(place, "one")
 
     pi = place.start("--fork", str(source), "--session-id", "copy-1")
-    say(pi, "two")
+    pi.say("two")
 
     path = file_of(pi)
     assert (state(pi)["sessionId"], header(path)["id"]) == ("copy-1", "copy-1")
@@ -436,7 +422,7 @@ def test_a_copy_may_be_given_an_id_that_no_session_has(place: Place) -> None:
 
 def test_an_id_begins_a_session_and_goes_on_with_it(place: Place) -> None:
     pi = place.start("--session-id", "task.7")
-    say(pi, "one")
+    pi.say("one")
     path = file_of(pi)
     assert path.name.endswith("_task.7.jsonl")
     end(pi)
@@ -469,7 +455,7 @@ def test_without_a_session_nothing_is_read_or_written_whatever_else_is_said(plac
         assert "sessionFile" not in state(pi)
         if flags[0] == "--session-id":
             assert state(pi)["sessionId"] == "mine"
-        say(pi, "two")
+        pi.say("two")
         end(pi)
     assert (files(place.root), path.read_bytes()) == ([path.name], before)
 
@@ -527,11 +513,11 @@ def test_a_named_session_goes_before_the_newest(place: Place) -> None:
 
 def test_a_start_waits_for_a_predecessor_that_is_dying(place: Place) -> None:
     former = place.start()
-    say(former, "one")
+    former.say("one")
     path = file_of(former)
     pi = place.start("--session", str(path))
     pi.send({"id": "G", "type": "get_messages"})
-    say(former, "two")
+    former.say("two")
     assert pi.response("G") is None
     end(former)
 
@@ -542,19 +528,19 @@ def test_a_start_waits_for_a_predecessor_that_is_dying(place: Place) -> None:
 @pytest.mark.slow
 def test_l9_a_session_in_use_is_refused_with_who_uses_it_and_the_way_out(place: Place) -> None:
     owner = place.start()
-    say(owner, "one")
+    owner.say("one")
 
     told = place.failure("--session", str(file_of(owner)))
 
     assert f"process {state(owner)['pid']}" in told
     assert "--fork" in told
-    say(owner, "two")
+    owner.say("two")
     assert state(owner)["sessionStatus"] == {"saved": True}
 
 
 def test_a_predecessor_that_was_killed_is_not_waited_for(place: Place) -> None:
     former = place.start()
-    say(former, "one")
+    former.say("one")
     path = file_of(former)
     former.kill()
     assert path.with_name(f"{path.name}.lease").exists()
@@ -570,7 +556,7 @@ def test_a_predecessor_that_was_killed_is_not_waited_for(place: Place) -> None:
 def test_s9_the_whole_output_of_a_command_is_kept_privately(place: Place) -> None:
     pi = place.start()
 
-    data = ask(pi, "bash", command="yes 0123456789 | head -n 20000")
+    data = pi.ask("bash", command="yes 0123456789 | head -n 20000")
 
     path = Path(data["fullOutputPath"])
     status = path.lstat()

@@ -36,24 +36,10 @@ NOTHING_CLEARED: dict[str, list[str]] = {"steering": [], "followUp": []}
 LEASE_WAIT_S = 6.0
 
 
-def ask(pi: HomedAgent, command: str, /, **fields: object) -> Record:
-    """Send a command that succeeds; return its data."""
-    response = pi.request({"type": command, **fields})
-    assert response["success"], response
-    return response.get("data") or {}
-
-
-def say(pi: HomedAgent, text: str) -> None:
-    """Send a prompt and wait until it is done with."""
-    mark = pi.mark()
-    ask(pi, "prompt", message=text)
-    pi.wait(SETTLED, since=mark)
-
-
 def begin(pi: HomedAgent, text: str) -> None:
     """Send a prompt and wait until its answer has begun."""
     mark = pi.mark()
-    ask(pi, "prompt", message=text)
+    pi.ask("prompt", message=text)
     pi.wait(DELTA, since=mark)
 
 
@@ -63,7 +49,7 @@ def end(pi: HomedAgent) -> None:
 
 
 def file_of(pi: HomedAgent) -> Path:
-    return Path(ask(pi, "get_state")["sessionFile"])
+    return Path(pi.ask("get_state")["sessionFile"])
 
 
 def lease_of(path: Path) -> Path:
@@ -73,7 +59,7 @@ def lease_of(path: Path) -> Path:
 @contextmanager
 def no_bigger_files(pi: HomedAgent, size: int) -> Generator[None]:
     """Let no file of the agent grow beyond a size, as a full disk would."""
-    pid = ask(pi, "get_state")["pid"]
+    pid = pi.ask("get_state")["pid"]
     former = resource.prlimit(pid, resource.RLIMIT_FSIZE)
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, former[1]))
     yield
@@ -105,14 +91,14 @@ def _told(message: Record) -> tuple[str, object]:
 
 def texts(pi: HomedAgent) -> list[str]:
     """Return the texts of the context, in order."""
-    blocks = [block for message in ask(pi, "get_messages")["messages"] for block in message.get("content", ())]
+    blocks = [block for message in pi.ask("get_messages")["messages"] for block in message.get("content", ())]
     return [block["text"] for block in blocks if block["type"] == "text"]
 
 
 def two_sessions(agent: AgentStarter, *script: Scripted) -> tuple[HomedAgent, HomedAgent, Path]:
     """Return an agent, and another one that has a session of its own with one prompt, and that session's file."""
     other = agent([MORE], has_session=True)
-    say(other, "theirs")
+    other.say("theirs")
     pi = agent([*script, MORE], has_session=True)
     return pi, other, file_of(other)
 
@@ -123,20 +109,20 @@ def two_sessions(agent: AgentStarter, *script: Scripted) -> tuple[HomedAgent, Ho
 @pytest.mark.parametrize("command", ["new_session", "switch_session", "fork", "clone", "branch"])
 def test_a_run_that_is_replaced_ends_in_its_own_file(agent: AgentStarter, command: str) -> None:
     pi = agent([ONCE, ENDLESS, MORE], has_session=True)
-    say(pi, "one")
+    pi.say("one")
     old = file_of(pi)
     begin(pi, "two")
-    first = next(each for each in ask(pi, "get_entries")["entries"] if each["type"] == "message")
+    first = next(each for each in pi.ask("get_entries")["entries"] if each["type"] == "message")
     other = pi.home.sessions / "other.jsonl"
     other.write_bytes(old.read_bytes().splitlines(keepends=True)[0])
     fields: dict[str, dict[str, object]] = {
         "switch_session": {"sessionPath": str(other)},
         "fork": {"entryId": first["id"]},
-        "branch": {"entryIndex": ask(pi, "get_branch_messages")["messages"][0]["entryIndex"]},
+        "branch": {"entryIndex": pi.ask("get_branch_messages")["messages"][0]["entryIndex"]},
     }
     mark = pi.mark()
 
-    data = ask(pi, command, **fields.get(command, {}))
+    data = pi.ask(command, **fields.get(command, {}))
 
     assert (data.get("cancelled", False), data["cleared"]) == (False, NOTHING_CLEARED)
     assert [
@@ -150,7 +136,7 @@ def test_a_run_that_is_replaced_ends_in_its_own_file(agent: AgentStarter, comman
     assert said(old) == closed
     # A clone begins with what was there when the run had ended; nothing else knows of the run.
     assert texts(pi) == (["one", "more", "two", "begun"] if command == "clone" else [])
-    say(pi, "three")
+    pi.say("three")
     assert said(old) == closed
     assert said(file_of(pi))[-2:] == [("user", "three"), ("assistant", ("more", "stop"))]
 
@@ -161,11 +147,11 @@ def test_a_tool_that_is_ended_by_a_replacement_has_its_result_in_the_old_file(
     gate = gates()
     call = {"name": "bash", "args": {"command": f"echo partly; {gate.reading}"}}
     pi = agent([{"tool_calls": [call]}, MORE], has_session=True)
-    ask(pi, "prompt", message="one")
+    pi.ask("prompt", message="one")
     gate.wait_reached()
     old = file_of(pi)
 
-    ask(pi, "new_session")
+    pi.ask("new_session")
 
     user, answer, (role, result) = said(old)
     assert (user, answer, role) == (("user", "one"), ("assistant", ("", "toolUse")), "toolResult")
@@ -178,11 +164,11 @@ def test_a_tool_that_is_ended_by_a_replacement_has_its_result_in_the_old_file(
 def test_a_queue_is_withdrawn_where_everybody_sees_it(agent: AgentStarter) -> None:
     pi = agent([ENDLESS, MORE], has_session=True)
     begin(pi, "one")
-    ask(pi, "steer", message="s")
-    ask(pi, "follow_up", message="f")
+    pi.ask("steer", message="s")
+    pi.ask("follow_up", message="f")
     mark = pi.mark()
 
-    data = ask(pi, "new_session")
+    data = pi.ask("new_session")
 
     assert data["cleared"] == {"steering": ["s"], "followUp": ["f"]}
     assert pi.found({"type": "queue_update"}, since=mark) == [{"type": "queue_update", **NOTHING_CLEARED}]
@@ -192,15 +178,15 @@ def test_a_queue_is_withdrawn_where_everybody_sees_it(agent: AgentStarter) -> No
         "agent_settled",
         "new_session:ok",
     ]
-    assert ask(pi, "get_state")["pendingMessageCount"] == 0
-    say(pi, "two")
+    assert pi.ask("get_state")["pendingMessageCount"] == 0
+    pi.say("two")
     assert texts(pi) == ["two", "more"]
 
 
 def test_a_refused_command_leaves_run_and_queue_alone(agent: AgentStarter) -> None:
     pi = agent([GATED, MORE], has_session=True)
     begin(pi, "one")
-    ask(pi, "follow_up", message="f")
+    pi.ask("follow_up", message="f")
     mark = pi.mark()
     wrong: list[Record] = [
         {"type": "switch_session", "sessionPath": "missing.jsonl"},
@@ -210,7 +196,7 @@ def test_a_refused_command_leaves_run_and_queue_alone(agent: AgentStarter) -> No
     ]
     for command in wrong:
         assert not pi.request(command)["success"]
-    assert ask(pi, "get_state")["isStreaming"]
+    assert pi.ask("get_state")["isStreaming"]
     assert set(kinds(pi.records[mark:])) == {*(f"{each['type']}:error" for each in wrong), "get_state:ok"}
 
     pi.llm.release("g")
@@ -227,13 +213,13 @@ def test_a_refused_command_leaves_run_and_queue_alone(agent: AgentStarter) -> No
 def test_a_copy_that_can_not_be_written_leaves_session_and_queue_and_no_trace(agent: AgentStarter) -> None:
     """All or nothing. What is held stays held."""
     pi = agent([ONCE, ENDLESS, MORE], has_session=True)
-    say(pi, "one")
+    pi.say("one")
     begin(pi, "two")
-    ask(pi, "steer", message="held")
-    ask(pi, "abort")
+    pi.ask("steer", message="held")
+    pi.ask("abort")
     old, before = file_of(pi), sorted(pi.home.sessions.iterdir())
-    content, state, known = old.read_bytes(), ask(pi, "get_state"), ask(pi, "get_messages")
-    last = ask(pi, "get_fork_messages")["messages"][-1]
+    content, state, known = old.read_bytes(), pi.ask("get_state"), pi.ask("get_messages")
+    last = pi.ask("get_fork_messages")["messages"][-1]
     mark = pi.mark()
 
     with no_bigger_files(pi, 100):
@@ -242,10 +228,10 @@ def test_a_copy_that_can_not_be_written_leaves_session_and_queue_and_no_trace(ag
             assert (response["success"], response["errorCode"]) == (False, "io_error")
             assert "Failed to create forked session" in response["error"]
 
-    assert (ask(pi, "get_state"), ask(pi, "get_messages")) == (state, known)
+    assert (pi.ask("get_state"), pi.ask("get_messages")) == (state, known)
     assert pi.found({"type": "queue_update"}, since=mark) == []
     assert (sorted(pi.home.sessions.iterdir()), old.read_bytes()) == (before, content)
-    say(pi, "three")
+    pi.say("three")
     assert said(old)[-3:] == [("user", "three"), ("user", "held"), ("assistant", ("more", "stop"))]
 
 
@@ -257,7 +243,7 @@ def test_a_run_that_made_way_for_a_copy_that_failed_is_over_and_its_queue_goes_o
     former.home = former.home._replace(arguments=["--mode", "rpc", "--session-dir", str(deep)])
     pi = agent((), again=former)
     begin(pi, "one")
-    ask(pi, "steer", message="queued")
+    pi.ask("steer", message="queued")
     old = file_of(pi)
     mark = pi.mark()
 
@@ -284,7 +270,7 @@ def test_a_run_goes_on_while_a_switch_waits_for_another_process(agent: AgentStar
     begin(pi, "ours")
     old = file_of(pi)
     pi.send({"id": "W", "type": "switch_session", "sessionPath": str(path)})
-    assert ask(pi, "get_state")["isStreaming"]
+    assert pi.ask("get_state")["isStreaming"]
     pi.llm.release("g")
     pi.wait(SETTLED)
     assert pi.response("W") is None
@@ -294,7 +280,7 @@ def test_a_run_goes_on_while_a_switch_waits_for_another_process(agent: AgentStar
 
     assert pi.wait_response("W")["data"] == {"cancelled": False, "cleared": NOTHING_CLEARED}
     assert (texts(pi), file_of(pi)) == (["theirs", "more"], path)
-    say(pi, "on with it")
+    pi.say("on with it")
     assert said(old) == [("user", "ours"), ("assistant", ("begun", "stop"))]
     assert said(path)[-2:] == [("user", "on with it"), ("assistant", ("more", "stop"))]
     wait_gone(lease_of(old))
@@ -305,7 +291,7 @@ def test_a_run_that_still_goes_on_ends_when_the_file_is_free(agent: AgentStarter
     begin(pi, "ours")
     old = file_of(pi)
     pi.send({"id": "W", "type": "switch_session", "sessionPath": str(path)})
-    ask(pi, "get_state")
+    pi.ask("get_state")
 
     end(other)
     assert pi.wait_response("W")["success"]
@@ -320,7 +306,7 @@ def test_an_abort_ends_the_wait_and_the_run(agent: AgentStarter) -> None:
     old, content = file_of(pi), path.read_bytes()
     mark = pi.mark()
     pi.send({"id": "W", "type": "switch_session", "sessionPath": str(path)})
-    ask(pi, "get_state")
+    pi.ask("get_state")
 
     begun_s = pi.send(ABORT)
     pi.wait_response("A")
@@ -332,7 +318,7 @@ def test_an_abort_ends_the_wait_and_the_run(agent: AgentStarter) -> None:
     assert file_of(pi) == old
     assert said(old) == [("user", "ours"), ("assistant", ("begun", "aborted"))]
     # Nothing of the wait is left: the file is free once the other has let go of it, and untouched.
-    say(pi, "and on")
+    pi.say("and on")
     end(other)
     third = agent((), "--session", str(path), again=other)
     assert texts(third) == ["theirs", "more"]
@@ -341,19 +327,19 @@ def test_an_abort_ends_the_wait_and_the_run(agent: AgentStarter) -> None:
 
 def test_an_abort_while_idle_ends_the_wait(agent: AgentStarter) -> None:
     pi, other, path = two_sessions(agent)
-    say(pi, "ours")
+    pi.say("ours")
     pi.send({"id": "W", "type": "switch_session", "sessionPath": str(path)})
     pi.send(ABORT)
     pi.wait_response("A")
 
     assert pi.wait_response("W")["data"] == {"cancelled": True}
     assert texts(pi) == ["ours", "more"]
-    say(other, "still theirs")
+    other.say("still theirs")
 
 
 def test_what_comes_behind_a_switch_that_waits_is_for_the_session_it_opens(agent: AgentStarter) -> None:
     pi, other, path = two_sessions(agent)
-    say(pi, "ours")
+    pi.say("ours")
     old = file_of(pi)
     mark = pi.mark()
     pi.send_many(
@@ -378,10 +364,10 @@ def test_what_comes_behind_a_switch_that_waits_is_for_the_session_it_opens(agent
 
 def test_a_second_session_command_waits_behind_the_first(agent: AgentStarter) -> None:
     pi, other, path = two_sessions(agent)
-    say(pi, "ours")
+    pi.say("ours")
     mark = pi.mark()
     pi.send_many([{"id": "W", "type": "switch_session", "sessionPath": str(path)}, {"id": "C", "type": "clone"}])
-    assert ask(pi, "get_state")["sessionFile"] != str(path)
+    assert pi.ask("get_state")["sessionFile"] != str(path)
     assert pi.response("C") is None
 
     end(other)
@@ -396,7 +382,7 @@ def test_a_second_session_command_waits_behind_the_first(agent: AgentStarter) ->
 
 def test_an_abort_cancels_a_second_session_command_too(agent: AgentStarter) -> None:
     pi, _, path = two_sessions(agent)
-    say(pi, "ours")
+    pi.say("ours")
     old = file_of(pi)
     pi.send_many([{"id": "W", "type": "switch_session", "sessionPath": str(path)}, NEW, ABORT])
     pi.wait_response("A")
@@ -409,34 +395,34 @@ def test_an_abort_cancels_a_second_session_command_too(agent: AgentStarter) -> N
 def test_a_file_that_stays_in_use_is_refused_and_the_run_has_not_noticed(agent: AgentStarter) -> None:
     pi, other, path = two_sessions(agent, ENDLESS)
     begin(pi, "ours")
-    ask(pi, "steer", message="queued")
+    pi.ask("steer", message="queued")
     old = file_of(pi)
-    state, mark = ask(pi, "get_state"), pi.mark()
+    state, mark = pi.ask("get_state"), pi.mark()
 
     response = pi.request({"type": "switch_session", "sessionPath": str(path)})
 
     assert (response["success"], response["errorCode"]) == (False, "session_unavailable")
-    assert f"process {ask(other, 'get_state')['pid']}" in response["error"]
+    assert f"process {other.ask('get_state')['pid']}" in response["error"]
     assert "--fork" in response["error"]
     assert kinds(pi.records[mark:]) == ["switch_session:error"]
-    assert (ask(pi, "get_state"), file_of(pi)) == (state, old)
-    say(other, "still theirs")
-    assert ask(other, "get_state")["sessionStatus"] == {"saved": True}
+    assert (pi.ask("get_state"), file_of(pi)) == (state, old)
+    other.say("still theirs")
+    assert other.ask("get_state")["sessionStatus"] == {"saved": True}
 
 
 @pytest.mark.parametrize("ending", ["stdin", "kill"])
 def test_the_end_of_the_process_in_a_wait_leaves_no_lease(agent: AgentStarter, ending: str) -> None:
     pi, other, path = two_sessions(agent)
-    say(pi, "ours")
+    pi.say("ours")
     old = file_of(pi)
     pi.send({"id": "W", "type": "switch_session", "sessionPath": str(path)})
-    ask(pi, "get_state")
+    pi.ask("get_state")
     if ending == "kill":
         pi.kill()
     else:
         end(pi)
         assert pi.wait_response("W")["data"] == {"cancelled": True}
-    say(other, "still theirs")
+    other.say("still theirs")
 
     again = agent((), "--session", str(old), again=pi)
 
@@ -451,13 +437,13 @@ def test_a_shell_is_recorded_where_it_was_admitted_and_then_its_file_is_let_go_o
 ) -> None:
     gate = gates()
     pi = agent([MORE], has_session=True)
-    say(pi, "one")
+    pi.say("one")
     old = file_of(pi)
     pi.send({"id": "B", "type": "bash", "command": f"{gate.reading}; echo $word"})
     gate.wait_reached()
 
-    ask(pi, "new_session")
-    say(pi, "two")
+    pi.ask("new_session")
+    pi.say("two")
     assert lease_of(old).exists()
     gate.release("late")
 
@@ -471,16 +457,16 @@ def test_a_shell_is_recorded_where_it_was_admitted_and_then_its_file_is_let_go_o
 def test_a_session_whose_shell_still_runs_can_be_returned_to(agent: AgentStarter, gates: MakeGate) -> None:
     gate = gates()
     pi = agent([MORE], has_session=True)
-    say(pi, "one")
+    pi.say("one")
     old = file_of(pi)
     pi.send({"id": "B", "type": "bash", "command": f"{gate.reading}; echo $word"})
     gate.wait_reached()
-    ask(pi, "new_session")
+    pi.ask("new_session")
 
-    ask(pi, "switch_session", sessionPath=str(old))
+    pi.ask("switch_session", sessionPath=str(old))
     gate.release("late")
     pi.wait_response("B")
-    say(pi, "two")
+    pi.say("two")
 
     assert said(old) == [
         ("user", "one"),
@@ -504,7 +490,7 @@ def test_l12_a_shell_that_ends_in_a_run_is_recorded_behind_it_in_its_own_session
     gate.release("in the run")
     pi.wait_response("B")
 
-    ask(pi, "new_session")
+    pi.ask("new_session")
 
     assert said(old) == [
         ("user", "one"),
@@ -521,7 +507,7 @@ def test_in_memory_a_run_makes_way_for_a_new_session_just_so(agent: AgentStarter
     pi.send_many([STEER, NEW])
 
     assert pi.wait_response("N")["data"]["cleared"] == {"steering": ["steered"], "followUp": []}
-    assert ask(pi, "get_messages")["messages"] == []
-    say(pi, "two")
+    assert pi.ask("get_messages")["messages"] == []
+    pi.say("two")
     assert texts(pi) == ["two", "more"]
     assert list(pi.home.sessions.iterdir()) == []

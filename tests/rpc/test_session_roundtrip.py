@@ -91,60 +91,46 @@ def alone(llm: MakeLlm, tmp_path: Path) -> Iterator[Pair]:
         yield make_pair(llm, tmp_path, (), stack)
 
 
-def ask(pi: HomedAgent, command: str, /, **fields: object) -> Record:
-    """Send a command that succeeds; return its data."""
-    response = pi.request({"type": command, **fields})
-    assert response["success"], response
-    return response.get("data") or {}
-
-
-def say(pi: HomedAgent, text: str) -> None:
-    """Send a prompt and wait until it is done with."""
-    mark = pi.mark()
-    ask(pi, "prompt", message=text)
-    pi.wait(SETTLED, since=mark)
-
-
 def end(pi: HomedAgent) -> None:
     """End an agent in order, with every check that a run gets."""
     pi.check_end()
 
 
 def file_of(pi: HomedAgent) -> Path:
-    return Path(ask(pi, "get_state")["sessionFile"])
+    return Path(pi.ask("get_state")["sessionFile"])
 
 
 def converse(pi: HomedAgent) -> Path:
     """Do everything that leaves something in a session; return its file."""
-    say(pi, "run a tool")
-    ask(pi, "set_session_name", name="  a\nname ")
-    ask(pi, "set_model", provider="fake", modelId="m2")
-    ask(pi, "set_thinking_level", level="high")
-    say(pi, "think")
-    ask(pi, "bash", command="echo shell; exit 3")
-    ask(pi, "bash", command="echo aside", excludeFromContext=True)
+    pi.say("run a tool")
+    pi.ask("set_session_name", name="  a\nname ")
+    pi.ask("set_model", provider="fake", modelId="m2")
+    pi.ask("set_thinking_level", level="high")
+    pi.say("think")
+    pi.ask("bash", command="echo shell; exit 3")
+    pi.ask("bash", command="echo aside", excludeFromContext=True)
     image = {"type": "image", "data": PIXEL, "mimeType": "image/png"}
-    ask(pi, "set_model", provider="fake", modelId="m1")
+    pi.ask("set_model", provider="fake", modelId="m1")
     mark = pi.mark()
-    ask(pi, "prompt", message="look", images=[image])
+    pi.ask("prompt", message="look", images=[image])
     pi.wait(SETTLED, since=mark)
     return file_of(pi)
 
 
 def told(pi: HomedAgent) -> Record:
     """Return what both programs tell of a session in the same words."""
-    messages = [each for each in ask(pi, "get_messages")["messages"] if each["role"] != "system"]
+    messages = [each for each in pi.ask("get_messages")["messages"] if each["role"] != "system"]
     return {
         "messages": messages,
-        "prompts": ask(pi, "get_fork_messages")["messages"],
-        "id": ask(pi, "get_state")["sessionId"],
-        "name": ask(pi, "get_state").get("sessionName"),
+        "prompts": pi.ask("get_fork_messages")["messages"],
+        "id": pi.ask("get_state")["sessionId"],
+        "name": pi.ask("get_state").get("sessionName"),
         "entries": [_shown(each) for each in entries(pi)],
     }
 
 
 def entries(pi: HomedAgent) -> list[Record]:
-    return list(ask(pi, "get_entries")["entries"])
+    return list(pi.ask("get_entries")["entries"])
 
 
 def _shown(entry: Record) -> Record:
@@ -173,7 +159,7 @@ def label(path: Path, target: str, words: str) -> None:
 def labels(pi: HomedAgent) -> dict[str, str]:
     """Return the labels by entry, from the whole tree."""
     found: dict[str, str] = {}
-    waiting = list(ask(pi, "get_tree")["tree"])
+    waiting = list(pi.ask("get_tree")["tree"])
     while waiting:
         node = waiting.pop()
         waiting += node["children"]
@@ -206,18 +192,18 @@ def test_a_session_is_the_same_for_who_reads_it(pair: Pair, writer: str, reader:
 def test_a_fork_and_a_clone_are_the_same_for_who_reads_them(pair: Pair, writer: str, reader: str) -> None:
     pi = pair.either(writer)
     converse(pi)
-    prompts = ask(pi, "get_fork_messages")["messages"]
-    assert ask(pi, "fork", entryId=prompts[1]["entryId"])["text"] == "think"
-    say(pi, "forked")
+    prompts = pi.ask("get_fork_messages")["messages"]
+    assert pi.ask("fork", entryId=prompts[1]["entryId"])["text"] == "think"
+    pi.say("forked")
     fork, forked = file_of(pi), told(pi)
-    ask(pi, "clone")
-    say(pi, "cloned")
+    pi.ask("clone")
+    pi.say("cloned")
     clone, cloned = file_of(pi), told(pi)
     end(pi)
 
     pi = pair.either(reader, "--session", str(fork))
     assert _beginning(told(pi), forked) == forked
-    ask(pi, "switch_session", sessionPath=str(clone))
+    pi.ask("switch_session", sessionPath=str(clone))
     assert _beginning(told(pi), cloned) == cloned
     end(pi)
     valid(fork, clone)
@@ -234,19 +220,19 @@ def test_who_reads_can_fork_and_clone_too(pair: Pair, writer: str, reader: str) 
     before = path.read_bytes()
     pi = pair.either(reader, "--session", str(path))
 
-    ask(pi, "clone")
+    pi.ask("clone")
     assert _messages(pi) == known["messages"]
     clone = file_of(pi)
-    prompts = ask(pi, "get_fork_messages")["messages"]
+    prompts = pi.ask("get_fork_messages")["messages"]
     assert prompts == known["prompts"]
-    ask(pi, "fork", entryId=prompts[2]["entryId"])
-    say(pi, "other")
+    pi.ask("fork", entryId=prompts[2]["entryId"])
+    pi.say("other")
     fork, forked = file_of(pi), _messages(pi)
     end(pi)
 
     pi = pair.either(writer, "--session", str(fork))
     assert _messages(pi) == forked
-    ask(pi, "switch_session", sessionPath=str(clone))
+    pi.ask("switch_session", sessionPath=str(clone))
     assert _messages(pi) == known["messages"]
     end(pi)
     assert path.read_bytes()[: len(before)] == before
@@ -259,7 +245,7 @@ def test_who_reads_can_fork_and_clone_too(pair: Pair, writer: str, reader: str) 
 def test_labels_and_a_cleared_label_are_read_alike(pair: Pair, writer: str, reader: str) -> None:
     pi = pair.either(writer)
     path = converse(pi)
-    prompts = [each["entryId"] for each in ask(pi, "get_fork_messages")["messages"]]
+    prompts = [each["entryId"] for each in pi.ask("get_fork_messages")["messages"]]
     end(pi)
     for target, words in zip(prompts, ("start", "middle", "end"), strict=True):
         label(path, target, words)
@@ -267,14 +253,14 @@ def test_labels_and_a_cleared_label_are_read_alike(pair: Pair, writer: str, read
     pi = pair.either(writer, "--session", str(path))
     known = labels(pi)
     assert known == {prompts[0]: "start", prompts[2]: "end"}
-    say(pi, "behind labels")
+    pi.say("behind labels")
     messages = _messages(pi)
     end(pi)
 
     pi = pair.either(reader, "--session", str(path))
 
     assert (labels(pi), _messages(pi)) == (known, messages)
-    ask(pi, "clone")
+    pi.ask("clone")
     assert (labels(pi), _messages(pi)) == (known, messages)
     end(pi)
 
@@ -297,12 +283,12 @@ def test_a_session_goes_back_and_forth_and_nothing_is_lost(pair: Pair) -> None:
     for turn in range(6):
         flags = () if path is None else ("--session", str(path))
         pi = pair.either(("ours", "theirs")[turn % 2], *flags)
-        now = ask(pi, "get_messages")["messages"]
+        now = pi.ask("get_messages")["messages"]
         assert [each for each in now if each["role"] != "system"] == messages
-        say(pi, f"turn {turn}")
-        ask(pi, "bash", command=f"echo shell {turn}")
-        ask(pi, "set_session_name", name=f"after {turn}")
-        messages = [each for each in ask(pi, "get_messages")["messages"] if each["role"] != "system"]
+        pi.say(f"turn {turn}")
+        pi.ask("bash", command=f"echo shell {turn}")
+        pi.ask("set_session_name", name=f"after {turn}")
+        messages = [each for each in pi.ask("get_messages")["messages"] if each["role"] != "system"]
         path = file_of(pi)
         end(pi)
         # Only appended to, by either.
@@ -326,14 +312,14 @@ def test_each_goes_on_with_the_newest_session_of_the_other(pair: Pair) -> None:
     path = converse(pi)
     end(pi)
     pi = pair.ours("--continue")
-    say(pi, "here")
+    pi.say("here")
     assert file_of(pi) == path
     end(pi)
 
     pi = pair.theirs("--continue")
 
     assert file_of(pi) == path
-    assert ask(pi, "get_fork_messages")["messages"][-1]["text"] == "here"
+    assert pi.ask("get_fork_messages")["messages"][-1]["text"] == "here"
     end(pi)
 
 
@@ -344,7 +330,7 @@ def test_both_have_one_place_for_the_sessions_of_a_folder(pair: Pair) -> None:
     paths: list[Path] = []
     for name in ("theirs", "ours"):
         pi = pair.either(name)
-        say(pi, "one")
+        pi.say("one")
         paths.append(file_of(pi))
         end(pi)
 
@@ -365,13 +351,13 @@ def test_a_recorded_session_of_the_original_goes_on(alone: Pair) -> None:
 
     pi = alone.ours("--session", str(path))
 
-    assert ask(pi, "get_messages")["messages"] == messages
+    assert pi.ask("get_messages")["messages"] == messages
     assert entries(pi) == rows[1:]
-    assert [each["text"] for each in ask(pi, "get_fork_messages")["messages"]] == ["run a tool", "think", "look"]
-    state = ask(pi, "get_state")
+    assert [each["text"] for each in pi.ask("get_fork_messages")["messages"]] == ["run a tool", "think", "look"]
+    state = pi.ask("get_state")
     assert (state["sessionName"], state["sessionId"]) == ("a name", rows[0]["id"])
     assert state["sessionStatus"] == {"saved": True}
-    say(pi, "and on")
+    pi.say("and on")
     request = pi.llm.requests[-1].text
     assert all(words in request for words in ("from the tool", "Ran `echo shell; exit 3`", "and on"))
     assert "echo aside" not in request
