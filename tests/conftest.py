@@ -5,6 +5,7 @@ HYPOTHESIS_PROFILE chooses the profile: `dev` (default), `ci`, `long`.
 
 import os
 import random
+import signal
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
     Not for `dev`: with a seed hypothesis no longer starts with the examples that failed last time.
     """
+    # A shell starts its background jobs with interrupts ignored, and a child inherits that: an agent under test would
+    # never be interrupted. A handler is not inherited, so every child begins as one in the foreground does.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if PROFILE != "dev" and config.getoption("--hypothesis-seed") is None:
         config.option.hypothesis_seed = str(random.SystemRandom().randrange(2**32))
 

@@ -456,3 +456,56 @@ async def test_room_is_the_sinks() -> None:
     await builder.room()
 
     assert recorder.rooms == 1
+
+
+def test_what_the_deltas_left_out_of_a_whole_text_is_told_as_one_more() -> None:
+    builder, recorder = started()
+    builder.text_delta("t", "Hel")
+    builder.end_block("t", "Hello")
+    assert ["text_start 0", "text_delta 0 Hel", "text_delta 0 lo", "text_end 0 Hello"] == recorder.briefly()
+
+
+def test_a_whole_text_that_contradicts_its_deltas_is_passed_over() -> None:
+    builder, recorder = started()
+    builder.thinking_delta("t", "one")
+    builder.end_block("t", "another")
+    assert "thinking_end 0 one" == recorder.briefly()[-1]
+
+
+def test_whole_arguments_count_even_against_their_deltas() -> None:
+    builder, recorder = started()
+    builder.toolcall_start("c", "c1", "bash")
+    builder.toolcall_delta("c", '{"command":"r')
+    builder.end_block("c", '{"command":"ls"}')
+    builder.finish("toolUse")
+    call = builder.message["content"][0]
+    assert "toolCall" == call["type"]
+    assert {"command": "ls"} == call["arguments"]
+    assert "toolcall_end 0 c1" == recorder.briefly()[-1]
+
+
+def test_signatures_and_redaction_are_in_the_message_and_told_by_no_update() -> None:
+    builder, recorder = started()
+    builder.text_delta("t", "")
+    builder.sign_text("t", "s-text")
+    builder.thinking_delta("h", "")
+    builder.sign_thinking("h", "s1")
+    builder.sign_thinking("h", "s2")
+    builder.thinking_delta("r", "[hidden]")
+    builder.redact_thinking("r", "s-redacted")
+    builder.finish("stop")
+    assert [
+        {"type": "text", "text": "", "textSignature": "s-text"},
+        {"type": "thinking", "thinking": "", "thinkingSignature": "s2"},
+        {"type": "thinking", "thinking": "[hidden]", "thinkingSignature": "s-redacted", "redacted": True},
+    ] == builder.message["content"]
+    assert "text_start 0" == recorder.briefly()[0]
+
+
+def test_a_block_is_there_from_its_first_delta_to_its_end() -> None:
+    builder, _ = started()
+    assert not builder.has_block("t")
+    builder.text_delta("t", "")
+    assert builder.has_block("t")
+    builder.end_block("t")
+    assert not builder.has_block("t")

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinnace_agent.llm.base import LlmRequest, ToolSpec
+from pinnace_agent.llm.http_request import Retention
 from pinnace_agent.llm.openai_compat import HOSTS, compat_of
 from pinnace_agent.llm.openai_messages import MAX_ID_CHARS, normal_id
-from pinnace_agent.llm.openai_request import Retention, http_request, request_body
+from pinnace_agent.llm.openai_request import http_request, request_body
 from pinnace_spec.messages import (
     AssistantContent,
     AssistantMessage,

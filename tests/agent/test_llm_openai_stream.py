@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.failures import FailureTexts
+from pinnace_agent.llm.http_exchange import StreamBroken, UnreadableEvent
 from pinnace_agent.llm.openai_compat import compat_of
-from pinnace_agent.llm.openai_stream import ChunkReader, StreamBroken, UnreadableChunk
+from pinnace_agent.llm.openai_stream import ChunkReader
 from pinnace_agent.llm.secrets import Secrets
-from pinnace_agent.llm.sse import SseReader
+from pinnace_agent.llm.sse import SseEvent, SseReader
 from pinnace_spec.messages import AssistantMessage, Model, ToolCall
 
 MODEL: Model = {
@@ -62,7 +63,7 @@ class Reading:
 
     def read(self, *chunks: object) -> "Reading":
         for chunk in chunks:
-            self.reader.read(json.dumps(chunk).encode())
+            self.reader.read(SseEvent(b"", json.dumps(chunk).encode()))
         return self
 
     def finish(self) -> AssistantMessage:
@@ -146,8 +147,8 @@ def test_a_refusal_is_text() -> None:
 def test_a_character_cut_over_two_chunks_is_joined() -> None:
     """Escapes of half a character are no JSON for strict parsers, but servers cut tokens there."""
     reading = Reading()
-    reading.reader.read(b'{"choices":[{"delta":{"content":"a\\ud83d"}}]}')
-    reading.reader.read(b'{"choices":[{"delta":{"content":"\\ude00b"}}]}')
+    reading.reader.read(SseEvent(b"", b'{"choices":[{"delta":{"content":"a\\ud83d"}}]}'))
+    reading.reader.read(SseEvent(b"", b'{"choices":[{"delta":{"content":"\\ude00b"}}]}'))
     reading.finish()
 
     assert reading.recorder.words[1:3] == ["text_delta 0 a", "text_delta 0 \U0001f600b"]
@@ -217,21 +218,21 @@ def test_any_json_is_read_or_refused(chunks: list[object]) -> None:
 
 @given(st.binary(max_size=30))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
-    with suppress(UnreadableChunk):
-        Reading().reader.read(data)
+    with suppress(UnreadableEvent):
+        Reading().reader.read(SseEvent(b"", data))
 
 
 def test_blank_data_says_nothing() -> None:
     reading = Reading()
-    reading.reader.read(b"")
-    reading.reader.read(b"  ")
+    reading.reader.read(SseEvent(b"", b""))
+    reading.reader.read(SseEvent(b"", b"  "))
 
     assert reading.recorder.words == []
 
 
 def test_what_is_no_json_is_refused_and_shown() -> None:
-    with pytest.raises(UnreadableChunk) as caught:
-        Reading().reader.read(b'{"choices": oops sk-secret-key')
+    with pytest.raises(UnreadableEvent) as caught:
+        Reading().reader.read(SseEvent(b"", b'{"choices": oops sk-secret-key'))
 
     assert "oops [redacted]" in str(caught.value)
     assert "sk-secret" not in str(caught.value)
@@ -478,7 +479,7 @@ def test_arguments_cut_inside_of_an_escape_or_a_character_are_whole_in_the_end()
     reading.read(call("", index=0, id="c1", name="write"))
     for piece in (r'{"a":"\\', r"n\\ud8", r"3d\\ude00\ud83d", r'\ude00"}'):
         chunk = '{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"' + piece.replace('"', '\\"')
-        reading.reader.read((chunk + '"}}]}}]}').encode())
+        reading.reader.read(SseEvent(b"", (chunk + '"}}]}}]}').encode()))
     (only,) = reading.read(STOP).finish()["content"]
 
     assert only["type"] == "toolCall"
@@ -625,7 +626,7 @@ def test_a_delta_costs_the_same_in_a_long_answer_as_in_a_short_one(field: str) -
         start_s = time.perf_counter()
         for piece in pieces:
             for _, data in sse.feed(piece):
-                reading.reader.read(data)
+                reading.reader.read(SseEvent(b"", data))
         return (time.perf_counter() - start_s) / count
 
     small = min(seconds_each(2_000) for _ in range(3))

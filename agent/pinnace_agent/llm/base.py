@@ -5,6 +5,7 @@ becomes of an update.
 """
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from pinnace_spec.messages import AssistantMessage, Message, Model, ThinkingLevel
@@ -15,6 +16,20 @@ if TYPE_CHECKING:
 
 # Silence, not duration: a model may think for minutes before its first byte, a local one may stream for hours.
 IDLE_TIMEOUT_S: Final = 300.0
+# More than the highest is not asked for: answers need room too.
+THINKING_BUDGETS: Final[Mapping[ThinkingLevel, int]] = MappingProxyType(
+    {
+        "off": 0,
+        "minimal": 1024,
+        "low": 2048,
+        "medium": 8192,
+        "high": 16_384,
+        "xhigh": 16_384,
+        "max": 16_384,
+    }
+)
+# What of the output stays for the answer itself, whatever is thought.
+ANSWER_TOKENS: Final = 1024
 
 
 class ToolSpec(NamedTuple):
@@ -45,6 +60,8 @@ class LlmRequest(NamedTuple):
     """Output at most; None: what the model allows."""
     idle_timeout_s: float | None = IDLE_TIMEOUT_S
     """How long the server may be silent, before its answer or within it; None: for ever."""
+    thinking_budgets: Mapping[ThinkingLevel, int] = THINKING_BUDGETS
+    """Tokens that a level may think for, where a provider counts them."""
 
 
 class UpdateSink(Protocol):

@@ -65,7 +65,7 @@ class MessageBuilder:
         await self._sink.room()
 
     def text_delta(self, key: Hashable, delta: str) -> None:
-        """Append to the text block `key`, opening it if need be."""
+        """Append to the text block `key`, opening it if need be. An empty delta opens it and is not told."""
         block = self._texts.get(key)
         if block is None:
             block = self._texts[key] = TextBlock(len(self._blocks))
@@ -73,8 +73,12 @@ class MessageBuilder:
         if delta := block.pieces.add(delta):
             self._sink.update({"type": "text_delta", "contentIndex": block.index, "delta": delta}, self)
 
+    def has_block(self, key: Hashable) -> bool:
+        """Tell whether a block of this key is open."""
+        return key in self._texts or key in self._thoughts or key in self._calls
+
     def thinking_delta(self, key: Hashable, delta: str, signature: str | None = None) -> None:
-        """Append to the thinking block `key`, opening it if need be.
+        """Append to the thinking block `key`, opening it if need be. An empty delta opens it and is not told.
 
         Args:
             key: Names the block.
@@ -112,11 +116,35 @@ class MessageBuilder:
         """Keep the provider's signature of the call `key`, to be sent back with it."""
         self._calls[key].signature = join_halves(signature)
 
-    def end_block(self, key: Hashable) -> None:
-        """Close the block `key`, for providers that say so themselves. A key may then be used again."""
+    def sign_text(self, key: Hashable, signature: str) -> None:
+        """Keep what the provider wants back with the text block `key`."""
+        self._texts[key].signature = join_halves(signature)
+
+    def sign_thinking(self, key: Hashable, signature: str) -> None:
+        """Keep the provider's signature of the thinking block `key`, in the place of an earlier one."""
+        self._thoughts[key].signature = join_halves(signature)
+
+    def redact_thinking(self, key: Hashable, signature: str) -> None:
+        """Mark the thinking block `key` as one whose thoughts only the provider can read, from its signature."""
+        block = self._thoughts[key]
+        block.is_redacted = True
+        block.signature = join_halves(signature)
+
+    def end_block(self, key: Hashable, final: str | None = None) -> None:
+        """Close the block `key`, for providers that say so themselves. A key may then be used again.
+
+        Args:
+            key: Names the block; one that is not open is left alone.
+            final: What the provider says that the block holds as a whole. What its deltas left out is told as one more.
+                A text that contradicts them is passed over, since it has been shown; the JSON text of a call's
+                arguments counts, since it is carried out.
+        """
         block = self._texts.pop(key, None) or self._thoughts.pop(key, None) or self._calls.pop(key, None)
-        if block is not None and block.is_open:
-            self._close(block)
+        if block is None or not block.is_open:
+            return
+        if final is not None:
+            self._complete(block, final)
+        self._close(block)
 
     def snapshot(self) -> AssistantMessage:
         """Return the message so far, safe to keep: nothing that happens later changes it."""
@@ -170,6 +198,14 @@ class MessageBuilder:
         assert not self.is_finished
         self._blocks.append(block)
         self._sink.update({"type": kind, "contentIndex": block.index, **more}, self)
+
+    def _complete(self, block: Block, final: str) -> None:
+        told = block.pieces.text()
+        if final.startswith(told):
+            if said := block.pieces.add(final[len(told) :]):
+                self._sink.update({"type": f"{block.kind}_delta", "contentIndex": block.index, "delta": said}, self)
+        elif isinstance(block, ToolCallBlock):
+            block.pieces.replace(join_halves(final))
 
     def _close(self, block: Block) -> None:
         if rest := block.pieces.finish():

@@ -83,11 +83,24 @@ def _number(value: str | None) -> float | None:
     return number if math.isfinite(number) and number >= 0 else None
 
 
+class RefusalForm(NamedTuple):
+    """How an API's refusals are worded, for clients that look for it."""
+
+    lead: str = "{status}: "
+    """What stands before the JSON."""
+    is_whole: bool = False
+    """Whether the JSON is the whole body, or the error inside of it."""
+
+
+_OPENAI_FORM: Final = RefusalForm()
+
+
 class FailureTexts:
     """Words the failures of one request. Its secrets are taken out before anything is cut, so that no part is left."""
 
-    def __init__(self, secrets: Secrets) -> None:
+    def __init__(self, secrets: Secrets, form: RefusalForm = _OPENAI_FORM) -> None:
         """Hide these."""
+        self._form = form
         self.signs = FailureSigns()
         """Of what was worded last."""
         self._secrets = secrets
@@ -117,10 +130,11 @@ class FailureTexts:
             return f"{status} {self.shown(text)}"
         error = _error_of(value)
         self.signs = FailureSigns(status, _codes(error or value), wanted_delay_s)
-        if error is None:
-            return f"{status}: {self.shown(compact_json(value))}"
+        lead = self._form.lead.format(status=status)
+        if error is None or self._form.is_whole:
+            return f"{lead}{self.shown(compact_json(value))}"
         shown = self.shown(error if isinstance(error, str) else compact_json(error))
-        return f"{status}: {self._with_raw(shown, error)}"
+        return f"{lead}{self._with_raw(shown, error)}"
 
     def broke_off(self, error: object) -> str:
         """Word an error that came inside of a stream: its message alone."""

@@ -1,33 +1,22 @@
 """One request for a chat completion: address, headers, body.
 
-Decides what a server is asked, from the request and the model's flags. Pure but for the variable that chooses
-how long a provider may cache. Must not know how it is sent, nor what comes back.
+Decides what a server is asked, from the request and the model's flags. Must not know how it is sent, nor what comes
+back.
 """
 
-import os
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Final
 
 from pinnace_agent.llm.base import LlmRequest, ToolSpec
+from pinnace_agent.llm.http_request import HttpRequest, Retention, merged_headers, retention
 from pinnace_agent.llm.json_edge import as_array, as_object, compact_body
 from pinnace_agent.llm.openai_compat import Compat
 from pinnace_agent.llm.openai_messages import Wire, wire_messages
 from pinnace_agent.llm.openai_thinking import thinking_fields
 from pinnace_agent.llm.output_cap import output_cap
 
-Retention = Literal["none", "short", "long"]
-
-RETENTION_VARIABLE: Final = "PI_CACHE_RETENTION"
 # What OpenAI takes.
 _MAX_CACHE_KEY_CHARS: Final = 64
-
-
-class HttpRequest(NamedTuple):
-    """What goes over the network."""
-
-    url: str
-    headers: dict[str, str]
-    body: bytes
 
 
 def http_request(request: LlmRequest, compat: Compat) -> HttpRequest:
@@ -37,17 +26,6 @@ def http_request(request: LlmRequest, compat: Compat) -> HttpRequest:
         headers=_headers(request, compat),
         body=compact_body(request_body(request, compat, retention())),
     )
-
-
-def retention() -> Retention:
-    """Return how long a provider may keep the conversation's beginning in its cache."""
-    match os.environ.get(RETENTION_VARIABLE):
-        case "none":
-            return "none"
-        case "long":
-            return "long"
-        case _:
-            return "short"
 
 
 def request_body(request: LlmRequest, compat: Compat, cache: Retention) -> Wire:
@@ -69,7 +47,7 @@ def request_body(request: LlmRequest, compat: Compat, cache: Retention) -> Wire:
     has_history = any(message["role"] == "toolResult" for message in request.messages)
     if tools or (compat.requires_tools_with_tool_history and has_history):
         body["tools"] = tools
-    body |= thinking_fields(model, compat, request.thinking_level, max_tokens)
+    body |= thinking_fields(request, compat, max_tokens)
     body |= compat.extra_body
     body |= model.get("samplingParams") or {}
     by_level = model.get("samplingParamsByThinkingLevel") or {}
@@ -90,9 +68,7 @@ def _headers(request: LlmRequest, compat: Compat) -> dict[str, str]:
             headers["x-session-affinity"] = request.session_id
         case None:
             pass
-    # The configuration's own win, however they are written.
-    named = {name.lower() for name in request.headers}
-    return {name: value for name, value in headers.items() if name.lower() not in named} | dict(request.headers)
+    return merged_headers(headers, request.headers)
 
 
 def _cache_fields(request: LlmRequest, compat: Compat, cache: Retention) -> Wire:

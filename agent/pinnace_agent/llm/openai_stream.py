@@ -12,12 +12,15 @@ import orjson
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.cost import Tokens, usage_of
 from pinnace_agent.llm.failures import STREAM_WITHOUT_REASON, FailureTexts, finish_reason_failed
+from pinnace_agent.llm.http_exchange import StreamBroken, UnreadableEvent
 from pinnace_agent.llm.json_edge import as_amount, as_array, as_count, as_object, as_text, compact_json
 from pinnace_agent.llm.openai_compat import Compat
 from pinnace_agent.llm.openai_messages import REASONING_FIELDS
+from pinnace_agent.llm.sse import SseEvent
 from pinnace_spec.messages import StopReason
 from pinnace_spec.wire import WireError, decode_line
 
+_DONE: Final = b"[DONE]"
 _TEXT: Final = "text"
 _THINKING: Final = "thinking"
 _STOP_REASONS: Final[dict[str, StopReason]] = {
@@ -27,14 +30,6 @@ _STOP_REASONS: Final[dict[str, StopReason]] = {
     "tool_calls": "toolUse",
     "function_call": "toolUse",
 }
-
-
-class StreamBroken(Exception):
-    """The stream says that it failed, or can't be read. The text is for the user."""
-
-
-class UnreadableChunk(StreamBroken):
-    """It can't be read."""
 
 
 class _Call:
@@ -67,13 +62,22 @@ class ChunkReader:
         self._told_ids: set[str] = set()
         self._reasoning_field = ""
 
-    def read(self, data: bytes) -> None:
-        """Add what one chunk says.
+    @property
+    def is_complete(self) -> bool:
+        """Whether there is a finish reason."""
+        return self.finish_reason is not None
 
-        Raises:
-            UnreadableChunk: It is no JSON. The message stays as it is.
-            StreamBroken: It tells an error. The message stays as it is.
-        """
+    def read(self, event: SseEvent) -> bool:
+        """Add what one chunk says. As `StreamReader.read`."""
+        name, data = event
+        if data == _DONE:
+            return True
+        if name == b"error":
+            raise StreamBroken(self._texts.error_event(data))
+        self._read_chunk(data)
+        return False
+
+    def _read_chunk(self, data: bytes) -> None:
         try:
             value: object = orjson.loads(data)
         except orjson.JSONDecodeError:
@@ -130,7 +134,7 @@ class ChunkReader:
         try:
             return decode_line(data)
         except WireError as error:
-            raise UnreadableChunk(self._texts.unreadable_chunk(error.text, data)) from None
+            raise UnreadableEvent(self._texts.unreadable_chunk(error.text, data)) from None
 
     def _read_delta(self, delta: dict[str, object]) -> None:
         """Take thoughts, text, calls in this order: proxies send several in one chunk."""

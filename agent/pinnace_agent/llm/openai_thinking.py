@@ -4,33 +4,23 @@ Pure. Decides which fields of a request say how much the model shall think. Must
 Says nothing at all for models that don't think.
 """
 
-from collections.abc import Mapping
-from typing import Final, assert_never
+from typing import assert_never
 
+from pinnace_agent.llm.base import ANSWER_TOKENS, LlmRequest
 from pinnace_agent.llm.json_edge import as_object
 from pinnace_agent.llm.openai_compat import Compat
 from pinnace_spec.messages import Model, ThinkingLevel
 
-# Tokens for servers that count them. More than the highest is not asked for: answers need room too.
-BUDGETS: Final[Mapping[ThinkingLevel, int]] = {
-    "off": 0,
-    "minimal": 1024,
-    "low": 2048,
-    "medium": 8192,
-    "high": 16384,
-    "xhigh": 16384,
-    "max": 16384,
-}
-# What is left of the output for the answer itself.
-_ANSWER_TOKENS: Final = 1024
 
-
-def thinking_fields(model: Model, compat: Compat, level: ThinkingLevel, max_tokens: int | None) -> dict[str, object]:
-    """Return the fields for a level; the budget, where one is sent, leaves room for an answer."""
+def thinking_fields(request: LlmRequest, compat: Compat, max_tokens: int | None) -> dict[str, object]:
+    """Return the fields for the request's level; the budget, where one is sent, leaves room for an answer."""
+    model, level = request.model, request.thinking_level
     if not model["reasoning"]:
         return {}
     word = _word(model, level)
-    budget = BUDGETS[level] if max_tokens is None else min(BUDGETS[level], max_tokens - _ANSWER_TOKENS)
+    budget = request.thinking_budgets[level]
+    if max_tokens is not None:
+        budget = min(budget, max_tokens - ANSWER_TOKENS)
     fields = _fields(compat, level != "off", word, max(budget, 0))
     if compat.thinking_budget_field and level != "off" and budget > 0:
         fields[compat.thinking_budget_field] = budget

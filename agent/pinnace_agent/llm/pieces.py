@@ -60,6 +60,10 @@ class Pieces:
         self._half = ""
         return self.add(REPLACEMENT)
 
+    def replace(self, text: str) -> None:
+        """Hold this in the place of everything so far. It has no unpaired surrogates."""
+        self._pieces, self._half, self.size = [text], "", len(text)
+
     def text(self) -> str:
         """Return everything so far, joined."""
         if len(self._pieces) > 1:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from pinnace_agent.llm.base import LlmRequest
 from pinnace_agent.llm.json_edge import compact_json
 
 REDACTED: Final = "[redacted]"
@@ -48,6 +49,11 @@ class Secrets:
             else:
                 text = re.sub(rf"(?<![\w-]){re.escape(form)}(?![\w-])", REDACTED, text)
         return text
+
+
+def secrets_of(request: LlmRequest) -> Secrets:
+    """Return what must not appear in any text about this request."""
+    return Secrets(request.api_key, request.headers, request.model["baseUrl"])
 
 
 def _password(url: str) -> str:
