@@ -310,7 +310,7 @@ async def test_what_can_not_be_halved_any_more_fails_with_what_the_provider_said
 @pytest.mark.parametrize(
     ("response", "reason"),
     [
-        ({"text": "half", "finish": "length"}, "the summary is longer than the 800 tokens that it may have"),
+        ({"text": " ", "finish": "length"}, "the model wrote nothing"),
         ({"tool_calls": [{"name": "bash"}]}, "the model called a tool instead of writing a summary"),
         ({"text": "S", "tool_calls": [{"name": "bash"}]}, "the model called a tool instead of writing a summary"),
         ({"text": " \n"}, "the model wrote nothing"),
@@ -321,6 +321,13 @@ async def test_what_can_not_be_halved_any_more_fails_with_what_the_provider_said
 async def test_an_answer_that_is_no_summary_is_a_failure(response: Mapping[str, object], reason: str) -> None:
     with FakeLlm([response]) as llm:
         assert await failure_of(llm) == (f"Summarization failed: {reason}", ErrorCode.COMPACTION_FAILED)
+
+
+async def test_a_summary_that_reached_its_limit_counts_and_says_so() -> None:
+    with FakeLlm([{"text": "most of it", "finish": "length"}]) as llm:
+        result = await run(writer_at(llm))
+
+    assert result["summary"] == "most of it\n\n[This summary ends here because it reached its limit of 800 tokens.]"
 
 
 async def test_a_failure_says_which_of_the_two_summaries_it_was() -> None:

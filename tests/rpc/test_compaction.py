@@ -364,7 +364,7 @@ def test_without_a_key_there_is_no_summary(agent: AgentStarter) -> None:
 
 FAILURES: Final[dict[str, tuple[Record, str]]] = {
     "refused": (REFUSED, "who are you"),
-    "cut at the limit": ({"text": "SUMM", "finish": "length"}, "longer than"),
+    "cut before its first word": ({"text": "", "finish": "length"}, "nothing"),
     "a tool call": ({"tool_calls": [{"name": "bash", "args": {"command": "true"}}]}, "called a tool"),
     "nothing": ({"text": ""}, "nothing"),
 }

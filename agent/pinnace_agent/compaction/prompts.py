@@ -77,6 +77,11 @@ def cut_out(count: int) -> str:
     return f"[... {count} characters of this message are left out: they do not fit]"
 
 
+def cut_off(limit_tokens: int) -> str:
+    """Word what stands at the end of a summary that its limit has ended."""
+    return f"[This summary ends here because it reached its limit of {limit_tokens} tokens.]"
+
+
 def request_text(
     part: Part, conversation: Sequence[str], previous_summary: str | None, instructions: str | None
 ) -> str:
