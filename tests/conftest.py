@@ -75,3 +75,9 @@ def search_tools_path() -> Path:
     """The folder with `rg` and `fd` under these names, to be put first on an agent's PATH."""
     _peer("ripgrep and fd", TOOLS / "bin" / "rg", TOOLS / "bin" / "fd")
     return TOOLS / "bin"
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The browser."""
+    return _peer("Chromium", TOOLS / "bin" / "chromium")[0]

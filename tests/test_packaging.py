@@ -15,10 +15,11 @@ ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PACKAGES = [ROOT / name for name in PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]]
 PACKAGE_NAMES = [package.name for package in PACKAGES]
-LOCK = (ROOT / "requirements.lock").read_text()
+# The second one is for tests that ask the vendors' own clients.
+LOCKS = {name: (ROOT / name).read_text() for name in ("requirements.lock", "requirements-sdk.lock")}
 
-# Code, marks of typed packages, and data that code reads.
-SHIPPED_SUFFIXES = {".py", ".typed", ".toml", ".json", ".md"}
+# Code, marks of typed packages, and data that code reads; the last three are the page of an export.
+SHIPPED_SUFFIXES = {".py", ".typed", ".toml", ".json", ".md", ".html", ".css", ".js"}
 
 IMPORT_ALL = """
 import importlib, pkgutil, sys
@@ -64,10 +65,14 @@ def asked_for() -> set[str]:
     return {normal(re.split(r"[\[<>=!~; ]", requirement)[0]) for requirement in requirements}
 
 
-def locked() -> dict[str, str]:
-    """Every locked requirement by name, each with its continuation lines."""
-    entries = re.findall(r"^([\w.-]+)(==.*(?:(?<=\\)\n.*)*)", LOCK, flags=re.MULTILINE)
+def locked(lock: str) -> dict[str, str]:
+    """Every requirement in a lock by name, each with its continuation lines."""
+    entries = re.findall(r"^([\w.-]+)(==.*(?:(?<=\\)\n.*)*)", LOCKS[lock], flags=re.MULTILINE)
     return {normal(name): rest for name, rest in entries}
+
+
+def versions(lock: str) -> dict[str, str]:
+    return {name: re.split(r"[ ;\\]", rest)[0] for name, rest in locked(lock).items()}
 
 
 def test_the_wheel_runs_on_any_machine(wheel: zipfile.ZipFile) -> None:
@@ -124,13 +129,21 @@ def test_every_console_script_starts_from_the_wheel(script: str, target: str, un
     assert "--mode" in done.stdout or "Usage" in done.stdout
 
 
-def test_the_lock_holds_everything_asked_for() -> None:
-    assert asked_for() <= set(locked())
+def test_the_locks_hold_everything_asked_for() -> None:
+    assert asked_for() <= {name for lock in LOCKS for name in locked(lock)}
 
 
-def test_everything_locked_has_a_hash() -> None:
-    assert [] == [name for name, rest in locked().items() if "--hash=sha256:" not in rest]
+def test_the_locks_agree() -> None:
+    first, second = (versions(lock) for lock in LOCKS)
+    shared = first.keys() & second.keys()
+    assert {name: first[name] for name in shared} == {name: second[name] for name in shared}
 
 
-def test_the_lock_names_no_place() -> None:
-    assert [] == re.findall(r"\S*(?:://|--index|--find-links|--extra-index| @ )\S*", LOCK)
+@pytest.mark.parametrize("lock", LOCKS)
+def test_everything_locked_has_a_hash(lock: str) -> None:
+    assert [] == [name for name, rest in locked(lock).items() if "--hash=sha256:" not in rest]
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_names_no_place(lock: str) -> None:
+    assert [] == re.findall(r"\S*(?:://|--index|--find-links|--extra-index| @ )\S*", LOCKS[lock])

@@ -72,7 +72,7 @@ class Compactor:
                 session.tree.branch(),
                 tuple(session.messages),
                 writer,
-                self._profile.compaction,
+                self._profile.compaction.for_model(model),
                 instructions=instructions,
                 has_overflowed=has_overflowed,
             )
@@ -98,7 +98,7 @@ class Compactor:
         """Tell whether the context is to be compacted before a prompt is sent."""
         from pinnace_agent.compaction.threshold import is_due
 
-        settings = replace(self._profile.compaction, is_enabled=is_enabled)
+        settings = replace(self._profile.compaction.for_model(session.model), is_enabled=is_enabled)
         messages = session.messages
         return _is_over(session, messages, settings) and is_due(
             session.tree.branch(), messages, session.model, settings
@@ -111,7 +111,7 @@ class Compactor:
         """
         from pinnace_agent.compaction.threshold import is_due
 
-        settings = replace(self._profile.compaction, is_enabled=True)
+        settings = replace(self._profile.compaction.for_model(session.model), is_enabled=True)
         messages = [*session.messages, message]
         if not _is_over(session, messages, settings):
             return False

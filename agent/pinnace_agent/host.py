@@ -18,6 +18,7 @@ import trio
 from pinnace_agent.compactor import Compactor
 from pinnace_agent.emitter import Emitter, Responder
 from pinnace_agent.jobs import Jobs, Work
+from pinnace_agent.limits import LimitWatch
 from pinnace_agent.preflight import check_prompt
 from pinnace_agent.profile import AgentProfile
 from pinnace_agent.run import RunJob
@@ -71,11 +72,13 @@ class Host:
         self.shells = Shells(jobs, profile, emitter)
         self.book: CommandBook | None = None
         self.sessions = SessionKeeper(session, library, profile.registry, emitter, jobs, self.submit, self._start)
+        self.sessions.on_conversation = self._read_folder
         self._emitter = emitter
         self._responder = responder
         self._inbox: deque[Trigger] = deque()
         self._busy = False
         self.compactor = Compactor(profile, emitter, self.submit, self._start)
+        self._limits = LimitWatch(profile.limits, chart, jobs, self.submit)
         self._log = RunLog(session, emitter)
         self._run: RunJob | None = None
 
@@ -83,6 +86,18 @@ class Host:
     def session(self) -> Session:
         """The session in force."""
         return self.sessions.session
+
+    def expand(self, text: str) -> str:
+        """Return what a user's text stands for, and tell if a file that it names can't be read."""
+        expansion = self.profile.resources.expand(text, self.session.cwd)
+        if (problem := expansion.problem) is not None:
+            record = {"extensionPath": problem.path, "event": problem.event, "error": problem.text}
+            self._emitter.emit({"type": "extension_error", **record})
+        return expansion.text
+
+    def _read_folder(self, cwd: str) -> None:
+        for notice in self.profile.resources.renew(cwd):
+            _log.warning("%s", notice)
 
     def submit(self, trigger: Trigger) -> None:
         """Let the chart take a trigger and perform what it asks for. Never waits.
@@ -97,6 +112,7 @@ class Host:
             while self._inbox:
                 for effect in self.chart.step(self._inbox.popleft()):
                     self._try(effect)
+                self._limits.look()
         finally:
             self._busy = False
 
@@ -124,7 +140,7 @@ class Host:
             case fx.QueueUpdate():
                 self._emitter.emit({"type": "queue_update", "steering": effect.steering, "followUp": effect.follow_up})
             case fx.AgentSettled():
-                self._emitter.emit({"type": "agent_settled", "aborted": effect.aborted})
+                self._settle(effect)
             case fx.AppendOwn() | fx.DropOwn() | fx.ReturnQueue() | fx.LeaveFailed():
                 self._keep(effect)
             case fx.DefaultDialogs():
@@ -133,6 +149,13 @@ class Host:
                 self._responder.close()
             case _:
                 self._log_run(effect)
+
+    def _settle(self, effect: fx.AgentSettled) -> None:
+        record: dict[str, object] = {"type": "agent_settled", "aborted": effect.aborted}
+        if effect.limit is not None:
+            record |= {"reason": "limit", "limit": effect.limit}
+        self._emitter.emit(record)
+        self._limits.settled()
 
     def _retry(self, effect: fx.RetryStart | fx.RetryEnd) -> None:
         match effect:
@@ -159,6 +182,8 @@ class Host:
                 self.compactor.begin(effect)
             case fx.CompactionEnd():
                 self.compactor.end(effect, self.session)
+                if effect.outcome == "ok" and self.compactor.result and "usage" in self.compactor.result:
+                    self._limits.spend(self.compactor.result["usage"])
             case fx.AcceptCompact():
                 assert self.compactor.result is not None
                 self._responder.accept_compact(effect.ref, self.compactor.result)
@@ -184,6 +209,7 @@ class Host:
             case fx.AgentStart():
                 self._log = RunLog(self.session, self._emitter)
                 self._log.start()
+                self._limits.run_begins()
             case fx.TurnStart():
                 log.start_turn()
             case fx.Deliver(is_appended=True):
@@ -249,9 +275,9 @@ class Host:
                     self.profile,
                     self._log,
                     self._emitter,
-                    self.submit,
+                    self._report_run,
                     self.compactor,
-                    self.chart.state.retry.max_delay_s,
+                    self.profile.max_retry_after_s or self.chart.state.retry.max_delay_s,
                 )
                 self._start(effect.job, self._run.work, "job_failed")
             case "sync":
@@ -279,6 +305,13 @@ class Host:
                 self.submit(Happening("job_ended", job))
 
         self.jobs.start(_job_name(job), work, ended)
+
+    def _report_run(self, happening: Happening) -> None:
+        """Take what the run's job reports: an answer, a failure, the end of its calls."""
+        if happening.name != "tools_done" and self._log.builder is not None:
+            self._limits.spend(self._log.builder.message["usage"])
+        self._limits.before(happening)
+        self.submit(happening)
 
     async def _delay(self, effect: fx.StartTimer) -> None:
         await trio.sleep(effect.delay_s)

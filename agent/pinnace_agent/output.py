@@ -6,10 +6,10 @@ wording of results. Rules R-BSH-03, R-TOL-05.
 
 import codecs
 import os
-import tempfile
 from typing import Final, NamedTuple
 
 from pinnace_agent.control_text import ControlTextFilter
+from pinnace_agent.output_file import make_output_file
 from pinnace_agent.truncation import MAX_BYTES, MAX_LINES, Totals, Truncation, byte_length, truncate_tail
 
 TAIL_BYTES: Final = 2 * MAX_BYTES
@@ -38,11 +38,10 @@ class OutputTail:
     """A rolling tail of output, decoded as UTF-8 with replacement; a character cut by a chunk's end survives.
 
     Memory is bounded by `TAIL_BYTES` and one chunk. When raw bytes, text or lines pass the limits of
-    truncation, everything so far and everything after goes to `pi-bash-<16 hex>.log`, made exclusively with
-    mode 0600; nothing deletes it. Its writes are synchronous appends of one chunk: they end in the page cache
-    in microseconds, keep the order without a queue that would grow when the disk is slow, and leave nothing
-    to flush when the command is cancelled. If the file can't be made or written it is given up and the
-    command goes on.
+    truncation, everything so far and everything after goes to a file that only the user can read, byte for byte
+    unless it is sanitised; nothing deletes it. Its writes are synchronous appends of one chunk: they end in the page
+    cache in microseconds, keep the order without a queue that would grow when the disk is slow, and leave nothing to
+    flush when the command is cancelled. If the file can't be made or written it is given up and the command goes on.
     """
 
     def __init__(self, sanitise: bool, temp_dir: str | None = None) -> None:
@@ -50,9 +49,10 @@ class OutputTail:
 
         Args:
             sanitise: Remove escape sequences, control characters and CR, as for a user's own command.
-            temp_dir: Where the file goes, if one is needed; None is the system's folder for such files.
+            temp_dir: Where the file goes, if one is needed; None is a private folder of the user's.
         """
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        # Without a byte order mark: it is not for the reader.
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
         self._filter = ControlTextFilter() if sanitise else None
         self._temp_dir = temp_dir
         self._pieces: list[str] = []
@@ -67,15 +67,16 @@ class OutputTail:
         self._file: int | None = None
         self._path: str | None = None
         self._is_file_wanted = True
+        self._early = bytearray()  # what came before there was a file, if it is to be there byte for byte
 
     def feed(self, data: bytes) -> str:
         """Take the next raw bytes and return the text that they added."""
         self._raw_bytes += len(data)
-        return self._add(self._decoder.decode(data))
+        return self._add(self._decoder.decode(data), data)
 
     def finish(self) -> str:
         """End the output, close its file, return what an incomplete character becomes. Idempotent."""
-        text = self._add(self._decoder.decode(b"", final=True))
+        text = self._add(self._decoder.decode(b"", final=True), b"")
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -95,7 +96,7 @@ class OutputTail:
         self.finish()
         return self.snapshot()
 
-    def _add(self, text: str) -> str:
+    def _add(self, text: str, data: bytes) -> str:
         if self._filter is not None:
             text = self._filter.feed(text)
         if text:
@@ -103,9 +104,12 @@ class OutputTail:
             self._count(text, size)
             self._keep(text, size)
         if self._file is not None:
-            self._append(text)
-        elif self._is_file_wanted and self._is_over_limit():
-            self._open_file()
+            self._append(data if self._filter is None else text.encode())
+        elif self._is_file_wanted:
+            if self._filter is None:
+                self._early += data
+            if self._is_over_limit():
+                self._open_file()
         if text:
             self._forget()
         return text
@@ -149,19 +153,16 @@ class OutputTail:
     def _open_file(self) -> None:
         self._is_file_wanted = False
         try:
-            path = os.path.join(self._temp_dir or tempfile.gettempdir(), f"pi-bash-{os.urandom(8).hex()}.log")
-            # O_EXCL: never through a link that someone else put there. The output may hold secrets, hence
-            # 0600.
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            self._file = os.open(path, flags, 0o600)
+            path, self._file = make_output_file(self._temp_dir)
         except OSError:
             return
         self._path = path
-        self._append("".join(self._pieces))
+        early, self._early = self._early, bytearray()
+        self._append(early if self._filter is None else "".join(self._pieces).encode())
 
-    def _append(self, text: str) -> None:
+    def _append(self, data: bytes | bytearray) -> None:
         assert self._file is not None
-        left = memoryview(text.encode("utf-8"))
+        left = memoryview(data)
         try:
             while left:
                 left = left[os.write(self._file, left) :]

@@ -20,7 +20,7 @@ async def check_prompt(session: Session, profile: AgentProfile) -> errors.Client
         return errors.ClientError(errors.NO_MODEL, errors.ErrorCode.NO_MODEL)
     if find_provider(model["api"]) is None:
         return unsupported_api(model["api"])
-    credentials = await profile.registry.credentials(model)
+    credentials = await profile.registry.check_credentials(model)
     if credentials.problem is not None:
         return errors.ClientError(credentials.problem, errors.ErrorCode.NO_API_KEY)
     return None

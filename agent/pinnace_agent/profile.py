@@ -3,14 +3,18 @@
 Data that outlives sessions. Made once at start from flags and files; only the registry is asked later.
 """
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from pinnace_agent.llm.base import IDLE_TIMEOUT_S
 from pinnace_agent.resources.model_scope import ScopedModel
 from pinnace_agent.resources.models import ModelRegistry
-from pinnace_agent.resources.settings import CompactionSettings
+from pinnace_agent.resources.resource_book import ResourceBook
+from pinnace_agent.resources.settings import CompactionSettings, RunLimits
+from pinnace_agent.shell_environment import shell_environment
 from pinnace_agent.tools.base import Tool
+from pinnace_spec.messages import ThinkingLevel
 
 
 @dataclass(slots=True, frozen=True)
@@ -24,11 +28,29 @@ class AgentProfile:
     registry: ModelRegistry
     tools: Mapping[str, Tool]
     system_prompt: Callable[[str], str]
+    environment: Mapping[str, str] = field(default_factory=lambda: shell_environment(os.environ))
+    """Of shells and tools."""
     shell_path: str | None = None
     shell_command_prefix: str | None = None
     compaction: CompactionSettings = field(default_factory=CompactionSettings)
     """What a compaction keeps and leaves free; whether it is automatic is the chart's to know."""
     idle_timeout_s: float | None = IDLE_TIMEOUT_S
     """How long a model's server may be silent; None: for ever."""
+    max_retry_after_s: float | None = None
+    """The longest wait that a server gets when it asks for one, else it is the usual; None: as long as any wait."""
+    thinking_budgets: Mapping[ThinkingLevel, int] = field(default_factory=dict[ThinkingLevel, int])
+    """Tokens to think with; a level that is not here has the provider's own."""
+    resizes_images: bool = True
+    """Whether pictures are made smaller for models."""
+    blocks_images: bool = False
+    """Whether pictures are kept from models."""
+    is_project_trusted: bool = False
+    """Whether what the project brings was allowed to configure this process."""
     scope: tuple[ScopedModel, ...] = ()
     """The models to cycle between; empty: all that are available."""
+    resources: ResourceBook = field(default_factory=ResourceBook)
+    """What the open conversation's folder adds."""
+    limits: RunLimits = RunLimits()
+    """What one run may take."""
+    tool_timeout_s: float | None = None
+    """How long a tool call may take that says nothing about it; None: for ever."""

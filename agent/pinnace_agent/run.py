@@ -6,23 +6,24 @@ alone. Deltas do not pass the chart. Cancelling ends the request and every tool;
 when the job has unwound.
 """
 
-import os
 from collections.abc import Callable, Mapping
 from typing import Literal
 
 from pinnace_agent.compactor import Compactor
 from pinnace_agent.emitter import Emitter
-from pinnace_agent.llm.base import LlmRequest, ToolSpec
+from pinnace_agent.llm.base import THINKING_BUDGETS, LlmRequest, ToolSpec
 from pinnace_agent.llm.builder import MessageBuilder
+from pinnace_agent.llm.context import unillustrated
 from pinnace_agent.llm.providers import find_provider, unsupported_api
 from pinnace_agent.profile import AgentProfile
 from pinnace_agent.run_log import RunLog, error_result
 from pinnace_agent.session import Session
 from pinnace_agent.session.file import SaveError
+from pinnace_agent.shell_environment import tool_environment
 from pinnace_agent.tool_calls import run_calls
 from pinnace_agent.tools.base import ToolContext, ToolResult
 from pinnace_spec import errors
-from pinnace_spec.messages import AssistantMessage, Model, ThinkingLevel
+from pinnace_spec.messages import AssistantMessage, Message, Model
 from pinnace_statechart.triggers import Happening
 
 Next = Literal["model", "tools"]
@@ -142,7 +143,7 @@ class RunJob:
         request = LlmRequest(
             model=model,
             system_prompt=self._profile.system_prompt(self._session.cwd),
-            messages=tuple(self._session.messages),
+            messages=self._shown_messages(),
             tools=tuple(
                 ToolSpec(tool.name, tool.description, tool.parameters) for tool in self._profile.tools.values()
             ),
@@ -151,8 +152,13 @@ class RunJob:
             headers=credentials.headers,
             session_id=self._session.id,
             idle_timeout_s=self._profile.idle_timeout_s,
+            thinking_budgets={**THINKING_BUDGETS, **self._profile.thinking_budgets},
         )
         await provider.stream(request, builder)
+
+    def _shown_messages(self) -> tuple[Message, ...]:
+        messages = self._session.messages
+        return tuple(unillustrated(messages) if self._profile.blocks_images else messages)
 
     def _outcome(self, builder: MessageBuilder) -> Happening:
         # Not at start: the patterns take longer to compile than the rest of the agent to load.
@@ -186,23 +192,10 @@ class RunJob:
             cwd=self._session.cwd,
             call_id=call_id,
             on_update=progress,
-            env=shell_environment(self._session),
+            env=tool_environment(self._profile.environment, self._session),
             shell_path=self._profile.shell_path,
             command_prefix=self._profile.shell_command_prefix,
-            supports_images=model is not None and "image" in model["input"],
+            supports_images=model is not None and "image" in model["input"] and not self._profile.blocks_images,
+            resizes_images=self._profile.resizes_images,
+            timeout_s=self._profile.tool_timeout_s,
         )
-
-
-def shell_environment(session: Session) -> dict[str, str]:
-    """Return the environment of commands: the process' own plus what tells a command which session runs it."""
-    env = dict(os.environ)
-    level: ThinkingLevel = session.thinking_level
-    env["PI_SESSION_ID"] = session.id
-    env["PI_REASONING_LEVEL"] = level
-    env.pop("PI_SESSION_FILE", None)
-    if session.path is not None:
-        env["PI_SESSION_FILE"] = session.path
-    if session.model is not None:
-        env["PI_PROVIDER"] = session.model["provider"]
-        env["PI_MODEL"] = session.model["id"]
-    return env

@@ -57,6 +57,8 @@ class SessionKeeper:
         self._own_problem: str | None = None
         self._plans: dict[int, Replacement] = {}
         self._former: set[Session] = set()  # no longer in force, not yet closed
+        self.on_conversation: Callable[[str], None] = _nothing_to_read
+        """Called with the working folder of another conversation before it is in force."""
         self._saving: dict[int, bool] = {}  # by session: whether more was appended since its task began
         self.session = session
         self._adopt(session)
@@ -149,6 +151,8 @@ class SessionKeeper:
             return
         for notice in plan.notices:
             _warn(notice)
+        if plan.is_other_conversation:
+            self.on_conversation(session.cwd)
         former, self.session = self.session, session
         if plan.restores_choices:
             self._restore_choices(former)
@@ -253,6 +257,10 @@ class SessionKeeper:
 
 def _warn(notice: str) -> None:
     _log.warning("%s", notice)
+
+
+def _nothing_to_read(_cwd: str) -> None:
+    """No folder adds anything."""
 
 
 def _nothing(_cancelled: bool, _failure: BaseException | None) -> None:

@@ -12,12 +12,11 @@ import signal
 import subprocess
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import trio
 
 from pinnace_agent.flat_nursery import open_flat_nursery
-from pinnace_agent.output import OutputTail
 
 EXIT_SILENCE_S: Final = 0.1
 """After the shell's exit a descendant may hold the pipe open, for ever if it is a server: so much silence
@@ -57,6 +56,18 @@ class ShellStatus(NamedTuple):
     """With an exit code as well if the shell was gone by itself and only its descendants were left."""
     exited_after_s: float | None = None
     """When the shell exited, counted from its start; None when the time limit killed it."""
+
+
+class ShellOutput(Protocol):
+    """Takes what a command writes, as it comes."""
+
+    def feed(self, data: bytes) -> str:
+        """Take the next raw bytes and return the text that they added."""
+        ...
+
+    def finish(self) -> str:
+        """Take the end, and return what an incomplete character becomes."""
+        ...
 
 
 class ShellGroups:
@@ -123,7 +134,7 @@ async def run_shell(  # noqa: PLR0913  # all but the command are keywords, most 
     command: str,
     *,
     cwd: str,
-    output: OutputTail,
+    output: ShellOutput,
     env: Mapping[str, str] | None = None,
     timeout_s: float | None = None,
     shell_path: str | None = None,
@@ -145,7 +156,7 @@ async def run_shell(  # noqa: PLR0913  # all but the command are keywords, most 
     Args:
         command: Passed to the shell unchanged.
         cwd: The folder to run in.
-        output: Takes the bytes; it is finished when this returns or raises.
+        output: Takes the bytes; it is finished when this returns or raises, but for `ShellUnavailable`.
         env: The whole environment; None inherits ours.
         timeout_s: Seconds, or None for no limit. A timeout is a result, not an exception.
         shell_path: The shell; None looks for bash, then sh.
@@ -181,7 +192,7 @@ async def run_shell(  # noqa: PLR0913  # all but the command are keywords, most 
 class _Listener(NamedTuple):
     """Who takes what a command says."""
 
-    output: OutputTail
+    output: ShellOutput
     on_output: Callable[[str], None] | None
     room: Callable[[], Awaitable[None]] | None
 
@@ -225,7 +236,7 @@ class _Run:
             self._tell(self._listener.output.finish())
 
     async def _watch_exit(self, silence: trio.CancelScope) -> None:
-        await _wait_exit(self.process)
+        await wait_exit(self.process)
         self.exited_after_s = trio.current_time() - self._started_s
         silence.deadline = trio.current_time() + EXIT_SILENCE_S
 
@@ -297,7 +308,7 @@ async def _start(arguments: list[str], cwd: str, env: Mapping[str, str] | None, 
     return _Run(process, trio.lowlevel.FdStream(reading), listener)
 
 
-async def _wait_exit(process: trio.Process) -> None:
+async def wait_exit(process: trio.Process) -> None:
     """Wait until a process has exited and leave it unreaped, so that its group can still be killed safely.
 
     Without pidfd (macOS, old kernels) it is reaped. The number of its group stays taken while a descendant

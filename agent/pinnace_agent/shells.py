@@ -14,7 +14,6 @@ from pinnace_agent.emitter import Emitter
 from pinnace_agent.jobs import Jobs
 from pinnace_agent.output import OutputTail
 from pinnace_agent.profile import AgentProfile
-from pinnace_agent.run import shell_environment
 from pinnace_agent.session import Session
 from pinnace_agent.session.conversation import PENDING_SHELL
 from pinnace_agent.shell import ShellUnavailable, run_shell
@@ -112,7 +111,7 @@ class Shells:
                 shell.command,
                 cwd=shell.session.cwd,
                 output=shell.output,
-                env=shell_environment(shell.session),
+                env=self._profile.environment,
                 shell_path=self._profile.shell_path,
                 command_prefix=self._profile.shell_command_prefix,
                 on_output=told,

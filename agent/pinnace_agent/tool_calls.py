@@ -2,7 +2,8 @@
 
 Order (R-RUN-02, R-RUN-03): starts in call order, each with its own refusal at once; ends in the order of completion;
 the results are appended in call order by whoever asked. Cancelling ends every call; each cancelled call has told its
-result before `Cancelled` leaves. Must not know the chart, providers or stdout.
+result before `Cancelled` leaves. A call that takes too long ends alone (R-LIM-03). Must not know the chart, providers
+or stdout.
 """
 
 import time
@@ -14,7 +15,8 @@ import trio
 
 from pinnace_agent.run_log import RunLog, error_result
 from pinnace_agent.tools.base import Tool, ToolContext, ToolError, ToolResult
-from pinnace_agent.tools.validation import malformed_arguments, validate_arguments
+from pinnace_agent.tools.result_images import with_fitting_images
+from pinnace_agent.tools.validation import malformed_arguments, number_text, validate_arguments
 from pinnace_spec import errors
 from pinnace_spec.messages import ToolCall
 
@@ -76,11 +78,20 @@ def _raw(call: ToolCall) -> Mapping[str, object]:
 
 async def _execute(log: RunLog, call: _Prepared) -> None:
     started = time.monotonic()
+    context = call.context
+    limit, limit_s = context.time_limit, context.timeout_s
+    if limit_s is not None:
+        limit.deadline = trio.current_time() + limit_s
     result = error_result(errors.OPERATION_ABORTED)
     try:
-        result = await call.tool.execute(call.arguments, call.context)
+        with limit:
+            result = await call.tool.execute(call.arguments, context)
+            # Cancelled here, the call has its whole result all the same.
+            result = await with_fitting_images(result, resizes=context.resizes_images)
+        if limit.cancelled_caught:
+            result = error_result(errors.tool_timed_out(number_text(limit_s or 0)))
     except trio.Cancelled:
-        result = call.context.aborted_result or result
+        result = context.aborted_result or result
         raise
     except ToolError as error:
         result = error_result(str(error))

@@ -97,7 +97,7 @@ def truncate_head(
         size += needed
     return Truncation(
         "\n".join(kept),
-        "lines" if len(kept) == max_lines else "bytes",
+        "lines" if len(kept) in {max_lines, total.lines} else "bytes",  # all: nothing but a trailing LF is over
         total.lines,
         total.bytes,
         len(kept),
@@ -134,7 +134,7 @@ def truncate_tail(
     content = b"\n".join(lines)
     return Truncation(
         content.decode("utf-8", "surrogatepass"),
-        "lines" if len(lines) == max_lines and not is_partial else "bytes",
+        "lines" if len(lines) in {max_lines, total.lines} and not is_partial else "bytes",
         total.lines,
         total.bytes,
         len(lines),

@@ -12,9 +12,11 @@ import traceback
 import zlib
 from collections.abc import Callable, Mapping
 
+from pinnace_fuzz.anthropic_wire import AnthropicMessages
 from pinnace_fuzz.http_connection import BadRequest, ClientGone, HttpConnection, HttpRequest, Stopping
 from pinnace_fuzz.ledger import HARNESS_NAME, Ledger, ReceivedRequest
 from pinnace_fuzz.openai_wire import OpenAiChat, WireFormat
+from pinnace_fuzz.responses_wire import OpenAiResponses
 from pinnace_fuzz.script import (
     Content,
     Disconnect,
@@ -36,7 +38,11 @@ MAX_CONNECTIONS = 256
 BLOCK_BYTES = 65_536
 JOIN_TIMEOUT_S = 5.0
 
-FORMATS: Mapping[str, Callable[[str], WireFormat]] = {"/chat/completions": OpenAiChat}
+FORMATS: Mapping[str, Callable[[str], WireFormat]] = {
+    "/chat/completions": OpenAiChat,
+    "/v1/messages": AnthropicMessages,
+    "/responses": OpenAiResponses,
+}
 """How the path of a request ends -> the format of its answer, made with the model's name."""
 
 
@@ -233,9 +239,10 @@ class _Answer:
     def _generate(self, generated: Generated) -> None:
         delta = generated_delta(generated.size)
         piece: Content = Text(delta) if generated.kind == "text" else Reasoning(delta)
+        self._write(self._format.piece(piece))  # the first one may have to open a block
         event = self._format.piece(piece)
         in_block = max(1, BLOCK_BYTES // len(event))
-        blocks, rest = divmod(generated.deltas, in_block)
+        blocks, rest = divmod(generated.deltas - 1, in_block)
         block = event * in_block
         for _ in range(blocks):
             self._write(block)

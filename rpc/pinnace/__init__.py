@@ -8,15 +8,67 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pinnace_rpc.client import (
+        AgentExited,
+        BlockingClient,
+        Client,
+        ClientClosed,
+        ClientFailure,
+        CommandFailed,
+        Dialogs,
+        Event,
+        Events,
+        FellBehind,
+        ProtocolError,
+        Run,
+        RunFailed,
+        TextStream,
+    )
     from pinnace_spec.chart import CHART, Row
     from pinnace_spec.framing import LineDecoder
     from pinnace_spec.records import parse_command
     from pinnace_spec.wire import decode_line, encode_record
     from pinnace_statechart.machine import Chart
 
-__all__ = ["CHART", "Chart", "LineDecoder", "Row", "decode_line", "encode_record", "parse_command"]
+__all__ = [
+    "CHART",
+    "AgentExited",
+    "BlockingClient",
+    "Chart",
+    "Client",
+    "ClientClosed",
+    "ClientFailure",
+    "CommandFailed",
+    "Dialogs",
+    "Event",
+    "Events",
+    "FellBehind",
+    "LineDecoder",
+    "ProtocolError",
+    "Row",
+    "Run",
+    "RunFailed",
+    "TextStream",
+    "decode_line",
+    "encode_record",
+    "parse_command",
+]
 
 _HOMES = {
+    "AgentExited": "pinnace_rpc.client",
+    "BlockingClient": "pinnace_rpc.client",
+    "Client": "pinnace_rpc.client",
+    "ClientClosed": "pinnace_rpc.client",
+    "ClientFailure": "pinnace_rpc.client",
+    "CommandFailed": "pinnace_rpc.client",
+    "Dialogs": "pinnace_rpc.client",
+    "Event": "pinnace_rpc.client",
+    "Events": "pinnace_rpc.client",
+    "FellBehind": "pinnace_rpc.client",
+    "ProtocolError": "pinnace_rpc.client",
+    "Run": "pinnace_rpc.client",
+    "RunFailed": "pinnace_rpc.client",
+    "TextStream": "pinnace_rpc.client",
     "CHART": "pinnace_spec.chart",
     "Row": "pinnace_spec.chart",
     "LineDecoder": "pinnace_spec.framing",

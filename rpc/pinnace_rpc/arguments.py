@@ -13,7 +13,9 @@ from typing import Any, Final, NamedTuple
 import click
 
 from pinnace_rpc.command import COMMAND, PROFILE_VARIABLE
-from pinnace_rpc.options import ON_EOF, OnEof, Options
+from pinnace_rpc.mode_choice import amount, choose_mode, count, marked_prompts, unmarked
+from pinnace_rpc.not_here import RESUME, NotHere
+from pinnace_rpc.options import ON_EOF, ExportOptions, OnEof, Options
 from pinnace_spec.messages import THINKING_LEVELS, ThinkingLevel
 from pinnace_spec.profiles import PROFILES, Profile
 
@@ -21,10 +23,7 @@ from pinnace_spec.profiles import PROFILES, Profile
 _SESSION_ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,198}[A-Za-z0-9])?")
 
 # What goes into records as it is given. Paths are not among them: their bytes are looked for in the file system.
-_NAMES: Final = ("provider", "model", "models", "name", "tools", "exclude_tools")
-
-# Subcommands of pi that a user may try here.
-_FOREIGN_COMMANDS: Final = frozenset({"auth", "config", "install", "list", "mcp", "remove", "uninstall", "update"})
+_NAMES: Final = ("provider", "model", "models", "list_models", "name", "tools", "exclude_tools")
 
 
 class RefusedOption(click.ClickException):
@@ -41,22 +40,35 @@ class Arguments(NamedTuple):
     """For stderr: what is different from what the user may expect."""
 
 
-def parse_arguments(arguments: Sequence[str], env: Mapping[str, str]) -> Arguments:
+def parse_arguments(arguments: Sequence[str], env: Mapping[str, str], *, is_at_terminal: bool = False) -> Arguments:
     """Turn the words of a command line into options.
+
+    Args:
+        arguments: All words but the program's name.
+        env: The environment.
+        is_at_terminal: stdin and stdout are both one.
 
     Raises:
         click.UsageError: They make no sense (exit code 2).
+        NotHere: They ask for what only pi has (exit code 2).
         RefusedOption: They ask for something that is not there (exit code 1).
         click.exceptions.Exit: `--help` or `--version` has been answered.
     """
-    with COMMAND.make_context("pinnace", list(arguments)) as context:
+    with COMMAND.make_context("pinnace", marked_prompts(arguments)) as context:
         given: dict[str, Any] = context.params  # Any: click knows the types only at run time
+    given["messages"] = unmarked(given["messages"])
     for name in _NAMES:
         given[name] = _readable(given[name])
+    if given["list_models"] is not None:
+        # As in pi, nothing else counts then. A word that begins with @ is a file.
+        search = given["list_models"]
+        return Arguments(Options(list_models="" if search.startswith("@") else search), ())
+    if given["export"] is not None:
+        return Arguments(Options(export=_export(given)), ())
     _check_unavailable(given)
-    _check_command(given["messages"])
-    _check_mode(given)
-    _check_messages(given["messages"])
+    chosen = choose_mode(given["mode"], given["messages"], is_print=given["print"], is_at_terminal=is_at_terminal)
+    if chosen.mode == "rpc":
+        _check_messages(given["messages"])
     _check_session(given)
     notices: list[str] = []
     options = Options(
@@ -67,6 +79,11 @@ def parse_arguments(arguments: Sequence[str], env: Mapping[str, str]) -> Argumen
         thinking=_level(given["thinking"], notices),
         system_prompt=given["system_prompt"],
         append_system_prompt=given["append_system_prompt"],
+        skills=given["skill"],
+        prompt_templates=given["prompt_template"],
+        no_skills=given["no_skills"],
+        no_prompt_templates=given["no_prompt_templates"],
+        no_context_files=given["no_context_files"],
         tools=_items(given["tools"]),
         exclude_tools=_items(given["exclude_tools"]) or (),
         no_tools=given["no_tools"],
@@ -78,13 +95,18 @@ def parse_arguments(arguments: Sequence[str], env: Mapping[str, str]) -> Argumen
         continues=given["continue"],
         fork=_not_empty("--fork", given["fork"]),
         session_dir=_not_empty("--session-dir", given["session_dir"]),
+        approved=None if given["approved"] is None else given["approved"] == "yes",
         protocol=_profile(given["protocol"], env),
         on_eof=_on_eof(given["on_eof"]),
+        mode=chosen.mode,
+        messages=chosen.messages,
+        files=chosen.files,
+        fails_on_error=given["fail_on_error"],
+        max_turns=count("--max-turns", given["max_turns"]),
+        max_cost=amount("--max-cost", given["max_cost"]),
+        max_run_s=amount("--max-run-seconds", given["max_run_seconds"]),
         verbose=given["verbose"],
     )
-    for flag, values in (("--skill", given["skill"]), ("--prompt-template", given["prompt_template"])):
-        if values:
-            notices.append(f"{flag} is not available in this release and is ignored")
     return Arguments(options, tuple(notices))
 
 
@@ -93,23 +115,16 @@ def _readable(text: str | None) -> str | None:
     return text if text is None else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def _check_mode(given: Mapping[str, Any]) -> None:
-    match given["mode"]:
-        case "rpc" if not given["print"]:
-            return
-        case None if not given["print"]:
-            raise click.UsageError("there is no interactive mode: use --mode rpc (pinnace --help tells more)")
-        case "rpc" | "text" | "json" | None:
-            raise click.UsageError(
-                "modes text and json (and --print) are not available in this release: use --mode rpc"
-            )
-        case _:
-            raise click.UsageError("--mode takes rpc; text and json are not available in this release")
-
-
-def _check_command(words: Sequence[str]) -> None:
-    if words and words[0] in _FOREIGN_COMMANDS:
-        raise RefusedOption(f"the command {words[0]} is not available in this release")
+def _export(given: Mapping[str, Any]) -> ExportOptions:
+    source = _not_empty("--export", given["export"])
+    assert source is not None
+    words: Sequence[str] = given["messages"]
+    if len(words) > 1:
+        raise click.UsageError("--export takes the session and one file to write")
+    branch = given["export_branch"]
+    if branch not in {None, "all", "active"}:
+        raise click.UsageError("--export-branch takes all or active")
+    return ExportOptions(source, words[0] if words else None, only_active=branch == "active")
 
 
 def _check_messages(words: Sequence[str]) -> None:
@@ -123,9 +138,6 @@ def _check_messages(words: Sequence[str]) -> None:
 def _check_unavailable(given: Mapping[str, Any]) -> None:
     if given["extension"]:
         raise RefusedOption("--extension: extensions are not available in this release")
-    for name in ("export", "list_models"):
-        if given[name]:
-            raise RefusedOption(f"--{name.replace('_', '-')} is not available in this release")
 
 
 def _check_session(given: Mapping[str, Any]) -> None:
@@ -143,9 +155,7 @@ def _check_session(given: Mapping[str, Any]) -> None:
             )
     # As in pi, --no-session and --session go before it.
     if given["resume"] and not given["no_session"] and given["session"] is None:
-        raise RefusedOption(
-            "--resume asks which session, which is not available in this release: use --session or --continue"
-        )
+        raise NotHere(RESUME)
 
 
 def _not_empty(flag: str, text: str | None) -> str | None:

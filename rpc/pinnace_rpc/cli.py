@@ -10,6 +10,9 @@ import signal
 import sys
 from collections.abc import Sequence
 
+# Set by the scripts of `pinnace completion`.
+COMPLETION_VARIABLE = "_PINNACE_COMPLETE"
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code."""
@@ -20,6 +23,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     import click
 
     try:
+        if instruction := os.environ.get(COMPLETION_VARIABLE):
+            from pinnace_rpc import completion
+
+            return completion.answer(instruction)
         return _run(words)
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
@@ -33,11 +40,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
+    from pinnace_rpc.not_here import refuse_foreign_command
+
+    refuse_foreign_command(words)
     match words:
         case ["shim", *rest]:
             return _shim(rest)
         case ["sessions", *rest]:
             return _sessions(rest)
+        case ["auth", *rest]:
+            from pinnace_rpc import auth_command
+
+            return auth_command.main(rest)
+        case ["trust" | "untrust" as name, *rest]:
+            from pinnace_rpc import trust_command
+
+            return trust_command.main(rest, decision=name == "trust")
+        case ["completion", *rest]:
+            return _completion(rest)
         case ["demo"]:
             from pinnace_rpc import demo
 
@@ -54,8 +74,16 @@ def _serve(words: list[str]) -> int:
     from pinnace_rpc.arguments import parse_arguments
     from pinnace_rpc.options import StartupError
 
-    options, notices = parse_arguments(words, os.environ)
-    _check_streams()
+    options, notices = parse_arguments(words, os.environ, is_at_terminal=_is_at_terminal())
+    if options.list_models is not None:
+        from pinnace_rpc import model_list
+
+        return model_list.main(options.list_models)
+    if options.export is not None:
+        from pinnace_rpc import export_command
+
+        return export_command.main(options.export)
+    _check_streams(needs_stdin=options.mode == "rpc")
     for notice in notices:
         click.echo(f"pinnace: {notice}", err=True)
     # Starting makes many objects and hardly any garbage: searching them for some is a tenth of the start. The server
@@ -63,9 +91,13 @@ def _serve(words: list[str]) -> int:
     gc.disable()
     try:
         # After the command line is known to be good: this loads the whole agent.
-        from pinnace_rpc import serve
+        if options.mode == "rpc":
+            from pinnace_rpc import serve
 
-        return serve.run(options)
+            return serve.run(options)
+        from pinnace_rpc import print_mode
+
+        return print_mode.run(options)
     except StartupError as error:
         click.echo(f"pinnace: {error}", err=True)
         return 1
@@ -73,12 +105,21 @@ def _serve(words: list[str]) -> int:
         gc.enable()
 
 
-def _check_streams() -> None:
-    """Refuse to serve without stdin and stdout, and make up for a stderr that is closed: Python has None for each."""
+def _is_at_terminal() -> bool:
+    """Tell whether somebody sits in front of both ends."""
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
+
+
+def _check_streams(*, needs_stdin: bool) -> None:
+    """Refuse to serve without stdin and stdout, and make up for others that are closed: Python has None for each."""
     import click
 
-    if sys.stdin is None or sys.stdout is None:
-        raise click.ClickException("stdin and stdout must be open, since the protocol is spoken there")
+    if sys.stdout is None or (needs_stdin and sys.stdin is None):
+        streams = "stdin and stdout" if needs_stdin else "stdout"
+        raise click.ClickException(f"{streams} must be open, since the protocol is spoken there")
+    if sys.stdin is None:
+        # The first file that is opened becomes descriptor 0.
+        os.open(os.devnull, os.O_RDONLY)
     if sys.stderr is None:
         # Or the next file that is opened becomes descriptor 2, and gets what is meant for people.
         null = os.open(os.devnull, os.O_WRONLY)
@@ -86,6 +127,22 @@ def _check_streams() -> None:
             os.dup2(null, 2)
             os.close(null)
         sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
+
+
+def _completion(words: list[str]) -> int:
+    import click
+
+    from pinnace_rpc import completion
+
+    command = click.Command(
+        "pinnace completion",
+        params=[click.Argument(["shell"], type=click.Choice(completion.SHELLS))],
+        context_settings={"help_option_names": ["-h", "--help"]},
+        help="Print what completes command lines of pinnace in SHELL, for its start-up file.",
+    )
+    with command.make_context("pinnace completion", words) as context:
+        click.echo(completion.script(context.params["shell"]))
+    return 0
 
 
 def _sessions(words: list[str]) -> int:

@@ -5,17 +5,55 @@ means is decided in `arguments`. Must not import anything
 slow, since `--help` and `--version` load it.
 """
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from pinnace_rpc.manual import Group, Manual
+from pinnace_rpc.options import MODES, ON_EOF
 from pinnace_rpc.release import program_version
 from pinnace_spec.messages import THINKING_LEVELS
 from pinnace_spec.profiles import PROFILES
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 PROFILE_VARIABLE: Final = "PINNACE_PROTOCOL"
+
+SUBCOMMANDS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "auth": ("Keep the key of a provider, forget it, list all.", ("login", "logout", "status")),
+    "completion": ("Print what completes command lines in a shell.", ("bash", "fish", "zsh")),
+    "demo": ("Hold a short conversation without a network.", ()),
+    "sessions": ("List the sessions of this folder as JSON lines.", ()),
+    "shim": ("Write `pi` and `cli.js` that start pinnace.", ()),
+    "trust": ("Let a project's .pi configure the agent.", ()),
+    "untrust": ("No more.", ()),
+}
+"""What the first word may be: what it does, and which words may follow."""
+
+_COMPLETED: Final[Mapping[str, str | tuple[str, ...]]] = {
+    "--append-system-prompt": "file",
+    "--exclude-tools": "tools",
+    "--export": "file",
+    "--export-branch": ("all", "active"),
+    "--fork": "file",
+    "--mode": MODES,
+    "--model": "model",
+    "--models": "models",
+    "--on-eof": ON_EOF,
+    "--prompt-template": "file",
+    "--protocol": PROFILES,
+    "--provider": "provider",
+    "--session": "file",
+    "--session-dir": "folder",
+    "--skill": "file",
+    "--system-prompt": "file",
+    "--thinking": THINKING_LEVELS,
+    "--tools": "tools",
+    "messages": "words",
+}
+"""What a shell completes a value with: all there is, or a kind that `completion` knows."""
 
 
 def _print_version(context: click.Context, _parameter: click.Parameter, is_given: bool) -> None:
@@ -31,10 +69,27 @@ def _value(
     default: str | None = None,
     repeat: bool = False,
 ) -> click.Option:
-    hidden = help is None
     return click.Option(
-        names, type=click.STRING, help=help, metavar=metavar, default=default, hidden=hidden, multiple=repeat
+        names,
+        type=click.STRING,
+        help=help,
+        metavar=metavar,
+        default=default,
+        hidden=help is None,
+        multiple=repeat,
+        shell_complete=_complete if names[0] in _COMPLETED else None,
     )
+
+
+def _complete(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> "list[CompletionItem] | list[str]":
+    values = _COMPLETED[parameter.opts[0]]
+    if isinstance(values, tuple):
+        return [value for value in values if value.startswith(incomplete)]
+    from pinnace_rpc import completion
+
+    return completion.complete(values, context, incomplete)
 
 
 def _flag(
@@ -53,16 +108,27 @@ def _flag(
     )
 
 
+def _answer(*names: str, answer: str, help: str) -> click.Option:
+    """Make an option that stands for one answer to a question; of several that share a name the last one counts."""
+    return click.Option(names, flag_value=answer, help=help)
+
+
 def _print_help(context: click.Context, _parameter: click.Parameter, is_given: bool) -> None:
     if is_given and not context.resilient_parsing:
         click.echo(context.get_help())
         context.exit()
 
 
-_PROTOCOL = Group(
-    "Protocol",
+_MODE = Group(
+    "Mode",
     [
-        _value("--mode", help="Commands on stdin, records on stdout; there is no other mode.", metavar="rpc"),
+        _flag("--print", "-p", help="Ask, print the answer and leave: what stdin, @FILEs and TEXTs say."),
+        _value(
+            "--mode",
+            help="text: as --print. json: its records, one a line. rpc: commands on stdin, records on stdout.",
+            metavar="text|json|rpc",
+        ),
+        _flag("--fail-on-error", help="Exit with 1 in mode json, too, if the model failed."),
         _value(
             "--protocol",
             help=f"What stdout speaks: {', '.join(PROFILES)}. Default: {PROFILE_VARIABLE}, or pi.",
@@ -70,10 +136,18 @@ _PROTOCOL = Group(
         ),
         _value(
             "--on-eof",
-            help="When stdin ends: abort what runs (default), or drain: finish it first.",
+            help="In mode rpc, when stdin ends: abort what runs (default), or drain: finish it.",
             metavar="abort|drain",
             default="abort",
         ),
+    ],
+)
+_LIMITS = Group(
+    "Limits of a run, from its prompt until the agent has settled",
+    [
+        _value("--max-turns", help="Answers of the model.", metavar="NUMBER"),
+        _value("--max-cost", help="By the prices of the models.", metavar="USD"),
+        _value("--max-run-seconds", help="What still works then is aborted.", metavar="SECONDS"),
     ],
 )
 _MODEL = Group(
@@ -84,6 +158,13 @@ _MODEL = Group(
         _value("--api-key", help="The key for the model's provider. Kept nowhere.", metavar="KEY"),
         _value("--thinking", help=f"How much it thinks: {', '.join(THINKING_LEVELS)}.", metavar="LEVEL"),
         _value("--models", help="The models to cycle between: a comma list, with * and ?.", metavar="LIST"),
+        click.Option(
+            ["--list-models"],
+            is_flag=False,
+            flag_value="",
+            metavar="[WORDS]",
+            help="Print the models that have a key, or those of them that WORDS mean, and leave.",
+        ),
     ],
 )
 _PROMPT_AND_TOOLS = Group(
@@ -93,6 +174,16 @@ _PROMPT_AND_TOOLS = Group(
         _value(
             "--append-system-prompt", help="Follows it: a text or a file. Can be repeated.", metavar="TEXT", repeat=True
         ),
+        _flag("--no-context-files", "-nc", help="Leave AGENTS.md and its like out of it."),
+        _value("--skill", help="One more skill: a file or a folder. Can be repeated.", metavar="PATH", repeat=True),
+        _flag("--no-skills", "-ns", help="No skills but those of --skill."),
+        _value(
+            "--prompt-template",
+            help="One more prompt template: a file or a folder. Can be repeated.",
+            metavar="PATH",
+            repeat=True,
+        ),
+        _flag("--no-prompt-templates", "-np", help="No prompt templates but those of --prompt-template."),
         _value(
             "--tools", "-t", help="The active tools: a comma list, with *; or changes: +name, -name.", metavar="LIST"
         ),
@@ -113,11 +204,26 @@ _SESSION = Group(
         _value("--session-dir", help="Keep session files here.", metavar="FOLDER"),
         _flag("--no-session", help="Keep the conversation in memory only."),
         _value("--name", "-n", help="The name of the session.", metavar="NAME"),
+        _value(
+            "--export",
+            help="Write a session as an HTML page, or the active branch to a .jsonl, and leave: --export FILE [OUT].",
+            metavar="FILE",
+        ),
+        _value("--export-branch", help="What of it: all branches (default), or active.", metavar="all|active"),
     ],
 )
 _OTHER = Group(
     "Other",
     [
+        _answer(
+            "--approve",
+            "--trust",
+            "-a",
+            "approved",
+            answer="yes",
+            help="Trust this project for this run: read its .pi.",
+        ),
+        _answer("--no-approve", "-na", "approved", answer="no", help="Don't, whatever was decided before."),
         _flag("--verbose", help="Say more on stderr."),
         _flag("--version", "-v", help="Print the version and leave.", callback=_print_version),
         _flag("--help", "-h", help="Print this and leave.", callback=_print_help),
@@ -127,16 +233,9 @@ _IGNORED = Group(
     "Accepted for clients of pi, and ignored",
     [
         _flag("--no-extensions", "-ne"),
-        _flag("--no-skills", "-ns"),
-        _flag("--no-prompt-templates", "-np"),
-        _flag("--no-context-files", "-nc"),
         _flag("--no-themes"),
         _flag("--no-mcp"),
         _flag("--offline"),
-        _flag("--approve", "--trust", "-a"),
-        _flag("--no-approve", "-na"),
-        _value("--skill", repeat=True),
-        _value("--prompt-template", repeat=True),
         _value("--theme", repeat=True),
         _value("--use-theme"),
         _value("--tui-mode"),
@@ -144,20 +243,17 @@ _IGNORED = Group(
     is_listed=True,
 )
 _REFUSED = Group(
-    "Not in this release, and refused",
+    "Not here, and refused",
     [
-        _flag("--print", "-p"),
         _flag("--resume", "-r"),
         _value("--extension", "-e", repeat=True),
-        _value("--export"),
-        _flag("--list-models"),
     ],
     is_listed=True,
 )
 
 COMMAND: Final = Manual(
     "pinnace",
-    [_PROTOCOL, _MODEL, _PROMPT_AND_TOOLS, _SESSION, _OTHER, _IGNORED, _REFUSED],
-    [click.Argument(["messages"], nargs=-1, metavar="")],
-    summary="A headless coding agent: commands come in and records go out as JSON lines.",
+    [_MODE, _LIMITS, _MODEL, _PROMPT_AND_TOOLS, _SESSION, _OTHER, _IGNORED, _REFUSED],
+    [click.Argument(["messages"], nargs=-1, metavar="", shell_complete=_complete)],
+    summary="A headless coding agent: for one question, or for a program that speaks JSON lines.",
 )

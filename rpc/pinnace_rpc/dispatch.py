@@ -21,6 +21,7 @@ from pinnace_agent.session.replacement import (
     SwitchSession,
 )
 from pinnace_agent.shells import CANCELLED, ShellJob
+from pinnace_rpc.exports import Exports
 from pinnace_rpc.outbox import Outbox
 from pinnace_rpc.projection import EVENT_TYPES, Disposition, make_projection
 from pinnace_rpc.queries import QUERIES
@@ -68,6 +69,7 @@ IMPLEMENTED: Final = frozenset(
         "abort_retry",
         "hello",
         "get_entries",
+        "export_html",
         *QUERIES,
         *SETTINGS,
     }
@@ -104,6 +106,7 @@ class Dispatcher:
     def __init__(self, outbox: Outbox, closed: Callable[[], None]) -> None:
         """Answer into `outbox`; `closed` is called when the chart says that all is done. `host` is to be set first."""
         self.host: Host | None = None
+        self.exports = Exports()
         self._outbox = outbox
         self._closed = closed
         self._pending: dict[int, Pending] = {}
@@ -158,6 +161,10 @@ class Dispatcher:
 
     def _submit(self, trigger: Command) -> None:
         try:
+            if trigger.text:
+                # Before the chart sees it, so that queue, session and model have the same text. What it names is a
+                # small regular file: to read it takes less time than to reserve a place for it.
+                trigger = trigger._replace(text=self._agent.expand(trigger.text))
             self._agent.submit(trigger)
         except Exception as error:  # the client must get its answer, whatever defect this is
             _log.exception("%s failed", trigger.name)
@@ -196,8 +203,24 @@ class Dispatcher:
         elif pending.name == "get_entries":
             reading = cast("cmd.GetEntries", pending.command)  # likewise
             self._answer(ref, lambda: get_entries(self._agent, reading))
+        elif pending.name == "export_html":
+            self._export(ref, cast("cmd.ExportHtml", pending.command))  # likewise
         else:
             self._answer(ref, lambda: QUERIES[pending.name](self._agent))
+
+    def _export(self, ref: int, command: "cmd.ExportHtml") -> None:
+        """Begin an export of the session as it is now; it is answered when the page is there."""
+
+        def ended(outcome: str | errors.ProtocolError) -> None:
+            if isinstance(outcome, str):
+                self._succeed(ref, {"path": outcome})
+            else:
+                self._fail(ref, outcome)
+
+        try:
+            self.exports.start(self._agent, command.outputPath, ended)
+        except errors.ClientError as error:
+            self._fail(ref, error)
 
     def perform(self, ref: int) -> None:
         """Carry out a settings command and answer it."""
@@ -233,8 +256,8 @@ class Dispatcher:
         del self._pending[ref]
 
     def close(self) -> None:
-        """All is answered and closed."""
-        self._closed()
+        """All is answered and closed, but for the exports that go on."""
+        self.exports.when_done(self._closed)
 
     # What the agent asks about a command.
 

@@ -21,18 +21,34 @@ class Group(NamedTuple):
 
 
 _USAGE: Final = """\
-Usage: pinnace --mode rpc [OPTIONS]
+Usage: pinnace -p [OPTIONS] [@FILE ...] [TEXT ...]
+       pinnace --mode rpc [OPTIONS]
+       pinnace auth         keep the key of a provider, forget it, list all
+       pinnace trust [DIR]  let a project's .pi configure the agent; untrust
        pinnace sessions     list the sessions of this folder as JSON lines
+       pinnace completion SHELL
+                            print what completes these words in a shell
        pinnace demo         hold a short conversation without a network
        pinnace shim DIR     write `pi` and `cli.js` that start pinnace, for
                             clients that look for these names
 """
 
+# Kept as they are, too; a test runs them.
+_EXAMPLES: Final = """\
+Examples:
+  pinnace -p "What does this project do?"
+  git diff | pinnace -p "Review this change"
+  pinnace -p @README.md "What is missing here?" "And what is too long?"
+  pinnace -p --max-turns 50 --max-cost 2 --max-run-seconds 900 "Fix the tests"
+  pinnace --mode json "Hello" > records.jsonl
+  source <(pinnace completion bash)
+"""
+
 # Kept as they are, line by line.
 _NOTES: Final = """\
 Models:
-  There is no built-in list. Any server that speaks OpenAI's chat completions
-  can be described in models.json, which may have comments:
+  Those of Anthropic, OpenAI, Google, OpenRouter and others are built in. Other
+  servers are described in models.json, which may have comments:
 
     {"providers": {"local": {
       "baseUrl": "http://127.0.0.1:8080/v1",
@@ -43,8 +59,8 @@ Models:
 
   It is then --model local/qwen3. Without --model and --provider it is the
   first of --models, else defaultProvider and defaultModel of settings.json,
-  else the first model that has a key. Without any the process lives, and
-  says what is missing when it gets a prompt.
+  else a newer model of the first provider that has a key. Without any the
+  process lives, and says what is missing when it gets a prompt.
 
 Keys, the first that is there:
   1. --api-key
@@ -53,12 +69,16 @@ Keys, the first that is there:
   4. the provider's variable, such as OPENAI_API_KEY
 
   In files a key may be the text itself, $NAME or ${NAME} for a variable, or
-  !command for what a command prints.
+  !command for what a command prints. `pinnace auth login PROVIDER` reads a
+  key from stdin and keeps it in auth.json. Tools don't get the variables of
+  providers unless shellProviderKeys in settings.json is true.
 
 Files:
   models.json, auth.json and settings.json are in ~/.pi/agent. They are read
-  at start; none is needed, and none is ever written. Sessions are kept in
-  ~/.pi/agent/sessions, a folder for each working folder.
+  at start; none is needed, and only `pinnace auth` and `pinnace trust` write
+  there. Sessions are kept in ~/.pi/agent/sessions, a folder for each working
+  folder. A project's .pi/settings.json goes before the user's, if the
+  project is trusted.
 
 Variables:
   PI_CODING_AGENT_DIR     Another folder than ~/.pi/agent.
@@ -67,10 +87,16 @@ Variables:
   PINNACE_PROTOCOL        The default of --protocol.
   PINNACE_OFFLINE_SCRIPT  What the offline model plays.
 
+Asking (-p, --mode json, or stdin that is no terminal):
+  The first prompt is what stdin says, the files, and the first TEXT, one
+  after the other; each further TEXT is a prompt of its own. A picture is
+  attached. Nothing is ever asked back.
+
 Exit codes:
-  0         Stdin ended.
-  1         Something that was asked for can't be done.
-  2         The command line makes no sense.
+  0         Done. In mode json whatever the model said.
+  1         Something that was asked for can't be done. In mode text also: the
+            model failed or its answer was cut. A limit was reached.
+  2         The command line makes no sense, or asks for what is not here.
   129, 143  SIGHUP, SIGTERM. After SIGINT it ends by that signal.
 """
 
@@ -90,7 +116,7 @@ class Manual(click.Command):
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Show each way to start the program."""
-        formatter.write(_USAGE)
+        formatter.write(f"{_USAGE}\n{_EXAMPLES}")
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Show the groups in their order, the texts of all options in one column."""

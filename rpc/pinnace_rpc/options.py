@@ -12,11 +12,25 @@ from pinnace_spec.profiles import DEFAULT_PROFILE, Profile
 
 OnEof = Literal["abort", "drain"]
 
+Mode = Literal["text", "json", "rpc"]
+
 ON_EOF: Final[tuple[OnEof, ...]] = get_args(OnEof)
+MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 
 
 class StartupError(Exception):
     """The process can't start: a model or a file that was asked for is not there. The text is for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportOptions:
+    """What to export instead of serving."""
+
+    source: str
+    """The path of a session."""
+    target: str | None = None
+    """The path to write; one that ends in `.jsonl` is to be a session, too."""
+    only_active: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +41,24 @@ class Options:
     model: str | None = None
     models: tuple[str, ...] = ()
     """Patterns of the models to cycle between; empty: all that are available."""
+    list_models: str | None = None
+    """What to search the models for, instead of serving; empty: list all."""
+    export: ExportOptions | None = None
     api_key: str | None = field(default=None, repr=False)
     thinking: ThinkingLevel | None = None
     system_prompt: str | None = None
     """A text, or the path of a file."""
     append_system_prompt: tuple[str, ...] = ()
     """Each a text, or the path of a file."""
+    skills: tuple[str, ...] = ()
+    """Paths of files or folders."""
+    prompt_templates: tuple[str, ...] = ()
+    """Likewise."""
+    no_skills: bool = False
+    """Only those of `skills`."""
+    no_prompt_templates: bool = False
+    """Only those of `prompt_templates`."""
+    no_context_files: bool = False
     tools: tuple[str, ...] | None = None
     """Names, patterns or changes; None: not said, empty: none."""
     exclude_tools: tuple[str, ...] = ()
@@ -49,6 +75,18 @@ class Options:
     fork: str | None = None
     """As `session`, to be copied."""
     session_dir: str | None = None
+    approved: bool | None = None
+    """Whether the project is trusted; None: as the user has decided before."""
     protocol: Profile = DEFAULT_PROFILE
     on_eof: OnEof = "abort"
+    mode: Mode = "rpc"
+    messages: tuple[str, ...] = ()
+    """To be asked one after the other; the first one follows what stdin and the files say."""
+    files: tuple[str, ...] = ()
+    """Paths, as they were given."""
+    fails_on_error: bool = False
+    """Whether mode json, too, ends with 1 if the model failed."""
+    max_turns: int | None = None
+    max_cost: float | None = None
+    max_run_s: float | None = None
     verbose: bool = False

@@ -40,7 +40,7 @@ class Projection(Protocol):
         ...
 
     def update_line(self, event: Record, builder: MessageBuilder) -> bytes:
-        """Encode a `message_update`."""
+        """Encode a `message_update`; empty if it is not written."""
         ...
 
 
@@ -100,6 +100,10 @@ class Outbox:
         """Write a record. After `close` it is dropped: nothing follows the last record (R-EOF-02)."""
         if (line := self.projection.line(record)) is not None:
             self._append(line)
+
+    def put_line(self, line: bytes) -> None:
+        """Write bytes that are no record of the agent's, such as a session's header."""
+        self._append(line)
 
     def emit(self, record: Record) -> None:
         """Write an event record."""
@@ -190,7 +194,7 @@ class Outbox:
         return b"".join(lines)
 
     def _append(self, line: bytes) -> None:
-        if self._closed:
+        if self._closed or not line:
             return
         if self._delta is not None or self._progress:
             self._seal()

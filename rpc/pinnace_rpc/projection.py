@@ -46,6 +46,7 @@ _LATER_FIELDS: Final[Mapping[str, frozenset[str]]] = {
     "tool_execution_end": frozenset({"durationMs"}),
     "toolcall_start": frozenset({"id", "toolName"}),
 }
+_SOURCE: Final = frozenset({"sourceInfo"})
 
 
 class SeedProjection:
@@ -130,6 +131,10 @@ def _seed_response(record: Record) -> Record:
     data = record.get("data")
     if record["command"] == "compact" and data is not None:
         return {**record, "data": _seed_result(data)}
+    if record["command"] == "get_commands" and data is not None:
+        commands = cast(Record, data)["commands"]
+        # cast: the list is ours
+        return {**record, "data": {"commands": [_without(each, _SOURCE) for each in cast(list[Record], commands)]}}
     return _without(record, frozenset({"data"})) if isinstance(data, Disposition) else record
 
 

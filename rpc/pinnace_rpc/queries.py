@@ -10,6 +10,7 @@ from typing import Final
 
 from pinnace_agent.host import Host
 from pinnace_agent.resources.models import supported_levels
+from pinnace_rpc.prompt_commands import get_commands
 from pinnace_rpc.session_queries import (
     get_branch_messages,
     get_fork_messages,
@@ -17,6 +18,7 @@ from pinnace_rpc.session_queries import (
     get_tree,
     session_status,
 )
+from pinnace_rpc.shown_models import shown_model, shown_models
 from pinnace_spec.messages import AssistantMessage
 
 Data = Mapping[str, object]
@@ -29,7 +31,7 @@ def get_state(host: Host) -> Data:
     steering, follow_up = state.steering, state.follow_up
     # DEVIATION D-11: with the additive fields of ours and those of the oldest generation.
     data: dict[str, object] = {
-        "model": session.model,
+        "model": None if session.model is None else shown_model(session.model),
         "thinkingLevel": session.thinking_level,
         "isStreaming": state.period,
         "isCompacting": chart.is_compacting,
@@ -45,7 +47,7 @@ def get_state(host: Host) -> Data:
         "queuedMessageCount": len(steering) + len(follow_up),
         "pid": os.getpid(),
         "cwd": session.cwd,
-        "projectTrusted": False,
+        "projectTrusted": host.profile.is_project_trusted,
     }
     if session.path is not None:
         data["sessionFile"] = session.path
@@ -74,7 +76,7 @@ def _text(message: AssistantMessage) -> str:
 
 def get_available_models(host: Host) -> Data:
     """Every model that has credentials."""
-    return {"models": host.profile.registry.available()}
+    return {"models": shown_models(host.profile.registry.available())}
 
 
 def get_available_thinking_levels(host: Host) -> Data:
@@ -95,5 +97,6 @@ QUERIES: Final[Mapping[str, Callable[[Host], Data]]] = {
         get_fork_messages,
         get_branch_messages,
         get_tree,
+        get_commands,
     )
 }

@@ -13,6 +13,7 @@ from pinnace_agent.resources.model_scope import ScopedModel, next_model
 from pinnace_agent.resources.models import clamp_level, next_level
 from pinnace_agent.session.file import SaveError
 from pinnace_agent.session.tree import clean_name
+from pinnace_rpc.shown_models import shown_model
 from pinnace_spec import errors
 from pinnace_spec.messages import Model, ThinkingLevel
 from pinnace_spec.plain_commands import PlainCommand
@@ -29,7 +30,7 @@ def set_model(host: Host, emitter: Emitter, command: "cmd.SetModel") -> Data:
     for model in registry.available():
         if (model["provider"], model["id"]) == (command.provider, command.modelId):
             _select(host, emitter, model, None)
-            return model
+            return shown_model(model)
     raise errors.ClientError(
         errors.model_not_found(command.provider, command.modelId), errors.ErrorCode.MODEL_NOT_FOUND
     )
@@ -44,7 +45,7 @@ def cycle_model(host: Host, emitter: Emitter, command: PlainCommand) -> Data:
     if chosen is None:
         return None
     _select(host, emitter, chosen.model, chosen.level)
-    return {"model": chosen.model, "thinkingLevel": host.session.thinking_level, "isScoped": bool(scope)}
+    return {"model": shown_model(chosen.model), "thinkingLevel": host.session.thinking_level, "isScoped": bool(scope)}
 
 
 def _select(host: Host, emitter: Emitter, model: Model, level: ThinkingLevel | None) -> None:

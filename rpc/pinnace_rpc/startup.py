@@ -7,32 +7,36 @@ with a text on stderr and nothing on stdout; a notice goes to stderr and the pro
 import os
 import sys
 from collections.abc import Iterable
-from datetime import date
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pinnace_agent.host import Host
 from pinnace_agent.jobs import Jobs
 from pinnace_agent.profile import AgentProfile
 from pinnace_agent.resources.configuration import load_configuration, shell_of
+from pinnace_agent.resources.folder_resources import FolderReader, ResourceChoice
 from pinnace_agent.resources.models import ModelRegistry
+from pinnace_agent.resources.resource_book import ResourceBook
 from pinnace_agent.resources.selection import Choice, Kept, Selection, select_initial
-from pinnace_agent.resources.settings import Settings
-from pinnace_agent.resources.system_prompt import assemble_system_prompt, read_prompt_argument
+from pinnace_agent.resources.settings import RunLimits, Settings
+from pinnace_agent.resources.system_prompt import read_prompt_argument
 from pinnace_agent.resources.tool_selection import ToolSelection, select_tools
 from pinnace_agent.session import Session
 from pinnace_agent.session.library import Library
 from pinnace_agent.session.tree import clean_name
+from pinnace_agent.shell_environment import shell_environment
 from pinnace_agent.tools import DEFAULT_TOOLS, builtin_tools
 from pinnace_agent.tools.base import Tool
 from pinnace_rpc.dispatch import Dispatcher
 from pinnace_rpc.options import Options, StartupError
 from pinnace_rpc.outbox import Outbox
 from pinnace_rpc.session_choice import SessionChoice
-from pinnace_spec.messages import THINKING_LEVELS, ThinkingLevel
+from pinnace_spec.messages import THINKING_LEVELS, Model, ThinkingLevel
 from pinnace_statechart.machine import Chart
 from pinnace_statechart.queues import MessageQueue
 from pinnace_statechart.state import ExtendedState, RetryPolicy
+
+_PRICES: Final = ("input", "output", "cacheRead", "cacheWrite")
 
 
 class Prepared(NamedTuple):
@@ -55,31 +59,49 @@ def prepare(options: Options) -> Prepared:
         cwd = Path.cwd()
     except FileNotFoundError:
         raise StartupError("the current folder is gone: start in another one") from None
-    settings, registry, notices = load_configuration(os.environ, cwd)
+    configuration = load_configuration(os.environ, cwd, approved=options.approved)
+    settings, registry = configuration.settings, configuration.registry
     # First, since they may be why what follows is an error.
-    _tell(notices)
+    _tell(configuration.notices)
     sessions = SessionChoice(options, settings, os.environ, str(cwd))
     session = sessions.session()
     _tell(sessions.notices)
     try:
         selection = _selected(options, settings, registry, session)
-        tools, warnings = _tools(options)
-        prompt = _Prompt(options, tuple(tools.values()))
+        tools, warnings = _tools(options, settings)
+        reader = FolderReader(_resource_choice(options), settings, os.environ, cwd)
     except StartupError:
         if session.file is not None:
             session.file.abandon()
         raise
-    _tell((*selection.warnings, *warnings))
+    resources = ResourceBook(reader.read, tuple(tools.values()))
+    _tell((*selection.warnings, *warnings, *resources.renew(session.cwd)))
+    limits = _limits(options, settings)
+    _tell(_doubts(limits, selection.model))
     profile = AgentProfile(
         registry=registry,
         tools=tools,
-        system_prompt=prompt.text,
+        system_prompt=resources.system_prompt,
+        environment=shell_environment(os.environ, configuration.hidden_variables),
         shell_path=shell_of(settings, os.environ),
         shell_command_prefix=settings.shell_command_prefix,
         compaction=settings.compaction,
-        idle_timeout_s=settings.http_idle_timeout_ms / 1000 or None,
+        idle_timeout_s=settings.idle_timeout_s,
+        max_retry_after_s=settings.max_retry_after_s,
+        thinking_budgets=settings.thinking_budgets,
+        resizes_images=settings.resizes_images,
+        blocks_images=settings.blocks_images,
+        is_project_trusted=configuration.is_project_trusted,
         scope=selection.scope,
+        limits=limits,
+        tool_timeout_s=settings.tool_timeout_s,
+        resources=resources,
     )
+    if settings.http_proxy is not None:
+        # Not at start for all: it loads TLS.
+        from pinnace_agent.llm.client import use_proxy
+
+        use_proxy(settings.http_proxy)
     session.model, session.thinking_level = selection.model, selection.level
     session.name = clean_name(options.name or "") or session.name
     return Prepared(profile, session, sessions.library, selection, settings)
@@ -127,33 +149,45 @@ def _retry_policy(settings: Settings) -> RetryPolicy:
     return RetryPolicy(retry.is_enabled, retry.max_retries, retry.base_delay_ms / 1000, retry.max_delay_ms / 1000)
 
 
+def _limits(options: Options, settings: Settings) -> RunLimits:
+    turns, cost, run_s = settings.limits
+    return RunLimits(
+        turns if options.max_turns is None else options.max_turns,
+        cost if options.max_cost is None else options.max_cost,
+        run_s if options.max_run_s is None else options.max_run_s,
+    )
+
+
+def _doubts(limits: RunLimits, model: Model | None) -> Iterable[str]:
+    if limits.max_cost is not None and model is not None and not any(model["cost"].get(name) for name in _PRICES):
+        yield f"--max-cost can't hold: {model['provider']}/{model['id']} has no prices in models.json"
+
+
 def _tell(notices: Iterable[str]) -> None:
     for notice in notices:
         sys.stderr.write(f"pinnace: {notice}\n")
 
 
-def _tools(options: Options) -> tuple[dict[str, Tool], tuple[str, ...]]:
+def _tools(options: Options, settings: Settings) -> tuple[dict[str, Tool], tuple[str, ...]]:
     none = options.no_tools or options.no_builtin_tools
     try:
         selection = ToolSelection(options.tools, options.exclude_tools, none=none)
-        return select_tools(builtin_tools(), selection, DEFAULT_TOOLS)
+        return select_tools(builtin_tools(), selection, DEFAULT_TOOLS, settings.default_tools)
     except ValueError as error:
         raise StartupError(str(error)) from None
 
 
-class _Prompt:
-    """The system prompt; its files are read once, its day is today's."""
-
-    def __init__(self, options: Options, tools: tuple[Tool, ...]) -> None:
-        self._tools = tools
-        self._base = None if options.system_prompt is None else _read(options.system_prompt)
-        self._appended = tuple(_read(argument) for argument in options.append_system_prompt)
-
-    def text(self, cwd: str) -> str:
-        """Return the prompt of a request that is sent now, for tools that work in `cwd`."""
-        return assemble_system_prompt(
-            self._tools, cwd=cwd, today=date.today(), base=self._base, appended=self._appended
-        )
+def _resource_choice(options: Options) -> ResourceChoice:
+    return ResourceChoice(
+        skills=options.skills,
+        templates=options.prompt_templates,
+        has_usual_skills=not options.no_skills,
+        has_usual_templates=not options.no_prompt_templates,
+        has_context_files=not options.no_context_files,
+        base=None if options.system_prompt is None else _read(options.system_prompt),
+        appended=tuple(_read(argument) for argument in options.append_system_prompt),
+        approved=options.approved,
+    )
 
 
 def _read(argument: str) -> str:

@@ -181,6 +181,7 @@ SESSION_NAME_EMPTY: Final = "Session name cannot be empty"
 FORK_INVALID_ENTRY: Final = "Invalid entry ID for forking"
 CLONE_NO_ENTRY: Final = "Cannot clone session: no current entry selected"
 EXPORT_IN_MEMORY: Final = "Cannot export in-memory session to HTML"
+EXPORT_NOTHING: Final = "Nothing to export yet - start a conversation first"
 
 
 def entry_not_found(entry_id: str) -> str:
@@ -206,6 +207,16 @@ def session_unreadable(path: str, reason: str) -> str:
 def session_read_only(path: str, reason: str) -> str:
     """Word that a session may be read and not appended to, and how to go on."""
     return f"Session can only be read: {path}: {reason}. Clone it, or start with --fork, to go on in a copy."
+
+
+def not_exported(path: str, reason: str) -> str:
+    """Word that an export can't be written."""
+    return f"Cannot write {path}: {reason}"
+
+
+def export_unavailable(package: str) -> str:
+    """Word that an optional package is not there."""
+    return f"Export to HTML needs packages that are not installed ({package}): pip install 'pinnace[export]'"
 
 
 def session_not_copied(reason: str) -> str:
@@ -250,6 +261,11 @@ def tool_not_executed(problem: str) -> str:
 def shell_timed_out(seconds: str) -> str:
     """Word the last line of a shell that ran out of time."""
     return f"Command timed out after {seconds} seconds"
+
+
+def tool_timed_out(seconds: str) -> str:
+    """Word the result of a call that took longer than calls may (R-LIM-03)."""
+    return f"Tool timed out after {seconds} seconds"
 
 
 def shell_exited(code: int) -> str:

@@ -11,6 +11,7 @@ from typing import Final, Literal, Self
 from pydantic import ConfigDict, model_validator
 
 from pinnace_spec.compactions import CompactionEnd, CompactionStart, SeedCompactionEnd
+from pinnace_spec.limits import LimitName
 from pinnace_spec.messages import AssistantMessage, ImageContent, TextContent, ThinkingLevel, ToolResultMessage
 from pinnace_spec.output_model import AnyMessage, Count, NonEmpty, OutputModel, Positive, SeedMessage
 from pinnace_spec.profiles import Profile
@@ -45,6 +46,18 @@ class AgentSettled(OutputModel):
 
     type: Literal["agent_settled"]
     aborted: bool
+    reason: Literal["limit"] | None = None
+    """Why the last run was cut short, if it was not asked for (R-LIM-01)."""
+    limit: LimitName | None = None
+    """Which limit it was."""
+
+    @model_validator(mode="after")
+    def _limit_cuts_short(self) -> Self:
+        if (self.reason is None) != (self.limit is None):
+            raise ValueError("reason and limit come together")
+        if self.limit is not None and not self.aborted:
+            raise ValueError("what a limit has ended was aborted")
+        return self
 
 
 class TurnStart(OutputModel):

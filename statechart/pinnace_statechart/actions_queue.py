@@ -19,7 +19,7 @@ from pinnace_statechart.effects import (
 )
 from pinnace_statechart.queues import Item, MessageQueue
 from pinnace_statechart.state import PendingAbort
-from pinnace_statechart.triggers import Command
+from pinnace_statechart.triggers import NOBODY, Command
 
 TEXT_COMMANDS = ("prompt", "steer", "follow_up")
 
@@ -37,7 +37,7 @@ def open_period(context: StepContext) -> None:
     """Begin to be streaming, unless already so (C-8)."""
     if not context.state.period:
         context.state.period = True
-        context.state.cancelled = False
+        context.state.cancelled, context.state.limit = False, None
 
 
 def settle(context: StepContext) -> None:
@@ -45,8 +45,8 @@ def settle(context: StepContext) -> None:
     state = context.state
     if state.period and not state.owed:
         state.period = False
-        context.emit(AgentSettled(state.cancelled))
-        state.cancelled = False
+        context.emit(AgentSettled(state.cancelled, state.limit))
+        state.cancelled, state.limit = False, None
 
 
 def enqueue(context: StepContext) -> None:
@@ -197,14 +197,16 @@ def refuse_line(context: StepContext) -> None:
 
 
 def admit_abort(context: StepContext) -> None:
-    """Apply the abort's queue option now; it is answered when RUN has ended (C-6, C-7)."""
+    """Apply the abort's queue option now; it is answered when RUN has ended (C-6, C-7, R-LIM-01)."""
     state = context.state
     command = context.command
     state.cancelled = True
+    state.limit = command.limit or state.limit
     cleared = _withdraw(context) if command.queue == "clear" else None
     # DEVIATION D-17: held, not started and not stranded.
     state.held = command.queue != "continue"
-    state.aborts.append(PendingAbort(command.ref, cleared))
+    if command.ref != NOBODY:
+        state.aborts.append(PendingAbort(command.ref, cleared))
 
 
 def answer_aborts(context: StepContext) -> None:

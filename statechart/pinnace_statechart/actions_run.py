@@ -75,7 +75,7 @@ def start_run(context: StepContext) -> None:
     state = context.state
     state.job = state.next_job()
     state.run_open = True
-    state.cancelled = False
+    state.cancelled, state.limit = False, None
     context.emit(AgentStart(), StartJob("run", state.job))
 
 

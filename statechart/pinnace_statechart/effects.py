@@ -6,6 +6,7 @@ order of records on the wire. Effects name records and jobs; what stands in a re
 
 from typing import Literal, NamedTuple
 
+from pinnace_spec.limits import LimitName
 from pinnace_statechart.queues import Item
 
 JobKind = Literal["preflight", "sync", "run", "compaction", "switch", "ask"]
@@ -154,9 +155,10 @@ class CloseRun(NamedTuple):
 
 
 class AgentSettled(NamedTuple):
-    """Write `agent_settled`."""
+    """Write `agent_settled`; `limit` is what ended the last run, if a limit did."""
 
     aborted: bool
+    limit: LimitName | None = None
 
 
 class RetryStart(NamedTuple):

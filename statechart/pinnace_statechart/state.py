@@ -8,6 +8,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from pinnace_spec.limits import LimitName
 from pinnace_statechart.effects import CompactionReason
 from pinnace_statechart.queues import Item, MessageQueue
 from pinnace_statechart.triggers import Command
@@ -38,6 +39,7 @@ class ExtendedState:
     held: bool = False  # an abort parked what is queued (C-1)
     period: bool = False  # what get_state shows as isStreaming; agent_settled is written when it falls (C-8)
     cancelled: bool = False  # the last thing that worked in this period was cut short
+    limit: LimitName | None = None  # why it was, if a limit did it (R-LIM-01)
     own: Item | None = None  # the prompt in preflight
     own_appended: bool = False  # its text is in the session, not yet answered
     aborts: list[PendingAbort] = field(default_factory=list[PendingAbort])

@@ -4,11 +4,16 @@ Plain values. A clock value, where one is needed, arrives inside a trigger. Must
 wire; `ref` stands for it. Names are those of `pinnace_spec.chart_names`.
 """
 
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
+
+from pinnace_spec.limits import LimitName
 
 Behavior = Literal["steer", "followUp"]
 AbortQueue = Literal["hold", "clear", "continue"]
 QueueMode = Literal["all", "one-at-a-time"]
+
+NOBODY: Final = 0
+"""In the place of a serial number: the command comes from inside, and nobody waits for its answer."""
 
 
 class Command(NamedTuple):
@@ -26,6 +31,8 @@ class Command(NamedTuple):
     queue: AbortQueue = "hold"
     mode: QueueMode | None = None
     enabled: bool = False
+    limit: LimitName | None = None
+    """Of an `abort` from inside: what was used up."""
 
 
 class Happening(NamedTuple):

@@ -484,6 +484,17 @@ def test_whole_arguments_count_even_against_their_deltas() -> None:
     assert "toolcall_end 0 c1" == recorder.briefly()[-1]
 
 
+def test_thoughts_that_are_closed_can_still_be_signed() -> None:
+    builder, recorder = started()
+    builder.thinking_delta("h", "hm")
+    builder.end_block("h")
+    told = recorder.briefly()
+    builder.sign_thinking("h", "late")
+    builder.finish("stop")
+    assert [{"type": "thinking", "thinking": "hm", "thinkingSignature": "late"}] == builder.message["content"]
+    assert told == recorder.briefly()
+
+
 def test_signatures_and_redaction_are_in_the_message_and_told_by_no_update() -> None:
     builder, recorder = started()
     builder.text_delta("t", "")

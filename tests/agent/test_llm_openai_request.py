@@ -2,18 +2,21 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import cast
 
+import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pinnace_agent.llm.base import LlmRequest, ToolSpec
 from pinnace_agent.llm.http_request import Retention
-from pinnace_agent.llm.openai_compat import HOSTS, compat_of
+from pinnace_agent.llm.openai_compat import compat_of
 from pinnace_agent.llm.openai_messages import MAX_ID_CHARS, normal_id
 from pinnace_agent.llm.openai_request import http_request, request_body
 from pinnace_spec.messages import (
+    THINKING_LEVELS,
     AssistantContent,
     AssistantMessage,
     ImageContent,
@@ -28,6 +31,7 @@ from pinnace_spec.messages import (
     zero_usage,
 )
 
+SCHEMA = json.loads((Path(__file__).parents[1] / "data" / "openai-completions-request.schema.json").read_text())
 IMAGE: ImageContent = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
 IMAGE_PART = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 TOOL = ToolSpec("read", "Reads.", {"type": "object", "properties": {"path": {"type": "string"}}})
@@ -103,8 +107,11 @@ def request(
 
 
 def body_of(asked: LlmRequest, cache: Retention = "short") -> dict[str, object]:
-    body = request_body(asked, compat_of(asked.model), cache)
-    return cast("dict[str, object]", json.loads(json.dumps(body)))
+    """Return a body; one for OpenAI itself is held to the published shape."""
+    body = cast("dict[str, object]", json.loads(json.dumps(request_body(asked, compat_of(asked.model), cache))))
+    if asked.model["provider"] == "openai":
+        jsonschema.Draft202012Validator(SCHEMA).validate(body)
+    return body
 
 
 def wire(*messages: Message, model: Model = MODEL, system: str = "") -> list[dict[str, object]]:
@@ -238,6 +245,23 @@ def test_the_gateways_record_of_thoughts_goes_back_as_it_came() -> None:
 
     assert wire(answer(signed, opaque, broken))[0]["reasoning_details"] == [detail]
     assert "reasoning_details" not in wire(answer(opaque))[0]
+
+
+def test_the_routers_record_of_thoughts_goes_back_as_it_came() -> None:
+    details = [{"type": "reasoning.text", "text": "hm", "signature": "sig"}, {"type": "reasoning.encrypted"}]
+    thought: AssistantContent = {"type": "thinking", "thinking": "hm", "thinkingSignature": json.dumps(details)}
+    beside = {"type": "reasoning.encrypted", "id": "c1", "data": "x"}
+    signed: ToolCall = {**call("c1"), "thoughtSignature": json.dumps(beside)}
+
+    assert wire(answer(thought, text("a")))[0] == {"role": "assistant", "content": "a", "reasoning_details": details}
+    assert wire(answer(thought, signed))[0]["reasoning_details"] == [*details, beside]
+
+
+@pytest.mark.parametrize("signature", ["[broken", "[]", "[1, null]", "[\ud800"])
+def test_a_record_that_is_none_is_not_sent(signature: str) -> None:
+    thought: AssistantContent = {"type": "thinking", "thinking": "hm", "thinkingSignature": signature}
+
+    assert wire(answer(thought, text("a")))[0] == {"role": "assistant", "content": "a"}
 
 
 @pytest.mark.parametrize(
@@ -415,13 +439,47 @@ def test_vendors_fields_have_their_names_in_the_body() -> None:
 OFFICIAL = changed(provider="openai", baseUrl="https://api.openai.com/v1")
 
 
+@pytest.mark.parametrize("thinks", [False, True])
+@pytest.mark.parametrize("level", THINKING_LEVELS)
+@pytest.mark.parametrize("cache", ["none", "short", "long"])
+def test_what_openai_itself_is_sent_has_the_published_shape(
+    cache: Retention, level: ThinkingLevel, thinks: bool
+) -> None:
+    model = changed(OFFICIAL, reasoning=thinks, samplingParams={"temperature": 1})
+    asked = request(
+        user(text("a"), IMAGE),
+        answer(text("b"), call("c" * 60), call("call_1|fc_1"), model=MODEL),
+        result("c" * 60, text(" "), IMAGE),
+        result("call_1|fc_1", text("ok")),
+        user(text("c")),
+        answer(call("x"), model=model),
+        model=model,
+        level=level,
+        system_prompt="s",
+        tools=[TOOL],
+    )
+
+    assert body_of(asked, cache)["model"] == "m1"
+
+
+def test_the_published_shape_refuses_what_it_does_not_know() -> None:
+    body = body_of(request(user(text("a")), model=OFFICIAL))
+
+    wrongs: list[dict[str, object]] = [{"provider": {}}, {"tools": []}, {"messages": [{"role": "assistant"}]}]
+    for wrong in wrongs:
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.Draft202012Validator(SCHEMA).validate({**body, **wrong})
+
+
 @pytest.mark.parametrize(
     ("model", "cache", "key", "retention"),
     [
         (MODEL, "short", None, None),
         (MODEL, "none", None, None),
-        (MODEL, "long", "session-1", None),
-        (with_compat(supportsLongCacheRetention=True), "long", "session-1", "24h"),
+        (MODEL, "long", "session-1", "24h"),
+        (with_compat(supportsLongCacheRetention=False), "long", None, None),
+        (changed(provider="together"), "long", None, None),
+        (changed(provider="together", compat={"supportsLongCacheRetention": True}), "long", "session-1", "24h"),
         (with_compat(promptCacheKeyMode="enabled"), "short", "session-1", None),
         (with_compat(promptCacheKeyMode="disabled"), "long", None, None),
         (OFFICIAL, "short", "session-1", None),
@@ -477,9 +535,11 @@ def test_other_models_get_no_marks_unless_configured() -> None:
 
 # Headers
 
+OPENAI_AFFINITY = ["session_id", "x-client-request-id", "x-session-affinity"]
+
 
 def headers_of(asked: LlmRequest) -> dict[str, str]:
-    return http_request(asked, compat_of(asked.model)).headers
+    return dict(http_request(asked, compat_of(asked.model)).headers)
 
 
 def test_the_address_is_below_the_base() -> None:
@@ -505,12 +565,13 @@ def test_configured_headers_win_however_they_are_written() -> None:
     ("compat", "names"),
     [
         ({}, []),
-        ({"sendSessionAffinityHeaders": True}, ["session_id", "x-client-request-id", "x-session-affinity"]),
+        ({"sendSessionAffinityHeaders": True}, OPENAI_AFFINITY),
         (
             {"sendSessionAffinityHeaders": True, "sessionAffinityFormat": "openai-nosession"},
             ["x-client-request-id", "x-session-affinity"],
         ),
         ({"sendSessionAffinityHeaders": True, "sessionAffinityFormat": "openrouter"}, ["x-session-id"]),
+        ({"sendSessionAffinityHeaders": True, "sessionAffinityFormat": "unknown"}, OPENAI_AFFINITY),
     ],
 )
 def test_a_gateway_is_told_which_session_asks_if_it_wants_to_know(compat: dict[str, object], names: list[str]) -> None:
@@ -519,176 +580,13 @@ def test_a_gateway_is_told_which_session_asks_if_it_wants_to_know(compat: dict[s
     assert sorted(name for name, value in headers.items() if value == "session-1") == names
 
 
+def test_without_a_session_no_header_is_empty() -> None:
+    asked = request(model=with_compat(sendSessionAffinityHeaders=True), session_id="")
+
+    assert headers_of(asked) == {"Content-Type": "application/json"}
+
+
 def test_the_router_is_always_told_which_session_asks() -> None:
     assert headers_of(request(model=changed(provider="openrouter")))["x-session-id"] == "session-1"
     off = changed(provider="openrouter", compat={"sendSessionAffinityHeaders": False})
     assert "x-session-id" not in headers_of(request(model=off))
-
-
-# Thinking
-
-
-def thinking(level: ThinkingLevel, **fields: object) -> dict[str, object]:
-    """Return what the body says more than that of a model that does not think."""
-    asked = request(model=changed(reasoning=True, **fields), level=level)
-    plain = request(model=changed(asked.model, reasoning=False))
-    without = body_of(plain)
-    return {name: value for name, value in body_of(asked).items() if without.get(name) != value}
-
-
-FORMATS: list[tuple[str, dict[str, object], dict[str, object]]] = [
-    ("openai", {"reasoning_effort": "high"}, {}),
-    ("openrouter", {"reasoning": {"effort": "high"}}, {"reasoning": {"effort": "none"}}),
-    (
-        "deepseek",
-        {"thinking": {"type": "enabled"}, "reasoning_effort": "high"},
-        {"thinking": {"type": "disabled"}},
-    ),
-    (
-        "zai",
-        {"thinking": {"type": "enabled", "clear_thinking": False}, "reasoning_effort": "high"},
-        {"thinking": {"type": "disabled"}},
-    ),
-    ("qwen", {"enable_thinking": True}, {"enable_thinking": False}),
-    (
-        "qwen-chat-template",
-        {"chat_template_kwargs": {"enable_thinking": True, "preserve_thinking": True}},
-        {"chat_template_kwargs": {"enable_thinking": False}},
-    ),
-    ("chat-template", {}, {}),
-    ("baseten", {}, {}),
-    (
-        "together",
-        {"reasoning": {"enabled": True}, "reasoning_effort": "high"},
-        {"reasoning": {"enabled": False}},
-    ),
-    ("string-thinking", {"thinking": "high"}, {"thinking": "none"}),
-]
-
-
-@pytest.mark.parametrize(("name", "on", "off"), FORMATS)
-def test_every_vendor_is_asked_to_think_in_its_own_words(
-    name: str, on: dict[str, object], off: dict[str, object]
-) -> None:
-    compat = {"thinkingFormat": name}
-
-    assert thinking("high", compat=compat) == on
-    assert thinking("off", compat=compat) == off
-
-
-def test_the_words_for_levels_are_the_models() -> None:
-    named: dict[str, object] = {"thinkingLevelMap": {"high": "ultra", "off": "never", "low": None}}
-
-    assert thinking("high", **named) == {"reasoning_effort": "ultra"}
-    assert thinking("off", **named) == {"reasoning_effort": "never"}
-    assert thinking("medium", **named) == {"reasoning_effort": "medium"}
-    assert thinking("low", **named) == {}
-    router = {**named, "compat": {"thinkingFormat": "openrouter"}}
-    assert thinking("off", **router) == {"reasoning": {"effort": "never"}}
-
-
-def test_a_model_that_does_not_think_is_not_asked_to() -> None:
-    body = body_of(request(level="high", model=with_compat(thinkingFormat="qwen", thinkingTokenBudgetField="budget")))
-
-    assert not {"enable_thinking", "reasoning_effort", "budget"} & body.keys()
-
-
-def test_no_effort_is_named_where_it_is_not_known() -> None:
-    assert thinking("high", compat={"supportsReasoningEffort": False}) == {}
-    assert thinking("high", compat={"supportsReasoningEffort": False, "thinkingFormat": "deepseek"}) == {
-        "thinking": {"type": "enabled"}
-    }
-
-
-def test_a_template_is_filled_in() -> None:
-    kwargs = {
-        "enable": {"$var": "thinking.enabled"},
-        "effort": {"$var": "thinking.effort"},
-        "budget": {"$var": "thinking.budget", "omitWhenOff": True},
-        "fixed": {"a": 1},
-    }
-
-    template = {"thinkingFormat": "chat-template", "chatTemplateKwargs": kwargs}
-    on = {"enable": True, "effort": "low", "budget": 2048, "fixed": {"a": 1}}
-    assert thinking("low", compat=template) == {"chat_template_kwargs": on}
-    off = {"enable": False, "effort": "none", "fixed": {"a": 1}}
-    assert thinking("off", compat=template) == {"chat_template_kwargs": off}
-    baseten = {"thinkingFormat": "baseten", "chatTemplateArgs": kwargs}
-    assert thinking("low", compat=baseten) == {"chat_template_args": on}
-
-
-@pytest.mark.parametrize(
-    ("level", "most", "budget"),
-    [
-        ("low", 100_000, 2048),
-        ("high", 4_000, 4_000 - 1024),
-        ("max", 0, 16_384),
-        ("low", 1_000, None),
-        ("off", 9_000, None),
-    ],
-)
-def test_a_budget_leaves_room_for_the_answer(level: ThinkingLevel, most: int, budget: int | None) -> None:
-    fields = thinking(level, maxTokens=most, compat={"thinkingTokenBudgetField": "thinking_budget"})
-
-    assert fields.get("thinking_budget") == budget
-
-
-# Known hosts
-
-KNOWN = [
-    # provider, base URL, store and developer role, max_tokens, reasoning_effort, format
-    ("nvidia", "https://integrate.api.nvidia.com/v1", False, True, False, "openai"),
-    ("cerebras", "https://api.cerebras.ai/v1", False, False, True, "openai"),
-    ("xai", "https://api.x.ai/v1", False, False, False, "openai"),
-    ("together", "https://api.together.ai/v1", False, True, False, "together"),
-    ("chutes", "https://llm.chutes.ai/v1", False, True, True, "openai"),
-    ("deepseek", "https://api.deepseek.com", False, True, True, "deepseek"),
-    ("zai", "https://api.z.ai/api/paas/v4", False, True, False, "zai"),
-    ("moonshotai", "https://api.moonshot.ai/v1", False, True, False, "openai"),
-    ("opencode", "https://opencode.ai/zen/v1", False, False, True, "openai"),
-    ("cloudflare-workers-ai", "https://api.cloudflare.com/client/v4/accounts/x/ai/v1", False, False, True, "openai"),
-    ("cloudflare-ai-gateway", "https://gateway.ai.cloudflare.com/v1/x/y/compat", False, True, False, "openai"),
-    ("ant-ling", "https://api.ant-ling.com/v1", False, True, False, "openai"),
-    ("openrouter", "https://openrouter.ai/api/v1", True, False, True, "openrouter"),
-    ("openai", "https://api.openai.com/v1", True, False, True, "openai"),
-    ("groq", "https://api.groq.com/openai/v1", True, False, True, "openai"),
-]
-
-
-@pytest.mark.parametrize(("provider", "url", "store", "old_limit", "effort", "thinking_format"), KNOWN)
-def test_a_known_host_is_recognised_by_its_name_and_by_its_address(
-    provider: str, url: str, store: bool, old_limit: bool, effort: bool, thinking_format: str
-) -> None:
-    for model in (changed(provider=provider, baseUrl="http://proxy/v1"), changed(provider="mine", baseUrl=url.upper())):
-        compat = compat_of(model)
-        assert (compat.supports_store, compat.supports_developer_role) == (store, store)
-        assert compat.max_tokens_field == ("max_tokens" if old_limit else "max_completion_tokens")
-        assert compat.supports_reasoning_effort == effort
-        assert compat.thinking_format == thinking_format
-
-
-def test_every_known_host_is_in_the_table_above() -> None:
-    assert {host.providers[0] for host in HOSTS} <= {each[0].removesuffix("ai") for each in KNOWN} | {
-        each[0] for each in KNOWN
-    } | {"cloudflare"}
-
-
-def test_what_the_configuration_says_wins_field_by_field() -> None:
-    compat = compat_of(
-        changed(
-            provider="deepseek",
-            compat={"supportsStore": True, "maxTokensField": "max_completion_tokens", "thinkingFormat": "qwen"},
-        )
-    )
-
-    assert compat.supports_store
-    assert not compat.supports_developer_role
-    assert compat.max_tokens_field == "max_completion_tokens"
-    assert compat.thinking_format == "qwen"
-
-
-@pytest.mark.parametrize("value", [None, 1, "yes", [], {}])
-def test_a_flag_that_is_none_is_as_if_it_were_not_there(value: object) -> None:
-    assert compat_of(with_compat(supportsStore=value, thinkingFormat=value, sessionAffinityFormat=value)) == compat_of(
-        MODEL
-    )

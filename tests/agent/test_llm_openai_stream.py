@@ -506,6 +506,54 @@ def test_the_gateways_record_of_thoughts_is_kept_with_its_call() -> None:
     assert json.loads(only.get("thoughtSignature", "")) == detail
 
 
+def detail(kind: str, **fields: object) -> dict[str, object]:
+    return delta(reasoning_details=[{"type": f"reasoning.{kind}", "index": 0, **fields}])
+
+
+ROUTER: Model = {**MODEL, "provider": "openrouter"}
+
+
+def test_the_routers_record_of_thoughts_is_put_together_and_signs_them() -> None:
+    reading = Reading(ROUTER).read(
+        delta(reasoning="hm"),
+        detail("text", text="h", format="x"),
+        detail("text", text="m", signature=None),
+        detail("text", signature="sig"),
+        detail("summary", summary="s"),
+        delta(reasoning_details=[{"type": "reasoning.summary", "index": 1, "summary": "t"}]),
+        detail("encrypted", data="AbC="),
+        detail("encrypted", data="dEf="),
+        delta(content="a"),
+        STOP,
+    )
+    thought, _ = reading.finish()["content"]
+
+    assert thought["type"] == "thinking"
+    assert json.loads(thought.get("thinkingSignature", "")) == [
+        {"type": "reasoning.text", "index": 0, "text": "hm", "format": "x", "signature": "sig"},
+        {"type": "reasoning.summary", "index": 0, "summary": "s"},
+        {"type": "reasoning.summary", "index": 1, "summary": "t"},
+        {"type": "reasoning.encrypted", "index": 0, "data": "AbC="},
+        {"type": "reasoning.encrypted", "index": 0, "data": "dEf="},
+    ]
+
+
+def test_a_record_that_says_no_more_than_the_thoughts_is_not_kept_twice() -> None:
+    message = Reading(ROUTER).read(delta(reasoning="hm"), detail("text", text="hm"), STOP).finish()
+
+    assert message["content"] == [{"type": "thinking", "thinking": "hm", "thinkingSignature": "reasoning"}]
+
+
+def test_thoughts_that_nobody_can_read_have_a_place() -> None:
+    message = Reading(ROUTER).read(detail("encrypted", data="x"), delta(content="a"), STOP).finish()
+
+    assert [block["type"] for block in message["content"]] == ["thinking", "text"]
+
+
+def test_a_record_of_anybody_else_is_not_kept() -> None:
+    assert message_of(detail("encrypted", data="x"), delta(content="a"))["content"] == [{"type": "text", "text": "a"}]
+
+
 # Usage
 
 USAGE = {"prompt_tokens": 100, "completion_tokens": 20}

@@ -31,6 +31,8 @@ OVERFLOWS = [
     '400 {"type":"error","error":{"type":"invalid_request_error","message":'
     '"prompt is too long: 213462 tokens > 200000 maximum"}}',
     '413 {"type":"error","error":{"type":"request_too_large","message":"Request exceeds the maximum size"}}',
+    'OpenAI API error (413): {"message":"Payload Too Large"}',
+    "400 input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000, decrease input length",
     "413 <html><head><title>413 Request Entity Too Large</title></head></html>",
     "ValidationException: Input is too long for requested model.",
     '400: {"message":"Your input exceeds the context window of this model. Please adjust your input and try again.",'

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pinnace_agent.resources.builtin import index
 from pinnace_agent.resources.catalog import Catalog, read_catalog
 from pinnace_spec.messages import Model
 
@@ -28,11 +29,22 @@ def model_of(folder: Path, **fields: object) -> Model:
     """Read one model, with these fields and an id, of a provider that has what is needed."""
     catalog = read_provider(folder, models=[{"id": "m", **fields}])
     assert () == catalog.diagnostics
-    return catalog.models[0]
+    return catalog.models_of("local")[0]
 
 
-def test_a_missing_file_means_no_models(tmp_path: Path) -> None:
-    assert Catalog() == read_catalog(tmp_path / "models.json")
+def described_providers(catalog: Catalog) -> list[str]:
+    """Return the providers that are not built in."""
+    return [provider for provider in catalog.providers() if provider not in index().providers]
+
+
+def described(catalog: Catalog) -> list[Model]:
+    return [model for provider in described_providers(catalog) for model in catalog.models_of(provider)]
+
+
+def test_a_missing_file_leaves_the_built_in_models(tmp_path: Path) -> None:
+    catalog = read_catalog(tmp_path / "models.json")
+    assert () == catalog.diagnostics
+    assert Catalog().providers() == catalog.providers()
 
 
 def test_a_model_needs_nothing_but_an_id(tmp_path: Path) -> None:
@@ -94,22 +106,22 @@ def test_comments_and_last_commas_and_a_schema_are_allowed(tmp_path: Path) -> No
     )
 
     assert () == catalog.diagnostics
-    assert [model["id"] for model in catalog.models] == ["a", "b"]
-    assert catalog.models[0]["baseUrl"] == "http://127.0.0.1:8080//v1"
+    assert [model["id"] for model in catalog.models_of("local")] == ["a", "b"]
+    assert catalog.models_of("local")[0]["baseUrl"] == "http://127.0.0.1:8080//v1"
 
 
 def test_unknown_fields_are_the_business_of_other_programs(tmp_path: Path) -> None:
     catalog = read_provider(tmp_path, models=[{"id": "m", "new": 1}], alsoNew={"a": 1})
 
     assert () == catalog.diagnostics
-    assert "new" not in catalog.models[0]
+    assert "new" not in catalog.models_of("local")[0]
 
 
 def test_models_stay_in_the_order_of_the_file_and_a_repeated_id_takes_the_first_place(tmp_path: Path) -> None:
     models = [{"id": "z"}, {"id": "a", "name": "first"}, {"id": "z", "name": "again"}]
     catalog = read(tmp_path, {"providers": {"two": {**LOCAL, "models": models}, "one": {**LOCAL, "models": models}}})
 
-    assert [(model["provider"], model["name"]) for model in catalog.models] == [
+    assert [(model["provider"], model["name"]) for model in described(catalog)] == [
         ("two", "again"),
         ("two", "first"),
         ("one", "again"),
@@ -121,7 +133,7 @@ def test_models_stay_in_the_order_of_the_file_and_a_repeated_id_takes_the_first_
     ("text", "told"),
     [
         ('{"providers": {', "is not valid JSON"),
-        ('{"providers": {}}\n}', "(line 2)"),
+        ('{"providers": {}}\n}', "line 2"),
         ("[]", "is not a JSON object"),
         ("", "is not valid JSON"),
         ('{"providers": {"local": {"models": [{"id": "m", "maxTokens": 1e999}]}}}', "is not valid JSON"),
@@ -130,7 +142,7 @@ def test_models_stay_in_the_order_of_the_file_and_a_repeated_id_takes_the_first_
 def test_a_damaged_file_is_ignored_and_told_with_its_name(text: str, told: str, tmp_path: Path) -> None:
     catalog = read(tmp_path, text)
 
-    assert catalog == Catalog(diagnostics=catalog.diagnostics)
+    assert [] == described_providers(catalog)
     assert str(catalog.diagnostics[0]).startswith(f"{tmp_path / 'models.json'}: ")
     assert told in str(catalog.diagnostics[0])
     assert str(catalog.diagnostics[0]).endswith("(the file is ignored)")
@@ -160,7 +172,7 @@ def test_a_file_of_another_form_is_ignored_with_path_and_expectation(
     [problem] = catalog.diagnostics[0].problems
     assert problem.path == path
     assert message in problem.message
-    assert catalog == Catalog(diagnostics=catalog.diagnostics)
+    assert [] == described_providers(catalog)
 
 
 @pytest.mark.parametrize(
@@ -196,8 +208,7 @@ def test_a_wrong_field_of_one_model_disables_the_file_and_is_named(
 
     [problem] = catalog.diagnostics[0].problems
     assert (problem.path, problem.message) == (f"providers.local.models[1].{place}", message)
-    assert () == catalog.models
-    assert {} == catalog.access
+    assert [] == described_providers(catalog)
 
 
 def test_all_problems_are_listed_up_to_a_screen_of_them(tmp_path: Path) -> None:
@@ -228,19 +239,19 @@ def test_a_provider_that_makes_no_sense_is_left_out_alone(
     [problem] = catalog.diagnostics[0].problems
     assert problem.path == path
     assert problem.message.startswith(message)
-    assert f'(the provider "{provider}" is not used)' in str(catalog.diagnostics[0])
-    assert ["local"] == [model["provider"] for model in catalog.models]
-    assert ["local"] == list(catalog.access)
+    assert f'(what it says of the provider "{provider}" is not used)' in str(catalog.diagnostics[0])
+    assert ["local"] == [model["provider"] for model in described(catalog)]
+    assert ["local"] == described_providers(catalog)
 
 
 @pytest.mark.parametrize(
     "entry", [{"baseUrl": URL}, {"apiKey": "k"}, {"headers": {}}, {"compat": {}}, {"authHeader": True}, {"oauth": "x"}]
 )
 def test_a_provider_without_models_may_say_something_else(entry: dict[str, object], tmp_path: Path) -> None:
-    catalog = read(tmp_path, {"providers": {"openai": entry}})
+    catalog = read(tmp_path, {"providers": {"mine": entry}})
 
     assert () == catalog.diagnostics
-    assert ["openai"] == list(catalog.access)
+    assert ["mine"] == described_providers(catalog)
 
 
 def test_api_and_address_may_stand_in_each_model(tmp_path: Path) -> None:
@@ -248,7 +259,8 @@ def test_api_and_address_may_stand_in_each_model(tmp_path: Path) -> None:
     catalog = read(tmp_path, {"providers": {"local": {"models": [model]}}})
 
     assert () == catalog.diagnostics
-    assert ("openai-completions", "http://there") == (catalog.models[0]["api"], catalog.models[0]["baseUrl"])
+    [made] = catalog.models_of("local")
+    assert ("openai-completions", "http://there") == (made["api"], made["baseUrl"])
 
 
 def test_an_override_changes_groups_member_by_member_and_replaces_the_rest(tmp_path: Path) -> None:
@@ -269,7 +281,7 @@ def test_an_override_changes_groups_member_by_member_and_replaces_the_rest(tmp_p
     }
     catalog = read_provider(tmp_path, models=[model], modelOverrides={"m": override})
 
-    after = catalog.models[0]
+    after = catalog.models_of("local")[0]
     assert ("m", "after", ["text"], 7) == (after["id"], after["name"], after["input"], after["maxTokens"])
     assert {"input": 1, "output": 3, "cacheRead": 0, "cacheWrite": 0} == after["cost"]
     assert {"low": None, "high": "h"} == after["thinkingLevelMap"]
@@ -279,7 +291,7 @@ def test_an_override_of_a_model_that_is_not_there_is_ignored(tmp_path: Path) -> 
     catalog = read_provider(tmp_path, models=[{"id": "m"}], modelOverrides={"other": {"name": "x"}})
 
     assert () == catalog.diagnostics
-    assert ["m"] == [model["name"] for model in catalog.models]
+    assert ["m"] == [model["name"] for model in described(catalog)]
 
 
 def test_compat_of_provider_model_and_override_are_put_on_each_other(tmp_path: Path) -> None:
@@ -290,13 +302,13 @@ def test_compat_of_provider_model_and_override_are_put_on_each_other(tmp_path: P
         modelOverrides={"m": {"compat": {"c": "override"}}},
     )
 
-    assert catalog.models[0]["compat"] == {
+    assert catalog.models_of("local")[0]["compat"] == {
         "a": "provider",
         "b": "model",
         "c": "override",
         "openRouterRouting": {"only": ["x"], "order": [2]},
     }
-    assert catalog.models[1]["compat"]["b"] == "provider"
+    assert catalog.models_of("local")[1]["compat"]["b"] == "provider"
 
 
 def test_no_model_holds_a_header_or_a_key(tmp_path: Path) -> None:
@@ -308,9 +320,9 @@ def test_no_model_holds_a_header_or_a_key(tmp_path: Path) -> None:
         modelOverrides={"m": {"headers": {"x-c": "sk-marker"}, "apiKey": "sk-marker"}},
     )
 
-    assert "sk-marker" not in json.dumps(catalog.models)
+    assert "sk-marker" not in json.dumps(described(catalog))
     assert "sk-marker" not in repr(catalog)
-    assert {"x-b", "x-c"} == set(catalog.model_headers["local", "m"])
+    assert {"x-b", "x-c"} == set(catalog.headers_of("local")["m"])
 
 
 @pytest.mark.parametrize(

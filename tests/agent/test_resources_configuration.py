@@ -43,16 +43,56 @@ def test_what_is_wrong_with_each_file_is_a_notice(tmp_path: Path) -> None:
     assert [] == loaded.registry.available()
 
 
-def test_a_project_is_not_trusted_and_the_user_is_told(tmp_path: Path) -> None:
+def test_s2_a_project_is_not_trusted_and_the_user_is_told(tmp_path: Path) -> None:
     project = tmp_path / "project"
     (project / ".pi" / "extensions").mkdir(parents=True)
     (project / ".pi" / "settings.json").write_text('{"steeringMode": "all"}')
-    loaded = load_configuration({"HOME": str(tmp_path)}, project)
+    (tmp_path / ".agents" / "skills").mkdir(parents=True)
+    loaded = load_configuration({"HOME": str(tmp_path / "home")}, project)
 
-    assert Settings() == loaded.settings
+    assert (Settings(), False) == (loaded.settings, loaded.is_project_trusted)
     [notice] = loaded.notices
-    assert notice.startswith(f"{project / '.pi'}: this project is not trusted")
-    assert "(settings.json, extensions)" in notice
+    assert notice.startswith(f"{project}: this project is not trusted")
+    assert f"(.pi/settings.json, .pi/extensions, {tmp_path}/.agents/skills)" in notice
+
+
+def test_a_project_that_is_trusted_is_read_and_nothing_is_told(tmp_path: Path) -> None:
+    (tmp_path / ".pi").mkdir()
+    (tmp_path / ".pi" / "settings.json").write_text('{"steeringMode": "all"}')
+    loaded = load_configuration({"HOME": str(tmp_path / "home")}, tmp_path, approved=True)
+
+    assert ("all", True, ()) == (loaded.settings.steering_mode, loaded.is_project_trusted, loaded.notices)
+
+
+def test_what_is_wrong_with_the_settings_of_a_trusted_project_is_told(tmp_path: Path) -> None:
+    (tmp_path / ".pi").mkdir()
+    (tmp_path / ".pi" / "settings.json").write_text("{")
+    loaded = load_configuration({"HOME": str(tmp_path / "home")}, tmp_path, approved=True)
+
+    assert [f"{tmp_path / '.pi' / 'settings.json'}"] == [notice.partition(": ")[0] for notice in loaded.notices]
+
+
+@pytest.mark.parametrize("approved", [True, None])
+def test_s3_the_folder_for_sessions_of_a_project_counts_only_if_it_is_trusted(
+    approved: bool | None, tmp_path: Path
+) -> None:
+    (tmp_path / ".pi").mkdir()
+    (tmp_path / ".pi" / "settings.json").write_text('{"sessionDir": "there"}')
+    loaded = load_configuration({"HOME": str(tmp_path / "home")}, tmp_path, approved=approved)
+
+    assert (str(tmp_path / "there") if approved else None) == loaded.settings.session_dir
+
+
+def test_s13_the_variables_that_hold_keys_are_known_unless_the_user_wants_shells_to_have_them(tmp_path: Path) -> None:
+    folder = tmp_path / ".pi" / "agent"
+    folder.mkdir(parents=True)
+    (folder / "auth.json").write_text('{"a": {"type": "api_key", "key": "$MINE"}}')
+    (folder / "models.json").write_text('{"providers": {"openai": {"headers": {"X": "$THEIRS"}}}}')
+    env = {"HOME": str(tmp_path)}
+    assert {"MINE", "THEIRS", "OPENAI_API_KEY"} <= load_configuration(env, tmp_path / "work").hidden_variables
+
+    (folder / "settings.json").write_text('{"shellProviderKeys": true}')
+    assert frozenset() == load_configuration(env, tmp_path / "work").hidden_variables
 
 
 def test_a_bare_project_folder_is_no_matter(tmp_path: Path) -> None:

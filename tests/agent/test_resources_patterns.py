@@ -47,6 +47,25 @@ MODELS = [
 PROVIDERS = [*dict.fromkeys(one["provider"] for one in MODELS), "empty", "offline"]
 
 
+class Known:
+    """Models that are given."""
+
+    def __init__(self, models: Sequence[Model], providers: Sequence[str], default: Model | None = None) -> None:
+        self._models = models
+        self._providers = providers
+        self._default = default
+
+    def providers(self) -> Sequence[str]:
+        return self._providers
+
+    def models_of(self, provider: str) -> Sequence[Model]:
+        return [one for one in self._models if one["provider"] == provider]
+
+    def default_of(self, provider: str) -> Model | None:
+        is_its = self._default is not None and self._default["provider"] == provider
+        return self._default if is_its else None
+
+
 def resolve(
     pattern: str,
     provider: str | None = None,
@@ -54,7 +73,7 @@ def resolve(
     has_key: bool = False,
     without_key: Sequence[str] = ("other",),
 ) -> Resolution:
-    resolver = PatternResolver(MODELS, PROVIDERS, lambda one: one["provider"] not in without_key)
+    resolver = PatternResolver(Known(MODELS, PROVIDERS), lambda one: one["provider"] not in without_key)
     return resolver.resolve(ModelRequest(pattern, provider, level, has_key))
 
 
@@ -107,7 +126,7 @@ def test_a_pattern_means_this_model(
 
 def test_the_case_of_letters_decides_only_between_ids_that_differ_in_nothing_else() -> None:
     models = [model("p", "Model"), model("p", "model")]
-    resolver = PatternResolver(models, ["p"], lambda _: True)
+    resolver = PatternResolver(Known(models, ["p"]), lambda _: True)
     assert ["Model", "model", "Model"] == [
         found["id"]
         for pattern in ("Model", "model", "MODEL")
@@ -164,6 +183,27 @@ def test_an_unknown_id_of_a_known_provider_is_used_as_it_is(
     assert f'"{model_id}"' in found.warning
 
 
+def test_an_unknown_id_has_the_properties_of_the_provider_s_default() -> None:
+    resolver = PatternResolver(Known(MODELS, PROVIDERS, default=MODELS[1]), lambda _: True)
+    found = resolver.resolve(ModelRequest("fake/nope"))
+    assert {**MODELS[1], "id": "nope", "name": "nope"} == found.model
+    assert '"m2"' in (found.warning or "")
+
+
+def test_a_part_means_a_model_with_a_key_unless_the_request_brings_one() -> None:
+    models = [model("poor", "word-z"), model("rich", "word-a"), model("rich", "word-20240101")]
+    resolver = PatternResolver(Known(models, ["poor", "rich"]), lambda one: one["provider"] == "rich")
+    assert "rich/word-a" == name(resolver.resolve(ModelRequest("word")))
+    assert "rich/word-20240101" == name(resolver.resolve(ModelRequest("word-2")))
+    assert "poor/word-z" == name(resolver.resolve(ModelRequest("word", has_key=True)))
+
+
+def test_the_last_in_the_alphabet_is_that_of_people() -> None:
+    models = [model("p", "word-B"), model("p", "word-a"), model("p", "~word-a")]
+    resolver = PatternResolver(Known(models, ["p"]), lambda _: True)
+    assert "p/word-B" == name(resolver.resolve(ModelRequest("word")))
+
+
 def test_an_unknown_id_is_not_looked_for_in_parts_of_other_providers() -> None:
     found = resolve("other/only", "fake")
     assert "fake/other/only" == name(found)
@@ -171,7 +211,7 @@ def test_an_unknown_id_is_not_looked_for_in_parts_of_other_providers() -> None:
 
 
 def test_without_any_models_the_error_says_what_to_do() -> None:
-    found = PatternResolver([], ["offline"], lambda _: True).resolve(ModelRequest("m1"))
+    found = PatternResolver(Known([], ["offline"]), lambda _: True).resolve(ModelRequest("m1"))
     assert "models.json" in (found.error or "")
 
 
@@ -204,6 +244,10 @@ AVAILABLE = [one for one in MODELS if one["provider"] != "other"]
         (("m1", "m1:high"), ["fake/m1"]),
         (("a:high",), ["fake/a:high"]),
         (("g/x",), ["fake/g/x", "third/g/x"]),
+        # A star ends at a slash, two don't.
+        (("*/x",), ["fake/g/x", "third/g/x"]),
+        (("third/**",), ["third/other/zed", "third/other/twin", "third/g/x"]),
+        (("[vM]?:low",), ["fake/m1:low", "fake/m2:low"]),
         (("", " "), []),
     ],
 )
@@ -211,6 +255,12 @@ def test_a_scope_is_what_its_patterns_name_in_their_order(patterns: tuple[str, .
     scope = resolve_scope(patterns, AVAILABLE)
     names = [f"{full_name(one)}{f':{level}' if level else ''}" for one, level in scope.models]
     assert (expected, ()) == (names, scope.warnings)
+
+
+@pytest.mark.parametrize("pattern", ["x*", "third/*", "a/*", "m[", "m[1"])
+def test_a_glob_that_names_nothing_is_told(pattern: str) -> None:
+    scope = resolve_scope((pattern,), AVAILABLE)
+    assert ((), (f'No available model matches "{pattern}".',)) == scope
 
 
 def test_a_pattern_of_a_scope_that_names_nothing_is_told() -> None:
@@ -235,7 +285,8 @@ def test_cycling_goes_round_in_both_directions() -> None:
 
     assert ["m2", "shared", "m1"] == [after(one) for one in MODELS[:3]]
     assert ["shared", "m1", "m2"] == [after(one, backwards=True) for one in MODELS[:3]]
-    assert "m2" == after(MODELS[5]) == after(None)
+    assert "m1" == after(MODELS[5]) == after(None)
+    assert "shared" == after(MODELS[5], backwards=True)
 
 
 def test_there_is_nothing_to_cycle_to_with_one_candidate() -> None:

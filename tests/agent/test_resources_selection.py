@@ -96,7 +96,7 @@ def test_the_offline_provider_needs_no_model_and_is_offered_from_then_on(tmp_pat
         (Choice(model="nope"), 'Model "nope" not found'),
         (Choice(provider="fake"), "--provider needs --model"),
         (Choice(provider="nobody", model="m1"), 'Unknown provider "nobody"'),
-        (Choice(model="foreign/f"), "is not supported yet"),
+        (Choice(model="foreign/f"), "is not supported"),
         (Choice(provider="offline", model="absent.yaml"), "not found"),
     ],
 )

@@ -1,7 +1,8 @@
 """settings.json: a wrong value is told with file, key and expectation, and its default is used."""
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,16 @@ import pytest
 from pinnace_agent.resources.settings import (
     CompactionSettings,
     LoadedSettings,
+    ResourceSettings,
     RetrySettings,
+    RunLimits,
     Settings,
+    TokenOverride,
     read_settings,
 )
+from pinnace_agent.resources.values import Secret
+from pinnace_agent.run import NO_MODEL
+from pinnace_spec.messages import Model
 
 
 def read(folder: Path, content: object) -> LoadedSettings:
@@ -40,42 +47,90 @@ ALL = {
     "defaultProvider": "local",
     "defaultModel": "m",
     "defaultThinkingLevel": "high",
+    "modelThinkingLevels": {"local/m": "low"},
+    "thinkingBudgets": {"minimal": 1, "high": 2},
     "enabledModels": ["local/*", "m:low"],
+    "defaultTools": ["+grep"],
     "steeringMode": "all",
     "followUpMode": "all",
     "sessionDir": "~/sessions",
     "shellPath": "~/bin/sh",
     "shellCommandPrefix": "set -e",
-    "compaction": {"enabled": False, "reserveTokens": 0, "keepRecentTokens": 10.0},
-    "retry": {"enabled": False, "maxRetries": 0, "baseDelayMs": 1, "maxAgentDelayMs": 2},
+    "shellProviderKeys": True,
+    "compaction": {
+        "enabled": False,
+        "reserveTokens": 0,
+        "keepRecentTokens": 10.0,
+        "modelOverrides": {"local/m": {"reserveTokens": 3}},
+    },
+    "retry": {
+        "enabled": False,
+        "maxRetries": 0,
+        "baseDelayMs": 1,
+        "maxAgentDelayMs": 2,
+        "provider": {"timeoutMs": 3, "maxRetries": 4, "maxRetryDelayMs": 5},
+    },
     "httpIdleTimeoutMs": 0,
-    "images": {"blockImages": True},
+    "httpProxy": "http://proxy:1",
+    "images": {"blockImages": True, "autoResize": False},
+    "limits": {"maxTurns": 5, "maxCost": 0.5, "maxRunSeconds": 60},
+    "tools": {"timeoutSeconds": 1.5},
+    "defaultProjectTrust": "never",
+    "enableSkillCommands": False,
+    "packages": ["npm:x", {"source": "npm:y", "skills": []}],
+    "extensions": ["e.py"],
+    "skills": ["s"],
+    "prompts": ["p.md"],
 }
-READ = Settings(
-    default_provider="local",
-    default_model="m",
-    default_thinking_level="high",
-    enabled_models=("local/*", "m:low"),
-    steering_mode="all",
-    follow_up_mode="all",
-    session_dir="~/sessions",
-    shell_path="~/bin/sh",
-    shell_command_prefix="set -e",
-    compaction=CompactionSettings(False, 0, 10),
-    retry=RetrySettings(False, 0, 1, 2),
-    http_idle_timeout_ms=0,
-    blocks_images=True,
-)
 
 
-def test_every_setting_is_read(tmp_path: Path) -> None:
-    assert LoadedSettings(READ) == read(tmp_path, ALL)
+def read_in(folder: Path) -> Settings:
+    """`ALL`, as it is to be read."""
+    return Settings(
+        default_provider="local",
+        default_model="m",
+        default_thinking_level="high",
+        model_thinking_levels={"local/m": "low"},
+        thinking_budgets={"minimal": 1, "high": 2},
+        enabled_models=("local/*", "m:low"),
+        default_tools=("+grep",),
+        steering_mode="all",
+        follow_up_mode="all",
+        session_dir="~/sessions",
+        shell_path="~/bin/sh",
+        shell_command_prefix="set -e",
+        shell_provider_keys=True,
+        compaction=CompactionSettings(False, 0, 10, {"local/m": TokenOverride(reserve_tokens=3)}),
+        retry=RetrySettings(False, 0, 1, 2, 3, 5),
+        http_idle_timeout_ms=0,
+        http_proxy=Secret("http://proxy:1"),
+        resizes_images=False,
+        blocks_images=True,
+        limits=RunLimits(5, 0.5, 60.0),
+        tool_timeout_s=1.5,
+        default_project_trust="never",
+        enables_skill_commands=False,
+        resources=(
+            ResourceSettings(folder, False, ("npm:x", {"source": "npm:y", "skills": []}), ("e.py",), ("s",), ("p.md",)),
+        ),
+    )
+
+
+def test_every_setting_of_the_user_is_read(tmp_path: Path) -> None:
+    loaded = read(tmp_path, ALL)
+
+    expected = read_in(tmp_path)
+    assert () == loaded.diagnostics
+    assert loaded.settings.http_proxy is not None
+    assert "http://proxy:1" == loaded.settings.http_proxy.reveal()
+    assert replace(expected, http_proxy=None) == replace(loaded.settings, http_proxy=None)
     default = Settings()
-    assert [] == [field.name for field in fields(Settings) if getattr(READ, field.name) == getattr(default, field.name)]
+    same = [field.name for field in fields(Settings) if getattr(expected, field.name) == getattr(default, field.name)]
+    assert ["project_session_dir"] == same
 
 
 def test_unknown_keys_are_the_business_of_other_programs(tmp_path: Path) -> None:
-    content = {"theme": "dark", "packages": ["x"], "compaction": {"new": 1}, "retry": {"provider": {"timeoutMs": 1}}}
+    content = {"theme": "dark", "themes": ["x"], "compaction": {"new": 1}, "retry": {"provider": {"new": 1}}}
 
     assert LoadedSettings(Settings()) == read(tmp_path, content)
 
@@ -102,6 +157,9 @@ def test_the_old_name_of_the_steering_mode_counts_where_the_new_one_is_absent(
 
 
 _WHOLE = "must be a whole number from 0 to 34359738368"
+_TIME = f'{_WHOLE}, or "disabled"'
+_OVERRIDE = "must be an object whose reserveTokens and keepRecentTokens are whole numbers"
+_PACKAGES = "must be a list of texts and objects with a source"
 _LEVEL = "must be one of off, minimal, low, medium, high, xhigh, max"
 
 
@@ -117,7 +175,36 @@ _LEVEL = "must be one of off, minimal, low, medium, high, xhigh, max"
         ({"steeringMode": "some"}, "steeringMode", "must be all or one-at-a-time"),
         ({"steeringMode": {}}, "steeringMode", "must be all or one-at-a-time"),
         ({"followUpMode": 1}, "followUpMode", "must be all or one-at-a-time"),
-        ({"queueMode": "some"}, "queueMode", "must be all or one-at-a-time"),
+        ({"queueMode": "some"}, "steeringMode", "must be all or one-at-a-time"),
+        ({"modelThinkingLevels": "high"}, "modelThinkingLevels", "must be an object"),
+        ({"modelThinkingLevels": {"a/b": "x"}}, "modelThinkingLevels.a/b", _LEVEL),
+        ({"thinkingBudgets": 1}, "thinkingBudgets", "must be an object"),
+        ({"thinkingBudgets": {"low": "1"}}, "thinkingBudgets.low", _WHOLE),
+        ({"defaultTools": "read"}, "defaultTools", "must be a list of texts"),
+        ({"sessionDir": 1}, "sessionDir", "must be a text"),
+        ({"shellProviderKeys": "yes"}, "shellProviderKeys", "must be true or false"),
+        ({"compaction": {"modelOverrides": {"a/b": 1}}}, "compaction.modelOverrides.a/b", _OVERRIDE),
+        (
+            {"compaction": {"modelOverrides": {"a/b": {"reserveTokens": -1}}}},
+            "compaction.modelOverrides.a/b",
+            _OVERRIDE,
+        ),
+        ({"retry": {"provider": 1}}, "retry.provider", "must be an object"),
+        ({"retry": {"provider": {"timeoutMs": -1}}}, "retry.provider.timeoutMs", _TIME),
+        ({"retry": {"provider": {"maxRetryDelayMs": -1}}}, "retry.provider.maxRetryDelayMs", _WHOLE),
+        ({"retry": {"maxDelayMs": -1}}, "retry.provider.maxRetryDelayMs", _WHOLE),
+        ({"httpProxy": 1}, "httpProxy", "must be a text"),
+        ({"limits": 5}, "limits", "must be an object"),
+        ({"limits": {"maxTurns": 1.5}}, "limits.maxTurns", "must be a whole number"),
+        ({"limits": {"maxCost": "1"}}, "limits.maxCost", "must be a number of USD"),
+        ({"limits": {"maxRunSeconds": -1}}, "limits.maxRunSeconds", "must be a number of seconds"),
+        ({"tools": {"timeoutSeconds": True}}, "tools.timeoutSeconds", "must be a number of seconds"),
+        ({"defaultProjectTrust": True}, "defaultProjectTrust", "must be one of ask, always, never"),
+        ({"enableSkillCommands": 1}, "enableSkillCommands", "must be true or false"),
+        ({"packages": [1]}, "packages", _PACKAGES),
+        ({"packages": [{"skills": []}]}, "packages", _PACKAGES),
+        ({"skills": "s"}, "skills", "must be a list of texts"),
+        ({"images": {"autoResize": 1}}, "images.autoResize", "must be true or false"),
         ({"shellPath": 1}, "shellPath", "must be a text"),
         ({"shellCommandPrefix": False}, "shellCommandPrefix", "must be a text"),
         ({"compaction": []}, "compaction", "must be an object"),
@@ -129,7 +216,7 @@ _LEVEL = "must be one of off, minimal, low, medium, high, xhigh, max"
         ({"retry": {"maxRetries": True}}, "retry.maxRetries", _WHOLE),
         ({"retry": {"baseDelayMs": "2s"}}, "retry.baseDelayMs", _WHOLE),
         ({"retry": {"maxAgentDelayMs": 1e300}}, "retry.maxAgentDelayMs", _WHOLE),
-        ({"httpIdleTimeoutMs": "x"}, "httpIdleTimeoutMs", _WHOLE),
+        ({"httpIdleTimeoutMs": "x"}, "httpIdleTimeoutMs", _TIME),
         ({"images": {"blockImages": "yes"}}, "images.blockImages", "must be true or false"),
     ],
 )
@@ -186,3 +273,75 @@ def test_what_is_told_never_repeats_the_value(tmp_path: Path) -> None:
 
     assert loaded.diagnostics
     assert "sk-marker" not in f"{loaded.diagnostics[0]} {loaded!r}"
+
+
+@pytest.mark.parametrize(
+    ("text", "place"), [('{"a": 1,\n  "b": }', "line 2, column 8"), ("\ufeff[1,\n\n x]", "line 3, column 2")]
+)
+def test_what_is_wrong_with_a_file_is_told_with_line_and_column(text: str, place: str, tmp_path: Path) -> None:
+    assert f"({place})" in str(read(tmp_path, text).diagnostics[0])
+
+
+def test_a_damaged_file_is_told_with_its_last_good_state_if_there_is_one(tmp_path: Path) -> None:
+    (tmp_path / "settings.json.bak").write_text("{}")
+
+    assert f"{tmp_path / 'settings.json.bak'} is how it was" in str(read(tmp_path, "{").diagnostics[0])
+
+
+@pytest.mark.parametrize(
+    ("content", "timeout_s"),
+    [
+        ({}, 300.0),
+        ({"httpIdleTimeoutMs": "disabled"}, None),
+        ({"httpIdleTimeoutMs": 0}, None),
+        ({"httpIdleTimeoutMs": 1000, "retry": {"provider": {"timeoutMs": 2000}}}, 2.0),
+        ({"httpIdleTimeoutMs": 1000, "retry": {"provider": {"timeoutMs": 0}}}, None),
+    ],
+)
+def test_how_long_a_server_may_be_silent(content: object, timeout_s: float | None, tmp_path: Path) -> None:
+    assert timeout_s == read(tmp_path, content).settings.idle_timeout_s
+
+
+@pytest.mark.parametrize(
+    ("content", "longest_s"),
+    [({}, None), ({"retry": {"maxDelayMs": 5000}}, 5.0), ({"retry": {"provider": {"maxRetryDelayMs": 0}}}, inf)],
+)
+def test_how_long_a_server_may_make_us_wait(content: object, longest_s: float | None, tmp_path: Path) -> None:
+    assert longest_s == read(tmp_path, content).settings.max_retry_after_s
+
+
+@pytest.mark.parametrize(
+    ("content", "skills", "commands"),
+    [
+        ({"skills": {"enableSkillCommands": False, "customDirectories": ["a"]}}, ("a",), False),
+        ({"skills": {"customDirectories": []}}, None, True),
+        ({"skills": {"enableSkillCommands": False}, "enableSkillCommands": True}, None, True),
+    ],
+)
+def test_skills_of_older_releases_are_read(
+    content: object, skills: tuple[str, ...] | None, commands: bool, tmp_path: Path
+) -> None:
+    loaded = read(tmp_path, content)
+
+    assert () == loaded.diagnostics
+    assert [skills] * bool(skills) == [one.skills for one in loaded.settings.resources]
+    assert commands == loaded.settings.enables_skill_commands
+
+
+def test_a_model_has_its_own_figures_for_compaction_as_far_as_they_go() -> None:
+    model: Model = {**NO_MODEL, "provider": "p", "id": "m"}
+    settings = CompactionSettings(True, 1, 2, {"p/m": TokenOverride(keep_recent_tokens=9)})
+
+    assert CompactionSettings(True, 1, 9) == settings.for_model(model)
+    assert settings == settings.for_model({**model, "id": "n"}) == settings.for_model(None)
+
+
+def test_a_model_has_its_own_level_to_start_with() -> None:
+    model: Model = {**NO_MODEL, "provider": "p", "id": "m"}
+    settings = Settings(default_thinking_level="low", model_thinking_levels={"p/m": "high"})
+
+    assert ("high", "low") == (settings.thinking_level_of(model), settings.thinking_level_of({**model, "id": "n"}))
+
+
+def test_settings_are_shown_without_the_password_of_a_proxy(tmp_path: Path) -> None:
+    assert "hunter2" not in repr(read(tmp_path, {"httpProxy": "http://me:hunter2@proxy:1"}))

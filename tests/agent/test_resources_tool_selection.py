@@ -73,3 +73,33 @@ def test_a_name_that_fits_no_tool_is_told_once(wanted: str | None, excluded: str
 def test_names_and_changes_are_not_mixed(wanted: str) -> None:
     with pytest.raises(ValueError, match="either names or changes"):
         select(wanted)
+
+
+@pytest.mark.parametrize(
+    ("configured", "wanted", "none", "active"),
+    [
+        (None, None, False, "read bash edit write grep"),
+        ("", None, False, ""),
+        ("find read", None, False, "read find"),
+        ("+find -bash", None, False, "read edit write grep find"),
+        ("read +find", None, False, "read find"),
+        ("-* +find", None, False, "find"),
+        # The command line goes before, and changes what the settings say.
+        ("read", "bash", False, "bash"),
+        ("read", "+bash", False, "read bash"),
+        ("read", "", False, ""),
+        ("read", None, True, ""),
+        ("read", "+find", True, "find"),
+    ],
+)
+def test_the_settings_go_before_the_defaults(
+    configured: str | None, wanted: str | None, none: bool, active: str
+) -> None:
+    selection = ToolSelection(None if wanted is None else wanted.split(), none=none)
+    tools, _ = select_tools(TOOLS, selection, DEFAULTS, None if configured is None else configured.split())
+
+    assert active == " ".join(tools)
+
+
+def test_a_name_in_the_settings_that_fits_no_tool_is_told() -> None:
+    assert ('there is no tool named "lint"',) == select_tools(TOOLS, ToolSelection(), DEFAULTS, ["+lint"])[1]

@@ -56,8 +56,12 @@ async def test_a_success_without_output_says_so(tmp_path: Path) -> None:
 
 
 async def test_a_failure_ends_with_the_code(tmp_path: Path) -> None:
-    assert await Call(tmp_path).run("echo out; exit 3") == told("out\n\n\nCommand exited with code 3", is_error=True)
-    assert await Call(tmp_path).run("kill -9 $$") == told("(no output)\n\nCommand exited with code 137", is_error=True)
+    for command, text in (
+        ("echo out; exit 3", "out\n\n\nCommand exited with code 3"),
+        ("kill -9 $$", "(no output)\n\nCommand exited with code 137"),
+    ):
+        result = await Call(tmp_path).run(command)
+        assert result == ToolResult([{"type": "text", "text": text}], None, is_error=True)
 
 
 async def test_escape_sequences_and_controls_stay(tmp_path: Path) -> None:

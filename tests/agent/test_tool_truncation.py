@@ -32,7 +32,7 @@ def test_a_head_keeps_whole_leading_lines(text: str, max_lines: int, max_bytes: 
     assert cut.output_bytes == size(cut.content) <= max_bytes
     assert kept <= max_lines
     assert kept in (max_lines, len(lines)) or size("\n".join(lines[: kept + 1])) > max_bytes, "nothing more fits"
-    assert cut.truncated_by == ("lines" if kept == max_lines else "bytes")
+    assert cut.truncated_by == ("lines" if kept in (max_lines, len(lines)) else "bytes")
     assert cut.first_line_exceeds_limit == (kept == 0)
 
 
@@ -56,7 +56,7 @@ def test_a_tail_keeps_whole_trailing_lines(text: str, max_lines: int, max_bytes:
     assert not cut.last_line_partial
     assert cut.content == "\n".join(lines[-kept:])
     assert kept in (max_lines, len(lines)) or size("\n".join(lines[-kept - 1 :])) > max_bytes, "nothing more fits"
-    assert cut.truncated_by == ("lines" if kept == max_lines else "bytes")
+    assert cut.truncated_by == ("lines" if kept in (max_lines, len(lines)) else "bytes")
 
 
 def test_the_record_has_the_names_that_clients_read() -> None:

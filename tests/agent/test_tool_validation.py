@@ -79,7 +79,7 @@ def test_a_value_that_can_mean_one_thing_only_is_coerced(kind: str, raw: object,
     ],
 )
 def test_a_value_that_can_mean_several_things_is_refused(kind: str, raw: object) -> None:
-    with pytest.raises(ToolError, match=f"  - x: must be {kind}\n"):
+    with pytest.raises(ToolError, match=f"  - x: expected {kind}, got "):
         validate_arguments(one({"type": kind}), {"x": raw})
 
 
@@ -108,7 +108,7 @@ def test_nested_values_are_coerced_and_named_by_their_path() -> None:
     tool = one({"type": "array", "items": item})
 
     assert validate_arguments(tool, {"x": [{"a": 1}]}) == {"x": [{"a": "1"}]}
-    with pytest.raises(ToolError, match=r"  - x\.1\.a: is required\n"):
+    with pytest.raises(ToolError, match=r"  - x\.1\.a: missing\n"):
         validate_arguments(tool, {"x": [{"a": ""}, {}]})
 
 
@@ -141,8 +141,8 @@ def test_a_refusal_lists_the_problems_and_what_was_received() -> None:
 
     assert str(caught.value) == (
         'Validation failed for tool "write":\n'
-        "  - path: is required\n"
-        "  - content: must be string\n"
+        "  - path: missing\n"
+        "  - content: expected string, got array\n"
         "\n"
         "Received arguments:\n"
         '{\n  "content": [\n    "ä"\n  ],\n  "extra": {}\n}'
@@ -229,10 +229,38 @@ def test_the_schemas_of_the_tools_are_what_models_are_used_to(tool: object) -> N
     name = tool.name  # type: ignore[attr-defined]
     schema = tool.parameters  # type: ignore[attr-defined]
 
-    assert list(schema) == ["type", "required", "properties"]
+    expected_keys = ["type", "required", "properties"] if required[name] else ["type", "properties"]
+    assert list(schema) == expected_keys
     assert {key: value["type"] for key, value in schema["properties"].items()} == shapes[name]
     assert all(value["description"] for value in schema["properties"].values())
-    assert schema["required"] == required[name]
+    assert schema.get("required", []) == required[name]
+
+
+def test_the_edits_of_edit_are_described_in_place() -> None:
+    edits = builtin_tools()["edit"].parameters["properties"]["edits"]  # type: ignore[index]
+
+    items = edits["items"]
+    assert list(items) == ["type", "required", "properties"]
+    assert items["required"] == ["oldText", "newText"]
+    assert {name: value["type"] for name, value in items["properties"].items()} == {
+        "oldText": "string",
+        "newText": "string",
+    }
+
+
+def test_a_schema_holds_nothing_that_only_its_model_needs() -> None:
+    def keywords(schema: object) -> set[str]:
+        """Of the schema and all below it; the names of properties are no keywords."""
+        found: set[str] = set()
+        if isinstance(schema, dict):
+            for name, value in schema.items():
+                below = value.values() if name == "properties" else [value]
+                found |= {name}.union(*map(keywords, below))
+        return found
+
+    used = set().union(*(keywords(dict(tool.parameters)) for tool in builtin_tools().values()))
+
+    assert used == {"type", "required", "properties", "description", "items"}
 
 
 def test_the_tools_stand_in_the_order_of_the_prompt() -> None:

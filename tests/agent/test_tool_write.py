@@ -37,7 +37,7 @@ async def test_the_content_is_written_as_it_is(content: str, tmp_path: Path) -> 
 
 
 async def test_a_folder_is_not_overwritten(tmp_path: Path) -> None:
-    with pytest.raises(ToolError, match=r"^EISDIR: is a directory, open '"):
+    with pytest.raises(ToolError, match=r"^EISDIR: illegal operation on a directory, open '"):
         await write(tmp_path, ".", "x")
 
 

@@ -12,7 +12,7 @@ import socket
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -45,7 +45,8 @@ class Server:
     def start(self) -> None:
         words = ["-m", MODEL, "--port", self.port, "--ctx-size", self._context_tokens]
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen([str(SERVER), *map(str, words)], stdout=log, stderr=log, start_new_session=True)
+            command = [str(SERVER), *map(str, words)]
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         deadline = time.monotonic() + LOADING_S
         while not self._is_ready():
             assert self._process.poll() is None, self._log.read_text(errors="replace")[-2000:]
@@ -68,7 +69,7 @@ class Server:
 
 @contextlib.contextmanager
 def conversation(
-    folder: Path, *, context_tokens: int = 8192, told_tokens: int = 8192, settings: dict[str, object] | None = None
+    folder: Path, *, context_tokens: int = 8192, told_tokens: int = 8192, settings: Mapping[str, object] | None = None
 ) -> Iterator[tuple[Server, Agent]]:
     """Start a server and an agent that knows it; at the end the agent's trace must keep every invariant."""
     server = Server(folder / "server.log", context_tokens)

@@ -11,6 +11,7 @@ import pytest
 
 from pinnace_fuzz.adapters import prepare_pi_home
 from pinnace_fuzz.fake_llm import FakeLlm
+from pinnace_fuzz.one_shot import OneShotStarter
 from pinnace_fuzz.script import Scripted
 from pinnace_fuzz.shell_gate import ShellGate
 from pinnace_fuzz.workbench import AgentStarter
@@ -45,6 +46,13 @@ def agent(llm: object, tmp_path: Path) -> Iterator[AgentStarter]:
 def module_agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentStarter]:
     """As `agent`, for agents that all tests of a module share, since none of them may change anything."""
     with AgentStarter(COMMAND, tmp_path_factory.mktemp("shared"), ENVIRONMENT, is_specified=True) as starter:
+        yield starter
+
+
+@pytest.fixture
+def print_agent(tmp_path: Path) -> Iterator[OneShotStarter]:
+    """Starts agents that are asked on their command line."""
+    with OneShotStarter(COMMAND, tmp_path, ENVIRONMENT) as starter:
         yield starter
 
 

@@ -55,7 +55,7 @@ def test_help_names_every_option_that_does_something(flag: str, tmp_path: Path) 
         assert name in ended.stdout
 
 
-@pytest.mark.parametrize("words", [["--version"], ["--help"], [*RPC, "--bogus"], ["shim", "--help"]])
+@pytest.mark.parametrize("words", [["--version"], ["--help"], [*RPC, "--bogus"], ["shim", "--help"], ["install"]])
 def test_what_needs_no_agent_loads_none(words: list[str], tmp_path: Path) -> None:
     command = [sys.executable, "-X", "importtime", "-m", "pinnace_rpc", *words]
     env = environment(tmp_path)
@@ -71,8 +71,12 @@ def test_what_needs_no_agent_loads_none(words: list[str], tmp_path: Path) -> Non
     ("words", "code", "text"),
     [
         ([*RPC, "--bogus"], 2, "pinnace: No such option '--bogus'"),
-        (["--mode", "text"], 2, "pinnace: modes text and json"),
-        ([], 2, "pinnace: there is no interactive mode"),
+        (["--mode", "tui"], 2, "pinnace: --mode takes one of text, json, rpc"),
+        (["install", "x"], 2, "pinnace: not here: installing packages"),
+        (["auth", "print-api-key", "x"], 2, "pinnace: not here: printing keys"),
+        (["--resume"], 2, "pinnace: not here: a menu of sessions"),
+        ([*RPC, "--modle", "m"], 2, "pinnace: No such option '--modle'. (Did you mean one of: '--mode'"),
+        (["completion", "tcsh"], 2, "pinnace: Invalid value"),
         (["--mode", "rpc", "--session", "0f"], 1, "pinnace: No session matches '0f'"),
         ([*RPC, "--model", "nope"], 1, 'pinnace: Model "nope" not found'),
         ([*RPC, "--provider", "nobody", "--model", "m"], 1, 'pinnace: Unknown provider "nobody"'),

@@ -77,7 +77,7 @@ def test_bytes_that_are_no_text_are_replaced(agent: AgentStarter) -> None:
 
     data, request = state(pi), request_of(pi)
     assert ["caf\ufffd"] * 3 == [data["sessionName"], data["model"]["id"], request["model"]]
-    assert "\n\ncaf\ufffd\n\n" in system_prompt(request)
+    assert "\ncaf\ufffd\n" in system_prompt(request)
 
 
 # The protocol.
@@ -225,14 +225,15 @@ def test_a_system_prompt_stands_in_for_the_built_in_one(agent: AgentStarter, tmp
     pi = agent([ANSWER], *flags)
 
     text = system_prompt(request_of(pi))
-    assert text.startswith("Be brief.\n\nFrom a file.\n\n-- Last.\n\nDate: ")
-    assert text.endswith(f"\nFolder: {pi.home.work}")
+    assert text.startswith(
+        f"Be brief.\n\n<addendum>\nFrom a file.\n\n-- Last.\n</addendum>\n\n<cwd>\n{pi.home.work}\n</cwd>\n\n<date>\n"
+    )
 
 
 def test_what_is_appended_follows_the_built_in_prompt(agent: AgentStarter) -> None:
     text = system_prompt(request_of(agent([ANSWER], "--append-system-prompt", "Be brief.")))
 
-    assert text.index("You are a coding agent.") < text.index("- bash: ") < text.index("\n\nBe brief.\n\nDate: ")
+    assert text.index("You are a coding agent.") < text.index("- bash: ") < text.index("\nBe brief.\n</addendum>")
 
 
 # Tools.
@@ -340,5 +341,5 @@ def test_what_is_wrong_with_a_file_is_told_before_what_that_makes_impossible(tmp
 
     first, second = ended.stderr.decode().splitlines()
     assert "models.json: is not valid JSON" in first
-    assert 'pinnace: Unknown provider "fake". Known here: offline.' == second
+    assert second.startswith('pinnace: Unknown provider "fake". Known here: ')
     assert (1, b"") == (ended.returncode, ended.stdout)

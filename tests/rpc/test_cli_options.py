@@ -28,6 +28,12 @@ def test_nothing_said_means_the_defaults_and_no_notice() -> None:
         ("--system-prompt p", Options(system_prompt="p")),
         ("--append-system-prompt a --append-system-prompt b", Options(append_system_prompt=("a", "b"))),
         ("--append-system-prompt -x", Options(append_system_prompt=("-x",))),
+        ("--skill a --skill ~/b", Options(skills=("a", "~/b"))),
+        ("--prompt-template a --prompt-template b", Options(prompt_templates=("a", "b"))),
+        ("--no-skills", Options(no_skills=True)),
+        ("--no-prompt-templates", Options(no_prompt_templates=True)),
+        ("--no-context-files", Options(no_context_files=True)),
+        ("-ns -np -nc", Options(no_skills=True, no_prompt_templates=True, no_context_files=True)),
         ("--tools read,bash", Options(tools=("read", "bash"))),
         ("--tools +a,-b", Options(tools=("+a", "-b"))),
         ("--tools=", Options(tools=())),
@@ -43,7 +49,13 @@ def test_nothing_said_means_the_defaults_and_no_notice() -> None:
         ("--session-id a.b_c-1", Options(session_id="a.b_c-1")),
         ("--session-dir d", Options(session_dir="d")),
         ("--continue", Options(continues=True)),
-        ("-ca", Options(continues=True)),
+        ("-ca", Options(continues=True, approved=True)),
+        ("--approve", Options(approved=True)),
+        ("--trust", Options(approved=True)),
+        ("--no-approve", Options(approved=False)),
+        # The last one counts, as in the original.
+        ("-a -na", Options(approved=False)),
+        ("-na -a", Options(approved=True)),
         ("--session x", Options(session="x")),
         ("--session x -c -r", Options(session="x", continues=True)),
         ("--fork x", Options(fork="x")),
@@ -68,50 +80,28 @@ def test_an_option_means_this(words: str, expected: Options) -> None:
         "--tui-mode m",
         "--no-extensions",
         "-ne",
-        "--no-skills",
-        "-ns",
-        "--no-prompt-templates",
-        "-np",
-        "--no-context-files",
-        "-nc",
         "--no-mcp",
         "--offline",
-        "--approve",
-        "-a",
-        "--trust",
-        "--no-approve",
-        "-na",
-        "-ne -ns -np -nc -na",
+        "-ne --no-mcp",
     ],
 )
 def test_what_means_nothing_here_is_accepted_and_ignored(words: str) -> None:
     assert Arguments(Options(), ()) == parse(*words.split())
 
 
-@pytest.mark.parametrize("flag", ["--skill", "--prompt-template"])
-def test_what_is_missed_but_not_needed_is_told_and_ignored(flag: str) -> None:
-    options, notices = parse(flag, "path")
-    assert Options() == options
-    assert f"{flag} is not available in this release and is ignored" == notices[0]
-
-
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        ("--resume", "--resume asks which session"),
-        ("-cr", "use --session or --continue"),
         ("--fork x --no-session", "--fork cannot be combined with --no-session"),
         ("--fork x --continue", "--fork cannot be combined with --continue"),
         ("--session-id a --continue", "--session-id cannot be combined with --continue"),
         ("--session-id a --session b", "--session-id cannot be combined with --session"),
         ("-e x", "extensions are not available"),
         ("--extension x -ne", "extensions are not available"),
-        ("--export a", "--export is not available"),
-        ("--list-models", "--list-models is not available"),
         ("hello", "messages on the command line are not supported"),
         ("-- --hello", "messages on the command line are not supported"),
         ("@file", "@file arguments are not supported"),
-        ("install x", "the command install is not available"),
+        ("install x", "messages on the command line are not supported"),
     ],
 )
 def test_what_is_not_there_is_refused_by_name(words: str, error: str) -> None:
@@ -124,12 +114,19 @@ def test_what_is_not_there_is_refused_by_name(words: str, error: str) -> None:
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        ([], "there is no interactive mode: use --mode rpc"),
-        (["--mode", "text"], "not available in this release: use --mode rpc"),
-        (["--mode", "json"], "not available in this release: use --mode rpc"),
-        (["-p", "hello"], "not available in this release: use --mode rpc"),
-        (["--mode", "rpc", "--print"], "not available in this release"),
-        (["--mode", "tui"], "--mode takes rpc"),
+        (["--mode", "tui"], "--mode takes one of text, json, rpc"),
+        (["--mode", ""], "--mode takes one of"),
+        (["--mode"], "--mode"),
+        (["--max-turns", "0", "-p", "x"], "--max-turns takes a whole number from 1 on"),
+        (["--max-turns", "1.5", "-p", "x"], "--max-turns takes a whole number"),
+        (["--max-turns", "\u0661", "-p", "x"], "--max-turns takes a whole number"),
+        (["--max-cost", "0", "-p", "x"], "--max-cost takes a number greater than 0"),
+        (["--max-cost", "nan", "-p", "x"], "--max-cost takes a number"),
+        (["--max-run-seconds", "-1", "-p", "x"], "--max-run-seconds takes a number"),
+        (["--max-run-seconds", "inf", "-p", "x"], "--max-run-seconds takes a number"),
+        (["--max-run-seconds", "1m", "-p", "x"], "--max-run-seconds takes a number"),
+        (["-r"], "not here: a menu of sessions (--resume). Instead: pinnace sessions lists them"),
+        (["-cr"], "not here: a menu of sessions"),
         ([*RPC, "--bogus"], "--bogus"),
         ([*RPC, "--bogus=1"], "--bogus"),
         ([*RPC, "-q"], "-q"),
@@ -146,9 +143,62 @@ def test_what_is_not_there_is_refused_by_name(words: str, error: str) -> None:
     ],
 )
 def test_what_makes_no_sense_is_an_error_that_says_so(words: list[str], error: str) -> None:
-    with pytest.raises(click.UsageError) as wrong:
+    with pytest.raises(click.ClickException) as wrong:
         parse_arguments(words, {})
     assert error in wrong.value.format_message()
+    assert 2 == wrong.value.exit_code
+
+
+def asked(*words: str, is_at_terminal: bool = False) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    options = parse_arguments(words, {}, is_at_terminal=is_at_terminal).options
+    return options.mode, options.messages, options.files
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], ("text", (), ())),
+        (["-p"], ("text", (), ())),
+        (["--mode", "text", "a"], ("text", ("a",), ())),
+        (["--mode", "json", "-p", "a"], ("json", ("a",), ())),
+        (["--mode", "rpc", "-p"], ("rpc", (), ())),
+        (["a", "@f", "b", "@g"], ("text", ("a", "b"), ("f", "g"))),
+        (["a", "--model", "m", "b"], ("text", ("a", "b"), ())),
+        (["-p", "---\nx: 1\n---"], ("text", ("---\nx: 1\n---",), ())),
+        (["-p", "--", "-p", "---x", "@f"], ("text", ("-p", "---x"), ("f",))),
+        (["-p", "-p", "---x"], ("text", ("---x",), ())),
+    ],
+)
+def test_words_are_asked(words: list[str], expected: object) -> None:
+    assert expected == asked(*words)
+
+
+def test_at_a_terminal_only_what_was_asked_for_is_done() -> None:
+    assert ("text", ("a",), ()) == asked("-p", "a", is_at_terminal=True)
+    assert "rpc" == asked("--mode", "rpc", is_at_terminal=True)[0]
+    with pytest.raises(click.UsageError, match="there is no interactive mode: ask with"):
+        asked("a", is_at_terminal=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("--max-turns 5", Options(max_turns=5)),
+        ("--max-cost 0.5 --max-run-seconds 1e3", Options(max_cost=0.5, max_run_s=1000.0)),
+        ("--fail-on-error", Options(fails_on_error=True)),
+    ],
+)
+def test_a_run_has_limits(words: str, expected: Options) -> None:
+    assert Arguments(expected, ()) == parse(*words.split())
+
+
+def test_an_unknown_option_is_an_error_that_names_the_nearest() -> None:
+    with pytest.raises(click.UsageError) as wrong:
+        parse("--sesion-dir", "x")
+    assert (
+        "No such option '--sesion-dir'. (Did you mean one of: '--session', '--session-dir', '--session-id'?)"
+        == wrong.value.format_message()
+    )
     assert 2 == wrong.value.exit_code
 
 

@@ -350,7 +350,6 @@ def test_a_drain_of_a_prompt_in_preflight_runs_it(tools: Tools) -> None:
     pi.send(PROMPT)
     pi.close_stdin()
     gate.release("key")
-    gate.release("key")
 
     check_ended(pi, 0)
     assert pi.wait_response("p")["success"]

@@ -37,7 +37,7 @@ def streaming(agent: AgentStarter, *flags: str) -> HomedAgent:
 
 
 def keyed(agent: AgentStarter, gate: ShellGate, model: FakeLlm) -> HomedAgent:
-    """Return an agent whose key is what the gate is told, at every prompt and every request; nothing: no key."""
+    """Return an agent whose key is what the gate is told, at every prompt and at every further request; nothing: no key."""
     models: Any = pi_models(model.base_url)
     models["providers"]["fake"]["apiKey"] = f"!{gate.reading}; echo $word"
     return agent(model, models=models)
@@ -64,7 +64,6 @@ def test_03_a_refused_prompt_releases_nothing(agent: AgentStarter, gates: MakeGa
     gate = gates()
     pi = keyed(agent, gate, llm([ENDLESS, MORE]))
     pi.send(PROMPT)
-    gate.release("key")
     gate.release("key")
     pi.wait({"type": "message_update", "assistantMessageEvent": {"type": "text_delta"}})
     pi.request(STEER)

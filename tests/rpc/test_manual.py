@@ -9,8 +9,9 @@ from pathlib import Path
 import click
 import pytest
 
+from pinnace_agent.resources.builtin import key_variables
 from pinnace_agent.resources.catalog import read_catalog
-from pinnace_agent.resources.credentials import PROVIDER_VARIABLES, read_auth
+from pinnace_agent.resources.credentials import read_auth
 from pinnace_rpc.arguments import Arguments, parse_arguments
 from pinnace_rpc.command import COMMAND
 from pinnace_rpc.options import Options
@@ -43,7 +44,14 @@ def test_it_fits_a_terminal(manual: str) -> None:
 
 
 def test_it_names_every_option_once(manual: str) -> None:
-    titles = ["Protocol", "Model", "Prompt and tools", "Session", "Other"]
+    titles = [
+        "Mode",
+        "Limits of a run, from its prompt until the agent has settled",
+        "Model",
+        "Prompt and tools",
+        "Session",
+        "Other",
+    ]
     described = [
         word.rstrip(",")
         for title in titles
@@ -52,7 +60,7 @@ def test_it_names_every_option_once(manual: str) -> None:
         if line.startswith("  -") and word.startswith("-")
     ]
     names = described + listed(manual, "Accepted for clients of pi, and ignored")
-    names += listed(manual, "Not in this release, and refused")
+    names += listed(manual, "Not here, and refused")
 
     assert sorted(name for option in OPTIONS for name in option.opts) == sorted(names)
 
@@ -72,11 +80,11 @@ def test_what_is_said_to_be_ignored_is_ignored(manual: str) -> None:
 
 
 def test_what_is_said_to_be_refused_is_refused(manual: str) -> None:
-    names = listed(manual, "Not in this release, and refused")
+    names = listed(manual, "Not here, and refused")
 
     assert "--extension" in names
     for name in names:
-        with pytest.raises(click.ClickException, match="not available in this release"):
+        with pytest.raises(click.ClickException, match=r"not here|not available in this release"):
             parse_arguments(["--mode", "rpc", *words_for(name)], {})
 
 
@@ -86,7 +94,7 @@ def test_the_model_that_it_describes_is_one(manual: str, tmp_path: Path) -> None
     catalog = read_catalog(tmp_path / "models.json")
 
     assert () == catalog.diagnostics
-    assert [("local", "qwen3")] == [(model["provider"], model["id"]) for model in catalog.models]
+    assert [("local", "qwen3")] == [(model["provider"], model["id"]) for model in catalog.models_of("local")]
     assert "--model local/qwen3" in manual
 
 
@@ -96,7 +104,7 @@ def test_the_key_that_it_stores_is_one(manual: str, tmp_path: Path) -> None:
     (tmp_path / "auth.json").write_text(json.dumps(entry))
 
     assert ["local"] == list(read_auth(tmp_path / "auth.json").entries)
-    assert "OPENAI_API_KEY" in PROVIDER_VARIABLES["openai"]
+    assert "OPENAI_API_KEY" in key_variables("openai")
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,13 @@
-"""The oldest generation's commands, answered in its own shape, and commands that are not carried out yet."""
+"""The oldest generation's commands, answered in its own shape."""
 
 from collections.abc import Mapping
 
 import pytest
 
 from pinnace_fuzz.reading import kinds, user_texts
-from pinnace_fuzz.workbench import AgentStarter, HomedAgent
+from pinnace_fuzz.workbench import AgentStarter
+from pinnace_rpc.dispatch import IMPLEMENTED
+from pinnace_spec.records import load_models
 
 SETTLED = {"type": "agent_settled"}
 PROMPT = {"id": "p", "type": "prompt", "message": "go"}
@@ -94,39 +96,5 @@ def test_attachments_are_images_under_another_name(agent: AgentStarter, command:
     assert f"data:image/png;base64,{PNG}" == sent["content"][1]["image_url"]["url"]
 
 
-@pytest.fixture(scope="module")
-def pi(module_agent: AgentStarter) -> HomedAgent:
-    return module_agent()
-
-
-# Each as a client would send it.
-NOT_IMPLEMENTED: Mapping[str, Mapping[str, object]] = {
-    "get_commands": {},
-    "export_html": {},
-}
-
-
-@pytest.mark.parametrize("command", list(NOT_IMPLEMENTED))
-def test_a_command_of_a_later_release_says_so(pi: HomedAgent, command: str) -> None:
-    """R-RSP-01: with its id; it is known, so it is not called unknown."""
-    assert {
-        "id": command,
-        "type": "response",
-        "command": command,
-        "success": False,
-        "error": f"The command {command} is not implemented yet",
-        "errorCode": "not_implemented",
-    } == pi.request({"id": command, "type": command, **NOT_IMPLEMENTED[command]})
-
-
-def test_a_command_of_a_later_release_disturbs_no_run(agent: AgentStarter) -> None:
-    """Not even those that would end it."""
-    pi = agent([{"chunks": [{"text": "one"}, {"gate": "g"}, {"text": " two"}]}])
-    pi.request(PROMPT)
-    pi.llm.wait_reached("g")
-    answers = [pi.request({"type": name, **fields}) for name, fields in NOT_IMPLEMENTED.items()]
-    pi.llm.release("g")
-    pi.wait(SETTLED)
-
-    assert {"not_implemented"} == {answer["errorCode"] for answer in answers}
-    assert "one two" == pi.request({"type": "get_last_assistant_text"})["data"]["text"]
+def test_no_command_is_left_for_a_later_release() -> None:
+    assert set(load_models()) <= IMPLEMENTED

@@ -87,8 +87,7 @@ def key_is_fetched(agent: AgentStarter, gates: MakeGate, llm: MakeLlm) -> Iterat
     gate.wait_reached()
     yield pi
     assert pi.response("p") is None
-    gate.release("key")  # for the prompt
-    gate.release("key")  # for the request
+    gate.release("key")
     pi.wait(SETTLED)
 
 

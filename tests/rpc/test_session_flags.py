@@ -58,10 +58,10 @@ class Place:
         self._stack.callback(pi.check_end)
         return pi
 
-    def failure(self, *flags: str, cwd: Path | None = None) -> str:
+    def failure(self, *flags: str, code: int = 1, cwd: Path | None = None) -> str:
         """Start an agent that can't start; return what it says on stderr."""
         pi = self._start(flags, cwd, None)
-        assert pi.wait_exit() == 1
+        assert pi.wait_exit() == code
         assert pi.records == []
         return pi.stderr_text
 
@@ -488,7 +488,6 @@ def test_what_would_ask_or_can_not_be_meant_is_refused(place: Place) -> None:
     path = session(place, "one")
     before = path.read_bytes()
     refusals = {
-        ("--resume",): "--resume asks which session",
         ("--fork", str(path), "--session", str(path)): "--fork cannot be combined with --session",
         ("--fork", str(path), "--continue"): "--fork cannot be combined with --continue",
         ("--fork", str(path), "--no-session"): "--fork cannot be combined with --no-session",
@@ -498,6 +497,7 @@ def test_what_would_ask_or_can_not_be_meant_is_refused(place: Place) -> None:
 
     for flags, text in refusals.items():
         assert text in place.failure(*flags)
+    assert "pinnace sessions lists them" in place.failure("--resume", code=2)
     assert (files(place.root), path.read_bytes()) == ([path.name], before)
 
 
@@ -561,5 +561,6 @@ def test_s9_the_whole_output_of_a_command_is_kept_privately(place: Place) -> Non
     path = Path(data["fullOutputPath"])
     status = path.lstat()
     assert (stat.S_ISREG(status.st_mode), stat.S_IMODE(status.st_mode)) == (True, 0o600)
-    assert path.parent == place.home.temp
+    folder = path.parent
+    assert (folder.parent, stat.S_IMODE(folder.stat().st_mode)) == (place.home.temp, 0o700)
     assert path.stat().st_size == 20_000 * 11

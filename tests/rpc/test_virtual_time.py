@@ -94,7 +94,7 @@ class Client:
 
 async def play(script: list[Send]) -> list[dict[str, Any]]:
     """Let an agent take a script, then end its input; return what it wrote."""
-    _, registry, _ = load_configuration({"HOME": "/nonexistent"}, Path("/nonexistent"))
+    registry = load_configuration({"HOME": "/nonexistent"}, Path("/nonexistent")).registry
     profile = AgentProfile(registry, {"bash": WaitingTool()}, lambda _: "You rehearse.")
     session = Session("/nonexistent")
     session.model, session.thinking_level = OFFLINE_MODEL, "medium"

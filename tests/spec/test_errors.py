@@ -39,6 +39,7 @@ from pinnace_spec.errors import ClientError, ErrorCode, InternalError, ProtocolE
         (errors.FORK_INVALID_ENTRY, "Invalid entry ID for forking"),
         (errors.CLONE_NO_ENTRY, "Cannot clone session: no current entry selected"),
         (errors.EXPORT_IN_MEMORY, "Cannot export in-memory session to HTML"),
+        (errors.EXPORT_NOTHING, "Nothing to export yet - start a conversation first"),
         (errors.entry_not_found("e1"), "Entry not found: e1"),
         (errors.OPERATION_ABORTED, "Operation aborted"),
         (errors.SHELL_ABORTED, "Command aborted"),

@@ -62,7 +62,7 @@ STEP: Json = {"type": "text_delta", "contentIndex": 0, "delta": "x", "partial": 
 RECORDS: list[Json] = [
     {"type": "agent_start"},
     {"type": "agent_end", "messages": [USER, ASSISTANT, RESULT], "willRetry": False},
-    {"type": "agent_settled", "aborted": True},
+    {"type": "agent_settled", "aborted": True, "reason": "limit", "limit": "maxTurns"},
     {"type": "turn_start"},
     {"type": "turn_end", "message": ASSISTANT, "toolResults": [RESULT]},
     {"type": "message_start", "message": USER},

@@ -20,7 +20,7 @@ from pinnace_statechart import effects as fx
 from pinnace_statechart.guards import barrier
 from pinnace_statechart.machine import Chart
 from pinnace_statechart.state import ExtendedState, RetryPolicy
-from pinnace_statechart.triggers import Command, Happening, Trigger
+from pinnace_statechart.triggers import NOBODY, Command, Happening, Trigger
 
 ROWS_REACHED: Counter[Row] = Counter()
 JOB_OF = {
@@ -117,7 +117,9 @@ class Watcher:
 
     def step(self, trigger: Trigger) -> None:
         """Take a trigger and judge its effects."""
-        if isinstance(trigger, Command):
+        if isinstance(trigger, Command) and trigger.ref == NOBODY:
+            self.blocked, self.blocked_until = True, max(self.sent, default=0)
+        elif isinstance(trigger, Command):
             self.sent[trigger.ref] = trigger
             if trigger.name == "abort" and trigger.queue != "continue":
                 self.blocked, self.blocked_until = True, trigger.ref
@@ -288,6 +290,15 @@ class Watcher:
         """Let a shell command end."""
         self.step(Happening("shell_ended", ref=self.shells.pop()))
 
+    def reach_limit(self) -> None:
+        """Let a limit end the run."""
+        self.step(Command("abort", NOBODY, limit="maxTurns"))
+
+    @property
+    def can_reach_limit(self) -> bool:
+        """Whether something works that a limit may end."""
+        return self.chart.state.period and self.chart.run not in {"idle", "aborting", "switching"}
+
     def reports(self) -> list[str]:
         """What the living jobs may report now."""
         run = self.chart.run
@@ -349,6 +360,12 @@ class ChartMachine(RuleBasedStateMachine):
     @rule()
     def shell_ends(self) -> None:
         self.watcher.end_shell()
+
+    @precondition(lambda self: self.watcher.can_reach_limit)
+    @rule(sure=st.integers(0, 9))
+    def reach_limit(self, sure: int) -> None:
+        if sure == 0:
+            self.watcher.reach_limit()
 
     @rule(name=st.sampled_from(JOB_TRIGGERS), job=st.integers(0, 3))
     def stale_report(self, name: str, job: int) -> None:
@@ -442,6 +459,7 @@ def explore(commands: int) -> None:
         moves = [partial(watcher.report, name) for name in watcher.reports()]
         moves += [partial(watcher.report, name, threshold_due=True) for name in watcher.reports()]
         moves += [partial(watcher.end_shell)] if watcher.shells else []
+        moves += [partial(watcher.reach_limit)] if watcher.can_reach_limit else []
         stops = [partial(watcher.step, Happening(name)) for name in ("stop_abort", "stop_drain")]
         sends = [partial(watcher.step, make_command(name, sent + 1, option)) for name, option in SEARCHED]
         every = [partial(watcher.step, make_command(name, sent + 1, n)) for name in ALL_COMMANDS for n in range(3)]

@@ -43,6 +43,7 @@ class MessageBuilder:
         self._blocks: list[Block] = []
         self._texts: dict[Hashable, TextBlock] = {}
         self._thoughts: dict[Hashable, ThinkingBlock] = {}
+        self._ended_thoughts: dict[Hashable, ThinkingBlock] = {}  # the last of each key
         self._calls: dict[Hashable, ToolCallBlock] = {}
         self._stop_reason: StopReason = "stop"  # what an unfinished message says
         self._error_message: str | None = None
@@ -121,8 +122,12 @@ class MessageBuilder:
         self._texts[key].signature = join_halves(signature)
 
     def sign_thinking(self, key: Hashable, signature: str) -> None:
-        """Keep the provider's signature of the thinking block `key`, in the place of an earlier one."""
-        self._thoughts[key].signature = join_halves(signature)
+        """Keep the provider's signature of the thinking block `key`, in the place of an earlier one.
+
+        Also of one that is closed: some providers sign only in the end.
+        """
+        block = self._thoughts.get(key) or self._ended_thoughts[key]
+        block.signature = join_halves(signature)
 
     def redact_thinking(self, key: Hashable, signature: str) -> None:
         """Mark the thinking block `key` as one whose thoughts only the provider can read, from its signature."""
@@ -144,6 +149,8 @@ class MessageBuilder:
             return
         if final is not None:
             self._complete(block, final)
+        if isinstance(block, ThinkingBlock):
+            self._ended_thoughts[key] = block
         self._close(block)
 
     def snapshot(self) -> AssistantMessage:

@@ -1,7 +1,8 @@
 """The HTTP client: one for every provider, made on first use.
 
-Decides connections, timeouts and certificates. Must not know what is sent. HTTP/1.1 alone: what streams to us is
-one response at a time, and local servers speak nothing else. Proxies are taken from the environment.
+Decides connections and timeouts; `certificates` decides who is believed. Must not know what is sent. HTTP/1.1 alone:
+what streams to us is one response at a time, and local servers speak nothing else; HTTP/2 would be another package for
+no gain. Proxies are taken from the environment, and else from the user's settings.
 
 httpx takes 150 ms to import and the certificates 100 ms to read, so both wait until they are needed, and `warm`
 does them in a thread. Certificates are not read for addresses that are not TLS.
@@ -12,11 +13,13 @@ import ssl
 import sys
 import threading
 from types import ModuleType
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import trio
 
+from pinnace_agent.llm.certificates import believe_more
 from pinnace_agent.llm.content_encoding import ACCEPTED
+from pinnace_agent.resources.values import Secret
 
 if TYPE_CHECKING:
     import httpx
@@ -28,19 +31,35 @@ KEEP_ALIVE_S: Final = 30.0
 _PROXY_VARIABLES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
 # Clients belong to one run of the event loop, the certificates to the process.
-_clients: trio.lowlevel.RunVar[dict[bool, "httpx.AsyncClient"]] = trio.lowlevel.RunVar("pinnace_http_clients")
+_clients: trio.lowlevel.RunVar[dict["_Kind", "httpx.AsyncClient"]] = trio.lowlevel.RunVar("pinnace_http_clients")
 _trust_lock: Final = threading.Lock()
 _trust: list[ssl.SSLContext] = []
+_setting: list[Secret] = []
 
 
 class ProxyUnusable(Exception):
-    """The environment names a proxy that cannot be used. The text is for the user."""
+    """A proxy that is configured cannot be used. The text is for the user."""
+
+
+class _Kind(NamedTuple):
+    """What makes one client differ from another."""
+
+    needs_trust: bool
+    uses_setting: bool
+    """Whether it goes through the proxy of the settings."""
+
+
+def use_proxy(address: Secret) -> None:
+    """Go through this proxy wherever the environment names none, and does not exempt the server (`NO_PROXY`).
+
+    To be called once, before the first request. Other programs that this process starts are not told.
+    """
+    _setting[:] = [address]
 
 
 async def warm(base_url: str) -> None:
     """Do what makes the first request slow, in a thread. Cancelling leaves the thread to finish."""
-    needs_trust = _needs_trust(base_url)
-    await trio.to_thread.run_sync(_load, needs_trust, abandon_on_cancel=True)
+    await trio.to_thread.run_sync(_load, _kind_for(base_url).needs_trust, abandon_on_cancel=True)
 
 
 async def client_for(base_url: str) -> "httpx.AsyncClient":
@@ -50,13 +69,13 @@ async def client_for(base_url: str) -> "httpx.AsyncClient":
         OSError: The certificates cannot be read.
         ProxyUnusable: None can be made.
     """
-    needs_trust = _needs_trust(base_url)
+    kind = _kind_for(base_url)
     clients = _clients_of_this_run()
-    if needs_trust not in clients:
+    if kind not in clients:
         await warm(base_url)
-        if needs_trust not in clients:  # another task may have been faster
-            clients[needs_trust] = _make(needs_trust)
-    return clients[needs_trust]
+        if kind not in clients:  # another task may have been faster
+            clients[kind] = _make(kind)
+    return clients[kind]
 
 
 async def close_clients() -> None:
@@ -67,21 +86,37 @@ async def close_clients() -> None:
         await client.aclose()
 
 
-def _clients_of_this_run() -> dict[bool, "httpx.AsyncClient"]:
+def _clients_of_this_run() -> dict[_Kind, "httpx.AsyncClient"]:
     try:
         return _clients.get()
     except LookupError:
-        clients: dict[bool, httpx.AsyncClient] = {}
+        clients: dict[_Kind, httpx.AsyncClient] = {}
         _clients.set(clients)
         return clients
 
 
-def _needs_trust(base_url: str) -> bool:
-    """Tell whether certificates will be checked: for TLS, and for proxies that are reached by TLS."""
+def _kind_for(base_url: str) -> _Kind:
+    """Tell which client an address needs. Certificates are checked for TLS, and for proxies that are reached by TLS."""
+    uses_setting = bool(_setting) and _is_left_to_the_setting(base_url)
     if not base_url.lower().startswith("http://"):
-        return True
+        return _Kind(True, uses_setting)
+    if uses_setting:
+        return _Kind(_setting[0].reveal().lower().startswith("https:"), True)
     names = [spelt for name in _PROXY_VARIABLES if name != "HTTPS_PROXY" for spelt in (name, name.lower())]
-    return any(os.environ.get(name, "").lower().startswith("https:") for name in names)
+    return _Kind(any(os.environ.get(name, "").lower().startswith("https:") for name in names), False)
+
+
+def _is_left_to_the_setting(base_url: str) -> bool:
+    """Tell whether the environment has nothing to say about how an address is reached."""
+    from urllib.parse import urlsplit
+    from urllib.request import getproxies_environment, proxy_bypass
+
+    try:
+        address = urlsplit(base_url)
+        host = address.netloc.rpartition("@")[2]
+    except ValueError:  # no address; whoever sends the request says so
+        return False
+    return not (getproxies_environment().keys() & {address.scheme.lower(), "all"}) and not proxy_bypass(host)
 
 
 def _load(needs_trust: bool) -> None:
@@ -93,17 +128,18 @@ def _load(needs_trust: bool) -> None:
     if needs_trust:
         with _trust_lock:
             if not _trust:
-                _trust.append(httpx.create_ssl_context())
+                _trust.append(believe_more(httpx.create_ssl_context()))
 
 
-def _make(needs_trust: bool) -> "httpx.AsyncClient":
+def _make(kind: _Kind) -> "httpx.AsyncClient":
     import httpx
 
     # An empty context trusts nobody: a request that needs TLS after all fails, it does not go out unchecked.
-    context = _trust[0] if needs_trust else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = _trust[0] if kind.needs_trust else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         return httpx.AsyncClient(
             verify=context,
+            proxy=_setting[0].reveal() if kind.uses_setting else None,
             timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),  # each request brings its own limits
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=8, keepalive_expiry=KEEP_ALIVE_S),
             headers={
@@ -116,4 +152,6 @@ def _make(needs_trust: bool) -> "httpx.AsyncClient":
         problem = "SOCKS needs the Python package socksio"
     except (ValueError, httpx.InvalidURL):  # what they say may quote a password
         problem = "it is no address of a proxy"
+    if kind.uses_setting:
+        raise ProxyUnusable(f"The proxy in settings.json (httpProxy) cannot be used: {problem}")
     raise ProxyUnusable(f"A proxy that the environment names ({', '.join(_PROXY_VARIABLES)}) cannot be used: {problem}")

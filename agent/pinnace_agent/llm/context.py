@@ -12,6 +12,7 @@ from pinnace_spec.messages import (
     AssistantContent,
     AssistantMessage,
     BashExecutionMessage,
+    CustomMessage,
     Message,
     Model,
     TextContent,
@@ -25,6 +26,7 @@ ContextMessage: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage
 
 USER_IMAGE_OMITTED: Final = "(image omitted: model does not support images)"
 TOOL_IMAGE_OMITTED: Final = "(tool image omitted: model does not support images)"
+IMAGE_BLOCKED: Final = "(image omitted: the settings keep images from models)"
 NO_RESULT: Final = "No result provided"
 
 # What a call is named that has no id, and what is kept of an id that needs a number, so that it stays short enough
@@ -49,6 +51,11 @@ def provider_messages(
     """
     readable = [_for_model(message, model) for message in _with_three_roles(messages)]
     return list(_paired(readable, model, normal_id))
+
+
+def unillustrated(messages: Iterable[Message]) -> list[Message]:
+    """Return messages as a model gets them that must not be sent images, whether it could see them or not."""
+    return [_unillustrated(message) for message in messages]
 
 
 def user_text(message: BashExecutionMessage) -> str:
@@ -145,6 +152,23 @@ def _without_images(content: Sequence[UserContent], notice: str) -> list[UserCon
             blocks.append(_text(notice))
         was_image = block["type"] == "image"
     return blocks
+
+
+def _unillustrated(message: Message) -> Message:
+    if not _has_content(message) or message["role"] not in {"user", "custom", "toolResult"}:
+        return message
+    match message["role"]:
+        case "user" if isinstance(message["content"], list):
+            user: UserMessage = {**message, "content": _without_images(message["content"], IMAGE_BLOCKED)}
+            return user
+        case "custom" if isinstance(message["content"], list):
+            custom: CustomMessage = {**message, "content": _without_images(message["content"], IMAGE_BLOCKED)}
+            return custom
+        case "toolResult":
+            result: ToolResultMessage = {**message, "content": _without_images(message["content"], IMAGE_BLOCKED)}
+            return result
+        case _:
+            return message
 
 
 def _is_from(message: AssistantMessage, model: Model) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from datetime import UTC
 from typing import Final, NamedTuple, cast
 
-from pinnace_agent.llm.json_edge import as_count, as_object, as_text, compact_json
+from pinnace_agent.llm.json_edge import as_array, as_count, as_object, as_text, compact_json
 from pinnace_agent.llm.secrets import Secrets
 from pinnace_spec.wire import JsonValue, WireError, decode_line
 
@@ -129,7 +129,8 @@ class FailureTexts:
         except WireError:
             return f"{status} {self.shown(text)}"
         error = _error_of(value)
-        self.signs = FailureSigns(status, _codes(error or value), wanted_delay_s)
+        delay_s = _told_delay_s(error) if wanted_delay_s is None else wanted_delay_s
+        self.signs = FailureSigns(status, _codes(error or value), delay_s)
         lead = self._form.lead.format(status=status)
         if error is None or self._form.is_whole:
             return f"{lead}{self.shown(compact_json(value))}"
@@ -140,7 +141,8 @@ class FailureTexts:
         """Word an error that came inside of a stream: its message alone."""
         members = as_object(error)
         codes = _codes(error)
-        self.signs = FailureSigns(next((int(code) for code in codes if _is_status(code)), None), codes)
+        status = next((int(code) for code in codes if _is_status(code)), None)
+        self.signs = FailureSigns(status, codes, _told_delay_s(error))
         message = as_text(members.get("message")) if members else as_text(error)
         return self._with_raw(self.shown(message or compact_json(error)), error)
 
@@ -215,6 +217,15 @@ def _codes(error: object) -> tuple[str, ...]:
     values = (members.get(name) for name in ("code", "type", "status"))
     codes = (as_text(value) or as_count(value) for value in values)
     return tuple(str(code) for code in codes if code)
+
+
+def _told_delay_s(error: object) -> float | None:
+    """Find how long Google asks to wait, which it tells in the error's details: `34s`, also with a fraction."""
+    for detail in as_array((as_object(error) or {}).get("details")):
+        members = as_object(detail) or {}
+        if str(members.get("@type")).endswith("google.rpc.RetryInfo"):
+            return _number((as_text(members.get("retryDelay")) or "").removesuffix("s"))
+    return None
 
 
 def _is_status(code: str) -> bool:

@@ -19,6 +19,7 @@ from pinnace_agent.llm.client import CONNECT_TIMEOUT_S, ProxyUnusable, client_fo
 from pinnace_agent.llm.content_encoding import BodyDecoder, Undecodable
 from pinnace_agent.llm.failures import MAX_BODY_BYTES, FailureTexts, retry_after_s
 from pinnace_agent.llm.http_request import HttpRequest
+from pinnace_agent.llm.request_body import body_stream
 from pinnace_agent.llm.sse import MAX_EVENT_BYTES, EventTooLarge, SseEvent, SseReader
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ _USAGE_S: Final = 10.0
 _TAIL_S: Final = 0.05
 # An error's body is short; a server that does not end it must not hide the error.
 _ERROR_BODY_S: Final = 10.0
+# More connections than a client keeps; whatever happens, sending again has an end.
+_MAX_KEPT: Final = 16
 
 _UNSENDABLE: Final = "The request cannot be sent: the API key or a header holds characters that HTTP does not allow"
 
@@ -107,8 +110,9 @@ class _Exchange:
             message = client.build_request("POST", url, headers=http.headers, content=http.body, timeout=limits)
         except UnicodeError:  # what it says quotes the header, and it may be the one with the key
             return _UNSENDABLE
+        message.stream = body_stream(http.body)
         try:
-            failure = await self._send(client, message)
+            failure = await self._send_to_one_that_listens(client, message)
         except httpx.UnsupportedProtocol as error:
             return self._invalid_address(str(error))
         except UnicodeError:  # from the look-up of a host with a label that is empty or too long
@@ -122,8 +126,29 @@ class _Exchange:
             self._reader.finish()
         return failure
 
-    async def _send(self, client: "httpx.AsyncClient", message: "httpx.Request") -> str | None:
-        response = await client.send(message, stream=True)
+    async def _send_to_one_that_listens(self, client: "httpx.AsyncClient", message: "httpx.Request") -> str | None:
+        """Send the request, and again if the connection was kept from before and turns out to be dead.
+
+        A server may close a connection at the moment it is used again. No answer has begun then, not even with a whole
+        head, so that nobody notices a second request. Each try uses up one of the connections that were kept; what
+        fails on a new one has failed.
+        """
+        import httpx
+
+        left = _MAX_KEPT
+        while True:
+            connecting = _Connecting()
+            message.extensions["trace"] = connecting.trace
+            try:
+                response = await client.send(message, stream=True)
+            except (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError) as error:
+                if connecting.is_new or not left or not _is_silence(error):
+                    raise
+                left -= 1
+                continue
+            return await self._receive(response)
+
+    async def _receive(self, response: "httpx.Response") -> str | None:
         try:
             if not response.is_success:
                 return await self._refusal(response)
@@ -213,6 +238,25 @@ class _Exchange:
             case _:
                 kind = "Connection lost" if self._builder.has_started else "Connection error"
                 return self._texts.transport_failed(kind, error)
+
+
+class _Connecting:
+    """Watches whether a request gets a connection of its own."""
+
+    def __init__(self) -> None:
+        self.is_new = False
+
+    async def trace(self, name: str, _: object) -> None:
+        """Take one step of the connection's; each is told when it begins and when it ends."""
+        if name.endswith(".connect_tcp.started"):  # what stands before it says whether there is a proxy between
+            self.is_new = True
+
+
+def _is_silence(error: "httpx.HTTPError") -> bool:
+    """Tell whether a connection ended without a word, from one that ended with words that are no HTTP."""
+    import httpx
+
+    return not isinstance(error, httpx.RemoteProtocolError) or str(error).startswith("Server disconnected")
 
 
 async def _read_tail(pieces: AsyncIterator[bytes]) -> None:

@@ -21,6 +21,7 @@ ThinkingFormat = Literal[
     "baseten",
     "together",
     "string-thinking",
+    "ant-ling",
 ]
 AffinityFormat = Literal["openai", "openai-nosession", "openrouter"]
 
@@ -41,6 +42,8 @@ class Host(NamedTuple):
     """Knows `max_tokens`, not `max_completion_tokens`."""
     takes_effort: bool = True
     """Knows `reasoning_effort`."""
+    keeps_long: bool = True
+    """Knows `prompt_cache_retention`."""
     thinking: ThinkingFormat = "openai"
 
 
@@ -48,17 +51,32 @@ class Host(NamedTuple):
 HOSTS: Final = (
     Host(("deepseek",), ("deepseek.com",), takes_max_tokens=True, thinking="deepseek"),
     Host(("zai",), ("api.z.ai", "bigmodel.cn"), takes_max_tokens=True, takes_effort=False, thinking="zai"),
-    Host(("together",), ("api.together.",), takes_max_tokens=True, takes_effort=False, thinking="together"),
+    Host(
+        ("together",),
+        ("api.together.",),
+        takes_max_tokens=True,
+        takes_effort=False,
+        keeps_long=False,
+        thinking="together",
+    ),
     Host(("moonshot",), ("api.moonshot.",), takes_max_tokens=True, takes_effort=False),
-    Host(("nvidia",), ("integrate.api.nvidia.com",), takes_max_tokens=True, takes_effort=False),
-    Host(("ant-ling",), ("ant-ling.com",), takes_max_tokens=True, takes_effort=False),
+    Host(("nvidia",), ("integrate.api.nvidia.com",), takes_max_tokens=True, takes_effort=False, keeps_long=False),
+    Host(
+        ("ant-ling",),
+        ("ant-ling.com",),
+        takes_max_tokens=True,
+        takes_effort=False,
+        keeps_long=False,
+        thinking="ant-ling",
+    ),
     Host(
         ("cloudflare-ai-gateway",),
         ("gateway.ai.cloudflare.com",),
         takes_max_tokens=True,
         takes_effort=False,
+        keeps_long=False,
     ),
-    Host(("cloudflare",), ("api.cloudflare.com",)),
+    Host(("cloudflare",), ("api.cloudflare.com",), keeps_long=False),
     Host(("chutes",), ("chutes.ai",), takes_max_tokens=True),
     Host(("xai",), ("api.x.ai",), takes_effort=False),
     Host(("cerebras",), ("cerebras.ai",)),
@@ -88,6 +106,10 @@ class Compat(NamedTuple):
     requires_reasoning_content: bool
     """On every assistant message, if only an empty one."""
     thinking_format: ThinkingFormat
+    names_effort: bool
+    """Takes `reasoning_effort` beside a switch that is all most servers of its format know."""
+    effort_words: Mapping[str, object]
+    """Words for levels as old configurations name them; `thinkingLevelMap` wins."""
     thinking_budget_field: str | None
     chat_template: Mapping[str, object]
     """Values, or `{"$var": …}`, for the formats `chat-template` and `baseten`."""
@@ -113,7 +135,7 @@ def compat_of(model: Model) -> Compat:
         value = said.get(name)
         return value if isinstance(value, bool) else default
 
-    affinity = _AFFINITY_FORMATS.get(str(said.get("sessionAffinityFormat")), "openrouter" if is_router else "openai")
+    affinity = affinity_format(said.get("sessionAffinityFormat")) or ("openrouter" if is_router else "openai")
     cache_format = said.get("cacheControlFormat")
     return Compat(
         supports_store=flag("supportsStore", not host.is_plain),
@@ -122,7 +144,7 @@ def compat_of(model: Model) -> Compat:
         supports_usage_in_streaming=flag("supportsUsageInStreaming", True),
         supports_finish_reason=flag("supportsFinishReason", True),
         supports_strict_mode=flag("supportsStrictMode", False),
-        supports_long_cache_retention=flag("supportsLongCacheRetention", _OFFICIAL in url),
+        supports_long_cache_retention=flag("supportsLongCacheRetention", host.keeps_long),
         max_tokens_field=as_text(said.get("maxTokensField"))
         or ("max_tokens" if host.takes_max_tokens else "max_completion_tokens"),
         requires_tool_result_name=flag("requiresToolResultName", False),
@@ -132,6 +154,8 @@ def compat_of(model: Model) -> Compat:
         requires_thinking_as_text=flag("requiresThinkingAsText", False),
         requires_reasoning_content=flag("requiresReasoningContentOnAssistantMessages", host.thinking == "deepseek"),
         thinking_format=_THINKING_FORMATS.get(str(said.get("thinkingFormat")), host.thinking),
+        names_effort=flag("supportsReasoningEffort", False),
+        effort_words=as_object(said.get("reasoningEffortMap")) or {},
         thinking_budget_field=as_text(said.get("thinkingTokenBudgetField")),
         chat_template=as_object(said.get("chatTemplateKwargs") or said.get("chatTemplateArgs")) or {},
         has_cache_markers=cache_format == "anthropic"
@@ -141,6 +165,11 @@ def compat_of(model: Model) -> Compat:
         is_official=_OFFICIAL in url,
         extra_body=_vendor_fields(said),
     )
+
+
+def affinity_format(name: object) -> AffinityFormat | None:
+    """Return the format of this name, None if there is none."""
+    return _AFFINITY_FORMATS.get(name) if isinstance(name, str) else None
 
 
 def _host_of(provider: str, url: str) -> Host:

@@ -12,6 +12,7 @@ from typing import Final
 from pinnace_agent.llm.context import ContextMessage, provider_messages
 from pinnace_agent.llm.json_edge import as_object, compact_json
 from pinnace_agent.llm.openai_compat import Compat
+from pinnace_agent.llm.openai_reasoning_details import details_of
 from pinnace_spec.messages import (
     AssistantMessage,
     ImageContent,
@@ -111,9 +112,13 @@ def _assistant(message: AssistantMessage, compat: Compat) -> Wire | None:
     text = "".join(block["text"] for block in content if block["type"] == "text")
     calls = [block for block in content if block["type"] == "toolCall"]
     thoughts: dict[str, list[str]] = {}
+    details: list[object] = []
     for block in content:
-        if block["type"] == "thinking" and block.get("thinkingSignature") in REASONING_FIELDS:
-            thoughts.setdefault(block.get("thinkingSignature", ""), []).append(block["thinking"])
+        if block["type"] == "thinking":
+            signature = block.get("thinkingSignature", "")
+            details += details_of(signature)
+            if signature in REASONING_FIELDS:
+                thoughts.setdefault(signature, []).append(block["thinking"])
     if not text.strip() and not calls:
         return None
     wire: Wire = {"role": "assistant", "content": text if text.strip() else _no_content(compat)}
@@ -129,8 +134,9 @@ def _assistant(message: AssistantMessage, compat: Compat) -> Wire | None:
         wire.setdefault("reasoning_content", "")
     if calls:
         wire["tool_calls"] = [_call(call) for call in calls]
-        if details := [detail for call in calls if (detail := _detail(call)) is not None]:
-            wire["reasoning_details"] = details
+        details += [detail for call in calls if (detail := _detail(call)) is not None]
+    if details:
+        wire["reasoning_details"] = details
     return wire
 
 

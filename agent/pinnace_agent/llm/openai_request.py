@@ -58,7 +58,7 @@ def _headers(request: LlmRequest, compat: Compat) -> dict[str, str]:
     headers = {"Content-Type": "application/json"}
     if request.api_key:
         headers["Authorization"] = f"Bearer {request.api_key}"
-    match compat.affinity:
+    match compat.affinity if request.session_id else None:
         case "openrouter":
             headers["x-session-id"] = request.session_id
         case "openai" | "openai-nosession":
@@ -75,9 +75,10 @@ def _cache_fields(request: LlmRequest, compat: Compat, cache: Retention) -> Wire
     if cache == "none" or compat.sends_cache_key is False:
         return {}
     fields: Wire = {}
-    if (compat.sends_cache_key or compat.is_official or cache == "long") and request.session_id:
+    is_long = cache == "long" and compat.supports_long_cache_retention
+    if (compat.sends_cache_key or compat.is_official or is_long) and request.session_id:
         fields["prompt_cache_key"] = request.session_id[:_MAX_CACHE_KEY_CHARS]
-    if cache == "long" and compat.supports_long_cache_retention:
+    if is_long:
         fields["prompt_cache_retention"] = "24h"
     return fields
 

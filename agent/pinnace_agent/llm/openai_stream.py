@@ -16,6 +16,7 @@ from pinnace_agent.llm.http_exchange import StreamBroken, UnreadableEvent
 from pinnace_agent.llm.json_edge import as_amount, as_array, as_count, as_object, as_text, compact_json
 from pinnace_agent.llm.openai_compat import Compat
 from pinnace_agent.llm.openai_messages import REASONING_FIELDS
+from pinnace_agent.llm.openai_reasoning_details import ReasoningDetails
 from pinnace_agent.llm.sse import SseEvent
 from pinnace_spec.messages import StopReason
 from pinnace_spec.wire import WireError, decode_line
@@ -61,6 +62,7 @@ class ChunkReader:
         self._by_id: dict[str, _Call] = {}
         self._told_ids: set[str] = set()
         self._reasoning_field = ""
+        self._details = ReasoningDetails()
 
     @property
     def is_complete(self) -> bool:
@@ -114,6 +116,8 @@ class ChunkReader:
             if not call.is_told:
                 self._tell(call)
         builder = self._builder
+        if (signature := self._details.signature()) is not None and builder.has_block(_THINKING):
+            builder.sign_thinking(_THINKING, signature)
         builder.raw_stop_reason = self.finish_reason
         if self.finish_reason is None:
             if self._compat.supports_finish_reason:
@@ -227,10 +231,13 @@ class ChunkReader:
         call.held = []
 
     def _read_detail(self, detail: dict[str, object]) -> None:
-        """Keep what a gateway wants back with a call: its record of the thoughts that led to it."""
+        """Keep what a gateway wants back: its record of the thoughts, of a call's beside that call."""
         call = self._by_id.get(as_text(detail.get("id")) or "")
         if call is not None and call.is_told and as_text(detail.get("data")):
             self._builder.sign_call(call, compact_json(detail))
+        elif self._compat.thinking_format == "openrouter" and self._details.add(detail):
+            # Thoughts that nobody can read have a place among the others too.
+            self._builder.thinking_delta(_THINKING, "")
 
     def _read_usage(self, value: object) -> None:
         usage = as_object(value)

@@ -4,12 +4,16 @@ Pure. Decides which fields of a request say how much the model shall think. Must
 Says nothing at all for models that don't think.
 """
 
-from typing import assert_never
+from collections.abc import Mapping
+from typing import Final, assert_never
 
 from pinnace_agent.llm.base import ANSWER_TOKENS, LlmRequest
 from pinnace_agent.llm.json_edge import as_object
 from pinnace_agent.llm.openai_compat import Compat
 from pinnace_spec.messages import Model, ThinkingLevel
+
+# Values that are always sent, whether or not they speak of thinking.
+_TEMPLATES: Final = ("chat-template", "baseten")
 
 
 def thinking_fields(request: LlmRequest, compat: Compat, max_tokens: int | None) -> dict[str, object]:
@@ -17,23 +21,30 @@ def thinking_fields(request: LlmRequest, compat: Compat, max_tokens: int | None)
     model, level = request.model, request.thinking_level
     if not model["reasoning"]:
         return {}
-    word = _word(model, level)
+    word = _word(model, level, compat)
     budget = request.thinking_budgets[level]
     if max_tokens is not None:
         budget = min(budget, max_tokens - ANSWER_TOKENS)
+    if level == "off" and _always_thinks(model) and compat.thinking_format not in _TEMPLATES:
+        return {}  # to be told not to would be refused
     fields = _fields(compat, level != "off", word, max(budget, 0))
     if compat.thinking_budget_field and level != "off" and budget > 0:
         fields[compat.thinking_budget_field] = budget
     return fields
 
 
-def _word(model: Model, level: ThinkingLevel) -> str | None:
-    """Return the provider's word for a level; None: it has none, which for `off` means that it always thinks."""
-    names = model.get("thinkingLevelMap") or {}
+def _always_thinks(model: Model) -> bool:
+    return (model.get("thinkingLevelMap") or {}).get("off", "") is None
+
+
+def _word(model: Model, level: ThinkingLevel, compat: Compat) -> str | None:
+    """Return the provider's word for a level; None: it has none."""
+    names: Mapping[str, object] = {**compat.effort_words, **(model.get("thinkingLevelMap") or {})}
     if level in names:
         name = names[level]
         return name if isinstance(name, str) else None
-    return None if level == "off" else level
+    # Only what is named is known to be taken there.
+    return None if level == "off" or compat.thinking_format == "ant-ling" else level
 
 
 def _fields(compat: Compat, is_on: bool, word: str | None, budget: int) -> dict[str, object]:  # noqa: PLR0911
@@ -50,18 +61,21 @@ def _fields(compat: Compat, is_on: bool, word: str | None, budget: int) -> dict[
                 return {"thinking": {"type": "disabled"}}
             return {"thinking": {"type": "enabled", "clear_thinking": False}, **effort}
         case "qwen":
-            return {"enable_thinking": is_on}
+            return {"enable_thinking": is_on, **(effort if is_on and compat.names_effort else {})}
         case "qwen-chat-template":
             kept = {"preserve_thinking": True} if is_on else {}
             return {"chat_template_kwargs": {"enable_thinking": is_on, **kept}}
         case "chat-template":
             return _template("chat_template_kwargs", compat, is_on, word, budget)
         case "baseten":
-            return _template("chat_template_args", compat, is_on, word, budget)
+            named = effort if compat.names_effort else {}
+            return {**_template("chat_template_args", compat, is_on, word, budget), **named}
         case "together":
             return {"reasoning": {"enabled": True}, **effort} if is_on else {"reasoning": {"enabled": False}}
         case "string-thinking":
             return {"thinking": word or ("medium" if is_on else "none")}
+        case "ant-ling":
+            return {"reasoning": {"effort": word}} if is_on and word else {}
         case _:
             assert_never(compat.thinking_format)
 

@@ -61,6 +61,7 @@ _OVERFLOW: Final = _any_of(
     r"prompt (?:is )?too long",  # Anthropic, z.ai, Ollama
     r"prompt exceeds max(?:imum)? length",  # z.ai
     r"request_too_large",  # Anthropic
+    rf"exceed context limit: {_N}",  # Anthropic, of the input and the output that was asked for together
     r"input is too long for requested model",  # Bedrock
     r"exceeds the context window",  # OpenAI
     rf"exceeds (?:the )?(?:model'?s )?maximum context length (?:of )?\(?{_N}",  # proxies
@@ -85,7 +86,6 @@ _OVERFLOW: Final = _any_of(
     r"context[ _]?(?:length|window)[ _]?exceeded",
     r"too many tokens",
     r"token limit exceeded",
-    r"\A\s*413\b",
 )
 # Cerebras alone refuses what is too long without a word. Others do so for other reasons.
 _CEREBRAS: Final = "cerebras"
@@ -106,6 +106,8 @@ _FINAL: Final = _any_of(
     r"invalid.{0,3}api.?key|incorrect api.?key|authentication_error|permission_error",
     r"certificate.?verify.?failed|self.?signed certificate",
 )
+# Google words its limits per minute as a quota too, and mentions billing. Which one is used up is in the quota's id.
+_REFILLING: Final = re.compile(r"\A(?=.*RESOURCE_EXHAUSTED)(?!.*PerDay).*PerMinute", re.DOTALL)
 # Z.ai and BigModel send 429 for everything: no balance, the day's calls used up, the plan's hours or weeks used up,
 # the plan expired, not in the plan, unfair use.
 _FINAL_CODES: Final = frozenset({"1113", "1304", "1308", "1309", "1310", "1311", "1313"})
@@ -174,7 +176,7 @@ def failure_verdict(
         return Verdict(VerdictKind.FATAL)
     said = "\n".join((text, *signs.codes))
     statuses = {int(found) for found in _STATUS.findall(text)} | ({signs.status} if signs.status else set[int]())
-    if _is_overflow(said, text, provider, signs.status):
+    if _is_overflow(said, text, provider, statuses):
         return Verdict(VerdictKind.OVERFLOW)
     if _is_final(said, statuses, (*signs.codes, *_QUOTED_CODE.findall(text))):
         return Verdict(VerdictKind.FATAL)
@@ -184,15 +186,17 @@ def failure_verdict(
     return Verdict(VerdictKind.TRANSIENT, wanted if wanted is None or wanted <= max_retry_after_s else None)
 
 
-def _is_overflow(said: str, text: str, provider: str, status: int | None) -> bool:
+def _is_overflow(said: str, text: str, provider: str, statuses: set[int]) -> bool:
     if _NO_OVERFLOW.search(said):
         return False
     if provider == _CEREBRAS and _CEREBRAS_OVERFLOW.match(text):
         return True
-    return status == 413 or _OVERFLOW.search(said) is not None
+    return 413 in statuses or _OVERFLOW.search(said) is not None
 
 
 def _is_final(said: str, statuses: set[int], codes: Iterable[str]) -> bool:
+    if _REFILLING.match(said):
+        return False
     return bool(statuses & _FINAL_STATUSES or _FINAL.search(said) or _FINAL_CODES.intersection(codes))
 
 

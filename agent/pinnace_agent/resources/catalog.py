@@ -1,72 +1,100 @@
-"""models.json: the user's providers and models, as data.
+"""All models that are known: the built-in ones, and over them what the user's models.json says.
 
-A file that does not follow the schema is not used at all; a provider that makes no sense is left out alone.
-Either is told as a diagnostic, and the process lives on. What is in the file stays in the order of the file.
-Secrets (keys and headers) are kept beside the models, never in them: a model goes to clients.
+A file that does not follow the schema is not used at all; an entry that makes no sense is left out alone. Either is
+told as a diagnostic, and the process lives on. Models are made when somebody asks for those of their provider, so that
+a built-in provider that nobody asks for costs nothing. Providers are in the order of the built-in catalog, then in that
+of the file. Secrets (keys and headers) are kept beside the models, never in them: a model goes to clients.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, cast
+from types import MappingProxyType
+from typing import Final, NamedTuple, cast
 
+from pinnace_agent.resources.builtin import index, read_descriptions
 from pinnace_agent.resources.catalog_schema import check_models_file
 from pinnace_agent.resources.diagnostics import Diagnostic, Problem
-from pinnace_agent.resources.relaxed_json import ConfigurationFileError, JsonObject, is_object, read_object
+from pinnace_agent.resources.model_description import built_in_models, described_models
+from pinnace_agent.resources.relaxed_json import ConfigurationFileError, JsonObject, read_object
 from pinnace_agent.resources.values import Secret
 from pinnace_spec.messages import Model
 
 OFFLINE_PROVIDER: Final = "offline"
 
-# What a model is unless its description says otherwise: small enough to be true of nearly every server.
-DEFAULT_CONTEXT_WINDOW: Final = 128_000
-DEFAULT_MAX_TOKENS: Final = 16_384
-
 # One screen. A file with more problems than this is of another kind.
 _MAX_PROBLEMS: Final = 20
 
-_RATES: Final = ("input", "output", "cacheRead", "cacheWrite")
-# In an override these are changed member by member; every other field is replaced.
-_MERGED_FIELDS: Final = ("cost", "compat", "thinkingLevelMap", "inputLimits", "promptCache", "samplingParams")
-# In `compat` these are objects too, and changed member by member.
-_ROUTING_FIELDS: Final = ("openRouterRouting", "vercelGatewayRouting")
-_COPIED_FIELDS: Final = (
-    "thinkingLevelMap",
-    "inputLimits",
-    "compat",
-    "promptCache",
-    "samplingParams",
-    "samplingParamsByThinkingLevel",
-)
 # One of these must be there in a provider without models, or its entry says nothing.
 _PROVIDER_SAYS: Final = ("baseUrl", "compat", "modelOverrides", "headers", "apiKey", "oauth", "authHeader")
 
 HeaderValues = Mapping[str, Secret]
 
 
-@dataclass(slots=True, frozen=True)
-class ProviderAccess:
+class ProviderAccess(NamedTuple):
     """How a provider is let in to, as models.json says."""
 
     api_key: Secret | None = None
-    headers: HeaderValues = field(default_factory=dict[str, Secret])
+    headers: HeaderValues = MappingProxyType({})
     has_auth_header: bool = False
     """Whether the key is also sent as `Authorization: Bearer`."""
 
 
-@dataclass(slots=True, frozen=True)
-class Catalog:
-    """Everything that models.json says."""
+_NO_ACCESS: Final = ProviderAccess()
 
-    models: tuple[Model, ...] = ()
-    access: Mapping[str, ProviderAccess] = field(default_factory=dict[str, ProviderAccess])
-    model_headers: Mapping[tuple[str, str], HeaderValues] = field(default_factory=dict[tuple[str, str], HeaderValues])
-    """By provider and model id: what goes beyond the provider's own headers."""
-    diagnostics: tuple[Diagnostic, ...] = ()
+
+class Catalog:
+    """Every model, made when it is asked for."""
+
+    def __init__(
+        self, entries: Mapping[str, JsonObject] | None = None, diagnostics: tuple[Diagnostic, ...] = ()
+    ) -> None:
+        """Take what models.json says of each provider, checked, and what was wrong with the rest."""
+        self.diagnostics = diagnostics
+        self._entries = entries or {}
+        self._access = {provider: _access(entry) for provider, entry in self._entries.items()}
+        self._model_headers = {provider: _model_headers(entry) for provider, entry in self._entries.items()}
+        self._models: dict[str, list[Model]] = {}
+
+    def __repr__(self) -> str:
+        """Return the names of what the user describes: the rest is near a key."""
+        return f"Catalog({', '.join(self._entries)})"
+
+    def providers(self) -> list[str]:
+        """Return the ids of all providers, also of those without models."""
+        return list(dict.fromkeys([*index().providers, *self._entries]))
+
+    def models_of(self, provider: str) -> Sequence[Model]:
+        """Return the models of a provider, in order; empty for one that is not known."""
+        if provider not in self._models:
+            self._models[provider] = self._made(provider)
+        return self._models[provider]
+
+    def models(self) -> Iterator[Model]:
+        """Return all models, one provider after the other; those of later ones are made when it gets there."""
+        for provider in self.providers():
+            yield from self.models_of(provider)
+
+    def find(self, provider: str, model_id: str) -> Model | None:
+        """Return the model of exactly this name, or None."""
+        return next((model for model in self.models_of(provider) if model["id"] == model_id), None)
+
+    def access_of(self, provider: str) -> ProviderAccess:
+        """Return what models.json says about getting in."""
+        return self._access.get(provider, _NO_ACCESS)
+
+    def headers_of(self, provider: str) -> Mapping[str, HeaderValues]:
+        """Return the headers of single models, by id: what goes beyond the provider's own."""
+        return self._model_headers.get(provider, {})
+
+    def _made(self, provider: str) -> list[Model]:
+        facts = index().providers.get(provider)
+        built_in = [] if facts is None else built_in_models(provider, facts, read_descriptions(provider))
+        entry = self._entries.get(provider)
+        return built_in if entry is None else described_models(provider, entry, built_in)
 
 
 def read_catalog(path: Path) -> Catalog:
-    """Read models.json. A missing file is an empty catalog."""
+    """Read models.json. Without the file the catalog is the built-in one."""
     try:
         content = read_object(path, is_relaxed=True)
     except ConfigurationFileError as error:
@@ -75,7 +103,16 @@ def read_catalog(path: Path) -> Catalog:
         return Catalog()
     if problems := check_models_file(content):
         return Catalog(diagnostics=(_file_ignored(path, problems),))
-    return _build(path, cast("dict[str, JsonObject]", content.get("providers", {})))  # as the schema just said
+    entries = cast("dict[str, JsonObject]", content.get("providers", {}))  # as the schema just said
+    problems_of = {provider: tuple(_provider_problems(provider, entry)) for provider, entry in entries.items()}
+    return Catalog(
+        {provider: entry for provider, entry in entries.items() if not problems_of[provider]},
+        tuple(
+            Diagnostic(str(path), problems, f'what it says of the provider "{provider}" is not used')
+            for provider, problems in problems_of.items()
+            if problems
+        ),
+    )
 
 
 def _file_ignored(path: Path, problems: list[Problem]) -> Diagnostic:
@@ -83,31 +120,6 @@ def _file_ignored(path: Path, problems: list[Problem]) -> Diagnostic:
     if len(problems) > len(shown):
         shown = [*shown, Problem("", f"and {len(problems) - len(shown)} more")]
     return Diagnostic(str(path), tuple(shown), "the file is ignored")
-
-
-def _build(path: Path, providers: Mapping[str, JsonObject]) -> Catalog:
-    models: list[Model] = []
-    access: dict[str, ProviderAccess] = {}
-    model_headers: dict[tuple[str, str], HeaderValues] = {}
-    diagnostics: list[Diagnostic] = []
-    for provider, entry in providers.items():
-        if problems := tuple(_provider_problems(provider, entry)):
-            diagnostics.append(Diagnostic(str(path), problems, f'the provider "{provider}" is not used'))
-            continue
-        access[provider] = ProviderAccess(
-            api_key=Secret(str(entry["apiKey"])) if "apiKey" in entry else None,
-            headers=_headers(entry),
-            has_auth_header=entry.get("authHeader") is True,
-        )
-        # A later description of the same id replaces the earlier one, in its place.
-        described = {str(one["id"]): one for one in cast("list[JsonObject]", entry.get("models", []))}
-        overrides = cast("dict[str, JsonObject]", entry.get("modelOverrides", {}))
-        for model_id, description in described.items():
-            override = overrides.get(model_id, {})
-            models.append(_make_model(provider, entry, description, override))
-            if headers := merge_headers(_headers(override), _headers(description)):
-                model_headers[provider, model_id] = headers
-    return Catalog(tuple(models), access, model_headers, tuple(diagnostics))
 
 
 def _provider_problems(provider: str, entry: JsonObject) -> Iterator[Problem]:
@@ -119,10 +131,30 @@ def _provider_problems(provider: str, entry: JsonObject) -> Iterator[Problem]:
         yield Problem(path, "this provider is built in and can't be described")
     if not models and not any(name in entry for name in _PROVIDER_SAYS):
         yield Problem(path, f"needs models, or one of {', '.join(_PROVIDER_SAYS)}")
-    for index, model in enumerate(models):
+    if provider in index().providers:
+        return  # what a model does not say, its neighbours do
+    for place, model in enumerate(models):
         for name in ("baseUrl", "api"):
             if name not in model and name not in entry:
-                yield Problem(f"{path}.models[{index}]", f"needs {name}, here or in the provider")
+                yield Problem(f"{path}.models[{place}]", f"needs {name}, here or in the provider")
+
+
+def _access(entry: JsonObject) -> ProviderAccess:
+    return ProviderAccess(
+        api_key=Secret(str(entry["apiKey"])) if "apiKey" in entry else None,
+        headers=_headers(entry),
+        has_auth_header=entry.get("authHeader") is True,
+    )
+
+
+def _model_headers(entry: JsonObject) -> dict[str, HeaderValues]:
+    overrides = cast("dict[str, JsonObject]", entry.get("modelOverrides", {}))
+    described = {str(one["id"]): one for one in cast("list[JsonObject]", entry.get("models", []))}
+    merged = {
+        model_id: merge_headers(_headers(overrides.get(model_id, {})), _headers(described.get(model_id, {})))
+        for model_id in (*overrides, *described)
+    }
+    return {model_id: headers for model_id, headers in merged.items() if headers}
 
 
 def _headers(entry: JsonObject) -> HeaderValues:
@@ -136,49 +168,3 @@ def merge_headers(*layers: HeaderValues) -> HeaderValues:
         for name, value in layer.items():
             merged[name.lower()] = (name, value)
     return dict(merged.values())
-
-
-# Any: the schema has been checked, and the fields are copied, not looked into.
-def _make_model(provider: str, entry: JsonObject, description: JsonObject, override: JsonObject) -> Model:
-    fields: dict[str, Any] = {**description}
-    if "compat" in entry:
-        fields["compat"] = _merge_compat(entry["compat"], description.get("compat", {}))
-    for name, value in override.items():
-        if name == "compat":
-            fields[name] = _merge_compat(fields.get(name, {}), value)
-        elif name in _MERGED_FIELDS:
-            fields[name] = {**fields.get(name, {}), **cast("JsonObject", value)}
-        else:
-            fields[name] = value
-    model: dict[str, object] = {
-        "id": description["id"],
-        "name": fields.get("name") or description["id"],
-        "api": fields.get("api") or entry["api"],
-        "provider": provider,
-        "baseUrl": fields.get("baseUrl") or entry["baseUrl"],
-        "reasoning": fields.get("reasoning", False),
-        "input": list(dict.fromkeys(fields.get("input") or ["text"])),
-        "cost": _cost(fields.get("cost", {})),
-        "contextWindow": int(fields.get("contextWindow", DEFAULT_CONTEXT_WINDOW)),
-        "maxTokens": int(fields.get("maxTokens", DEFAULT_MAX_TOKENS)),
-    }
-    model.update((name, fields[name]) for name in _COPIED_FIELDS if name in fields)
-    return cast("Model", model)
-
-
-def _cost(described: JsonObject) -> JsonObject:
-    rates: JsonObject = {name: described.get(name, 0) for name in _RATES}
-    if tiers := cast("list[JsonObject]", described.get("tiers", [])):
-        # A rate that a tier does not name stays as it is below.
-        return {**rates, "tiers": [{**rates, **tier} for tier in tiers]}
-    return rates
-
-
-def _merge_compat(below: object, above: object) -> JsonObject:
-    lower, upper = cast("JsonObject", below), cast("JsonObject", above)
-    merged = {**lower, **upper}
-    for name in _ROUTING_FIELDS:
-        one, other = lower.get(name), upper.get(name)
-        if is_object(one) and is_object(other):
-            merged[name] = {**one, **other}
-    return merged

@@ -1,4 +1,4 @@
-"""What models.json may look like: a check of every field that lists where it is wrong and what was expected.
+"""What models.json may look like, and the built-in files: a check of every field, and where it is wrong.
 
 Pure. Field names are those of the file. Unknown fields are allowed, since newer programs share the file;
 `compat` and sampling parameters are not looked into. A message never repeats what it found: it may be a key.
@@ -9,7 +9,7 @@ from typing import Final, TypeAlias, get_args
 
 from pinnace_agent.resources.diagnostics import Problem
 from pinnace_agent.resources.relaxed_json import is_list, is_object
-from pinnace_spec.messages import InputKind
+from pinnace_spec.messages import THINKING_LEVELS, InputKind
 
 Check: TypeAlias = Callable[[object, str], Iterator[Problem]]
 
@@ -17,6 +17,11 @@ Check: TypeAlias = Callable[[object, str], Iterator[Problem]]
 def check_models_file(content: Mapping[str, object]) -> list[Problem]:
     """Return everything that makes this no models.json; empty if it is one."""
     return list(_FILE(content, ""))
+
+
+def check_built_in_models(content: object) -> list[Problem]:
+    """Return everything that is wrong with a built-in file: there every field is known, and most must be there."""
+    return list(_BUILT_IN(content, ""))
 
 
 def _kind(test: Callable[[object], bool], expected: str) -> Check:
@@ -67,7 +72,7 @@ def _list_of(check_item: Check) -> Check:
     return check
 
 
-def _record(fields: Mapping[str, Check], required: tuple[str, ...] = ()) -> Check:
+def _record(fields: Mapping[str, Check], required: tuple[str, ...] = (), *, is_closed: bool = False) -> Check:
     def check(value: object, path: str) -> Iterator[Problem]:
         if not is_object(value):
             yield Problem(path, "must be an object")
@@ -76,6 +81,9 @@ def _record(fields: Mapping[str, Check], required: tuple[str, ...] = ()) -> Chec
         for name in required:
             if name not in value:
                 yield Problem(prefix + name, "is missing")
+        for name in value if is_closed else ():
+            if name not in fields:
+                yield Problem(prefix + name, "is not known")
         for name, check_member in fields.items():
             if name in value:
                 yield from check_member(value[name], prefix + name)
@@ -84,7 +92,8 @@ def _record(fields: Mapping[str, Check], required: tuple[str, ...] = ()) -> Chec
 
 
 _RATES: Final[Mapping[str, Check]] = dict.fromkeys(("input", "output", "cacheRead", "cacheWrite"), _NUMBER)
-_COST = _record({**_RATES, "tiers": _list_of(_record({**_RATES, "inputTokensAbove": _NUMBER}, ("inputTokensAbove",)))})
+_TIER = _record({**_RATES, "inputTokensAbove": _NUMBER}, ("inputTokensAbove",))
+_COST = _record({**_RATES, "tiers": _list_of(_TIER)})
 
 _MODEL_FIELDS: Final[Mapping[str, Check]] = {
     "name": _TEXT,
@@ -123,4 +132,19 @@ _FILE = _record(
             )
         )
     }
+)
+
+_LEVELS = _record(dict.fromkeys(THINKING_LEVELS, _LEVEL), is_closed=True)
+_TOLD: Final = ("id", "name", "reasoning", "input", "contextWindow", "maxTokens", "cost")
+_BUILT_IN = _list_of(
+    _record(
+        {
+            "id": _NAME,
+            **{name: check for name, check in _MODEL_FIELDS.items() if name != "headers"},
+            "thinkingLevelMap": _LEVELS,
+            "cost": _record({**_RATES, "tiers": _list_of(_TIER)}, tuple(_RATES), is_closed=True),
+        },
+        _TOLD,
+        is_closed=True,
+    )
 )

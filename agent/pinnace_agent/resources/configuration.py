@@ -1,18 +1,24 @@
 """Everything that the user's files and environment say, read once at start.
 
 No file is required, none is written, and none ends the process: what is wrong with them is a list of notices
-for stderr. Reads files, so it belongs before the protocol starts. Must not know the command line.
+for stderr. What a project brings is read only if the user trusts it. Reads files, so it belongs before the protocol
+starts. Must not know the command line.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from pinnace_agent.resources.catalog import read_catalog
-from pinnace_agent.resources.credentials import read_auth
+from pinnace_agent.resources.catalog import Catalog, read_catalog
+from pinnace_agent.resources.credentials import AuthFile, read_auth
+from pinnace_agent.resources.key_variables import key_variables_of
 from pinnace_agent.resources.models import ModelRegistry
-from pinnace_agent.resources.paths import agent_dir, expand_home, gated_project_files
-from pinnace_agent.resources.settings import Settings, read_settings
+from pinnace_agent.resources.paths import agent_dir, expand_home, gated_project_files, project_dir
+from pinnace_agent.resources.project_sessions import session_dir_in_force
+from pinnace_agent.resources.settings import LoadedSettings, Settings, settings_in
+from pinnace_agent.resources.settings_reader import read_scope
+from pinnace_agent.resources.trust import Trust, decide, trust_file
 
 
 class Configuration(NamedTuple):
@@ -21,24 +27,69 @@ class Configuration(NamedTuple):
     settings: Settings
     registry: ModelRegistry
     notices: tuple[str, ...]
+    is_project_trusted: bool = False
+    hidden_variables: frozenset[str] = frozenset()
+    """Those that shells don't get."""
 
 
-def load_configuration(env: Mapping[str, str], cwd: Path) -> Configuration:
-    """Read settings, models and keys from the agent folder."""
+def load_configuration(env: Mapping[str, str], cwd: Path, *, approved: bool | None = None) -> Configuration:
+    """Read settings, models and keys from the agent folder, and the settings of a project that is trusted.
+
+    Args:
+        env: The environment.
+        cwd: The working folder.
+        approved: Whether the command line trusts the project, if it says so.
+    """
     folder = agent_dir(env)
-    settings, problems = read_settings(folder / "settings.json")
+    (settings, problems), trust = _load_settings(env, cwd, approved)
     catalog = read_catalog(folder / "models.json")
     auth = read_auth(folder / "auth.json")
-    notices = [str(diagnostic) for diagnostic in (*problems, *catalog.diagnostics, *auth.diagnostics)]
-    if gated := gated_project_files(cwd):
-        names = ", ".join(path.name for path in gated)
-        notices.append(
-            f"{cwd / '.pi'}: this project is not trusted, so nothing there is read ({names}). "
-            "Projects can't be trusted in this release."
-        )
-    return Configuration(settings, ModelRegistry(catalog, auth, env), tuple(notices))
+    diagnostics = [*problems, *trust.diagnostics, *catalog.diagnostics, *auth.diagnostics]
+    notices = [*map(str, diagnostics), *_not_trusted(cwd, trust)]
+    session_dir, notice = session_dir_in_force(settings, env, cwd)
+    if notice is not None:
+        notices.append(notice)
+    return Configuration(
+        replace(settings, session_dir=session_dir),
+        ModelRegistry(catalog, auth, env),
+        tuple(notices),
+        trust.is_trusted,
+        frozenset() if settings.shell_provider_keys else _key_variables(catalog, auth),
+    )
 
 
 def shell_of(settings: Settings, env: Mapping[str, str]) -> str | None:
     """Return the path of the shell that the user wants, or None for the usual one."""
     return expand_home(settings.shell_path, env) if settings.shell_path is not None else None
+
+
+def _load_settings(env: Mapping[str, str], cwd: Path, approved: bool | None) -> tuple[LoadedSettings, Trust]:
+    """Read the user's settings, decide on the project with them, and read the project's if it may say something."""
+    folder = agent_dir(env)
+    user = read_scope(folder / "settings.json")
+    loaded = settings_in(user)
+    gated = gated_project_files(cwd, env)
+    trust = decide(trust_file(folder), cwd, gated, approved, loaded.settings.default_project_trust)
+    project = project_dir(cwd) / "settings.json"
+    # Only what was there when it was decided: what appears later was not asked about.
+    if trust.is_trusted and project in gated:
+        loaded = settings_in(user, read_scope(project, is_project=True))
+    return loaded, trust
+
+
+def _not_trusted(cwd: Path, trust: Trust) -> Sequence[str]:
+    if trust.is_trusted or not trust.gated:
+        return ()
+    names = ", ".join(str(path.relative_to(cwd) if path.is_relative_to(cwd) else path) for path in trust.gated)
+    return [
+        f"{cwd}: this project is not trusted, so what it brings is not read ({names}). "
+        "`pinnace trust` trusts it from now on, --approve for one run."
+    ]
+
+
+def _key_variables(catalog: Catalog, auth: AuthFile) -> frozenset[str]:
+    access = [catalog.access_of(provider) for provider in catalog.providers()]
+    of_models = [headers for provider in catalog.providers() for headers in catalog.headers_of(provider).values()]
+    keys = [one.api_key for one in access] + [entry.key for entry in auth.entries.values()]
+    headers = [value for one in (*(each.headers for each in access), *of_models) for value in one.values()]
+    return key_variables_of([key for key in keys if key is not None], headers)

@@ -1,7 +1,7 @@
-"""Where a provider's key comes from: the stored keys in auth.json, and each provider's environment variable.
+"""The keys that are stored in auth.json, and what a request carries to be let in.
 
-Reads auth.json, never writes or creates it: pi and its login own it. The order of the sources is decided by
-the registry. Keys are held as secrets and shown by nothing.
+Only reads: `auth_file` changes it, and pi. A login of pi's is known as one and never refreshed. Which source of a key
+counts is decided by the registry. Keys are held as secrets and shown by nothing.
 """
 
 from collections.abc import Mapping
@@ -13,50 +13,8 @@ from pinnace_agent.resources.diagnostics import Diagnostic, Problem
 from pinnace_agent.resources.relaxed_json import ConfigurationFileError, is_object, read_object
 from pinnace_agent.resources.values import Secret
 
-# The first variable that is set wins.
-PROVIDER_VARIABLES: Final[Mapping[str, tuple[str, ...]]] = {
-    "ant-ling": ("ANT_LING_API_KEY",),
-    "anthropic": ("ANTHROPIC_OAUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY"),
-    "azure": ("AZURE_OPENAI_API_KEY",),
-    "azure-openai-responses": ("AZURE_OPENAI_API_KEY",),
-    "baseten": ("BASETEN_API_KEY",),
-    "cerebras": ("CEREBRAS_API_KEY",),
-    "deepseek": ("DEEPSEEK_API_KEY",),
-    "fireworks": ("FIREWORKS_API_KEY",),
-    "github-copilot": ("COPILOT_GITHUB_TOKEN",),
-    "google": ("GEMINI_API_KEY",),
-    "google-vertex": ("GOOGLE_CLOUD_API_KEY",),
-    "groq": ("GROQ_API_KEY",),
-    "huggingface": ("HF_TOKEN",),
-    "kimi-coding": ("KIMI_API_KEY",),
-    "meta": ("META_API_KEY",),
-    "minimax": ("MINIMAX_API_KEY",),
-    "minimax-cn": ("MINIMAX_CN_API_KEY",),
-    "mistral": ("MISTRAL_API_KEY",),
-    "moonshotai": ("MOONSHOT_API_KEY",),
-    "moonshotai-cn": ("MOONSHOT_API_KEY",),
-    "nvidia": ("NVIDIA_API_KEY",),
-    "openai": ("OPENAI_API_KEY",),
-    "opencode": ("OPENCODE_API_KEY",),
-    "opencode-go": ("OPENCODE_API_KEY",),
-    "openrouter": ("OPENROUTER_API_KEY",),
-    "qwen-token-plan": ("QWEN_TOKEN_PLAN_API_KEY",),
-    "qwen-token-plan-cn": ("QWEN_TOKEN_PLAN_CN_API_KEY",),
-    "radius": ("RADIUS_API_KEY",),
-    "together": ("TOGETHER_API_KEY",),
-    "typesafe": ("TYPESAFE_API_KEY",),
-    "vercel-ai-gateway": ("AI_GATEWAY_API_KEY",),
-    "xai": ("XAI_API_KEY",),
-    "xiaomi": ("XIAOMI_API_KEY",),
-    "xiaomi-token-plan-ams": ("XIAOMI_TOKEN_PLAN_AMS_API_KEY",),
-    "xiaomi-token-plan-cn": ("XIAOMI_TOKEN_PLAN_CN_API_KEY",),
-    "xiaomi-token-plan-sgp": ("XIAOMI_TOKEN_PLAN_SGP_API_KEY",),
-    "zai": ("ZAI_API_KEY",),
-    "zai-coding-cn": ("ZAI_CODING_CN_API_KEY",),
-}
-
 # Headers that carry a key: a provider configured with one of them needs no other.
-AUTHENTICATION_HEADERS: Final = ("authorization", "x-api-key", "api-key")
+AUTHENTICATION_HEADERS: Final = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 
 
 @dataclass(slots=True, frozen=True)
@@ -91,7 +49,9 @@ def read_auth(path: Path) -> AuthFile:
     try:
         content = read_object(path, is_relaxed=False) or {}
     except ConfigurationFileError as error:
-        return AuthFile({}, (Diagnostic(str(path), (Problem("", str(error)),), "no stored key is used"),))
+        backup = path.with_name(f"{path.name}.bak")
+        hint = f"; {backup} is how it was when a key was last kept or forgotten" if backup.exists() else ""
+        return AuthFile({}, (Diagnostic(str(path), (Problem("", str(error)),), f"no stored key is used{hint}"),))
     entries: dict[str, StoredKey] = {}
     problems: list[Problem] = []
     for provider, entry in content.items():

@@ -6,8 +6,9 @@ which of them can be used are given. An outcome is a value, a failure too; texts
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
+from pinnace_agent.collation import collation_key
 from pinnace_agent.resources.thinking import is_level
 from pinnace_spec.messages import Model, ThinkingLevel
 
@@ -53,12 +54,15 @@ def split_level(pattern: str) -> tuple[str, ThinkingLevel | None]:
     return pattern, None
 
 
-def find(pattern: str, models: Sequence[Model]) -> Match | None:
-    """Find the models that a pattern means: the exact id, else a part, else the same without a level."""
-    if found := find_exact(pattern, models) or find_by_part(pattern, models):
+def find(pattern: str, models: Sequence[Model], is_preferred: Callable[[Model], bool] | None = None) -> Match | None:
+    """Find the models that a pattern means: the exact id, else a part, else the same without a level.
+
+    A part means a preferred model if it fits one, else any.
+    """
+    if found := find_exact(pattern, models) or find_by_part(pattern, models, is_preferred):
         return Match(found)
     rest, level = split_level(pattern)
-    if level is not None and (match := find(rest, models)) is not None:
+    if level is not None and (match := find(rest, models, is_preferred)) is not None:
         return Match(match.models, level)
     return None
 
@@ -67,11 +71,14 @@ def find_exact(pattern: str, models: Sequence[Model]) -> list[Model]:
     """Return the models with this id or `provider/id`; the case of letters decides only among these."""
     lower = pattern.lower()
     hits = [model for model in models if lower in (model["id"].lower(), full_name(model).lower())]
+    # DEVIATION D-33: what was typed counts.
     same_case = [model for model in hits if pattern in (model["id"], full_name(model))]
     return _one_each(same_case or hits)
 
 
-def find_by_part(pattern: str, models: Sequence[Model]) -> list[Model]:
+def find_by_part(
+    pattern: str, models: Sequence[Model], is_preferred: Callable[[Model], bool] | None = None
+) -> list[Model]:
     """Return the models of the best id that contains the pattern, or whose name does.
 
     An id without a date goes before a dated one, and among equals the last in the alphabet is the newest.
@@ -80,10 +87,12 @@ def find_by_part(pattern: str, models: Sequence[Model]) -> list[Model]:
     if not lower:
         return []
     hits = [model for model in models if lower in model["id"].lower() or lower in model["name"].lower()]
+    if is_preferred is not None:
+        hits = [model for model in hits if is_preferred(model)] or hits
     candidates = [model for model in hits if not _DATED.search(model["id"])] or hits
     if not candidates:
         return []
-    best = max(model["id"] for model in candidates)
+    best = max((model["id"] for model in candidates), key=collation_key)
     return _one_each([model for model in candidates if model["id"] == best])
 
 
@@ -99,13 +108,29 @@ def full_name(model: Model) -> str:
     return f"{model['provider']}/{model['id']}"
 
 
+class KnownModels(Protocol):
+    """All models that are described, asked for provider by provider: those of one that nobody names stay unread."""
+
+    def providers(self) -> Sequence[str]:
+        """Return all providers that are known, also those without a model."""
+        ...
+
+    def models_of(self, provider: str) -> Sequence[Model]:
+        """Return the models of one, in order."""
+        ...
+
+    def default_of(self, provider: str) -> Model | None:
+        """Return the model of a provider that stands for it, if one does."""
+        ...
+
+
 class PatternResolver:
     """Resolves requests against models that don't change meanwhile."""
 
-    def __init__(self, models: Sequence[Model], providers: Sequence[str], is_usable: Callable[[Model], bool]) -> None:
-        """Look among `models`; `providers` are all that are known, also those without a model."""
-        self._models = models
-        self._providers = providers
+    def __init__(self, known: KnownModels, is_usable: Callable[[Model], bool]) -> None:
+        """Look among all known models; a usable one has credentials."""
+        self._known = known
+        self._providers = known.providers()
         self._is_usable = is_usable
 
     def resolve(self, request: ModelRequest) -> Resolution:
@@ -118,7 +143,7 @@ class PatternResolver:
         inferred = self._inferred_provider(pattern)
         if inferred is not None:
             return self._under_inferred_provider(request, pattern, inferred)
-        if (match := find(pattern, self._models)) is not None:
+        if (match := find(pattern, self._all(), self._preferred(request))) is not None:
             return self._pick(request, match)
         return Resolution(error=self._not_found(pattern))
 
@@ -132,13 +157,13 @@ class PatternResolver:
             pattern = pattern[len(prefix) :]
         if not pattern:
             return Resolution(error=_EMPTY)
-        if (match := find(pattern, self._of(provider))) is not None:
+        if (match := find(pattern, self._known.models_of(provider))) is not None:
             return self._pick(request, match)
         return self._custom(request, provider, pattern)
 
     def _under_inferred_provider(self, request: ModelRequest, pattern: str, provider: str) -> Resolution:
         rest = pattern[len(provider) + 1 :]
-        named = find(rest, self._of(provider))
+        named = find(rest, self._known.models_of(provider))
         if named is not None and (request.has_key or self._is_usable(named.models[0])):
             return self._pick(request, named)
         # `vendor/model` may also be the whole id of a model that another provider passes on.
@@ -148,16 +173,19 @@ class PatternResolver:
             return Resolution(usable[0], elsewhere.level)
         if named is not None:
             return self._pick(request, named)
-        if (match := find(pattern, self._models)) is not None:
+        if (match := find(pattern, self._all(), self._preferred(request))) is not None:
             return self._pick(request, match)
         return self._custom(request, provider, rest) if rest else Resolution(error=self._not_found(pattern))
 
     def _raw(self, pattern: str, *, other_than: str) -> Match:
-        others = [model for model in self._models if model["provider"] != other_than]
+        others = [model for model in self._all() if model["provider"] != other_than]
         for text, level in ((pattern, None), split_level(pattern)):
             if found := [model for model in others if model["id"].lower() == text.lower()]:
                 return Match(_one_each(found), level)
         return Match(())
+
+    def _preferred(self, request: ModelRequest) -> Callable[[Model], bool] | None:
+        return None if request.has_key else self._is_usable
 
     def _pick(self, request: ModelRequest, match: Match) -> Resolution:
         if len(match.models) == 1:
@@ -173,13 +201,11 @@ class PatternResolver:
 
     def _custom(self, request: ModelRequest, provider: str, model_id: str) -> Resolution:
         """Take an id that is not described as it is: servers offer more models than anyone writes down."""
-        described = self._of(provider)
-        base = next((model for model in described if self._is_usable(model)), described[0] if described else None)
+        described = self._known.models_of(provider)
+        first = next((model for model in described if self._is_usable(model)), described[0] if described else None)
+        base = self._known.default_of(provider) or first
         if base is None:
-            return Resolution(
-                error=f'Provider "{provider}" has no models here. There is no built-in list: '
-                "describe them in models.json."
-            )
+            return Resolution(error=f'Provider "{provider}" has no models here: describe them in models.json.')
         level = None
         if request.level is None:
             model_id, level = split_level(model_id)
@@ -197,21 +223,21 @@ class PatternResolver:
         """Return the provider that the pattern begins with; ids may have slashes, so the longest one."""
         lower = pattern.lower()
         begins = [provider for provider in self._providers if lower.startswith(f"{provider.lower()}/")]
-        return max((one for one in begins if self._of(one)), key=len, default=None)
+        return max((one for one in begins if self._known.models_of(one)), key=len, default=None)
 
-    def _of(self, provider: str) -> list[Model]:
-        return [model for model in self._models if model["provider"] == provider]
+    def _all(self) -> list[Model]:
+        return [model for provider in self._providers for model in self._known.models_of(provider)]
 
     def _unknown_provider(self, provider: str) -> str:
         return f'Unknown provider "{provider}". {_listed("Known here", self._providers)}'
 
     def _not_found(self, pattern: str) -> str:
-        names = [full_name(model) for model in self._models]
-        return f'Model "{pattern}" not found. {_listed("Known here", names)}'
+        names = [full_name(model) for model in self._all() if self._is_usable(model)]
+        return f'Model "{pattern}" not found. {_listed("Available", names)}'
 
 
 def _listed(title: str, names: Sequence[str]) -> str:
     if not names:
-        return "No models are described: write a models.json, or try --provider offline."
+        return "No provider has a key: set its variable, describe a server in models.json, or try --provider offline."
     more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
     return f"{title}: {', '.join(names[:_MAX_LISTED])}{more}."

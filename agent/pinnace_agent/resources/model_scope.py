@@ -4,9 +4,6 @@ Pure.
 """
 
 from collections.abc import Sequence
-from fnmatch import translate
-from re import IGNORECASE
-from re import compile as compile_pattern
 from typing import NamedTuple
 
 from pinnace_agent.resources.model_patterns import find, find_exact, full_name, split_level
@@ -50,9 +47,7 @@ def _match(
         return found, None
     rest, level = split_level(pattern)
     if any(letter in rest for letter in "*?["):
-        glob = compile_pattern(translate(rest), IGNORECASE)
-        hits = [model for model in available if glob.match(full_name(model)) or glob.match(model["id"])]
-        return hits, level
+        return _match_glob(rest, available), level
     if (match := find(pattern, available)) is not None:
         return match.models, match.level
     before, colon, after = pattern.rpartition(":")
@@ -62,17 +57,34 @@ def _match(
     return (), None
 
 
+def _match_glob(pattern: str, available: Sequence[Model]) -> list[Model]:
+    """Return the models whose id or full name the pattern means; `*` does not go beyond a slash, `**` does."""
+    from pinnace_agent.tools.glob_match import BadGlob, Glob
+
+    try:
+        # Absolute, or else it would be matched with the ends of names too.
+        glob = Glob(f"/{pattern.lower()}")
+    except BadGlob:
+        return []
+    return [
+        model
+        for model in available
+        if any(glob.matches(f"/{name.lower()}") for name in (full_name(model), model["id"]))
+    ]
+
+
 def next_model(
     candidates: Sequence[ScopedModel], current: Model | None, *, backwards: bool = False
 ) -> ScopedModel | None:
     """Return the candidate after the current model, the first after the last, or None if there is no other.
 
-    A current model that is no candidate counts as the first.
+    After a current model that is no candidate comes the first; backwards, the last.
     """
     if len(candidates) <= 1:
         return None
-    index = 0
-    if current is not None:
-        names = [full_name(candidate.model) for candidate in candidates]
-        index = names.index(full_name(current)) if full_name(current) in names else 0
-    return candidates[(index + (-1 if backwards else 1)) % len(candidates)]
+    # Not by their full names: `a/b` with `c` and `a` with `b/c` have the same.
+    names = [(candidate.model["provider"], candidate.model["id"]) for candidate in candidates]
+    name = None if current is None else (current["provider"], current["id"])
+    if name not in names:
+        return candidates[-1 if backwards else 0]
+    return candidates[(names.index(name) + (-1 if backwards else 1)) % len(candidates)]

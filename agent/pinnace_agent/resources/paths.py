@@ -4,6 +4,7 @@ Decides paths only, from an environment that it is given; reads nothing but whet
 know what the files hold. pi shares these folders, so the names are fixed.
 """
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -45,6 +46,24 @@ def agent_dir(env: Mapping[str, str]) -> Path:
     return home_dir(env) / ".pi" / "agent"
 
 
-def gated_project_files(cwd: Path) -> list[Path]:
-    """Return what lies in the project's `.pi` and is read only when the project is trusted."""
-    return [path for name in _GATED if (path := cwd / ".pi" / name).exists()]
+def project_dir(cwd: Path) -> Path:
+    """Return the folder in which a project brings its own configuration. It may not exist."""
+    return cwd / ".pi"
+
+
+def gated_project_files(cwd: Path, env: Mapping[str, str]) -> list[Path]:
+    """Return what is there and is read only when the project is trusted: in its `.pi`, and skills in folders above it.
+
+    What is the user's own is not among it: the agent folder, also where it is the `.pi` of the working folder, and the
+    skills in the home folder.
+    """
+    folder = project_dir(cwd)
+    gated: list[Path] = []
+    if os.path.realpath(folder) != os.path.realpath(agent_dir(env)):
+        gated = [path for name in _GATED if os.path.lexists(path := folder / name)]
+    home = os.path.realpath(home_dir(env))
+    for above in (cwd, *cwd.parents):
+        skills = above / ".agents" / "skills"
+        if os.path.lexists(skills) and os.path.realpath(above) != home:
+            gated.append(skills)
+    return gated

@@ -43,18 +43,37 @@ def read_object(path: Path, *, is_relaxed: bool) -> JsonObject | None:
     Raises:
         ConfigurationFileError: It can't be read, or holds something else.
     """
+    text = read_text(path)
+    return None if text is None else parse_object(strip_comments(text) if is_relaxed else text)
+
+
+def read_text(path: Path) -> str | None:
+    """Return the text in a file without its byte order mark, or None if there is no such file.
+
+    Raises:
+        ConfigurationFileError: It can't be read, or is no UTF-8.
+    """
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         return None
     except UnicodeDecodeError:
         raise ConfigurationFileError("is not UTF-8 text") from None
     except OSError as error:
         raise ConfigurationFileError(f"can't be read: {error.strerror or type(error).__name__}") from None
+
+
+def parse_object(text: str) -> JsonObject:
+    """Return the JSON object that a text is.
+
+    Raises:
+        ConfigurationFileError: It is something else; the text of the error says in which line and column.
+    """
     try:
-        value = orjson.loads(strip_comments(text) if is_relaxed else text)
+        value = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise ConfigurationFileError(f"is not valid JSON: {error.msg} (line {error.lineno})") from None
+        place = f"line {error.lineno}, column {error.colno}"
+        raise ConfigurationFileError(f"is not valid JSON: {error.msg} ({place})") from None
     if not is_object(value):
         raise ConfigurationFileError("is not a JSON object")
     return value

@@ -1,8 +1,9 @@
 """The model and the thinking level that a process starts with.
 
 In this order: what the command line names, the first of the scope or, for a session that is gone on with, what it was
-left with, the saved default, the first that is available, none. A process without a model lives: a prompt is refused,
-and `set_model` helps. What can't be resolved is an error, and nothing is picked in its place.
+left with, the saved default, the default of the first provider with a key, the first that is available, none. A process
+without a model lives: a prompt is refused, and `set_model` helps. What can't be resolved is an error, and nothing is
+picked in its place.
 """
 
 from typing import Final, NamedTuple
@@ -67,7 +68,7 @@ def select_initial(
     if _is_offline(choice.provider):
         registry.offer_offline()
     patterns = choice.scope or settings.enabled_models
-    scope = resolve_scope(patterns, registry.available())
+    scope = resolve_scope(patterns, registry.available()) if patterns else Scope()
     named = _from_command_line(registry, choice, has_key=api_key is not None)
     if named is None and not kept.has_messages:
         named = _from_scope(settings, scope)
@@ -76,12 +77,12 @@ def select_initial(
     picked = named or _from_session(registry, settings, kept)
     if picked.error is not None:
         return Selection(error=picked.error)
-    model = picked.model or next(iter(registry.available()), None)
+    model = picked.model or registry.first_available()
     if model is not None and model["provider"] == OFFLINE_PROVIDER:
         registry.offer_offline()
     if model is not None and api_key is not None:
         registry.use_key(model["provider"], api_key)
-    wanted = choice.level or picked.level or kept.level or settings.default_thinking_level
+    wanted = choice.level or picked.level or kept.level or settings.thinking_level_of(model)
     warnings = (*scope.warnings, picked.warning) if picked.warning else scope.warnings
     level = clamp_level(model, wanted) if model is not None else "off"
     return Selection(model, level, wanted, scope.models, warnings)

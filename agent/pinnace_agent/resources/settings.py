@@ -1,30 +1,43 @@
-"""settings.json in the agent folder: what this release uses of it, with its defaults.
+"""settings.json of the user and of a trusted project: what this program uses of it, with its defaults.
 
-Read only: nothing is written back, so a file of another program stays as it is. A value of the wrong type is
-told and its default used; a damaged file is told and all defaults are used. Unknown keys are other programs'
-business. The project's own settings.json needs the user's trust, which can't be given in this release: it is
-not read.
+Read only. A value of the wrong type is told with file and key, and what else says it is used: the user's setting, the
+default. A damaged file is told and as good as empty. Unknown keys are other programs' business. Whether a project's
+file is read at all is decided elsewhere.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, Literal, NamedTuple, TypeGuard, TypeVar, get_args
 
-from pinnace_agent.resources.diagnostics import Diagnostic, Problem
-from pinnace_agent.resources.relaxed_json import (
-    ConfigurationFileError,
-    is_list,
-    is_object,
-    read_object,
+from pinnace_agent.resources.diagnostics import Diagnostic
+from pinnace_agent.resources.relaxed_json import JsonObject, is_list, is_object
+from pinnace_agent.resources.settings_reader import (
+    MAX_INTEGER,
+    Scope,
+    SettingsReader,
+    read_scope,
+    texts_of,
+    whole_number,
 )
 from pinnace_agent.resources.thinking import is_level
-from pinnace_spec.messages import QUEUE_MODES, THINKING_LEVELS, QueueMode, ThinkingLevel
+from pinnace_agent.resources.values import Secret
+from pinnace_spec.messages import QUEUE_MODES, THINKING_LEVELS, Model, QueueMode, ThinkingLevel
 
 _T = TypeVar("_T")
 
-# More than a year of milliseconds, and more tokens than any model takes: a number above it is a slip.
-_MAX_INTEGER: Final = 2**35
+ProjectTrust = Literal["ask", "always", "never"]
+
+PROJECT_TRUST: Final[tuple[ProjectTrust, ...]] = get_args(ProjectTrust)
+_BUDGETED_LEVELS: Final[tuple[ThinkingLevel, ...]] = ("minimal", "low", "medium", "high")
+
+
+class TokenOverride(NamedTuple):
+    """What one model has in the place of the general figures; None: those."""
+
+    reserve_tokens: int | None = None
+    keep_recent_tokens: int | None = None
 
 
 @dataclass(slots=True, frozen=True)
@@ -34,6 +47,17 @@ class CompactionSettings:
     is_enabled: bool = True
     reserve_tokens: int = 16_384
     keep_recent_tokens: int = 20_000
+    model_overrides: Mapping[str, TokenOverride] = field(default_factory=dict[str, TokenOverride])
+    """By `provider/id`."""
+
+    def for_model(self, model: Model | None) -> "CompactionSettings":
+        """Return what holds for a model."""
+        own = self.model_overrides.get(f"{model['provider']}/{model['id']}") if model is not None else None
+        if own is None:
+            return self
+        reserve = self.reserve_tokens if own.reserve_tokens is None else own.reserve_tokens
+        keep = self.keep_recent_tokens if own.keep_recent_tokens is None else own.keep_recent_tokens
+        return CompactionSettings(self.is_enabled, reserve, keep)
 
 
 @dataclass(slots=True, frozen=True)
@@ -45,147 +69,258 @@ class RetrySettings:
     base_delay_ms: int = 2_000
     max_delay_ms: int = 60_000
     """The longest wait between two attempts of a run."""
+    timeout_ms: int | None = None
+    """How long a provider may be silent, if not as long as any server."""
+    max_server_delay_ms: int | None = None
+    """The longest wait that a server gets when it asks for one, else it is the usual; 0: any, None: `max_delay_ms`."""
+
+
+class RunLimits(NamedTuple):
+    """How much one run may take; None: as much as it likes."""
+
+    max_turns: int | None = None
+    max_cost: float | None = None
+    """In USD, as the prices of the models say."""
+    max_run_s: float | None = None
+
+
+class ResourceSettings(NamedTuple):
+    """Which resources one settings.json names. Kept as they are: those who load them resolve the patterns."""
+
+    folder: Path
+    """What relative paths are relative to."""
+    is_project: bool
+    packages: tuple[str | JsonObject, ...] = ()
+    """Sources, or objects with a source and patterns."""
+    extensions: tuple[str, ...] = ()
+    skills: tuple[str, ...] = ()
+    prompts: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, frozen=True)
 class Settings:
-    """The user's settings."""
+    """The settings in force."""
 
     default_provider: str | None = None
     default_model: str | None = None
     default_thinking_level: ThinkingLevel = "medium"
+    model_thinking_levels: Mapping[str, ThinkingLevel] = field(default_factory=dict[str, ThinkingLevel])
+    """The level that a process starts with, by `provider/id`; goes before the default."""
+    thinking_budgets: Mapping[ThinkingLevel, int] = field(default_factory=dict[ThinkingLevel, int])
+    """Tokens to think with; a level that is not here has the provider's own."""
     enabled_models: tuple[str, ...] = ()
+    default_tools: tuple[str, ...] | None = None
+    """Names, or changes of the usual ones; None: those."""
     steering_mode: QueueMode = "one-at-a-time"
     follow_up_mode: QueueMode = "one-at-a-time"
     session_dir: str | None = None
-    """Where session files are kept. The user's own choice alone: a project's would let it collect them."""
+    """Where session files are kept, as the user says."""
+    project_session_dir: str | None = None
+    """And as the project says."""
     shell_path: str | None = None
     shell_command_prefix: str | None = None
+    shell_provider_keys: bool = False
+    """Whether commands see the variables that hold the providers' keys."""
     compaction: CompactionSettings = field(default_factory=CompactionSettings)
     retry: RetrySettings = field(default_factory=RetrySettings)
     http_idle_timeout_ms: int = 300_000
     """How long a provider may be silent within an answer; 0: for ever."""
+    http_proxy: Secret | None = None
+    """An address, which may hold a password; the environment goes before it."""
+    resizes_images: bool = True
     blocks_images: bool = False
     """Whether pictures are kept from models."""
+    limits: RunLimits = RunLimits()
+    """What one run may take; flags go before it."""
+    tool_timeout_s: float | None = None
+    """How long a tool call may take that says nothing about it; None: for ever."""
+    default_project_trust: ProjectTrust = "ask"
+    enables_skill_commands: bool = True
+    resources: tuple[ResourceSettings, ...] = ()
+    """Of the project, then of the user; without those that name none."""
+
+    @property
+    def max_retry_after_s(self) -> float | None:
+        """The longest wait that a server gets when it asks for one; None: as long as any wait."""
+        wanted = self.retry.max_server_delay_ms
+        return inf if wanted == 0 else None if wanted is None else wanted / 1000
+
+    @property
+    def idle_timeout_s(self) -> float | None:
+        """How long a model's server may be silent; None: for ever."""
+        own = self.retry.timeout_ms
+        return (self.http_idle_timeout_ms if own is None else own) / 1000 or None
+
+    def thinking_level_of(self, model: Model | None) -> ThinkingLevel:
+        """Return the level that a process starts with if nothing else says it."""
+        name = f"{model['provider']}/{model['id']}" if model is not None else ""
+        return self.model_thinking_levels.get(name, self.default_thinking_level)
 
 
 class LoadedSettings(NamedTuple):
-    """The settings, and what was wrong with their file."""
+    """The settings, and what was wrong with their files."""
 
     settings: Settings
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
-def read_settings(path: Path) -> LoadedSettings:
-    """Read the settings in a file. A missing file means the defaults."""
-    try:
-        content = read_object(path, is_relaxed=False)
-    except ConfigurationFileError as error:
-        problem = Problem("", str(error))
-        return LoadedSettings(Settings(), (Diagnostic(str(path), (problem,), "default settings are used"),))
-    if content is None:
-        return LoadedSettings(Settings())
-    reader = _Reader(content)
+def read_settings(path: Path, project: Path | None = None) -> LoadedSettings:
+    """Read the settings in the user's file, and in a project's that is trusted. A missing file says nothing."""
+    user = read_scope(path)
+    return settings_in(user, None if project is None else read_scope(project, is_project=True))
+
+
+def settings_in(user: Scope, project: Scope | None = None) -> LoadedSettings:
+    """Make settings of files that were read."""
+    reader = SettingsReader([user] if project is None else [project, user])
     settings = _settings(reader)
-    if not reader.problems:
-        return LoadedSettings(settings)
-    return LoadedSettings(
-        settings, (Diagnostic(str(path), tuple(reader.problems), "the default is used in its place"),)
-    )
+    return LoadedSettings(settings, reader.diagnostics)
 
 
-def _settings(reader: "_Reader") -> Settings:
+def _settings(reader: SettingsReader) -> Settings:
     default = Settings()
-    compaction, retry = default.compaction, default.retry
+    session_dirs = reader.each("sessionDir", _text, "a text")
     return Settings(
         default_provider=reader.text("defaultProvider"),
         default_model=reader.text("defaultModel"),
-        default_thinking_level=reader.level("defaultThinkingLevel", default.default_thinking_level),
+        default_thinking_level=reader.choice("defaultThinkingLevel", THINKING_LEVELS, default.default_thinking_level),
+        model_thinking_levels=reader.table(
+            "modelThinkingLevels",
+            lambda value: value if is_level(value) else None,
+            f"one of {', '.join(THINKING_LEVELS)}",
+        ),
+        thinking_budgets=_thinking_budgets(reader),
         enabled_models=reader.texts("enabledModels"),
-        # Older releases knew one mode, under the second name.
-        steering_mode=reader.mode(reader.present("steeringMode", "queueMode"), default.steering_mode),
-        follow_up_mode=reader.mode("followUpMode", default.follow_up_mode),
-        session_dir=reader.text("sessionDir"),
+        default_tools=_default_tools(reader),
+        steering_mode=reader.choice("steeringMode", QUEUE_MODES, default.steering_mode),
+        follow_up_mode=reader.choice("followUpMode", QUEUE_MODES, default.follow_up_mode),
+        session_dir=next((text for scope, text in session_dirs.items() if not scope.is_project), None) or None,
+        project_session_dir=next((text for scope, text in session_dirs.items() if scope.is_project), None) or None,
         shell_path=reader.text("shellPath"),
         shell_command_prefix=reader.text("shellCommandPrefix"),
-        compaction=CompactionSettings(
-            reader.flag("compaction.enabled", compaction.is_enabled),
-            reader.integer("compaction.reserveTokens", compaction.reserve_tokens),
-            reader.integer("compaction.keepRecentTokens", compaction.keep_recent_tokens),
-        ),
-        retry=RetrySettings(
-            reader.flag("retry.enabled", retry.is_enabled),
-            reader.integer("retry.maxRetries", retry.max_retries),
-            reader.integer("retry.baseDelayMs", retry.base_delay_ms),
-            reader.integer("retry.maxAgentDelayMs", retry.max_delay_ms),
-        ),
-        http_idle_timeout_ms=reader.integer("httpIdleTimeoutMs", default.http_idle_timeout_ms),
+        shell_provider_keys=reader.flag("shellProviderKeys", default.shell_provider_keys),
+        compaction=_compaction(reader),
+        retry=_retry(reader),
+        http_idle_timeout_ms=_timeout(reader, "httpIdleTimeoutMs", default.http_idle_timeout_ms),
+        http_proxy=None if (proxy := reader.text("httpProxy")) is None else Secret(proxy),
+        resizes_images=reader.flag("images.autoResize", default.resizes_images),
         blocks_images=reader.flag("images.blockImages", default.blocks_images),
+        limits=RunLimits(
+            _limit(reader, "limits.maxTurns", whole_number, "a whole number"),
+            _limit(reader, "limits.maxCost", _amount, "a number of USD"),
+            _limit(reader, "limits.maxRunSeconds", _amount, "a number of seconds"),
+        ),
+        tool_timeout_s=_limit(reader, "tools.timeoutSeconds", _amount, "a number of seconds"),
+        default_project_trust=reader.choice("defaultProjectTrust", PROJECT_TRUST, default.default_project_trust),
+        enables_skill_commands=reader.flag("enableSkillCommands", default.enables_skill_commands),
+        resources=_resources(reader),
     )
 
 
-class _Reader:
-    """Takes values out of the file by their dotted name, and collects what is wrong with them."""
-
-    def __init__(self, content: Mapping[str, object]) -> None:
-        self.problems: list[Problem] = []
-        self._content = content
-
-    def present(self, *names: str) -> str:
-        """Return the first of these names that the file has, or else the first."""
-        return next((name for name in names if self._find(name) is not None), names[0])
-
-    def text(self, name: str) -> str | None:
-        return self._take(name, lambda value: value if isinstance(value, str) else None, None, "a text") or None
-
-    def flag(self, name: str, default: bool) -> bool:
-        return self._take(name, lambda value: value if isinstance(value, bool) else None, default, "true or false")
-
-    def integer(self, name: str, default: int) -> int:
-        return self._take(name, _whole_number, default, f"a whole number from 0 to {_MAX_INTEGER}")
-
-    def level(self, name: str, default: ThinkingLevel) -> ThinkingLevel:
-        expected = f"one of {', '.join(THINKING_LEVELS)}"
-        return self._take(name, lambda value: value if is_level(value) else None, default, expected)
-
-    def mode(self, name: str, default: QueueMode) -> QueueMode:
-        expected = " or ".join(QUEUE_MODES)
-        return self._take(
-            name, lambda value: next((mode for mode in QUEUE_MODES if mode == value), None), default, expected
-        )
-
-    def texts(self, name: str) -> tuple[str, ...]:
-        def convert(value: object) -> tuple[str, ...] | None:
-            texts = [item for item in value if isinstance(item, str)] if is_list(value) else []
-            return tuple(texts) if is_list(value) and len(texts) == len(value) else None
-
-        return self._take(name, convert, (), "a list of texts")
-
-    def _take(self, name: str, convert: Callable[[object], _T | None], default: _T, expected: str) -> _T:
-        value = self._find(name)
-        if value is None:
-            return default
-        converted = convert(value)
-        if converted is None:
-            self.problems.append(Problem(name, f"must be {expected}"))
-            return default
-        return converted
-
-    def _find(self, name: str) -> object:
-        """Return a value, or None if it is absent; null is as good as absent."""
-        group, _, member = name.rpartition(".")
-        if not group:
-            return self._content.get(member)
-        inner = self._content.get(group)
-        if is_object(inner):
-            return inner.get(member)
-        problem = Problem(group, "must be an object")
-        if inner is not None and problem not in self.problems:
-            self.problems.append(problem)
-        return None
+def _compaction(reader: SettingsReader) -> CompactionSettings:
+    default = CompactionSettings()
+    return CompactionSettings(
+        reader.flag("compaction.enabled", default.is_enabled),
+        reader.integer("compaction.reserveTokens", default.reserve_tokens),
+        reader.integer("compaction.keepRecentTokens", default.keep_recent_tokens),
+        reader.table(
+            "compaction.modelOverrides",
+            _token_override,
+            "an object whose reserveTokens and keepRecentTokens are whole numbers",
+            lambda user, project: TokenOverride(
+                *(mine if theirs is None else theirs for mine, theirs in zip(user, project, strict=True))
+            ),
+        ),
+    )
 
 
-def _whole_number(value: object) -> int | None:
+def _retry(reader: SettingsReader) -> RetrySettings:
+    default = RetrySettings()
+    return RetrySettings(
+        reader.flag("retry.enabled", default.is_enabled),
+        reader.integer("retry.maxRetries", default.max_retries),
+        reader.integer("retry.baseDelayMs", default.base_delay_ms),
+        reader.integer("retry.maxAgentDelayMs", default.max_delay_ms),
+        _timeout(reader, "retry.provider.timeoutMs", default.timeout_ms),
+        reader.integer("retry.provider.maxRetryDelayMs", default.max_server_delay_ms),
+    )
+
+
+def _timeout(reader: SettingsReader, name: str, default: _T) -> int | _T:
+    def convert(value: object) -> int | None:
+        return 0 if value == "disabled" else whole_number(value)
+
+    return reader.take(name, convert, default, f'a whole number from 0 to {MAX_INTEGER}, or "disabled"')
+
+
+def _limit(reader: SettingsReader, name: str, convert: Callable[[object], _T | None], expected: str) -> _T | None:
+    """Read how much of something there may be; 0: as much as it likes."""
+    return reader.take(name, convert, None, expected) or None
+
+
+def _amount(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return int(value) if value == int(value) and 0 <= value <= _MAX_INTEGER else None
+    return float(value) if 0 <= value <= MAX_INTEGER else None
+
+
+def _thinking_budgets(reader: SettingsReader) -> dict[ThinkingLevel, int]:
+    budgets: dict[ThinkingLevel, int] = {}
+    for level in _BUDGETED_LEVELS:
+        tokens = reader.integer(f"thinkingBudgets.{level}", None)
+        if tokens is not None:
+            budgets[level] = tokens
+    return budgets
+
+
+def _default_tools(reader: SettingsReader) -> tuple[str, ...] | None:
+    """Return what the files say: a project that only changes the list changes the user's."""
+    lists = reader.each("defaultTools", texts_of, "a list of texts")
+    user = next((words for scope, words in lists.items() if not scope.is_project), None)
+    project = next((words for scope, words in lists.items() if scope.is_project), None)
+    if project and all(word[:1] in {"+", "-"} for word in project):
+        return (*(user or ()), *project) if user != () else ("-*", *project)
+    return user if project is None else project
+
+
+def _resources(reader: SettingsReader) -> tuple[ResourceSettings, ...]:
+    packages = reader.each("packages", _packages, "a list of texts and objects with a source")
+    names = ("extensions", "skills", "prompts")
+    extensions, skills, prompts = (reader.each(name, texts_of, "a list of texts") for name in names)
+    return tuple(
+        ResourceSettings(
+            scope.path.parent,
+            scope.is_project,
+            packages.get(scope, ()),
+            extensions.get(scope, ()),
+            skills.get(scope, ()),
+            prompts.get(scope, ()),
+        )
+        for scope in reader.scopes
+        if any(scope in named for named in (packages, extensions, skills, prompts))
+    )
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _token_override(value: object) -> TokenOverride | None:
+    if not is_object(value):
+        return None
+    figures = [value.get(name) for name in ("reserveTokens", "keepRecentTokens")]
+    numbers = [None if figure is None else whole_number(figure) for figure in figures]
+    if any(number is None and figure is not None for number, figure in zip(numbers, figures, strict=True)):
+        return None
+    return TokenOverride(*numbers)
+
+
+def _packages(value: object) -> tuple[str | JsonObject, ...] | None:
+    if not is_list(value):
+        return None
+    packages = [item for item in value if _is_package(item)]
+    return tuple(packages) if len(packages) == len(value) else None
+
+
+def _is_package(value: object) -> TypeGuard[str | JsonObject]:
+    return isinstance(value, str) or (is_object(value) and isinstance(value.get("source"), str))

@@ -1,13 +1,21 @@
-"""The system prompt: role, tools, guidelines, what the user appends, the day and the folder.
+"""The system prompt: role, tools, rules, what the user appends, the project, skills, the folder and the day.
 
 Pure but for `read_prompt_argument`. Short on purpose: small local models have small contexts, and lose the
-thread of a long one. What changes most stands at the end, so that a provider's cache keeps the rest.
+thread of a long one. Each section but the first stands in a tag, since most hold files: what a heading or a list in one
+of them belongs to is never a question. The names are those of the original, for who refers to them. What changes most
+stands at the end, so that a provider's cache keeps the rest.
 """
 
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from pinnace_agent.resources.context_files import ContextFile
+from pinnace_agent.resources.text_file import printable
+
+if TYPE_CHECKING:  # loaded where there are any
+    from pinnace_agent.resources.skills import Skill
 
 _ROLE: Final = (
     "You are a coding agent. You work in the user's folder by calling tools: look before you change "
@@ -18,6 +26,12 @@ _LAST_GUIDELINES: Final = (
     "Name files by their path.",
 )
 _SEARCH_TOOLS: Final = frozenset({"grep", "find", "ls"})
+_SKILL_READERS: Final = {"read": "the read tool", "bash": "bash"}
+_SKILLS: Final = (
+    "Instructions for special tasks. When a description fits the task, load its file with {reader} first and follow "
+    "it. Paths in it are relative to the folder that it is in; tools need absolute ones."
+)
+_ENTITIES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;"})
 _SEARCH_BY_SHELL: Final = "Use bash to list and search files, for example with ls, find or rg."
 
 
@@ -74,6 +88,8 @@ def assemble_system_prompt(
     today: date,
     base: str | None = None,
     appended: Sequence[str] = (),
+    context_files: Sequence[ContextFile] = (),
+    skills: "Sequence[Skill]" = (),
 ) -> str:
     """Put the prompt together.
 
@@ -81,21 +97,54 @@ def assemble_system_prompt(
         tools: The active tools, in the order in which the model sees them.
         cwd: The folder that relative paths start from.
         today: The user's day.
-        base: Stands in for role, tools and guidelines.
+        base: Stands in for role, tools and rules.
         appended: Goes after them, whatever they are.
+        context_files: What is to be known about the project.
+        skills: Those that the model may load, if it has a tool for it; hidden ones are passed over.
     """
-    parts = [base.strip()] if base is not None else [_ROLE, _tool_list(tools), _guidelines(tools)]
-    parts += [text.strip() for text in appended]
-    parts.append(f"Date: {today.isoformat()}\nFolder: {cwd.replace(chr(92), '/')}")
-    return "\n\n".join(part for part in parts if part)
+    if base is None:
+        sections = [_ROLE, _section("tools", _tool_list(tools)), _section("rules", _rules(tools))]
+    else:
+        sections = [base.strip()]
+    sections += [
+        _section("addendum", "\n\n".join(text.strip() for text in appended if text.strip())),
+        _section("project_context", "\n\n".join(map(_instructions, context_files))),
+        _section("skills", _skill_list(tools, skills)),
+        _section("cwd", printable(cwd.replace("\\", "/"))),
+        _section("date", today.isoformat()),
+    ]
+    return "\n\n".join(section for section in sections if section)
+
+
+def _section(name: str, text: str) -> str:
+    return f"<{name}>\n{text}\n</{name}>" if text else ""
+
+
+def _instructions(file: ContextFile) -> str:
+    path = printable(file.path).translate(_ENTITIES)
+    return f'<project_instructions path="{path}">\n{file.text.strip()}\n</project_instructions>'
+
+
+def _skill_list(tools: Sequence[PromptTool], skills: "Sequence[Skill]") -> str:
+    names = {tool.name for tool in tools}
+    reader = next((words for name, words in _SKILL_READERS.items() if name in names), None)
+    listed = [skill for skill in skills if not skill.is_hidden]
+    if reader is None or not listed:
+        return ""
+    lines = [_SKILLS.format(reader=reader), "", "<available_skills>"]
+    for skill in listed:
+        lines.append("  <skill>")
+        members = {"name": skill.name, "description": skill.description.strip(), "location": printable(skill.path)}
+        lines += (f"    <{key}>{text.translate(_ENTITIES)}</{key}>" for key, text in members.items())
+        lines.append("  </skill>")
+    return "\n".join([*lines, "</available_skills>"])
 
 
 def _tool_list(tools: Sequence[PromptTool]) -> str:
-    lines = [f"- {tool.name}: {snippet}" for tool in tools if (snippet := _one_line(tool.snippet))]
-    return "\n".join(["Tools:", *lines]) if lines else ""
+    return "\n".join(f"- {tool.name}: {snippet}" for tool in tools if (snippet := _one_line(tool.snippet)))
 
 
-def _guidelines(tools: Sequence[PromptTool]) -> str:
+def _rules(tools: Sequence[PromptTool]) -> str:
     names = {tool.name for tool in tools}
     guidelines: list[str] = []
     if "bash" in names and not names & _SEARCH_TOOLS:
@@ -104,7 +153,7 @@ def _guidelines(tools: Sequence[PromptTool]) -> str:
         guidelines += tool.guidelines
     guidelines += _LAST_GUIDELINES
     kept = dict.fromkeys(line for text in guidelines if (line := _one_line(text)))
-    return "\n".join(["Guidelines:", *(f"- {line}" for line in kept)])
+    return "\n".join(f"- {line}" for line in kept)
 
 
 def _one_line(text: str) -> str:

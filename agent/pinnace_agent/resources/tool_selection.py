@@ -1,8 +1,8 @@
-"""Which tools are active: the defaults, changed or replaced by the command line.
+"""Which tools are active: the defaults, changed or replaced by the settings, then by the command line.
 
 Pure. A list of names replaces the defaults; a list of changes (`+name`, `-name`) alters them one by one, or the empty
-list where all were switched off; what is excluded goes last. Names may be patterns. The active tools keep their
-order. Rule R-TOL-06.
+list where all were switched off; what is excluded goes last. Settings may do both: names, then changes. Names may be
+patterns. The active tools keep their order. Rule R-TOL-06.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,10 @@ class ToolSelection(NamedTuple):
 
 
 def select_tools(
-    tools: Mapping[str, _T], selection: ToolSelection, defaults: Iterable[str]
+    tools: Mapping[str, _T],
+    selection: ToolSelection,
+    defaults: Iterable[str],
+    configured: Sequence[str] | None = None,
 ) -> tuple[dict[str, _T], tuple[str, ...]]:
     """Return the active tools in their order, and a warning for each name that fits no tool.
 
@@ -29,28 +32,52 @@ def select_tools(
         tools: All there are, by name.
         selection: What the user wants.
         defaults: The names of those that are active if the user says nothing.
+        configured: What the user's settings say, if anything: names, changes, or both.
 
     Raises:
         ValueError: Names and changes are mixed.
     """
     names = set(tools)
-    active = set[str]() if selection.none else names & set(defaults)
+    active = set[str]() if selection.none else _configured(names, names & set(defaults), configured)
     wanted = tuple(selection.wanted or ())
-    changes = [word for word in wanted if word[:1] in {"+", "-"}]
+    changes = _changes(wanted)
     if changes and len(changes) != len(wanted):
         raise ValueError("--tools takes either names or changes (+name, -name), not both")
-    for word in changes:
-        meant = _matching(names, [word[1:]])
-        active = active | meant if word[0] == "+" else active - meant
+    active = _changed(names, active, changes)
     if not changes and selection.wanted is not None:
         active = _matching(names, wanted)
     active -= _matching(names, selection.excluded)
-    words = [word[1:] for word in changes] or wanted
+    words = [_name(word) for word in (*(configured or ()), *wanted)]
     unknown = dict.fromkeys(word for word in (*words, *selection.excluded) if not _matching(names, [word]))
     return (
         {name: tool for name, tool in tools.items() if name in active},
         tuple(f'there is no tool named "{word}"' for word in unknown),
     )
+
+
+def _configured(names: set[str], defaults: set[str], words: Sequence[str] | None) -> set[str]:
+    if words is None:
+        return defaults
+    changes = _changes(words)
+    # A list without any name only changes the defaults; an empty one is no tool.
+    only_changes = bool(words) and len(changes) == len(words)
+    active = defaults if only_changes else _matching(names, [word for word in words if word not in changes])
+    return _changed(names, active, changes)
+
+
+def _changes(words: Iterable[str]) -> list[str]:
+    return [word for word in words if word[:1] in {"+", "-"}]
+
+
+def _changed(names: set[str], active: set[str], changes: Iterable[str]) -> set[str]:
+    for word in changes:
+        meant = _matching(names, [word[1:]])
+        active = active | meant if word[0] == "+" else active - meant
+    return active
+
+
+def _name(word: str) -> str:
+    return word[1:] if word[:1] in {"+", "-"} else word
 
 
 def _matching(names: Iterable[str], patterns: Iterable[str]) -> set[str]:

@@ -3,24 +3,15 @@
 `$NAME` and `${NAME}` inside a text are variables, `$$` is `$`, `$!` is `!`; a text that begins with `!` is a
 shell command whose output is the value. A variable that is not set, or is empty, leaves the whole value
 unresolved. Whether a value is there can be asked without running anything. Must not know which file a value
-came from. No text made here holds a value or a command.
+came from, nor load what runs commands before one is to be run. No text made here holds a value or a command.
 """
 
 import re
-import subprocess
 from collections.abc import Mapping
 from typing import Final
 
-import trio
-
-from pinnace_agent.shell import SHELL_GROUPS, kill_group
-
 # Long enough for a password manager to ask for a fingerprint; a request to a model waits for it.
 COMMAND_TIMEOUT_S: Final = 10.0
-# A key is a few hundred bytes and a token a few thousand: more is a mistake such as `!cat` of the wrong file.
-MAX_COMMAND_OUTPUT_BYTES: Final = 64 * 1024
-# After SIGKILL to its group, a shell is gone at once unless the kernel is in trouble.
-_REAP_S: Final = 1.0
 
 _VARIABLE = re.compile(r"\$(?:([$!])|\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 _VARIABLE_NAME = re.compile(r"[A-Z_][A-Z0-9_]*")
@@ -102,8 +93,12 @@ async def resolve(value: Secret, env: Mapping[str, str], timeout_s: float = COMM
             result fits into no header.
     """
     if is_command(value):
-        text = await _run(value.reveal()[1:], env, timeout_s)
+        from pinnace_agent.resources.value_command import output_of
+
+        text = await output_of(value.reveal()[1:], env, timeout_s)
     else:
+        import trio
+
         await trio.lowlevel.checkpoint()
         text = interpolate(value, env)
     if not text:
@@ -112,48 +107,3 @@ async def resolve(value: Secret, env: Mapping[str, str], timeout_s: float = COMM
         # Refused here, since the HTTP client would complain later in words that repeat a part of it.
         raise UnresolvedValue("it holds a line break or another character that a header can't carry")
     return text
-
-
-async def _run(command: str, env: Mapping[str, str], timeout_s: float) -> str:
-    output: bytes | None = None
-    with trio.move_on_after(timeout_s):
-        output = await _output_of(command, env)
-    if output is None:
-        raise UnresolvedValue(f"its command took longer than {timeout_s:g} s")
-    try:
-        return output.decode().strip()
-    except UnicodeDecodeError:
-        raise UnresolvedValue("its command wrote something that is not UTF-8 text") from None
-
-
-async def _output_of(command: str, env: Mapping[str, str]) -> bytes:
-    process = await trio.lowlevel.open_process(
-        ["/bin/sh", "-c", command],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=dict(env),
-        start_new_session=True,
-    )
-    assert process.stdout is not None
-    SHELL_GROUPS.add(process.pid)
-    is_done = False
-    output = bytearray()
-    try:
-        async for chunk in process.stdout:
-            output += chunk
-            if len(output) > MAX_COMMAND_OUTPUT_BYTES:
-                raise UnresolvedValue(f"its command wrote more than {MAX_COMMAND_OUTPUT_BYTES} bytes")
-        status = await process.wait()
-        is_done = True
-    finally:
-        if not is_done:
-            # The shell may be gone and a child of it still hold the pipe, so the group is what is killed.
-            kill_group(process.pid)
-        SHELL_GROUPS.discard(process.pid)
-        with trio.move_on_after(_REAP_S, shield=True):
-            async with process.stdout:
-                await process.wait()
-    if status != 0:
-        raise UnresolvedValue(f"its command failed with status {status}")
-    return bytes(output)

@@ -34,6 +34,8 @@ class SessionFile:
     ) -> None:
         """Begin with nothing open. For `fresh` and `opened`."""
         self.path: Final = path
+        self.header: Final = header
+        """What its first line is to be, if it had none when it was opened."""
         self.exists = False
         """Something is on the disk."""
         self.read_only: str | None = None

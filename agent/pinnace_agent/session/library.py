@@ -76,7 +76,7 @@ class Library:
             return Session(cwd, session_id=session_id, parent_session=parent)
         now_ms = _now_ms()
         path = self._folder(beside) / file_name(session_id, now_ms)
-        file = SessionFile.fresh(path, _header(session_id, cwd, now_ms, parent))
+        file = SessionFile.fresh(path, header_line(session_id, cwd, now_ms, parent))
         return self._taken(Session(cwd, session_id=session_id, parent_session=parent, file=file))
 
     def make_at(self, path: Path, cwd: str, session_id: str | None = None) -> Session:
@@ -86,7 +86,7 @@ class Library:
             ClientError: Another process has it, or it can't be there.
         """
         session_id = session_id or new_session_id()
-        header = _header(session_id, cwd, _now_ms(), None)
+        header = header_line(session_id, cwd, _now_ms(), None)
         try:
             make_folder(path.parent)
             lease = Lease.take(path)
@@ -230,7 +230,7 @@ class Library:
         path = folder / file_name(session_id, now_ms)
         lease = Lease.take(path)
         try:
-            lines = [_header(session_id, cwd, now_ms, parent), *_lines(entries, raw)]
+            lines = [header_line(session_id, cwd, now_ms, parent), *_lines(entries, raw)]
             write_new_file(path, lines)
             file = SessionFile.opened(path, size=sum(map(len, lines)), has_torn_tail=False, damaged=(), lease=lease)
         except BaseException:
@@ -249,7 +249,8 @@ class Library:
         return self.folder.path if beside is None or beside.file is None else beside.file.path.parent
 
 
-def _header(session_id: str, cwd: str, now_ms: int, parent: str | None) -> bytes:
+def header_line(session_id: str, cwd: str, now_ms: int, parent: str | None) -> bytes:
+    """Return the first line of a session's file."""
     header: dict[str, object] = {
         "type": "session",
         "version": CURRENT_VERSION,

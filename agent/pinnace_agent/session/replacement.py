@@ -59,6 +59,7 @@ class Replacement:
         """Do nothing yet."""
         self.text: str | None = None
         self.restores_choices = isinstance(request, SwitchSession)
+        self.is_other_conversation = isinstance(request, NewSession | SwitchSession)
         self.notices: tuple[str, ...] = ()
         self._request = request
         self._library = library

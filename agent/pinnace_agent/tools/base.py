@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
+import trio
+
 from pinnace_spec.messages import ImageContent, TextContent
 
 _context_numbers: Final[Iterator[int]] = itertools.count()
@@ -50,8 +52,14 @@ class ToolContext:
     command_prefix: str | None = None
     supports_images: bool = True
     """Whether the model that will read the result can see images."""
+    resizes_images: bool = True
+    """Whether images are made as small as providers take them."""
     aborted_result: ToolResult | None = None
     """Set by a tool before `Cancelled` leaves it, if it has more to say than that it was aborted."""
+    timeout_s: float | None = None
+    """How long the call may take if its arguments don't say it; None: for ever (R-LIM-03)."""
+    time_limit: trio.CancelScope = field(default_factory=trio.CancelScope)
+    """Where the call runs; it ends after `timeout_s`. A tool that sees to its time itself takes the deadline away."""
     order: int = field(default_factory=lambda: next(_context_numbers))
     """Greater than that of every context made earlier."""
 

@@ -12,7 +12,6 @@ import trio
 
 from pinnace_agent.flat_nursery import open_flat_nursery
 from pinnace_agent.output import OutputSnapshot, OutputTail
-from pinnace_agent.shell import ShellStatus, ShellUnavailable, run_shell
 from pinnace_agent.tools.base import (
     ToolContext,
     ToolError,
@@ -21,6 +20,8 @@ from pinnace_agent.tools.base import (
     text_argument,
     text_result,
 )
+from pinnace_agent.tools.local_programs import LOCAL_BASH
+from pinnace_agent.tools.operations import BashOperations, CommandTimedOut
 from pinnace_agent.tools.validation import number_text
 from pinnace_agent.truncation import MAX_BYTES, MAX_LINES, format_size
 from pinnace_spec import errors
@@ -45,22 +46,22 @@ class BashTool:
     )
     snippet: str = "Run shell commands"
     guidelines: tuple[str, ...] = ()
-    parameters: Mapping[str, object] = {
-        "type": "object",
-        "required": ["command"],
-        "properties": {
-            "command": {"type": "string", "description": "The command, as bash reads it"},
-            "timeout": {
-                "type": "number",
-                "description": "Seconds after which it is killed; by default never",
-            },
-        },
-    }
     is_sequential: bool = False
 
-    def __init__(self, temp_dir: str | None = None) -> None:
-        """Keep long output in `temp_dir`; None is the system's folder for such files."""
+    def __init__(self, temp_dir: str | None = None, operations: BashOperations = LOCAL_BASH) -> None:
+        """Run commands through `operations`, by default on this machine.
+
+        Long output is kept on this machine in any case: in `temp_dir`, None is a private folder of the user's.
+        """
         self._temp_dir = temp_dir
+        self._operations = operations
+
+    @property
+    def parameters(self) -> Mapping[str, object]:
+        """The schema of `BashParameters`. The first one that is asked for loads pydantic."""
+        from pinnace_agent.tools.parameters import BashParameters, schema_of
+
+        return schema_of(BashParameters)
 
     def prepare(self, raw: Mapping[str, object]) -> Mapping[str, object]:
         """Leave the arguments as they are."""
@@ -72,31 +73,37 @@ class BashTool:
         Raises:
             ToolError: It was not started: a timeout that makes no sense, no such folder or shell.
         """
-        timeout_s = _checked_timeout(number_argument(args, "timeout"))
+        timeout_s = _checked_timeout(number_argument(args, "timeout")) or ctx.timeout_s
+        # Not ended from outside: what it has said so far belongs to the result.
+        ctx.time_limit.deadline = math.inf
+        command = text_argument(args, "command")
         output = OutputTail(sanitise=False, temp_dir=self._temp_dir)
         updates = _Updates(output, ctx.on_update)
         try:
             async with open_flat_nursery() as nursery:
                 nursery.start_soon(updates.run)
-                status = await run_shell(
-                    text_argument(args, "command"),
+                exit_code = await self._operations.exec(
+                    f"{ctx.command_prefix}\n{command}" if ctx.command_prefix else command,
                     cwd=ctx.cwd,
-                    output=output,
-                    env=ctx.env,
+                    on_data=updates.take,
                     timeout_s=timeout_s,
+                    env=ctx.env,
                     shell_path=ctx.shell_path,
-                    command_prefix=ctx.command_prefix,
-                    on_output=updates.note_output,
                 )
                 nursery.cancel_scope.cancel()
         except trio.Cancelled:
-            updates.flush()
-            ctx.aborted_result = _failed(output.result(), errors.SHELL_ABORTED, is_silence_told=False)
+            ctx.aborted_result = _failed(updates.end(), errors.SHELL_ABORTED, is_silence_told=False)
             raise
-        except ShellUnavailable as error:
+        except CommandTimedOut as timeout:
+            return _failed(updates.end(), _timeout_text(timeout, timeout_s), is_silence_told=False)
+        except (OSError, ToolError) as error:
+            shown = updates.end()
+            if shown.text:  # it was started, and then got out of reach
+                return _failed(shown, str(error), is_silence_told=False)
             raise ToolError(str(error)) from error
-        updates.flush()
-        return _result(output.result(), status, timeout_s)
+        finally:
+            output.finish()
+        return _result(updates.end(), exit_code)
 
 
 class _Updates:
@@ -111,16 +118,24 @@ class _Updates:
         # The first one, without output, says that the command was taken on.
         tell(ToolResult([]))
 
-    def note_output(self, _text: str) -> None:
-        """Note that there is more to show."""
+    def take(self, data: bytes) -> None:
+        """Take output."""
+        if not self._output.feed(data):
+            return
         self._is_pending = True
         if trio.current_time() >= self._next_s:
-            self.flush()
+            self._flush()
         else:
             self._wake.set()
 
-    def flush(self) -> None:
-        """Tell what was not told yet."""
+    def end(self) -> OutputSnapshot:
+        """End the output, tell what was not told yet, and return what is to be shown."""
+        if self._output.finish():
+            self._is_pending = True
+        self._flush()
+        return self._output.snapshot()
+
+    def _flush(self) -> None:
         if self._is_pending:
             self._is_pending = False
             self._next_s = trio.current_time() + UPDATE_INTERVAL_S
@@ -133,7 +148,7 @@ class _Updates:
             await self._wake.wait()
             self._wake = trio.Event()
             await trio.sleep_until(self._next_s)
-            self.flush()
+            self._flush()
 
 
 def _checked_timeout(timeout_s: float | None) -> float | None:
@@ -146,25 +161,30 @@ def _checked_timeout(timeout_s: float | None) -> float | None:
     return timeout_s
 
 
-def _result(shown: OutputSnapshot, status: ShellStatus, timeout_s: float | None) -> ToolResult:
-    if status.timed_out:
-        text = errors.shell_timed_out(number_text(timeout_s or 0))
-        if status.exited_after_s is not None:
-            text += (
-                f" (the shell itself exited with code {status.exit_code} after {status.exited_after_s:.1f} "
-                "seconds; processes that it left behind went on writing and were killed)"
-            )
-        return _failed(shown, text, is_silence_told=False)
-    if status.exit_code is None:
+def _timeout_text(timeout: CommandTimedOut, timeout_s: float | None) -> str:
+    text = errors.shell_timed_out(number_text(timeout_s or 0))
+    if timeout.exited_after_s is None:
+        return text
+    return (
+        f"{text} (the shell itself exited with code {timeout.exit_code} after {timeout.exited_after_s:.1f} "
+        "seconds; processes that it left behind went on writing and were killed)"
+    )
+
+
+def _result(shown: OutputSnapshot, exit_code: int | None) -> ToolResult:
+    if exit_code is None:
         return _failed(shown, "Command was killed and its exit status is unknown", is_silence_told=True)
-    if status.exit_code != 0:
-        return _failed(shown, errors.shell_exited(status.exit_code), is_silence_told=True)
+    if exit_code != 0:
+        return _failed(shown, errors.shell_exited(exit_code), is_silence_told=True)
     return text_result(_body(shown) or "(no output)", _details(shown) or None)
 
 
 def _failed(shown: OutputSnapshot, ending: str, *, is_silence_told: bool) -> ToolResult:
     body = _body(shown) or ("(no output)" if is_silence_told else "")
-    return text_result(f"{body}\n\n{ending}" if body else ending, _details(shown), is_error=True)
+    details = _details(shown)
+    # An exit code is an answer like any other, and has details only if there are any.
+    shown_details = details or None if is_silence_told else details
+    return text_result(f"{body}\n\n{ending}" if body else ending, shown_details, is_error=True)
 
 
 def _body(shown: OutputSnapshot) -> str:

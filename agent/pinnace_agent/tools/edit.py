@@ -4,20 +4,19 @@ Reads, checks, replaces, writes; what matches and what a replacement does to the
 Rules R-TOL-02, R-TOL-03.
 """
 
-import errno
 import json
-import os
-import stat
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, TypeGuard, cast
 
 import trio
 
 from pinnace_agent.tools.base import ToolContext, ToolError, ToolResult, text_argument, text_result
-from pinnace_agent.tools.file_replacement import encode_text, replace_file
+from pinnace_agent.tools.file_replacement import encode_text
 from pinnace_agent.tools.line_diff import LineDiff, line_diff
+from pinnace_agent.tools.local_files import LOCAL_EDIT
 from pinnace_agent.tools.mutation_queue import MUTATIONS, MutationQueue
-from pinnace_agent.tools.paths import PATH_PARAMETER, error_code, os_error_text, resolve_path
+from pinnace_agent.tools.operations import EditOperations, FollowsLinks
+from pinnace_agent.tools.paths import error_code, notes_of, os_error_text, resolve_path
 from pinnace_agent.tools.text_match import Edit, find_matches
 from pinnace_agent.tools.text_replacement import (
     exact_replacements,
@@ -28,6 +27,10 @@ from pinnace_agent.tools.text_replacement import (
 )
 
 _BOM: Final = "\ufeff"
+
+# DEVIATION D-35: an edit changes nothing else.
+_KEPT_BYTES: Final = "surrogateescape"
+"""What is no UTF-8 is written back byte for byte; no text that a model writes matches it."""
 
 
 class EditTool:
@@ -46,33 +49,23 @@ class EditTool:
         "Use edit for changes to existing files; oldText must match the file exactly.",
         "Put several changes of one file into one call of edit, as items of edits[].",
     )
-    parameters: Mapping[str, object] = {
-        "type": "object",
-        "required": ["path", "edits"],
-        "properties": {
-            "path": PATH_PARAMETER,
-            "edits": {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "required": ["oldText", "newText"],
-                    "properties": {
-                        "oldText": {
-                            "type": "string",
-                            "description": "The text to replace, exactly as in the file; unique there",
-                        },
-                        "newText": {"type": "string", "description": "What comes in its place"},
-                    },
-                },
-                "description": "The replacements, each looked up in the original file",
-            },
-        },
-    }
     is_sequential: bool = False
 
-    def __init__(self, mutations: MutationQueue = MUTATIONS) -> None:
-        """Share the lines of `mutations` with whatever else changes files."""
+    def __init__(self, mutations: MutationQueue = MUTATIONS, operations: EditOperations = LOCAL_EDIT) -> None:
+        """Edit through `operations`, by default files of this machine.
+
+        The lines of `mutations` are shared with whatever else changes files.
+        """
         self._mutations = mutations
+        self._operations = operations
+        self._real_path = operations.real_path if isinstance(operations, FollowsLinks) else None
+
+    @property
+    def parameters(self) -> Mapping[str, object]:
+        """The schema of `EditParameters`. The first one that is asked for loads pydantic."""
+        from pinnace_agent.tools.parameters import EditParameters, schema_of
+
+        return schema_of(EditParameters)
 
     def prepare(self, raw: Mapping[str, object]) -> Mapping[str, object]:
         """Make a list of `edits` in the other forms that models and old sessions have for them.
@@ -80,10 +73,10 @@ class EditTool:
         These are JSON text, a single object, and `oldText` and `newText` beside `path`.
         """
         repaired = dict(raw)
-        edits = _edit_list(raw.get("edits"))
+        edits = _edit_list(raw["edits"]) if "edits" in raw else None
         if isinstance(raw.get("oldText"), str) and isinstance(raw.get("newText"), str):
             single = {"oldText": repaired.pop("oldText"), "newText": repaired.pop("newText")}
-            edits = [*edits, single] if _is_list(edits) else [single]
+            edits = [*edits, single] if _is_list(edits) and raw["edits"] is not None else [single]
         if edits is not None:
             repaired["edits"] = edits
         return repaired
@@ -100,26 +93,27 @@ class EditTool:
             raise ToolError("Edit tool input is invalid. edits must contain at least one replacement.")
         target = resolve_path(path, ctx.cwd)
         try:
-            async with self._mutations.hold(target, ctx.order):
-                source = await trio.to_thread.run_sync(_load, target)
-                edited = await trio.to_thread.run_sync(_edited, source, edits, path)
-                await trio.to_thread.run_sync(_save, target, edited.source)
+            async with self._mutations.hold(target, ctx.order, self._real_path):
+                try:
+                    await self._operations.access(target)
+                except IsADirectoryError as error:
+                    raise ToolError(os_error_text(error, "read")) from error
+                except OSError as error:
+                    text = f"Could not edit file: {path}. Error code: {error_code(error)}."
+                    raise ToolError(" ".join([text, *(f"{note}." for note in notes_of(error))])) from error
+                data = await self._operations.read_file(target)
+                edited = await trio.to_thread.run_sync(_edited, data, edits, path)
+                await self._operations.write_file(target, edited.data)
                 # A call that was aborted meanwhile says so, although it has written.
                 await trio.lowlevel.checkpoint_if_cancelled()
-        except _Refused as error:
-            raise ToolError(f"Could not edit file: {path}. Error code: {error}.") from error
         except OSError as error:
             raise ToolError(os_error_text(error, "open", target)) from error
         return text_result(f"Successfully replaced {len(edits)} block(s) in {path}.", edited.diff.record())
 
 
 class _Edited(NamedTuple):
-    source: str
+    data: bytes
     diff: LineDiff
-
-
-class _Refused(Exception):
-    """The file can't be read and written; the text is the system's name of the reason."""
 
 
 def _edit_list(edits: object) -> object:
@@ -127,8 +121,8 @@ def _edit_list(edits: object) -> object:
         try:
             edits = json.loads(edits)
         except (ValueError, RecursionError):
-            return edits
-    return edits if edits is None or _is_list(edits) else [edits]
+            return [edits]
+    return edits if _is_list(edits) else [edits]
 
 
 def _is_list(value: object) -> TypeGuard[list[object]]:
@@ -146,23 +140,8 @@ def _clean(text: str) -> str:
     return lf_text(encode_text(text).decode("utf-8"))
 
 
-def _load(target: str) -> str:
-    """Read a file that can be written too; bytes that are no UTF-8 survive until it is written."""
-    try:
-        status = os.stat(target)
-        if stat.S_ISDIR(status.st_mode):
-            raise IsADirectoryError(errno.EISDIR, "")
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "")  # reading a pipe would wait for ever
-        if not os.access(target, os.R_OK | os.W_OK):
-            raise PermissionError(errno.EACCES, "")
-    except OSError as error:
-        raise _Refused(error_code(error)) from error
-    with open(target, "rb") as file:
-        return file.read().decode("utf-8", "surrogateescape")
-
-
-def _edited(content: str, edits: Sequence[Edit], path: str) -> _Edited:
+def _edited(data: bytes, edits: Sequence[Edit], path: str) -> _Edited:
+    content = data.decode("utf-8", _KEPT_BYTES)
     source = content.removeprefix(_BOM)
     text = lf_text(source)
     matches = find_matches(text, edits, path)
@@ -175,8 +154,5 @@ def _edited(content: str, edits: Sequence[Edit], path: str) -> _Edited:
         what = "The replacement gives" if len(edits) == 1 else "The replacements give"
         raise ToolError(f"No changes made to {path}. {what} the text that is already there.")
     bom = content[: len(content) - len(source)]
-    return _Edited(bom + replaced_source(source, replacements), line_diff(text, new, replacements, path))
-
-
-def _save(target: str, content: str) -> None:
-    replace_file(target, content.encode("utf-8", "surrogateescape"))
+    new_content = bom + replaced_source(source, replacements)
+    return _Edited(new_content.encode("utf-8", _KEPT_BYTES), line_diff(text, new, replacements, path))

@@ -1,95 +1,162 @@
 """Writes a whole file so that readers, and a crash, find the old content or the new one, never half of it.
 
-Blocking: belongs into a thread. No fsync: what the model's tools write is as durable as what an editor's user
-saves. Must not know the tools. Rule R-TOL-03.
+Decides how: by renaming a temporary file onto it; where that would make another file of it (its other names, its owner)
+or can't be done, in place, and then only while a copy of the old content is kept. Blocking: belongs into a thread. No
+fsync: what the model's tools write is as durable as what an editor's user saves. Must not know the tools. Rule
+R-TOL-03.
 """
 
 import errno
 import os
 import stat
+from contextlib import suppress
 from typing import Final
 
-_NO_ROOM_FOR_TEMP: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG})
+from pinnace_agent.tools.file_backup import Backup, write_all
+
+# A folder that takes no further file, or none under such a name.
+_NO_TEMPORARY_FILE: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG})
+
+# Nothing can be renamed onto the file: it is mounted, belongs to somebody else in a folder like /tmp, or its folder
+# is pieced together from several.
+_NOT_RENAMED_ONTO: Final = frozenset({errno.EBUSY, errno.EACCES, errno.EPERM, errno.EXDEV})
+
+# They speak of the content, and writing in place would lose or renew them as well.
+_OF_CONTENT: Final = frozenset({"security.capability", "security.ima", "security.evm"})
 
 
 def replace_file(path: str, data: bytes) -> None:
-    """Make `data` the content of a file, new or existing, by renaming a temporary one onto it.
+    """Make `data` the content of a file, new or existing.
 
-    The temporary file is made in the same folder. Symbolic links are followed and stay; the mode stays. In
-    place, and so not atomically, when a rename would do harm or can't be done: the file has other names (hard
-    links) or another owner, is no regular file, or its folder can't be written.
+    Symbolic links are followed and stay. Mode, owner, group and extended attributes stay. By rename where that can be;
+    then every reader finds the old content or the new one. In place if the file has other names (hard links), if it or
+    its folder does not let another file take its place, or if what is said of the file could not be said of that one:
+    then a reader at the same moment may see half of it, but the old content is kept beside it, for the user alone,
+    until all is written. What is no regular file is written to; a pipe that nobody reads is an error.
 
     Raises:
-        OSError: Nothing was changed, except that a write in place may have been cut short by a full disk.
+        OSError: The file is as it was. If it is not, a note added to the error says so, and where its content is kept.
     """
     target = os.path.realpath(path)
     try:
         status = os.stat(target)
     except FileNotFoundError:
-        status = None
-    if status is not None and not os.access(target, os.W_OK):
+        _write_and_rename(target, data, None)
+        return
+    if not os.access(target, os.W_OK):
         # A rename needs no right to the file itself; a file that is read-only is so on purpose.
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
-    if status is not None and not _is_replaceable(status):
-        _write_in_place(target, data)
+    if not stat.S_ISREG(status.st_mode):
+        _write_to_device(target, data)
         return
     try:
+        if status.st_nlink > 1:
+            raise _OtherFile
         _write_and_rename(target, data, status)
-    except _NoTemporaryFile:
+    except _OtherFile:
         _write_in_place(target, data)
 
 
-class _NoTemporaryFile(Exception):
-    """The folder takes no further file."""
-
-
-def _is_replaceable(status: os.stat_result) -> bool:
-    return stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and status.st_uid == os.geteuid()
+class _OtherFile(Exception):
+    """A file that is renamed onto this one would not be the same file, or can't be made."""
 
 
 def _write_and_rename(target: str, data: bytes, status: os.stat_result | None) -> None:
     temporary = os.path.join(os.path.dirname(target), f".pinnace-{os.urandom(8).hex()}.tmp")
     try:
-        # 0666 under the umask is what a new file gets anywhere else; an existing one keeps its mode below.
-        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        # 0666 under the umask is what a new file gets anywhere else. What is to replace an existing one is nobody's
+        # to read until it has its mode.
+        mode = 0o666 if status is None else 0o600
+        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     except OSError as error:
-        if error.errno in _NO_ROOM_FOR_TEMP:
-            raise _NoTemporaryFile from error
+        if status is not None and error.errno in _NO_TEMPORARY_FILE:
+            raise _OtherFile from error
         raise
     try:
         try:
+            write_all(file, data)
             if status is not None:
-                _keep_access(file, status)
-            _write_all(file, data)
+                _keep_identity(file, target, status)
         finally:
             os.close(file)
-        os.replace(temporary, target)
+        _rename(temporary, target, status)
     except BaseException:
-        os.unlink(temporary)
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
         raise
 
 
-def _keep_access(file: int, status: os.stat_result) -> None:
-    if status.st_gid != os.fstat(file).st_gid:
-        try:
-            os.fchown(file, -1, status.st_gid)
-        except PermissionError as error:
-            raise _NoTemporaryFile from error
-    os.fchmod(file, stat.S_IMODE(status.st_mode))
+def _rename(temporary: str, target: str, status: os.stat_result | None) -> None:
+    try:
+        os.replace(temporary, target)
+    except OSError as error:
+        if status is not None and error.errno in _NOT_RENAMED_ONTO:
+            raise _OtherFile from error
+        raise
+
+
+def _keep_identity(file: int, target: str, status: os.stat_result) -> None:
+    """Give a new file the owner, attributes and mode of the one that it is to replace."""
+    try:
+        made = os.fstat(file)
+        if (made.st_uid, made.st_gid) != (status.st_uid, status.st_gid):
+            os.fchown(file, status.st_uid, status.st_gid)
+        if hasattr(os, "listxattr"):
+            _keep_attributes(file, target)
+        os.fchmod(file, stat.S_IMODE(status.st_mode))
+    except OSError as error:
+        # Only root can give files away; some attributes can't be set by anybody.
+        raise _OtherFile from error
+
+
+def _keep_attributes(file: int, target: str) -> None:
+    try:
+        wanted = {name: os.getxattr(target, name) for name in os.listxattr(target)}
+        found = {name: os.getxattr(file, name) for name in os.listxattr(file)}
+    except OSError as error:
+        if error.errno == errno.ENOTSUP:  # a file system without any
+            return
+        raise
+    for name in found.keys() - wanted.keys():
+        os.removexattr(file, name)  # e.g. rights that the folder gives to new files
+    for name, value in wanted.items():
+        if found.get(name) != value and name not in _OF_CONTENT:
+            os.setxattr(file, name, value)
 
 
 def _write_in_place(target: str, data: bytes) -> None:
-    file = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+    # Not truncated at first: the room that the old content has is what it is restored to, also on a full disk.
+    file = os.open(target, os.O_RDWR | os.O_CLOEXEC)
     try:
-        _write_all(file, data)
+        backup = Backup(target, file)
+        try:
+            _overwrite(file, data)
+        except BaseException as error:
+            backup.restore(file, error)
+            raise
+        backup.remove()
     finally:
         os.close(file)
 
 
-def _write_all(file: int, data: bytes) -> None:
-    left = memoryview(data)
-    while left:
-        left = left[os.write(file, left) :]
+def _overwrite(file: int, data: bytes) -> None:
+    os.lseek(file, 0, os.SEEK_SET)
+    write_all(file, data)
+    os.ftruncate(file, len(data))
+
+
+def _write_to_device(target: str, data: bytes) -> None:
+    try:
+        # Without waiting: opening a pipe that nobody reads, or filling one, would last for ever.
+        file = os.open(target, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            write_all(file, data)
+        finally:
+            os.close(file)
+    except OSError as error:
+        if error.errno in (errno.ENXIO, errno.EAGAIN):
+            error.add_note("It is a pipe that nobody reads, or a socket")
+        raise
 
 
 def encode_text(text: str) -> bytes:

@@ -29,13 +29,14 @@ class Glob:
 
     __slots__ = ("_choices", "has_folders", "is_absolute")
 
-    def __init__(self, pattern: str) -> None:
-        """Read a glob.
+    def __init__(self, pattern: str, *, is_case_exact: bool | None = None) -> None:
+        """Read a glob; None: case matters once there is a capital letter.
 
         Raises:
             BadGlob: It has no meaning.
         """
-        flags = re.DOTALL | (0 if is_case_meant(pattern) else re.IGNORECASE)
+        exact = is_case_meant(pattern) if is_case_exact is None else is_case_exact
+        flags = re.DOTALL | (0 if exact else re.IGNORECASE)
         self.has_folders = "/" in pattern
         self.is_absolute = pattern.startswith("/")
         self._choices = tuple(self._compiled(choice, flags) for choice in _choices(pattern))

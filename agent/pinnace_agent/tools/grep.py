@@ -9,12 +9,11 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-import trio
-
 from pinnace_agent.tools.base import ToolContext, ToolError, ToolResult, text_argument, text_result
+from pinnace_agent.tools.local_programs import LOCAL_GREP
 from pinnace_agent.tools.match_events import MatchEvent, MatchEvents
-from pinnace_agent.tools.paths import resolve_path
-from pinnace_agent.tools.search_program import NO_RG, find_rg, run_search
+from pinnace_agent.tools.operations import GrepOperations
+from pinnace_agent.tools.paths import resolve_path, shown_name
 from pinnace_agent.tools.search_result import ShownLines, limit_argument, whole_argument
 from pinnace_agent.truncation import MAX_BYTES
 
@@ -39,23 +38,18 @@ class GrepTool:
     )
     snippet: str = "Search the content of files (respects .gitignore)"
     guidelines: tuple[str, ...] = ()
-    parameters: Mapping[str, object] = {
-        "type": "object",
-        "required": ["pattern"],
-        "properties": {
-            "pattern": {"type": "string", "description": "A regular expression as of ripgrep, or a plain text"},
-            "path": {"type": "string", "description": "The folder or file to search; by default the working folder"},
-            "glob": {
-                "type": "string",
-                "description": "Only files that it matches, relative to path, e.g. '*.ts' or 'src/**/*.py'",
-            },
-            "ignoreCase": {"type": "boolean", "description": "Ignore upper and lower case; by default they matter"},
-            "literal": {"type": "boolean", "description": "The pattern is a plain text; by default it is not"},
-            "context": {"type": "number", "description": "Lines to show before and after each match; by default 0"},
-            "limit": {"type": "number", "description": f"How many matches to return; by default {DEFAULT_LIMIT}"},
-        },
-    }
     is_sequential: bool = False
+
+    def __init__(self, operations: GrepOperations = LOCAL_GREP) -> None:
+        """Search through `operations`, by default files of this machine."""
+        self._operations = operations
+
+    @property
+    def parameters(self) -> Mapping[str, object]:
+        """The schema of `GrepParameters`. The first one that is asked for loads pydantic."""
+        from pinnace_agent.tools.parameters import GrepParameters, schema_of
+
+        return schema_of(GrepParameters)
 
     def prepare(self, raw: Mapping[str, object]) -> Mapping[str, object]:
         """Leave the arguments as they are."""
@@ -68,12 +62,17 @@ class GrepTool:
             ToolError: There is no such path, ripgrep is missing, or it refused.
         """
         target = resolve_path(str(args.get("path") or "."), ctx.cwd)
-        is_folder, rg = await trio.to_thread.run_sync(_look, target, ctx.env, abandon_on_cancel=True)
-        context = max(0, whole_argument(args, "context", 0))
-        matches = _Matches(limit_argument(args, DEFAULT_LIMIT), context, None if is_folder else _base_name(target))
         try:
-            end = await run_search(
-                [rg, *_options(args, context), "--", text_argument(args, "pattern"), "." if is_folder else target],
+            is_folder = await self._operations.is_folder(target)
+        except OSError as error:  # for whatever reason: nobody can say that it is there
+            raise ToolError(f"Path not found: {target}") from error
+        context = max(0, whole_argument(args, "context", 0))
+        matches = _Matches(
+            limit_argument(args, DEFAULT_LIMIT), context, None if is_folder else shown_name(os.path.basename(target))
+        )
+        try:
+            end = await self._operations.search(
+                [*_options(args, context), "--", text_argument(args, "pattern"), "." if is_folder else target],
                 cwd=target if is_folder else os.path.dirname(target),
                 env=ctx.env,
                 take=matches.take,
@@ -83,20 +82,6 @@ class GrepTool:
         if not end.was_stopped and end.exit_code not in (0, 1):
             raise ToolError(end.complaints or f"ripgrep exited with code {end.exit_code}")
         return matches.result()
-
-
-def _look(target: str, env: Mapping[str, str]) -> tuple[bool, str]:
-    """Return whether the target is a folder, and where ripgrep is."""
-    rg = find_rg(env)
-    if rg is None:
-        raise ToolError(NO_RG)
-    if not os.path.exists(target):
-        raise ToolError(f"Path not found: {target}")
-    is_folder = os.path.isdir(target)
-    if not is_folder and not os.path.isfile(target):
-        # A pipe or a device may never end.
-        raise ToolError(f"Not a file with content, but a pipe, socket or device: {target}")
-    return is_folder, rg
 
 
 def _options(args: Mapping[str, object], context: int) -> list[str]:
@@ -112,10 +97,6 @@ def _options(args: Mapping[str, object], context: int) -> list[str]:
     if context:
         options.append(f"--context={context}")
     return options
-
-
-def _base_name(path: str) -> str:
-    return os.fsencode(os.path.basename(path)).decode("utf-8", "replace")
 
 
 class _Matches:

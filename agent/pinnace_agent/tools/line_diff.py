@@ -14,9 +14,13 @@ CONTEXT_LINES: Final = 4
 """Unchanged lines shown around a change: one more than patches usually have, as clients of this tool
 expect."""
 
-_MAX_COMPARISONS: Final = 4_000_000
-"""Lines of the old text times lines of the new: above it (2000 lines each) a comparison takes seconds, and
-the whole stretch is shown as removed and added."""
+_MAX_DIFFERENCES: Final = 1_000
+"""Lines removed and added in one stretch that are searched for: the search takes their square, here some 0.3 s. What
+differs more is shown as removed and added as a whole."""
+
+_LINES_AROUND: Final = 32
+"""Lines after a replacement that are compared with it: which of several equal lines is called the new one is decided
+as in a comparison of the whole texts, unless there are more of them."""
 
 
 class Change(NamedTuple):
@@ -74,11 +78,11 @@ def _changes(old: str, replacements: Sequence[Replacement]) -> Iterator[Change]:
         first = bisect_right(starts, replacements[index].start) - 1
         position = starts[first]
         pieces: list[str] = []
-        while True:  # replacements that touch a common line are compared as one stretch
+        while True:  # replacements with few lines between them are compared as one stretch
             start, end, text = replacements[index]
             pieces += (old[position:start], text)
             position = end
-            last = bisect_right(starts, end) - 1
+            last = bisect_right(starts, end) - 1 + _LINES_AROUND
             index += 1
             if index == len(replacements) or bisect_right(starts, replacements[index].start) - 1 > last:
                 break
@@ -96,23 +100,90 @@ def _changes(old: str, replacements: Sequence[Replacement]) -> Iterator[Change]:
 
 
 def _compared(before: Sequence[str], after: Sequence[str]) -> Iterator[Change]:
+    """Compare two stretches; changes that touch are one."""
+    if (rows := _kept_rows(before, after)) is None:
+        yield from _without_ends(before, after)
+        return
+    old = new = 0
+    for row in (*rows, _Row(len(before), len(after), 0, None)):
+        if (old, new) != (row.old_start, row.new_start):
+            yield Change(old, row.old_start, new, row.new_start)
+        old, new = row.old_start + row.length, row.new_start + row.length
+
+
+def _without_ends(before: Sequence[str], after: Sequence[str]) -> Iterator[Change]:
+    """Take all between what is the same at the beginning and at the end as one change."""
     same = 0
     while same < min(len(before), len(after)) and before[same] == after[same]:
         same += 1
     end = 0
     while end < min(len(before), len(after)) - same and before[-1 - end] == after[-1 - end]:
         end += 1
-    left, right = before[same : len(before) - end], after[same : len(after) - end]
-    if not left and not right:
-        return
-    if not left or not right or len(left) * len(right) > _MAX_COMPARISONS:
-        yield Change(same, same + len(left), same, same + len(right))
-        return
-    from difflib import SequenceMatcher
+    yield Change(same, len(before) - end, same, len(after) - end)
 
-    for tag, i1, i2, j1, j2 in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
-        if tag != "equal":
-            yield Change(same + i1, same + i2, same + j1, same + j2)
+
+class _Row(NamedTuple):
+    """Lines that stay, and the row before."""
+
+    old_start: int
+    new_start: int
+    length: int
+    before: "_Row | None"
+
+
+def _kept_rows(before: Sequence[str], after: Sequence[str]) -> list[_Row] | None:
+    """Find the rows of lines that stay when as few as possible are removed and added, after Myers (1986).
+
+    Of equally short ways the one that removes first is taken, and lines stay as early as they can.
+
+    Returns:
+        None if too much differs.
+    """
+    # By diagonal (old position less new): how far in the old text the ways with so many differences come.
+    furthest: dict[int, tuple[int, _Row | None]] = {1: (0, None)}
+    for differences in range(min(len(before) + len(after), _MAX_DIFFERENCES) + 1):
+        for diagonal in range(-differences, differences + 1, 2):
+            step = _step(furthest.get(diagonal - 1), furthest.get(diagonal + 1), diagonal, len(before), len(after))
+            if step is None:
+                furthest.pop(diagonal, None)
+                continue
+            old, row = step
+            start = old
+            while old < len(before) and old - diagonal < len(after) and before[old] == after[old - diagonal]:
+                old += 1
+            if old > start:
+                row = _Row(start, start - diagonal, old - start, row)
+            if old == len(before) and old - diagonal == len(after):
+                return _in_order(row)
+            furthest[diagonal] = (old, row)
+    return None
+
+
+def _step(
+    removing: tuple[int, _Row | None] | None,
+    adding: tuple[int, _Row | None] | None,
+    diagonal: int,
+    old_count: int,
+    new_count: int,
+) -> tuple[int, _Row | None] | None:
+    """Return how far one more difference comes on a diagonal; None if there is no line for it."""
+    can_remove = removing is not None and removing[0] < old_count
+    if adding is not None and adding[0] - diagonal <= new_count:
+        if removing is None or not can_remove or removing[0] < adding[0]:
+            return adding
+    elif not can_remove:
+        return None
+    assert removing is not None
+    return removing[0] + 1, removing[1]
+
+
+def _in_order(row: _Row | None) -> list[_Row]:
+    rows: list[_Row] = []
+    while row is not None:
+        rows.append(row)
+        row = row.before
+    rows.reverse()
+    return rows
 
 
 def _display(

@@ -6,12 +6,15 @@ too. Rule R-TOL-03.
 
 import heapq
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
 import trio
+
+from pinnace_agent.tools.base import ToolError
+from pinnace_agent.tools.paths import os_error_text
 
 
 @dataclass(slots=True)
@@ -20,6 +23,14 @@ class _Line:
 
     lock: trio.Lock = field(default_factory=trio.Lock)
     users: int = 0
+
+
+async def real_path(path: str) -> str:
+    """Return a path of this machine with all links followed; of a file that is not there as far as can be."""
+    return await trio.to_thread.run_sync(_real_path, path)
+
+
+RealPath = Callable[[str], Awaitable[str]]
 
 
 class MutationQueue:
@@ -31,21 +42,22 @@ class MutationQueue:
         self._lines: dict[str, _Line] = {}
 
     @asynccontextmanager
-    async def hold(self, path: str, order: int) -> AsyncGenerator[None, None]:
+    async def hold(self, path: str, order: int, real_path: RealPath | None = real_path) -> AsyncGenerator[None, None]:
         """Hold a file: nobody else who asks does so until the body has ended, however it ends.
 
         Calls that start together are served by `order`; trio starts tasks in random order, so the order of
         asking would be luck. Cancelling while waiting gives the place up.
 
         Args:
-            path: Absolute. Symbolic links are followed, so that two names of a file are one line.
+            path: Absolute.
             order: `ToolContext.order` of the call.
+            real_path: Follows links, so that two names of a file are one line; by default on this machine. None takes
+                the path as it is.
 
         Raises:
-            OSError: The path can't be resolved, e.g. a loop of links. A file that is not there yet is no
-                error.
+            ToolError: The path can't be resolved, e.g. a loop of links. A file that is not there yet is no error.
         """
-        key, line = await self._register(path, order)
+        key, line = await self._register(path, order, real_path)
         try:
             async with line.lock:
                 yield
@@ -54,14 +66,14 @@ class MutationQueue:
             if not line.users:
                 del self._lines[key]
 
-    async def _register(self, path: str, order: int) -> tuple[str, _Line]:
+    async def _register(self, path: str, order: int, real_path: RealPath | None) -> tuple[str, _Line]:
         heapq.heappush(self._arrivals, order)
         try:
             # One turn of the scheduler: whoever was started together with us has arrived when it is over.
             await trio.lowlevel.checkpoint()
             while self._arrivals[0] != order:
                 await self._moved.park()
-            key = await trio.to_thread.run_sync(_real_path, path)
+            key = path if real_path is None else await self._key(path, real_path)
             line = self._lines.setdefault(key, _Line())
             line.users += 1
             return key, line
@@ -70,11 +82,17 @@ class MutationQueue:
             heapq.heapify(self._arrivals)
             self._moved.unpark_all()
 
+    async def _key(self, path: str, real_path: RealPath) -> str:
+        try:
+            return await real_path(path)
+        except OSError as error:
+            raise ToolError(os_error_text(error, "realpath", path)) from error
+
 
 def _real_path(path: str) -> str:
     try:
         return os.path.realpath(path, strict=True)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return os.path.realpath(path)  # resolves as much of it as is there
 
 

@@ -5,12 +5,9 @@ R-TOL-05.
 """
 
 import base64
-import errno
 import math
-import os
-import stat
-from collections.abc import Mapping
-from typing import BinaryIO, Final, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import trio
 
@@ -22,13 +19,13 @@ from pinnace_agent.tools.base import (
     text_argument,
     text_result,
 )
+from pinnace_agent.tools.image_fitting import MAX_SOURCE_BYTES, FittedImage, UnfitImage, fit_image
 from pinnace_agent.tools.image_type import SNIFF_BYTES, ImageType, image_type
-from pinnace_agent.tools.paths import PATH_PARAMETER, os_error_text, readable_path
-from pinnace_agent.tools.text_window import TextWindow, read_window
+from pinnace_agent.tools.local_files import LOCAL_READ
+from pinnace_agent.tools.operations import DetectsImages, ReadOperations, StreamsFiles
+from pinnace_agent.tools.paths import os_error_text, readable_paths
+from pinnace_agent.tools.text_window import CHUNK_BYTES, TextWindow, WindowReader
 from pinnace_agent.truncation import MAX_BYTES, MAX_LINES, format_size
-
-MAX_IMAGE_BASE64_BYTES: Final = 4_718_592
-"""4.5 MiB: providers refuse 5 MB and more, and count the base64."""
 
 
 class ReadTool:
@@ -43,16 +40,18 @@ class ReadTool:
     )
     snippet: str = "Read a file"
     guidelines: tuple[str, ...] = ("Look at files with read, not with cat or sed.",)
-    parameters: Mapping[str, object] = {
-        "type": "object",
-        "required": ["path"],
-        "properties": {
-            "path": PATH_PARAMETER,
-            "offset": {"type": "number", "description": "The first line to return, counted from 1"},
-            "limit": {"type": "number", "description": "How many lines to return at most"},
-        },
-    }
     is_sequential: bool = False
+
+    def __init__(self, operations: ReadOperations = LOCAL_READ) -> None:
+        """Read through `operations`, by default files of this machine."""
+        self._operations = operations
+
+    @property
+    def parameters(self) -> Mapping[str, object]:
+        """The schema of `ReadParameters`. The first one that is asked for loads pydantic."""
+        from pinnace_agent.tools.parameters import ReadParameters, schema_of
+
+        return schema_of(ReadParameters)
 
     def prepare(self, raw: Mapping[str, object]) -> Mapping[str, object]:
         """Leave the arguments as they are."""
@@ -66,20 +65,53 @@ class ReadTool:
         """
         request = _Request(
             text_argument(args, "path"),
-            ctx.cwd,
             number_argument(args, "offset"),
             number_argument(args, "limit"),
-            ctx.supports_images,
         )
-        return await trio.to_thread.run_sync(_read, request, abandon_on_cancel=True)
+        target = await self._readable(readable_paths(request.path, ctx.cwd))
+        try:
+            content = await self._content(target, request)
+        except OSError as error:
+            # The system names the file when it can't be opened, and not when reading from it fails.
+            operation = "open" if error.filename is not None else "read"
+            raise ToolError(os_error_text(error, operation, target)) from error
+        if content.image_type is None:
+            return _text_result(request, content.window.window())
+        return await _image_result(content, content.image_type, ctx)
+
+    async def _readable(self, paths: list[str]) -> str:
+        """Return the first of the paths that is there; it is readable."""
+        missing = None
+        for path in paths:
+            try:
+                await self._operations.access(path)
+                return path
+            except FileNotFoundError as error:
+                missing = missing or error
+            except IsADirectoryError as error:
+                raise ToolError(os_error_text(error, "read")) from error
+            except OSError as error:
+                raise ToolError(os_error_text(error, "access", path)) from error
+        assert missing is not None  # there is a path at least
+        raise ToolError(os_error_text(missing, "access", paths[0])) from missing
+
+    async def _content(self, target: str, request: "_Request") -> "_Content":
+        content = _Content(WindowReader(request.start, request.max_lines))
+        if isinstance(self._operations, DetectsImages):
+            content.decide(await self._operations.detect_image_type(target))
+        if isinstance(self._operations, StreamsFiles):
+            await self._operations.read_stream(target, content.take)
+        else:
+            data = await self._operations.read_file(target)
+            await trio.to_thread.run_sync(content.take, data, abandon_on_cancel=True)
+        content.finish()
+        return content
 
 
 class _Request(NamedTuple):
     path: str
-    cwd: str
     offset: int | float | None
     limit: int | float | None
-    supports_images: bool
 
     @property
     def start(self) -> int:
@@ -88,33 +120,61 @@ class _Request(NamedTuple):
 
     @property
     def max_lines(self) -> int | None:
+        # DEVIATION D-37: whole lines, none or more.
         return None if self.limit is None else max(0, math.floor(self.limit))
 
 
-def _read(request: _Request) -> ToolResult:
-    target = readable_path(request.path, request.cwd)
-    operation = "access"
-    try:
-        if not stat.S_ISREG((status := os.stat(target)).st_mode):
-            _refuse(status, target)
-        operation = "open"
-        with open(target, "rb", buffering=0) as file:
-            operation = "read"
-            found = image_type(file.read(SNIFF_BYTES))
-            file.seek(0)
-            if found is not None:
-                return _image_result(file, found, status.st_size, request.supports_images)
-            window = read_window(file, request.start, request.max_lines, trio.from_thread.check_cancelled)
-    except OSError as error:
-        raise ToolError(os_error_text(error, operation, target)) from error
-    return _text_result(request, window)
+class _Content:
+    """A file that comes piece by piece: the whole of an image unless it is too large, a window of anything else.
+
+    Memory does not grow with the file.
+    """
+
+    def __init__(self, window: WindowReader) -> None:
+        self.window = window
+        self.image_type: ImageType | None = None
+        self.image = bytearray()
+        self.image_size = 0
+        self._head = bytearray()
+        self._is_decided = False
+
+    def decide(self, found: ImageType | None) -> None:
+        """Take what follows as an image of this type, or as text."""
+        self._is_decided = True
+        self.image_type = found
+
+    def take(self, piece: bytes) -> None:
+        """Take the next bytes. They are an image or text as soon as there are enough to tell."""
+        if not self._is_decided:
+            self._head += piece
+            if len(self._head) >= SNIFF_BYTES:
+                self.finish()
+            return
+        if self.image_type is None:
+            for part in _parts(piece):
+                self.window.feed(part)
+            return
+        self.image_size += len(piece)
+        if self.image_size <= MAX_SOURCE_BYTES:
+            self.image += piece
+        else:
+            self.image.clear()  # only its size is of interest from now on
+
+    def finish(self) -> None:
+        """Decide on what has come, if nobody has yet."""
+        if not self._is_decided:
+            self.decide(image_type(bytes(self._head[:SNIFF_BYTES])))
+            head, self._head = bytes(self._head), bytearray()
+            self.take(head)
 
 
-def _refuse(status: os.stat_result, target: str) -> None:
-    if stat.S_ISDIR(status.st_mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), target)
-    # A pipe or a device may never end, and reading may take what is meant for another.
-    raise ToolError(f"Not a file with content, but a pipe, socket or device: {target}")
+def _parts(piece: bytes) -> Iterator[bytes]:
+    """Split what a file that comes as a whole is: taking lines apart needs several times the memory of its input."""
+    if len(piece) <= CHUNK_BYTES:
+        yield piece
+        return
+    for start in range(0, len(piece), CHUNK_BYTES):
+        yield piece[start : start + CHUNK_BYTES]
 
 
 def _text_result(request: _Request, window: TextWindow) -> ToolResult:
@@ -141,15 +201,22 @@ def _text_result(request: _Request, window: TextWindow) -> ToolResult:
     return text_result(shown.content)
 
 
-def _image_result(file: BinaryIO, found: ImageType, size: int, supports_images: bool) -> ToolResult:
-    title = f"Read image file [{found}]"
-    if found == "image/bmp":
-        return text_result(f"{title}\n[Image omitted: a model can't be sent BMP. Convert it to PNG and read that.]")
-    encoded_size = (size + 2) // 3 * 4
-    if encoded_size >= MAX_IMAGE_BASE64_BYTES:
-        sizes = f"{format_size(encoded_size)} when encoded, the limit is {format_size(MAX_IMAGE_BASE64_BYTES)}"
-        return text_result(f"{title}\n[Image omitted: it is too large ({sizes}). Scale it down and read that.]")
-    if not supports_images:
-        title += "\n[The current model cannot see images: this one will be left out of what it is sent.]"
-    data = base64.b64encode(file.read()).decode("ascii")
-    return ToolResult([{"type": "text", "text": title}, {"type": "image", "data": data, "mimeType": found}])
+async def _image_result(content: _Content, found: ImageType, ctx: ToolContext) -> ToolResult:
+    try:
+        if content.image_size > MAX_SOURCE_BYTES:
+            size, limit = format_size(content.image_size), format_size(MAX_SOURCE_BYTES)
+            raise UnfitImage(f"its file is too large ({size}, the limit is {limit}). Scale it down and read that.")
+        image = await fit_image(bytes(content.image), found, resizes=ctx.resizes_images)
+    except UnfitImage as error:
+        return text_result(f"Read image file [{found}]\n[Image omitted: {error}]")
+    hints = list(image.notes)
+    if not ctx.supports_images:
+        hints.append("[The current model cannot see images: this one will be left out of what it is sent.]")
+    # Encoding takes milliseconds.
+    return await trio.to_thread.run_sync(_attached, image, hints, abandon_on_cancel=True)
+
+
+def _attached(image: FittedImage, hints: list[str]) -> ToolResult:
+    text = "\n".join((f"Read image file [{image.mime_type}]", *hints))
+    data = base64.b64encode(image.data).decode("ascii")
+    return ToolResult([{"type": "text", "text": text}, {"type": "image", "data": data, "mimeType": image.mime_type}])

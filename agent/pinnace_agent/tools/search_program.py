@@ -8,12 +8,13 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import trio
 
 from pinnace_agent.flat_nursery import open_flat_nursery
 from pinnace_agent.shell import REAP_S, SHELL_GROUPS, ShellGroups, kill_group
+from pinnace_agent.tools.operations import SearchEnd
 from pinnace_agent.truncation import MAX_BYTES
 
 CHUNK_BYTES: Final = 64 * 1024
@@ -23,17 +24,6 @@ NO_RG: Final = "ripgrep (rg) is not available and could not be downloaded"
 
 _RG_CONFIG: Final = "RIPGREP_CONFIG_PATH"
 _RG_PACKAGE: Final = "ripgrep"
-
-
-class SearchEnd(NamedTuple):
-    """How a search ended."""
-
-    exit_code: int | None
-    """Negative when a signal ended it; None when it hangs in the kernel."""
-    complaints: str
-    """What it wrote to stderr, trimmed; of very much only the beginning."""
-    was_stopped: bool
-    """Killed by us, since enough was read; then the two above mean nothing."""
 
 
 def find_rg(env: Mapping[str, str]) -> str | None:

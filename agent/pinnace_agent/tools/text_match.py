@@ -84,6 +84,7 @@ def find_matches(text: str, edits: Sequence[Edit], path: str) -> Matches:
     for index, edit in enumerate(edits):
         if not edit.old:
             raise ToolError(f"{_name(edits, index)} must not be empty in {path}.")
+    # DEVIATION D-35: blanks alone are looked for as they are.
     normalised = normalise(text)
     is_fuzzy = any(edit.old not in text and _find(normalised, edit.old) is not None for edit in edits)
     searched = normalised if is_fuzzy else text

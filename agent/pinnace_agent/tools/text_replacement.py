@@ -45,8 +45,8 @@ def exact_replacements(matches: Sequence[Match]) -> list[Replacement]:
 def fuzzy_replacements(text: str, matches: Sequence[Match]) -> list[Replacement]:
     """Return matches in the normalised text as replacements of whole lines of the text itself.
 
-    The lines that a match touches are rewritten from their normalised form; positions inside a line can't be
-    carried over, since normalising changes lengths. All other lines stay.
+    The lines that a match touches are rewritten from their normalised form, with their line breaks; positions inside
+    a line can't be carried over, since normalising changes lengths. All other lines stay.
 
     Args:
         text: With LF line ends.
@@ -59,10 +59,10 @@ def fuzzy_replacements(text: str, matches: Sequence[Match]) -> list[Replacement]
     for match in matches:
         first = bisect_right(theirs, match.start) - 1
         last = bisect_right(theirs, match.end) - 1
-        if match.end == theirs[last]:  # it ends with a LF: the line after that is not touched
-            end, our_end = match.end, ours[last]
-        else:
-            end, our_end = _line_end(normalised, theirs, last), _line_end(text, ours, last)
+        # If it ends with a LF, the line after that is not touched.
+        following = last if match.end == theirs[last] else last + 1
+        is_last = following == len(theirs)
+        end, our_end = (len(normalised), len(text)) if is_last else (theirs[following], ours[following])
         if replacements and theirs[first] < open_end:  # another match has touched this line
             previous = replacements.pop()
             kept = previous.new[: len(previous.new) - (open_end - match.start)]
@@ -105,11 +105,6 @@ def replaced_source(source: str, replacements: Sequence[Replacement]) -> str:
     return _joined(result, source[position:])
 
 
-def _line_end(text: str, starts: Sequence[int], line: int) -> int:
-    """Return where a line ends, before its LF."""
-    return starts[line + 1] - 1 if line + 1 < len(starts) else len(text)
-
-
 def _pair_positions(source: str) -> list[int]:
     """Return the positions, in the text with LF line ends, of those LF that are CRLF in the file."""
     return [found.start() - count for count, found in enumerate(re.finditer("\r\n", source))]
@@ -143,4 +138,4 @@ def _ending(source: str, text: str, pairs: Sequence[int], position: int) -> str:
 
 def _joined(left: str, right: str) -> str:
     """Join two pieces so that a CR and a LF that were two line breaks don't become one."""
-    return f"{left}\r{right}" if left.endswith("\r") and right.startswith("\n") else left + right
+    return f"{left}\n{right}" if left.endswith("\r") and right.startswith("\n") else left + right

@@ -25,25 +25,50 @@ class TextWindow(NamedTuple):
     """The length of the first selected line."""
 
 
+class WindowReader:
+    """Takes a file piece by piece, from its beginning to its end, and keeps a window of its lines."""
+
+    __slots__ = ("_end", "_line", "_selection", "_start")
+
+    def __init__(self, start: int, limit: int | None) -> None:
+        """Begin at the beginning of the file.
+
+        Args:
+            start: The first line of the window, from 0. Past the end the window is empty; see `total_lines`.
+            limit: How many lines; None is all to the end.
+        """
+        self._start = start
+        self._end = None if limit is None else start + limit
+        self._selection = _Selection()
+        self._line = 0  # the line that the next byte belongs to
+
+    def feed(self, chunk: bytes) -> None:
+        """Take the next bytes."""
+        newlines = chunk.count(b"\n")
+        line, end = self._line, self._end
+        if line + newlines >= self._start and (end is None or line < end):
+            self._selection.feed(_cut(chunk, self._start - line, None if end is None else end - line))
+        self._line += newlines
+
+    def window(self) -> TextWindow:
+        """Return the window, now that the file has ended."""
+        return self._selection.window(self._line + 1)
+
+
 def read_window(file: BinaryIO, start: int, limit: int | None, check_cancelled: Callable[[], None]) -> TextWindow:
     """Read a file to its end and return a window of its lines.
 
     Args:
         file: Opened for reading bytes, at its beginning.
-        start: The first line of the window, from 0. Past the end the window is empty; see `total_lines`.
+        start: The first line of the window, from 0.
         limit: How many lines; None is all to the end.
         check_cancelled: Called now and then; what it raises ends the reading.
     """
-    selection = _Selection()
-    line = 0  # the line that the next byte belongs to
-    end = None if limit is None else start + limit
+    reader = WindowReader(start, limit)
     while chunk := file.read(CHUNK_BYTES):
         check_cancelled()
-        newlines = chunk.count(b"\n")
-        if line + newlines >= start and (end is None or line < end):
-            selection.feed(_cut(chunk, start - line, None if end is None else end - line))
-        line += newlines
-    return selection.window(line + 1)
+        reader.feed(chunk)
+    return reader.window()
 
 
 def _cut(chunk: bytes, start: int, end: int | None) -> bytes:

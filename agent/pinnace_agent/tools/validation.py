@@ -127,6 +127,7 @@ def _as_type(value: object, name: str) -> object:
                 return False
             return True if value == "true" or (_is_number(value) and value == 1) else value
         case "string":
+            # DEVIATION D-36: nothing is no word.
             if value is None:
                 return ""
             if isinstance(value, bool):
@@ -167,7 +168,7 @@ def _problems(value: object, schema: Schema, path: str) -> Iterable[tuple[str, s
         return
     names = _type_names(schema)
     if names and not any(_has_type(value, name) for name in names):
-        yield path, f"must be {' or '.join(names)}"
+        yield path, f"expected {' or '.join(names)}, got {_type_name(value)}"
         return
     yield from ((path, message) for message in _value_problems(value, schema))
     if _is_object(value):
@@ -185,7 +186,7 @@ def _object_problems(value: Mapping[str, object], schema: Schema, path: str) -> 
     required = schema.get("required")
     for name in required if _is_list(required) else ():
         if name not in value:
-            yield f"{prefix}{name}", "is required"
+            yield f"{prefix}{name}", "missing"
     for name, item in value.items():
         expected = known.get(name)
         if _is_object(expected):
@@ -252,6 +253,12 @@ def _has_type(value: object, name: str) -> bool:
             return value is None
         case _:  # not a type of JSON schema: nothing to hold against the value
             return True
+
+
+def _type_name(value: object) -> str:
+    """Name what a value is, as a schema would; a whole number is an integer."""
+    names = ("null", "boolean", "integer", "number", "string", "array")
+    return next((name for name in names if _has_type(value, name)), "object")
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:

@@ -9,9 +9,11 @@ from collections.abc import Mapping
 import trio
 
 from pinnace_agent.tools.base import ToolContext, ToolError, ToolResult, text_argument, text_result
-from pinnace_agent.tools.file_replacement import encode_text, replace_file
+from pinnace_agent.tools.file_replacement import encode_text
+from pinnace_agent.tools.local_files import LOCAL_WRITE
 from pinnace_agent.tools.mutation_queue import MUTATIONS, MutationQueue
-from pinnace_agent.tools.paths import PATH_PARAMETER, os_error_text, resolve_path
+from pinnace_agent.tools.operations import FollowsLinks, WriteOperations
+from pinnace_agent.tools.paths import os_error_text, resolve_path
 
 
 class WriteTool:
@@ -24,19 +26,23 @@ class WriteTool:
     )
     snippet: str = "Create a file or overwrite it as a whole"
     guidelines: tuple[str, ...] = ("Use write for new files and for complete rewrites only.",)
-    parameters: Mapping[str, object] = {
-        "type": "object",
-        "required": ["path", "content"],
-        "properties": {
-            "path": PATH_PARAMETER,
-            "content": {"type": "string", "description": "The complete content of the file"},
-        },
-    }
     is_sequential: bool = False
 
-    def __init__(self, mutations: MutationQueue = MUTATIONS) -> None:
-        """Share the lines of `mutations` with whatever else changes files."""
+    def __init__(self, mutations: MutationQueue = MUTATIONS, operations: WriteOperations = LOCAL_WRITE) -> None:
+        """Write through `operations`, by default files of this machine.
+
+        The lines of `mutations` are shared with whatever else changes files.
+        """
         self._mutations = mutations
+        self._operations = operations
+        self._real_path = operations.real_path if isinstance(operations, FollowsLinks) else None
+
+    @property
+    def parameters(self) -> Mapping[str, object]:
+        """The schema of `WriteParameters`. The first one that is asked for loads pydantic."""
+        from pinnace_agent.tools.parameters import WriteParameters, schema_of
+
+        return schema_of(WriteParameters)
 
     def prepare(self, raw: Mapping[str, object]) -> Mapping[str, object]:
         """Leave the arguments as they are."""
@@ -52,15 +58,18 @@ class WriteTool:
         target = resolve_path(path, ctx.cwd)
         data = encode_text(text_argument(args, "content"))
         try:
-            async with self._mutations.hold(target, ctx.order):
-                await trio.to_thread.run_sync(_make_folder, target)
-                await trio.to_thread.run_sync(replace_file, target, data)
+            async with self._mutations.hold(target, ctx.order, self._real_path):
+                await self._make_folder(os.path.dirname(target))
+                await trio.lowlevel.checkpoint_if_cancelled()
+                await self._operations.write_file(target, data)
                 # A call that was aborted meanwhile says so, although it has written.
                 await trio.lowlevel.checkpoint_if_cancelled()
         except OSError as error:
             raise ToolError(os_error_text(error, "open", target)) from error
         return text_result(f"Successfully wrote to {path}")
 
-
-def _make_folder(path: str) -> None:
-    os.makedirs(os.path.dirname(path), exist_ok=True)
+    async def _make_folder(self, path: str) -> None:
+        try:
+            await self._operations.make_folder(path)
+        except OSError as error:
+            raise ToolError(os_error_text(error, "mkdir", error.filename or path)) from error

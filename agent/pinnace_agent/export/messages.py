@@ -1,0 +1,247 @@
+"""Messages as the page shows them: what was said, thought, called and returned.
+
+Takes messages as files hold them, with anything missing or of another type: what can't be shown as what it should be
+is shown as JSON. Must not know entries, nor the page around.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from pinnace_agent.export.figures import count, duration_words, first_words, usage_words
+from pinnace_agent.export.highlight import language_of
+from pinnace_agent.export.parts import Parts
+from pinnace_agent.export.views import View
+from pinnace_agent.llm.json_edge import as_array, as_count, as_list, as_object, as_text
+
+Message = Mapping[str, object]
+
+OUTLINE_CHARACTERS: Final = 64
+# What a result of ours and of pi says for programs, or says again what is shown.
+_TOLD_DETAILS: Final = frozenset({"diff", "patch", "firstChangedLine"})
+_ORDINARY_STOPS: Final = frozenset({"stop", "toolUse", None})
+
+
+class Messages:
+    """Shows the messages of one page."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._calls: dict[str, tuple[int, Message]] = {}
+        self._roles: Mapping[str, Callable[[Message, int], View]] = {
+            "user": self._user,
+            "assistant": self._assistant,
+            "toolResult": self._result,
+            "bashExecution": self._shell,
+            "custom": self._custom,
+            "system": self._system,
+            "branchSummary": self._summary,
+            "compactionSummary": self._summary,
+        }
+
+    def view(self, message: Message, place: int) -> View | None:
+        """Return what is shown of a message; None if its role is unknown."""
+        role = message.get("role")
+        show = self._roles.get(role) if isinstance(role, str) else None
+        return None if show is None else show(message, place)
+
+    def content(self, content: object, *, keeps_lines: bool = True) -> str:
+        """Show a text or blocks of what a user or an extension said."""
+        return "".join(self._blocks(content, lambda text: self._parts.prose(text, keeps_lines=keeps_lines)))
+
+    def _user(self, message: Message, _place: int) -> View:
+        text = plain_text(message.get("content"))
+        return View("user", "User", self.content(message.get("content")), first_words(text, OUTLINE_CHARACTERS))
+
+    def _custom(self, message: Message, _place: int) -> View:
+        return self.custom(message)
+
+    def custom(self, message: Message) -> View:
+        """Show what an extension said: a message, or an entry with the same fields."""
+        name = as_text(message.get("customType")) or "extension"
+        body = self.content(message.get("content"))
+        if message.get("display") is False:
+            body = self._parts.note("For the model; not displayed in the session.") + body
+        if message.get("details") is not None:
+            body += self._parts.fold("Details", self._parts.json(message["details"]))
+        outline = first_words(f"{name}: {plain_text(message.get('content'))}", OUTLINE_CHARACTERS)
+        return View("note", name, body, outline)
+
+    def _assistant(self, message: Message, place: int) -> View:
+        parts = self._parts
+        body: list[str] = []
+        said, called = "", ""
+        blocks = message.get("content")
+        for block in _as_blocks(blocks):
+            fields = as_object(block) or {}
+            match fields.get("type"):
+                case "text" if isinstance(fields.get("text"), str):
+                    said = said or str(fields["text"])
+                    body.append(parts.prose(str(fields["text"])))
+                case "thinking" if isinstance(fields.get("thinking", ""), str):
+                    body.append(self._thought(fields))
+                case "toolCall":
+                    call_id = as_text(fields.get("id"))
+                    if call_id is not None:
+                        self._calls[call_id] = place, fields
+                    called = called or f"{fields.get('name')} {call_head(fields)}"
+                    body.append(self._call(fields))
+                case "image":
+                    body.append(parts.picture(fields))
+                case _:
+                    body.append(parts.json(block))
+        problem = as_text(message.get("errorMessage"))
+        stop = message.get("stopReason")
+        if problem is not None or stop in {"error", "aborted"}:
+            body.append(parts.note(problem or f"Stopped: {stop}", is_error=True))
+        elif stop not in _ORDINARY_STOPS:
+            body.append(parts.note(f"Stopped: {stop}"))
+        model = as_text(message.get("model"))
+        outline = first_words(said or called or problem or "Thinking", OUTLINE_CHARACTERS)
+        meta = (*([model] if model else []), *usage_words(message.get("usage")), *duration_words(message))
+        return View("assistant", "Assistant", "".join(body), outline, meta, is_error=problem is not None)
+
+    def _thought(self, fields: Message) -> str:
+        text = as_text(fields.get("thinking"))
+        if text is None:
+            return self._parts.note("Thinking that the provider keeps to itself.") if fields.get("redacted") else ""
+        hint = first_words(text, 80)
+        return self._parts.fold("Thinking", self._parts.prose(text), kind="thinking", hint=hint)
+
+    def _call(self, call: Message) -> str:
+        parts = self._parts
+        name = as_text(call.get("name")) or "unnamed tool"
+        arguments = as_object(call.get("arguments"))
+        if arguments is None:
+            return parts.call(name, "", parts.json(call.get("arguments")))
+        head = call_head(call)
+        left = dict(arguments)
+        body = ""
+        match name:
+            case "bash" if isinstance(left.get("command"), str):
+                body = parts.code(str(left.pop("command")), "bash")
+            case "write" if isinstance(left.get("content"), str):
+                text = str(left.pop("content"))
+                title = f"{count(text.count(chr(10)) + 1)} lines written"
+                body = parts.fold(title, parts.code(text, language_of(head)), kind="more")
+            case "edit":  # its result shows the change
+                edited = {key: left.pop(key) for key in ("edits", "oldText", "newText") if key in left}
+                body = parts.fold("As it was called", parts.json(edited), kind="more") if edited else ""
+            case _:
+                pass
+        if name != "bash":
+            left = {key: value for key, value in left.items() if not head or value != head}
+        else:
+            head = ""
+        if call.get("argumentsError") is not None:
+            body += parts.note(str(call["argumentsError"]), is_error=True)
+        return parts.call(name, head, body + (parts.json(left) if left else ""))
+
+    def _result(self, message: Message, _place: int) -> View:
+        parts = self._parts
+        name = as_text(message.get("toolName")) or "tool"
+        called = self._calls.get(as_text(message.get("toolCallId")) or "")
+        details = message.get("details")
+        told = as_object(details) or {}
+        change = as_text(told.get("diff")) or as_text(told.get("patch"))
+        link = "" if called is None else parts.link(called[0], "its call")
+        is_error = message.get("isError") is True
+        text = plain_text(message.get("content"))
+        path = call_head(called[1]) if called is not None and name == "read" and not is_error else ""
+        body = list(self._blocks(message.get("content"), lambda each: self._returned(each, path)))
+        if change is not None:
+            body.append(parts.change(change))
+        left = {key: value for key, value in told.items() if key not in _TOLD_DETAILS} if told else details
+        if left:
+            body.append(parts.fold("Details", parts.json(left), kind="more"))
+        title = f"{name} failed" if is_error else f"{name} returned"
+        meta = (*usage_words(message.get("usage")), *duration_words(message))
+        outline = first_words(f"{name}: {text}", OUTLINE_CHARACTERS)
+        return View("tool", title, "".join(body), outline, meta, is_error, link)
+
+    def _returned(self, text: str, path: str) -> str:
+        language = language_of(path)
+        # A page of a file: as long as an output that is shown whole.
+        if language and text.count("\n") < 14 and "\x1b" not in text:
+            return self._parts.code(text.rstrip("\n"), language)
+        return self._parts.output(text)
+
+    def _shell(self, message: Message, _place: int) -> View:
+        parts = self._parts
+        command = as_text(message.get("command")) or ""
+        body = [parts.code(command, "bash")]
+        if output := as_text(message.get("output")):
+            body.append(parts.output(output))
+        code = as_count(message.get("exitCode"))
+        is_error = bool(code) or message.get("cancelled") is True
+        if message.get("cancelled") is True:
+            body.append(parts.note("Cancelled.", is_error=True))
+        elif code:
+            body.append(parts.note(f"Exit code {code}.", is_error=True))
+        if message.get("truncated") is True:
+            where = as_text(message.get("fullOutputPath"))
+            body.append(parts.note("The output is cut." + (f" The whole was in {where}." if where else "")))
+        if message.get("excludeFromContext"):
+            body.append(parts.note("Kept from the model."))
+        return View("shell", "User ran", "".join(body), first_words(f"$ {command}", OUTLINE_CHARACTERS), (), is_error)
+
+    def _system(self, message: Message, _place: int) -> View:
+        parts = self._parts
+        body = self.content(message.get("content"))
+        for name, text in (as_object(message.get("sections")) or {}).items():
+            body += parts.fold(name, parts.written(text) if isinstance(text, str) else parts.json(text))
+        for field, title in (("toolsAdded", "Tools added"), ("toolsRemoved", "Tools removed")):
+            if message.get(field):
+                body += parts.fold(title, parts.json(message[field]))
+        return View("set", "System prompt", body, "System prompt")
+
+    def _summary(self, message: Message, _place: int) -> View:
+        title = "Summary of a branch" if message.get("role") == "branchSummary" else "Compaction"
+        text = as_text(message.get("summary")) or ""
+        return View("note", title, self._parts.prose(text), first_words(f"{title}: {text}", OUTLINE_CHARACTERS))
+
+    def _blocks(self, content: object, show: Callable[[str], str]) -> Iterator[str]:
+        if isinstance(content, str):
+            yield show(content)
+            return
+        blocks = as_list(content)
+        if blocks is None:
+            if content is not None:
+                yield self._parts.json(content)
+            return
+        for block in blocks:
+            fields = as_object(block) or {}
+            if fields.get("type") == "text" and isinstance(fields.get("text"), str):
+                yield show(str(fields["text"]))
+            elif fields.get("type") == "image":
+                yield self._parts.picture(fields)
+            else:
+                yield self._parts.json(block)
+
+
+def _as_blocks(content: object) -> list[object]:
+    """Return the blocks of an answer; what is none of the forms that it may have is shown as one."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    blocks = as_list(content)
+    if blocks is None:
+        return [] if content is None else [content]
+    return blocks
+
+
+def call_head(call: Message) -> str:
+    """Return the argument that says most about a call, on one line."""
+    arguments = as_object(call.get("arguments")) or {}
+    for name in ("path", "file_path", "command", "pattern", "query", "url"):
+        text = as_text(arguments.get(name))
+        if text is not None:
+            return text if "\n" not in text and len(text) <= 200 else first_words(text, 200)
+    return ""
+
+
+def plain_text(content: object) -> str:
+    """Return the texts of a content, for a line that tells what it is."""
+    if isinstance(content, str):
+        return content
+    blocks = [as_object(block) or {} for block in as_array(content)]
+    texts = [str(block["text"]) for block in blocks if isinstance(block.get("text"), str)]
+    return " ".join(texts) or ("Image" if any(block.get("type") == "image" for block in blocks) else "")

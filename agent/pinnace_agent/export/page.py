@@ -1,0 +1,175 @@
+"""A session as one page that needs nothing else: no network, no other file, and to be read not even scripts.
+
+Two walls stand between what a session holds and the browser: everything is escaped where it is put into the page, and
+the page's own policy lets nothing run or load but the script and the style that are its own, told by their hashes. The
+same session always gives the same page. Imports jinja2, markdown-it and pygments at the first use.
+"""
+
+import base64
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from pinnace_agent.export.branches import Branch, branches
+from pinnace_agent.export.entries import Entries
+from pinnace_agent.export.figures import count, dollars, first_words, moment, usage_words
+from pinnace_agent.export.parts import TEMPLATES, Parts
+from pinnace_agent.export.readable import with_visible
+from pinnace_agent.export.source import Source
+from pinnace_agent.export.views import View
+from pinnace_agent.llm.json_edge import as_object, as_text
+from pinnace_agent.session.totals import file_totals
+from pinnace_agent.session.tree import EntryTree
+from pinnace_spec.entries import Entry
+
+_TITLE_CHARACTERS: Final = 80
+# Deeper ones are not indented further: a phone has no room.
+_MAX_INDENT: Final = 6
+
+
+@dataclass(slots=True)
+class Shown:
+    """An entry on the page."""
+
+    place: int
+    view: View
+    entry_id: str
+    stamp: str
+    time: str
+    label: str
+    partings: Sequence[int] = ()
+    """Numbers of the branches that go on from here too."""
+
+
+class Chapter(NamedTuple):
+    """A branch on the page."""
+
+    branch: Branch
+    entries: list[Shown]
+    indent: int
+
+
+def page(source: Source, *, only_active: bool = False, check: Callable[[], object] = lambda: None) -> Iterator[str]:
+    """Yield the page in pieces.
+
+    Args:
+        source: The session.
+        only_active: Leave out the branches that are not in force, and what only they hold.
+        check: Called often; what it raises ends the work.
+    """
+    tree = source.tree()
+    found = branches(tree, only_active=only_active)
+    places = {place for branch in found for place in branch.places}
+    parts = Parts(places, check)
+    entries = Entries(tree, parts)
+    partings: dict[int, list[int]] = {}
+    for branch in found:
+        if branch.parting is not None:
+            partings.setdefault(branch.parting, []).append(branch.number)
+    chapters = [_chapter(branch, tree, entries, partings, check) for branch in found]
+    macros = parts.templates.get_template("parts.html").module
+    chosen = [tree.entries[place] for place in sorted(places)]
+    style, script = (TEMPLATES / "page.css").read_text("utf-8"), (TEMPLATES / "page.js").read_text("utf-8")
+    style += parts.palette.css()
+    title = _title(source, tree, chapters)
+    pieces = parts.templates.get_template("page.html").generate(
+        title=title,
+        style=style,
+        script=script,
+        style_hash=_hash(style),
+        script_hash=_hash(script),
+        facts=list(_facts(source, chosen, len(found), only_active=only_active)),
+        chapters=chapters,
+        live=source.live,
+        parts=parts,
+        macros=macros,
+        count=count,
+    )
+    # All of it once more: an entity of Markdown may have become what is not to be hidden.
+    for piece in pieces:
+        check()
+        yield with_visible(piece)
+
+
+def _chapter(
+    branch: Branch,
+    tree: EntryTree,
+    entries: Entries,
+    partings: Mapping[int, Sequence[int]],
+    check: Callable[[], object],
+) -> Chapter:
+    shown: list[Shown] = []
+    for place in branch.places:
+        check()
+        entry = tree.entries[place]
+        view = entries.view(place)
+        message = as_object(entry.get("message")) or {}
+        at = moment(entry.get("timestamp"), message.get("timestamp"))
+        entry_id = as_text(entry.get("id")) or ""
+        label = tree.labels.get(entry_id)
+        shown.append(
+            Shown(
+                place,
+                view,
+                entry_id,
+                "" if at is None else f"{at:%Y-%m-%dT%H:%M:%SZ}",
+                "" if at is None else f"{at:%Y-%m-%d %H:%M:%S}",
+                "" if label is None else label.label,
+                partings.get(place, ()),
+            )
+        )
+    return Chapter(branch, shown, min(branch.depth, _MAX_INDENT))
+
+
+def _title(source: Source, tree: EntryTree, chapters: Sequence[Chapter]) -> str:
+    if tree.name:
+        return first_words(tree.name, _TITLE_CHARACTERS)
+    for chapter in chapters:
+        for shown in chapter.entries:
+            if shown.view.kind == "user" and shown.view.outline:
+                return shown.view.outline
+    return f"Session {source.header.get('id', '')}".strip()
+
+
+def _facts(
+    source: Source, entries: Sequence[Entry], branch_count: int, *, only_active: bool
+) -> Iterator[tuple[str, str]]:
+    header = source.header
+    for name, label in (("id", "Session"), ("cwd", "Folder"), ("parentSession", "Copied from")):
+        if value := as_text(header.get(name)):
+            yield label, value
+    begun = moment(header.get("timestamp"), *(entry.get("timestamp") for entry in entries[:1]))
+    ended = moment(*(entry.get("timestamp") for entry in entries[-1:]))
+    if begun is not None:
+        yield "Begun", f"{begun:%Y-%m-%d %H:%M} UTC"
+    if ended is not None:
+        yield "Last entry", f"{ended:%Y-%m-%d %H:%M} UTC"
+    messages = [as_object(entry.get("message")) or {} for entry in entries if entry.get("type") == "message"]
+    models = dict.fromkeys(
+        f"{message.get('provider')}/{message.get('model')}"
+        for message in messages
+        if message.get("role") == "assistant"
+    )
+    if models:
+        yield ("Model" if len(models) == 1 else "Models"), ", ".join(models)
+    roles = [message.get("role") for message in messages]
+    said = f"{count(roles.count('user'))} of the user, {count(roles.count('assistant'))} of the model"
+    yield "Messages", f"{said}, {count(roles.count('toolResult'))} results of tools"
+    totals = file_totals(entries)
+    tokens = totals["tokens"]
+    if tokens["total"]:
+        yield "Tokens", ", ".join(usage_words(tokens))
+    if totals["cost"]:
+        yield "Cost", dollars(totals["cost"])
+    if only_active:
+        yield "Branches", "only the active one is in this file"
+    elif branch_count > 1:
+        yield "Branches", count(branch_count)
+    if source.damaged_lines:
+        yield "Damaged lines", f"{count(source.damaged_lines)}, which are not shown"
+
+
+def _hash(text: str) -> str:
+    """Return how the policy names a script or a style that may be there."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

@@ -1,0 +1,93 @@
+"""What is exported: the entries of a session, where it is in them, and what a running agent knows beside them.
+
+Strictly for reading: a file is read once and nothing about it is changed, whatever is wrong with it and whoever writes
+it. Blocks on the file system. Must not know what is made of it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from pinnace_agent.session.migration import migrate
+from pinnace_agent.session.opening import check_is_session, check_path, read_text
+from pinnace_agent.session.tree import EntryTree
+from pinnace_spec import errors
+from pinnace_spec.entries import CURRENT_VERSION, Entry
+
+
+class ToolInfo(NamedTuple):
+    """A tool as a model sees it."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveAgent:
+    """What no session file tells."""
+
+    system_prompt: str
+    tools: Sequence[ToolInfo]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One session, as it was at one moment."""
+
+    path: Path
+    header: Mapping[str, object]
+    entries: Sequence[Entry]
+    leaf: int | None
+    """The place of the entry at which the session is."""
+    damaged_lines: int = 0
+    live: LiveAgent | None = None
+
+    def tree(self) -> EntryTree:
+        """Return how the entries hang together."""
+        tree = EntryTree(self.entries)
+        tree.leaf = self.leaf
+        return tree
+
+
+def read_source(text: str, cwd: str) -> Source:
+    """Read a session file, of any version, damaged or not.
+
+    Args:
+        text: Its path; `~` is the home folder.
+        cwd: What a relative path starts from.
+
+    Raises:
+        ClientError: It is not there, can't be read, or is no session.
+    """
+    path = check_path(text, cwd)
+    content = read_text(path)
+    if not content.size:
+        raise errors.ClientError(errors.EXPORT_NOTHING, errors.ErrorCode.SESSION_UNAVAILABLE)
+    check_is_session(path, content)
+    content = migrate(content)
+    leaf = len(content.entries) - 1 if content.entries else None
+    return Source(path, content.header or {}, content.entries, leaf, len(content.damaged))
+
+
+def session_lines(source: Source) -> list[Mapping[str, object]]:
+    """Return header and active branch as the lines of a session file of the current version."""
+    from pinnace_agent.session.branch_copy import copy_path
+    from pinnace_agent.session.identity import iso_time, new_entry_id, new_session_id
+
+    tree = source.tree()
+    taken = set(tree.ids)
+
+    def new_id() -> str:
+        taken.add(made := new_entry_id(taken))
+        return made
+
+    base: Mapping[str, object] = {"type": "session", "version": CURRENT_VERSION, "id": "", "timestamp": "", "cwd": ""}
+    header = {**base, "id": new_session_id(), "timestamp": iso_time(0), **source.header}
+    header["version"] = max(CURRENT_VERSION, _whole(source.header.get("version")))
+    return [header, *copy_path(tree, tree.leaf, new_id, str(header["timestamp"]))]
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,21 @@
+"""What the page shows of an entry, as data for the templates."""
+
+from typing import Literal, NamedTuple
+
+Kind = Literal["user", "assistant", "tool", "shell", "note", "set", "other"]
+
+
+class View(NamedTuple):
+    """One entry."""
+
+    kind: Kind
+    title: str
+    body: str
+    """HTML."""
+    outline: str
+    """What the contents say."""
+    meta: tuple[str, ...] = ()
+    """Model, usage, cost."""
+    is_error: bool = False
+    link: str = ""
+    """HTML: where what it belongs to is."""

@@ -1,0 +1,187 @@
+"""Changes a configuration file so that nothing in it is lost, whoever else changes it and wherever this process ends.
+
+Under pi's lock: read anew, change, write a file beside it, onto the disk, rename. What another program keeps in it
+stays: unknown keys, their order, numbers as they are written. A file that can't be read is never written. Its mode and
+owner are kept; a link stays, and what it points to is replaced. Must not know what the file means.
+"""
+
+import json
+import os
+import stat
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from copy import deepcopy
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from pinnace_agent.resources.file_lock import FileLock, file_lock
+from pinnace_agent.resources.relaxed_json import ConfigurationFileError, JsonObject, is_object, parse_object, read_text
+
+FOLDER_MODE: Final = 0o700
+NEW_FILE_MODE: Final = 0o600
+_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+# A process that was killed leaves its file behind; no writing of a few kilobytes takes this long.
+_LEFT_BEHIND_S: Final = 600.0
+# Each failure means that this process was stopped for ten seconds in the midst of it.
+_MAX_TRIES: Final = 5
+
+
+class FileForm(NamedTuple):
+    """How a certain file is written."""
+
+    encode: Callable[[JsonObject], str]
+    backup: Literal["before", "after"] | None = None
+    """What `<file>.bak` gets: what was there before a change, or what is there after it; None: there is none."""
+    is_private: bool = False
+    """Whether others lose the right to read it if they had it."""
+
+
+class Edited(NamedTuple):
+    """What a change has done."""
+
+    is_changed: bool
+    is_tightened: bool = False
+    """Whether others could read the file before."""
+
+
+def pretty(content: JsonObject) -> str:
+    """Write JSON as pi does: two spaces, no newline at the end."""
+    text = json.dumps(content, indent=2, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half a character, which only an escape can hold
+        text = json.dumps(content, indent=2)
+    return text
+
+
+def edit_object(path: Path, change: Callable[[JsonObject], JsonObject], form: FileForm) -> Edited:
+    """Change the JSON object in a file. `change` gets it, or an empty one if there is no file, and may be asked again.
+
+    When this returns, what is new is on the disk. If it raises the file is as it was; if the process
+    dies it is the old or the new one.
+
+    Raises:
+        ConfigurationFileError: The file can't be read, so it can't be changed either. It is left as it is.
+        LockHeld: Another program does not let go of it.
+        OSError: It can't be written.
+    """
+    _make_folder(path.parent)
+    target = Path(os.path.realpath(path))
+    _make_folder(target.parent)
+    # pi locks some files beside the link to them, and some beside what it points to.
+    places = dict.fromkeys((Path(os.path.realpath(path.parent)) / path.name, target))
+    for _ in range(_MAX_TRIES):
+        with ExitStack() as stack:
+            locks = [stack.enter_context(file_lock(place)) for place in places]
+            edited = _edit(target, change, form, locks)
+        if edited is not None:
+            return edited
+    raise OSError(f"{path}: its lock was lost again and again")
+
+
+def _edit(
+    target: Path, change: Callable[[JsonObject], JsonObject], form: FileForm, locks: list[FileLock]
+) -> Edited | None:
+    """Change the file, or return None if another has taken a lock over meanwhile."""
+    text = read_text(target)
+    old = _exact(text) if text is not None else {}
+    new = change(deepcopy(old))
+    state = target.stat() if text is not None else None
+    mode = stat.S_IMODE(state.st_mode) if state is not None else NEW_FILE_MODE
+    is_tightened = form.is_private and bool(mode & _OTHERS)
+    if form.is_private:
+        mode &= ~_OTHERS
+    # As text, since 1, 1.0 and true are equal in Python.
+    if pretty(new) == pretty(old):
+        if is_tightened:
+            target.chmod(mode)
+        return Edited(is_changed=False, is_tightened=is_tightened)
+    encoded = form.encode(new).encode()
+    backup = target.with_name(f"{target.name}.bak")
+    _remove_left_behind(target)
+    look = _Look(mode, state)
+    # First, so that what is to be forgotten is nowhere once the file says so.
+    if form.backup == "after":
+        _replace(backup, encoded, look)
+    elif form.backup == "before" and text is not None:
+        _replace(backup, text.encode(), look)
+    try:
+        _replace(target, encoded, look, lambda: all(lock.is_held() for lock in locks))
+    except _LockLost:
+        return None
+    return Edited(is_changed=True, is_tightened=is_tightened)
+
+
+def _exact(text: str) -> JsonObject:
+    """Parse so that what is not changed is written as it was."""
+    parse_object(text)  # what this refuses, readers refuse; it knows line and column, and allows no NaN
+    try:
+        value: object = json.loads(text)
+    except RecursionError:
+        raise ConfigurationFileError("is nested too deeply") from None
+    return value if is_object(value) else {}
+
+
+class _Look(NamedTuple):
+    """What a file is to look like from outside."""
+
+    mode: int
+    owner: os.stat_result | None
+    """None: whoever makes it."""
+
+
+class _LockLost(Exception):
+    """Another process may be changing the file."""
+
+
+def _replace(path: Path, content: bytes, look: _Look, is_allowed: Callable[[], bool] = lambda: True) -> None:
+    """Put content in the place of a file, or leave everything as it was. `is_allowed` is asked at the last moment.
+
+    Raises:
+        _LockLost: It was not.
+        OSError: It can't be written.
+    """
+    temporary = path.with_name(f".{path.name}.{os.urandom(8).hex()}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, NEW_FILE_MODE)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            owner = look.owner
+            if owner is not None and (owner.st_uid, owner.st_gid) != (os.geteuid(), os.getegid()):
+                with suppress(OSError):  # only root may give files away
+                    os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
+            os.fchmod(file.fileno(), look.mode)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if not is_allowed():
+            raise _LockLost
+        os.rename(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with suppress(OSError):  # some file systems can't, and the file is in its place
+            os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a folder and those above it that are missing, for the user alone."""
+    missing: list[Path] = []
+    while not os.path.lexists(folder):
+        missing.append(folder)
+        folder = folder.parent
+    for each in reversed(missing):
+        each.mkdir(FOLDER_MODE, exist_ok=True)
+
+
+def _remove_left_behind(target: Path) -> None:
+    """Remove what processes that were killed have left: it may hold keys."""
+    for path in target.parent.glob(f".{target.name}*.tmp"):
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > _LEFT_BEHIND_S:
+                path.unlink()

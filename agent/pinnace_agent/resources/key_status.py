@@ -1,0 +1,73 @@
+"""Where each provider's key comes from, and whether it can be had: for people, who must not see the key.
+
+Runs nothing, so that of a command only is known that there is one. The order of the sources is the registry's; a test
+holds the two together. Shows names of variables, never a value, a header or a command.
+"""
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+from pinnace_agent.resources.builtin import key_variables
+from pinnace_agent.resources.catalog import Catalog
+from pinnace_agent.resources.credentials import AUTHENTICATION_HEADERS, AuthFile
+from pinnace_agent.resources.values import (
+    Secret,
+    UnresolvedValue,
+    interpolate,
+    is_command,
+    is_configured,
+    legacy_variable,
+)
+
+Source = Literal["auth.json", "models.json", "header", "variable", "login"]
+
+
+class KeyStatus(NamedTuple):
+    """One provider's key."""
+
+    provider: str
+    source: Source | None = None
+    """The first that has a key; None: there is none. `header`: of models.json. `login`: one of pi's."""
+    variable: str | None = None
+    """Its name, if that is the source."""
+    is_usable: bool = False
+    """Whether a request would have a key, as far as can be told without running anything."""
+    needs_command: bool = False
+    """Whether the key is what a command prints."""
+    problem: str | None = None
+    """Why there is a source and no key."""
+
+
+def key_status(provider: str, catalog: Catalog, auth: AuthFile, env: Mapping[str, str]) -> KeyStatus:
+    """Look for a provider's key as a request would."""
+    stored = auth.entries.get(provider)
+    if stored is not None and stored.env:
+        env = {**env, **{name: value.reveal() for name, value in stored.env.items()}}
+    access = catalog.access_of(provider)
+    in_files: list[tuple[Source, Secret | None]] = [
+        ("auth.json", None if stored is None else stored.key),
+        ("models.json", access.api_key),
+    ]
+    for source, value in in_files:
+        if value is not None and is_configured(legacy_variable(value, env), env):
+            return KeyStatus(provider, source, is_usable=True, needs_command=is_command(value))
+    for name in key_variables(provider):
+        if env.get(name):
+            return KeyStatus(provider, "variable", name, is_usable=True)
+    for name, value in access.headers.items():
+        if name.lower() in AUTHENTICATION_HEADERS and is_configured(value, env):
+            return KeyStatus(provider, "header", is_usable=True, needs_command=is_command(value))
+    if stored is not None and stored.is_login:
+        return KeyStatus(provider, "login", problem="this release can only use keys")
+    for source, value in in_files:
+        if value is not None:
+            return KeyStatus(provider, source, problem=_problem(value, env))
+    return KeyStatus(provider)
+
+
+def _problem(value: Secret, env: Mapping[str, str]) -> str:
+    try:
+        interpolate(value, env)
+    except UnresolvedValue as why:
+        return str(why)
+    return "it is empty"

@@ -1,0 +1,182 @@
+"""Looks for prompt templates and skills, in the order in which they go before each other.
+
+The project's settings, the project's folders, the user's settings, the user's folders, the command line; of two with
+the same name the first one counts. What is wrong with a file is told and never fatal. Who is asked for is decided
+elsewhere. Reads files, writes none.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
+
+from pinnace_agent.resources.paths import expand_home
+from pinnace_agent.resources.prompt_templates import PromptTemplate, ResourceProblem, read_template
+from pinnace_agent.resources.resource_origin import Origin, Resource, Scope
+from pinnace_agent.resources.resource_patterns import ResourcePatterns
+from pinnace_agent.resources.resource_tree import FoundFile, TooManyNames, skill_files, template_files
+from pinnace_agent.resources.skills import Skill, read_skill
+from pinnace_agent.resources.text_file import is_regular, printable
+
+FilesOf = Callable[[str], Iterator[FoundFile]]
+"""Finds the files of a folder."""
+_Named = TypeVar("_Named", PromptTemplate, Skill)
+_KINDS: Final[Mapping[type, str]] = {PromptTemplate: "prompt template", Skill: "skill"}
+
+
+class Root(NamedTuple):
+    """A usual folder of resources."""
+
+    path: str
+    takes_files: bool = True
+    """Whether Markdown files in it may be skills."""
+
+    @property
+    def base_dir(self) -> str:
+        """The folder that clients are told it belongs to."""
+        return os.path.dirname(self.path)
+
+
+class Shelf(NamedTuple):
+    """Where one scope keeps one kind of resource."""
+
+    scope: Scope
+    entries: Sequence[str] = ()
+    """Of its settings."""
+    folder: str = ""
+    """What they are relative to."""
+    roots: Sequence[Root] = ()
+
+
+@dataclass(slots=True)
+class Found:
+    """What was found, and what to tell about it."""
+
+    templates: list[PromptTemplate] = field(default_factory=list[PromptTemplate])
+    skills: list[Skill] = field(default_factory=list[Skill])
+    notices: list[str] = field(default_factory=list[str])
+
+
+class Discovery:
+    """One search."""
+
+    def __init__(self, env: Mapping[str, str], cwd: str) -> None:
+        """Prepare; words of the command line are relative to `cwd`."""
+        self.found = Found()
+        self._env = env
+        self._cwd = cwd
+
+    def templates(self, shelves: Sequence[Shelf], named: Sequence[str]) -> None:
+        """Find and read prompt templates; `named` are those of the command line."""
+        resources = [
+            *self._on(shelves, partial(template_files, is_recursive=True), _templates_in),
+            *self._of_command_line(named, partial(template_files, is_recursive=False)),
+        ]
+        self._keep(self.found.templates, resources, read_template)
+
+    def skills(self, shelves: Sequence[Shelf], named: Sequence[str]) -> None:
+        """Find and read skills; `named` are those of the command line."""
+        files = partial(skill_files, takes_files=True)
+        resources = [*self._on(shelves, files, _skills_in), *self._of_command_line(named, files)]
+        self._keep(self.found.skills, resources, self._skill)
+
+    def _on(
+        self, shelves: Sequence[Shelf], named_files: FilesOf, usual_files: Callable[[Root], Iterator[FoundFile]]
+    ) -> Iterator[Resource]:
+        for shelf in shelves:
+            patterns = ResourcePatterns(shelf.entries, shelf.folder, self._env)
+            for problem in patterns.problems:
+                self._tell(os.path.join(shelf.folder, "settings.json"), problem)
+            origin = Origin(shelf.scope, "local")
+            for path in patterns.paths:
+                for found in self._files(path, named_files):
+                    if patterns.keeps_named(found.path):
+                        yield Resource(found.path, origin, found.is_declared)
+            for root in shelf.roots:
+                origin = Origin(shelf.scope, "auto", root.base_dir)
+                for found in self._until_too_many(root.path, usual_files(root)):
+                    if patterns.keeps_found(found.path):
+                        yield Resource(found.path, origin, found.is_declared)
+
+    def _of_command_line(self, words: Sequence[str], files: FilesOf) -> Iterator[Resource]:
+        for word in words:
+            path = os.path.normpath(os.path.join(self._cwd, expand_home(word, self._env)))
+            if not os.path.exists(path):
+                self._tell(path, "is not there")
+            elif not os.path.isdir(path) and not path.endswith(".md"):
+                self._tell(path, "is no Markdown file")
+            else:
+                for found in self._files(path, files):
+                    origin = Origin("temporary", "local", os.path.dirname(found.path))
+                    yield Resource(found.path, origin, found.is_declared)
+
+    def _files(self, path: str, files: FilesOf) -> Iterator[FoundFile]:
+        """Return the file that is named, or those in the folder that is."""
+        if path.endswith(".md") and is_regular(path):
+            yield FoundFile(path)
+        elif os.path.isdir(path):
+            yield from self._until_too_many(path, files(path))
+
+    def _until_too_many(self, path: str, files: Iterator[FoundFile]) -> Iterator[FoundFile]:
+        try:
+            yield from files
+        except TooManyNames:
+            self._tell(path, "holds too many files, so not all were looked at")
+
+    def _keep(
+        self, kept: list[_Named], resources: Sequence[Resource], read: Callable[[Resource], _Named | None]
+    ) -> None:
+        """Read what is not there yet: one file is taken once, and of equal names the first."""
+        known: set[tuple[str, str]] = set()
+        names: dict[str, _Named] = {}
+        for resource in resources:
+            # A link gives a template another name.
+            name = "" if kept is self.found.skills else os.path.basename(resource.path)
+            identity = os.path.realpath(resource.path), name
+            if identity in known:
+                continue
+            known.add(identity)
+            try:
+                item = read(resource)
+            except ResourceProblem as error:
+                self._tell(resource.path, f"{error.text}, so it is not used")
+                continue
+            if item is None:
+                continue
+            if (first := names.get(item.name)) is not None:
+                self._tell(item.path, f"is not used: the {_KINDS[type(item)]} {item.name} is {first.path}")
+                continue
+            names[item.name] = item
+            kept.append(item)
+
+    def _skill(self, resource: Resource) -> Skill | None:
+        read = read_skill(resource)
+        if read is None:
+            return None
+        for warning in read.warnings:
+            self._tell(resource.path, warning)
+        return read.skill
+
+    def _tell(self, path: str, text: str) -> None:
+        self.found.notices.append(printable(f"{path}: {text}"))
+
+
+def project_skill_roots(cwd: Path, home: str) -> list[Root]:
+    """Return `.agents/skills` of a folder and of those above it, up to its repository's root; not the user's own."""
+    roots: list[Root] = []
+    for folder in (cwd, *cwd.parents):
+        if os.path.realpath(folder) != home:
+            roots.append(Root(str(folder / ".agents" / "skills"), takes_files=False))
+        if os.path.lexists(folder / ".git"):
+            break
+    return roots
+
+
+def _templates_in(root: Root) -> Iterator[FoundFile]:
+    return template_files(root.path, is_recursive=False)
+
+
+def _skills_in(root: Root) -> Iterator[FoundFile]:
+    return skill_files(root.path, takes_files=root.takes_files)

@@ -1,0 +1,30 @@
+"""Where a prompt template or a skill comes from, as clients are told.
+
+Data only; imports nothing that takes time.
+"""
+
+from typing import Literal, NamedTuple
+
+Scope = Literal["user", "project", "temporary"]
+Source = Literal["auto", "local"]
+
+
+class Origin(NamedTuple):
+    """Who brought it."""
+
+    scope: Scope
+    """The user, the project, or the command line of this process."""
+    source: Source
+    """Found in a folder for such things, or named by settings or the command line."""
+    base_dir: str | None = None
+    """The folder that it was found from."""
+
+
+class Resource(NamedTuple):
+    """A file that may be a resource."""
+
+    path: str
+    """Absolute, as it was found: links are not resolved."""
+    origin: Origin
+    is_declared: bool = True
+    """Whether it says of itself what it is, so that it is worth a notice if it is not: not just any Markdown file."""

@@ -1,0 +1,203 @@
+"""Takes single settings out of the files of the user and the project, and collects what is wrong with them.
+
+The project's value goes before the user's; one of the wrong type is told and counts as absent. A project may not say
+everything: what would let it turn its own trust on, or read what is sent, is the user's alone. Must not know the
+defaults.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeVar
+
+from pinnace_agent.resources.diagnostics import Diagnostic, Problem
+from pinnace_agent.resources.relaxed_json import (
+    ConfigurationFileError,
+    JsonObject,
+    is_list,
+    is_object,
+    read_object,
+)
+from pinnace_agent.resources.settings_migration import migrated
+
+_T = TypeVar("_T")
+_D = TypeVar("_D")
+
+# Ignored in a project's file, in silence: another program may mean something by them.
+USERS_ALONE: Final = frozenset(
+    {
+        "defaultProjectTrust",
+        "httpProxy",
+        "limits.maxCost",
+        "limits.maxRunSeconds",
+        "limits.maxTurns",
+        "shellProviderKeys",
+    }
+)
+# More than a year of milliseconds, and more tokens than any model takes: a number above it is a slip.
+MAX_INTEGER: Final = 2**35
+_WHOLE_NUMBER: Final = f"a whole number from 0 to {MAX_INTEGER}"
+
+
+@dataclass(slots=True, frozen=True, eq=False)
+class Scope:
+    """One settings.json; the object stands for the file."""
+
+    path: Path
+    content: JsonObject
+    is_project: bool = False
+    diagnostic: Diagnostic | None = None
+    """Why there is no content."""
+
+
+def read_scope(path: Path, *, is_project: bool = False) -> Scope:
+    """Read one file. A missing or damaged one has no content."""
+    try:
+        content = read_object(path, is_relaxed=False) or {}
+    except ConfigurationFileError as error:
+        consequence = "the project's settings are not used" if is_project else "default settings are used"
+        backup = path.with_name(f"{path.name}.bak")
+        if backup.exists():
+            consequence += f"; {backup} is how it was before its last change"
+        return Scope(path, {}, is_project, Diagnostic(str(path), (Problem("", str(error)),), consequence))
+    return Scope(path, migrated(content), is_project)
+
+
+class SettingsReader:
+    """Reads values by their dotted names."""
+
+    def __init__(self, scopes: Sequence[Scope]) -> None:
+        """Read these files, the one that goes before the others first."""
+        self.scopes = scopes
+        self._problems: dict[Scope, list[Problem]] = {scope: [] for scope in scopes}
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """What was wrong with what was read until now."""
+        found: list[Diagnostic] = []
+        for scope in reversed(self.scopes):
+            if scope.diagnostic is not None:
+                found.append(scope.diagnostic)
+            if problems := self._problems[scope]:
+                instead = "the user's setting or the default" if scope.is_project else "the default"
+                found.append(Diagnostic(str(scope.path), tuple(problems), f"{instead} is used in its place"))
+        return tuple(found)
+
+    def text(self, name: str) -> str | None:
+        """Read a text; an empty one says nothing."""
+        return self.take(name, lambda value: value if isinstance(value, str) else None, None, "a text") or None
+
+    def flag(self, name: str, default: bool) -> bool:
+        """Read a yes or no."""
+        return self.take(name, lambda value: value if isinstance(value, bool) else None, default, "true or false")
+
+    def integer(self, name: str, default: _T) -> int | _T:
+        """Read a count."""
+        return self.take(name, whole_number, default, _WHOLE_NUMBER)
+
+    def choice(self, name: str, choices: Sequence[_T], default: _T) -> _T:
+        """Read one of a few words."""
+        expected = " or ".join(map(str, choices)) if len(choices) < 3 else f"one of {', '.join(map(str, choices))}"
+        return self.take(name, lambda value: _among(choices, value), default, expected)
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Read a list of texts."""
+        return self.take(name, texts_of, (), "a list of texts")
+
+    def table(
+        self,
+        name: str,
+        convert: Callable[[object], _T | None],
+        expected: str,
+        join: Callable[[_T, _T], _T] = lambda _, project: project,
+    ) -> dict[str, _T]:
+        """Read an object of any keys. Of two files the keys are joined; `join` makes one of two values of a key."""
+        table: dict[str, _T] = {}
+        for scope in reversed(self.scopes):
+            found, value = self._find(scope, name)
+            if not found or value is None:
+                continue
+            if not is_object(value):
+                self.tell(scope, name, "must be an object")
+                continue
+            for key, item in value.items():
+                converted = convert(item)
+                if converted is None:
+                    self.tell(scope, f"{name}.{key}", f"must be {expected}")
+                else:
+                    table[key] = join(table[key], converted) if key in table else converted
+        return table
+
+    def each(self, name: str, convert: Callable[[object], _T | None], expected: str) -> dict[Scope, _T]:
+        """Read a value of each file, by the file: nothing goes before anything else."""
+        values: dict[Scope, _T] = {}
+        for scope in self.scopes:
+            found, value = self._find(scope, name)
+            if found and value is not None:
+                converted = convert(value)
+                if converted is None:
+                    self.tell(scope, name, f"must be {expected}")
+                else:
+                    values[scope] = converted
+        return values
+
+    def take(self, name: str, convert: Callable[[object], _T | None], default: _D, expected: str) -> _T | _D:
+        """Read a value as `convert` has it, which returns None for what is not `expected`.
+
+        Null is the default, also where the other file has a value.
+        """
+        taken: _T | _D = default
+        is_taken = False
+        for scope in self.scopes:
+            found, value = self._find(scope, name)
+            if not found:
+                continue
+            converted = None if value is None else convert(value)
+            if value is not None and converted is None:
+                self.tell(scope, name, f"must be {expected}")
+                continue
+            if not is_taken:
+                is_taken, taken = True, default if converted is None else converted
+        return taken
+
+    def tell(self, scope: Scope, name: str, message: str) -> None:
+        """Note what is wrong, once."""
+        problem = Problem(name, message)
+        if problem not in self._problems[scope]:
+            self._problems[scope].append(problem)
+
+    def _find(self, scope: Scope, name: str) -> tuple[bool, object]:
+        """Return whether a file says anything, and what. Null for a group is null for everything in it."""
+        if scope.is_project and name in USERS_ALONE:
+            return False, None
+        content: Mapping[str, object] = scope.content
+        *groups, member = name.split(".")
+        for depth, group in enumerate(groups, 1):
+            inner = content.get(group)
+            if group in content and inner is None:
+                return True, None
+            if not is_object(inner):
+                if group in content:
+                    self.tell(scope, ".".join(groups[:depth]), "must be an object")
+                return False, None
+            content = inner
+        return member in content, content.get(member)
+
+
+def whole_number(value: object) -> int | None:
+    """Return a count as an integer: JSON knows no difference between 10 and 10.0."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if value == int(value) and 0 <= value <= MAX_INTEGER else None
+
+
+def texts_of(value: object) -> tuple[str, ...] | None:
+    """Return a list of texts, if it is one."""
+    if not is_list(value):
+        return None
+    texts = tuple(item for item in value if isinstance(item, str))
+    return texts if len(texts) == len(value) else None
+
+
+def _among(choices: Sequence[_T], value: object) -> _T | None:
+    return next((choice for choice in choices if choice == value), None)

@@ -1,0 +1,109 @@
+"""Whether a project may configure the agent: what the user has decided, now or earlier, and how it is kept.
+
+`trust.json` in the agent folder is shared with pi: the real path of a folder, and true, false, or null for no decision;
+a folder without one is as the nearest above it. A file that can't be read is no decision and no default either: nothing
+is trusted until it is repaired, and it is never written. Nobody is asked here. Must not know what a project brings.
+"""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from pinnace_agent.resources.diagnostics import Diagnostic, Problem
+from pinnace_agent.resources.relaxed_json import ConfigurationFileError, JsonObject, read_object
+from pinnace_agent.resources.settings import ProjectTrust
+
+Decisions = Mapping[str, bool | None]
+
+
+class Trust(NamedTuple):
+    """Whether a project is trusted."""
+
+    is_trusted: bool
+    gated: tuple[Path, ...] = ()
+    """What it brings that needs trust."""
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+def trust_file(agent_dir: Path) -> Path:
+    """Return where decisions are kept."""
+    return agent_dir / "trust.json"
+
+
+def read_decisions(path: Path) -> Decisions:
+    """Read the decisions, by folder.
+
+    Raises:
+        ConfigurationFileError: The file can't be read, or holds something else.
+    """
+    return _checked(read_object(path, is_relaxed=False) or {})
+
+
+def saved_decision(decisions: Decisions, folder: Path) -> bool | None:
+    """Return what was decided for a folder, or else for the nearest above it; None: nothing."""
+    real = Path(os.path.realpath(folder))
+    for each in (real, *real.parents):
+        if (decision := decisions.get(str(each))) is not None:
+            return decision
+    return None
+
+
+def decide(path: Path, cwd: Path, gated: Sequence[Path], approved: bool | None, default: ProjectTrust) -> Trust:
+    """Say whether a project is trusted, in this order: the command line, an earlier decision, the user's default.
+
+    A project that brings nothing is trusted unless there is a decision against it. Where the original would ask, there
+    is nobody to: it is not trusted.
+
+    Args:
+        path: The file of decisions.
+        cwd: The project's folder.
+        gated: What it brings that needs trust.
+        approved: What the command line says, if anything.
+        default: Of the user's settings.
+    """
+    if approved is not None:
+        return Trust(approved, tuple(gated))
+    try:
+        saved = saved_decision(read_decisions(path), cwd)
+    except ConfigurationFileError as error:
+        # DEVIATION D-31: no file that is read ends the process.
+        problem = Diagnostic(str(path), (Problem("", str(error)),), "no project is trusted")
+        return Trust(False, tuple(gated), (problem,))
+    if saved is not None:
+        return Trust(saved, tuple(gated))
+    return Trust(not gated or default == "always", tuple(gated))
+
+
+def save_decision(path: Path, folder: Path, decision: bool) -> bool:
+    """Keep a decision for a folder and all below it; return whether that is new.
+
+    Raises:
+        ConfigurationFileError: The file can't be read, so it is left as it is.
+        LockHeld: Another program does not let go of it.
+        OSError: It can't be written.
+    """
+    name = os.path.realpath(folder)
+
+    def change(content: JsonObject) -> JsonObject:
+        return {**_checked(content), name: decision}
+
+    # Not at start: a process that only asks writes nothing.
+    from pinnace_agent.resources.json_file import FileForm, edit_object
+
+    return edit_object(path, change, FileForm(_encode)).is_changed
+
+
+def _checked(content: JsonObject) -> dict[str, bool | None]:
+    decisions: dict[str, bool | None] = {}
+    for folder, decision in content.items():
+        if not (decision is None or isinstance(decision, bool)):
+            raise ConfigurationFileError("must hold true, false or null for each folder")
+        decisions[folder] = decision
+    return decisions
+
+
+def _encode(content: JsonObject) -> str:
+    """Write decisions as pi does: sorted, with a newline."""
+    return json.dumps(content, indent=2, ensure_ascii=False, sort_keys=True) + "\n"

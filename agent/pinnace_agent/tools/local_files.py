@@ -1,0 +1,150 @@
+"""Files of this machine, for the tools: blocking calls of the system in threads.
+
+What only reads is left behind when it is cancelled and hangs (a dead network disk); what writes is waited for, so that
+nobody else holds the file before it has ended. Must not word results, but where the system has no word for what is
+refused. Rules R-TOL-02, R-TOL-03.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import trio
+
+from pinnace_agent.tools.base import ToolError
+from pinnace_agent.tools.file_replacement import replace_file
+from pinnace_agent.tools.mutation_queue import real_path
+
+CHUNK_BYTES: Final = 256 * 1024
+"""Large enough that counting lines costs no more than reading, small enough to notice a cancellation at once."""
+
+
+class LocalRead:
+    """`ReadOperations` of this machine, with streams."""
+
+    async def access(self, path: str) -> None:
+        """Raise unless this is a regular file."""
+        await trio.to_thread.run_sync(_check_readable, path, abandon_on_cancel=True)
+
+    async def read_file(self, path: str) -> bytes:
+        """Return the whole content."""
+        return await trio.to_thread.run_sync(_content, path, abandon_on_cancel=True)
+
+    async def read_stream(self, path: str, take: Callable[[bytes], None]) -> None:
+        """Pass on the content, in one thread from beginning to end."""
+        await trio.to_thread.run_sync(_stream, path, take, abandon_on_cancel=True)
+
+
+class LocalWrite:
+    """`WriteOperations` of this machine."""
+
+    async def make_folder(self, path: str) -> None:
+        """Make a folder and those above it."""
+        await trio.to_thread.run_sync(_make_folder, path)
+
+    async def write_file(self, path: str, data: bytes) -> None:
+        """Replace or make a file; see `replace_file`."""
+        await trio.to_thread.run_sync(replace_file, path, data)
+
+    async def real_path(self, path: str) -> str:
+        """Return the path with all links followed."""
+        return await real_path(path)
+
+
+class LocalEdit:
+    """`EditOperations` of this machine."""
+
+    async def access(self, path: str) -> None:
+        """Raise unless this is a regular file that can be read and written."""
+        await trio.to_thread.run_sync(_check_editable, path)
+
+    async def read_file(self, path: str) -> bytes:
+        """Return the whole content."""
+        return await trio.to_thread.run_sync(_content, path)
+
+    async def write_file(self, path: str, data: bytes) -> None:
+        """Replace a file; see `replace_file`."""
+        await trio.to_thread.run_sync(replace_file, path, data)
+
+    async def real_path(self, path: str) -> str:
+        """Return the path with all links followed."""
+        return await real_path(path)
+
+
+class LocalLs:
+    """`LsOperations` of this machine."""
+
+    async def is_folder(self, path: str) -> bool:
+        """Tell whether this is a folder."""
+        status = await trio.to_thread.run_sync(os.stat, path, abandon_on_cancel=True)
+        return stat.S_ISDIR(status.st_mode)
+
+    async def entry_names(self, path: str) -> list[str]:
+        """Return the names in a folder."""
+        return await trio.to_thread.run_sync(os.listdir, path, abandon_on_cancel=True)
+
+    async def are_folders(self, path: str, names: Sequence[str]) -> list[bool | None]:
+        """Tell which of the names are folders; None of a link to nothing, or what has gone meanwhile."""
+        return await trio.to_thread.run_sync(_are_folders, path, names, abandon_on_cancel=True)
+
+
+LOCAL_READ: Final = LocalRead()
+LOCAL_WRITE: Final = LocalWrite()
+LOCAL_EDIT: Final = LocalEdit()
+LOCAL_LS: Final = LocalLs()
+
+
+def _check_readable(path: str) -> None:
+    mode = os.stat(path).st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if not stat.S_ISREG(mode):
+        # A pipe or a device may never end, and reading may take what is meant for another.
+        raise ToolError(f"Not a file with content, but a pipe, socket or device: {path}")
+    _check_access(path, os.R_OK)
+
+
+def _check_editable(path: str) -> None:
+    mode = os.stat(path).st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if not stat.S_ISREG(mode):
+        # Reading a pipe would wait for ever.
+        error = OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
+        error.add_note("It is not a file with content, but a pipe, socket or device")
+        raise error
+    _check_access(path, os.R_OK | os.W_OK)
+
+
+def _check_access(path: str, rights: int) -> None:
+    if not os.access(path, rights):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+
+def _content(path: str) -> bytes:
+    with open(path, "rb", buffering=0) as file:
+        return file.readall()
+
+
+def _stream(path: str, take: Callable[[bytes], None]) -> None:
+    with open(path, "rb", buffering=0) as file:
+        while piece := file.read(CHUNK_BYTES):
+            trio.from_thread.check_cancelled()
+            take(piece)
+
+
+def _make_folder(path: str) -> None:
+    os.makedirs(path, exist_ok=True)
+
+
+def _are_folders(path: str, names: Sequence[str]) -> list[bool | None]:
+    found: list[bool | None] = []
+    for name in names:
+        trio.from_thread.check_cancelled()
+        try:
+            found.append(stat.S_ISDIR(os.stat(os.path.join(path, name)).st_mode))
+        except OSError:
+            found.append(None)
+    return found

@@ -1,0 +1,155 @@
+"""Searches files of this machine by name: with fd, or without it in ripgrep's list of files.
+
+Chooses the program; how one runs and what a glob means without fd is decided elsewhere. Must not word results, but what
+a program complains of. Rules R-TOL-05, R-TOL-07.
+
+Without fd, or with one that can't apply .gitignore outside of a repository: folders are those with a file that is
+listed, links are not listed, `?` is a character where fd takes it for a byte, .rgignore counts and .fdignore does not.
+"""
+
+import errno
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+import trio
+
+from pinnace_agent.tools.base import ToolError
+from pinnace_agent.tools.glob_match import BadGlob, Glob, escape_glob, is_case_meant
+from pinnace_agent.tools.operations import GlobSearch, SearchEnd
+from pinnace_agent.tools.search_program import find_fd, find_rg, run_search
+
+_NO_PROGRAM: Final = "fd is not available and could not be downloaded"
+_OUTSIDE_REPOSITORIES: Final = "--no-require-git"
+
+_Take = Callable[[str], bool]
+
+
+# DEVIATION D-28: globs are relative to the path, with whichever program.
+class LocalFind:
+    """`FindOperations` of this machine. Memory does not grow with what is found."""
+
+    async def exists(self, path: str) -> bool:
+        """Tell whether there is anything."""
+        return await trio.to_thread.run_sync(os.path.exists, path, abandon_on_cancel=True)
+
+    async def glob(self, search: GlobSearch, take: _Take) -> None:
+        """Search. Cancelling kills the program that does."""
+        place = await trio.to_thread.run_sync(_look, search.folder, search.env, abandon_on_cancel=True)
+        if place.fd is not None and await _with_fd(search, take, place.fd, place.is_repository):
+            return
+        if place.rg is None:
+            raise ToolError(_NO_PROGRAM)
+        await _with_rg(search, take, place.rg, place.is_repository)
+
+
+LOCAL_FIND: Final = LocalFind()
+
+
+class _Place(NamedTuple):
+    fd: str | None
+    rg: str | None
+    is_repository: bool
+
+
+def _look(folder: str, env: Mapping[str, str]) -> _Place:
+    if not os.path.isdir(folder):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), folder)
+    is_repository = any(os.path.lexists(os.path.join(above, ".git")) for above in _upwards(folder))
+    fd = find_fd(env)
+    # Looked for only where it may be needed: without fd, or with an old one outside of repositories.
+    rg = find_rg(env) if fd is None or not is_repository else None
+    return _Place(fd, rg, is_repository)
+
+
+def _upwards(folder: str) -> Iterator[str]:
+    while folder != "/":
+        yield folder
+        folder = os.path.dirname(folder)
+    yield folder
+
+
+async def _with_fd(search: GlobSearch, take: _Take, fd: str, is_repository: bool) -> bool:
+    """Search with fd; false if this one does not know an option that is needed."""
+    prefix = search.folder.rstrip("/") + "/"
+    options = ["--color=never", "--hidden", "--no-global-ignore-file", "--print0", "--glob"]
+    options += [f"--exclude={name}" for name in search.ignore]
+    options.append(f"--max-results={search.limit + 1}")
+    if not is_repository:
+        options.append(_OUTSIDE_REPOSITORIES)
+    pattern = search.pattern
+    if "/" in pattern:
+        # fd matches these with absolute paths, and what the folder is called must not change anything.
+        options += ["--full-path", "--case-sensitive" if is_case_meant(pattern) else "--ignore-case"]
+        if not pattern.startswith("/"):
+            pattern = escape_glob(prefix) + ("" if pattern.startswith("**/") else "**/") + pattern
+    found = _Found(os.fsencode(prefix), take)
+    end = await _run([fd, *options, "--", pattern, search.folder], search, found, "fd")
+    if end.was_stopped or end.exit_code == 0 or found.has_some:
+        return True
+    if not is_repository and _OUTSIDE_REPOSITORIES in end.complaints:
+        return False
+    raise ToolError(end.complaints or f"fd exited with code {end.exit_code}")
+
+
+async def _with_rg(search: GlobSearch, take: _Take, rg: str, is_repository: bool) -> None:
+    try:
+        glob = Glob(search.pattern or "*")  # to fd no pattern is every pattern
+    except BadGlob as error:
+        raise ToolError(str(error)) from error
+    options = ["--no-config", "--files", "--null", "--color=never", "--hidden"]
+    options += [f"--glob=!{name}" for name in search.ignore]
+    if not is_repository:
+        options.append(_OUTSIDE_REPOSITORIES)
+    found = _Found(b"./", _Listed(glob, search.folder, take).take)
+    end = await _run([rg, *options, "--", "."], search, found, "ripgrep")
+    if not end.was_stopped and end.exit_code not in (0, 1) and not found.has_some:
+        raise ToolError(end.complaints or f"ripgrep exited with code {end.exit_code}")
+
+
+async def _run(arguments: list[str], search: GlobSearch, found: "_Found", name: str) -> SearchEnd:
+    try:
+        return await run_search(arguments, cwd=search.folder, env=search.env, take=found.take)
+    except (OSError, ValueError) as error:
+        raise ToolError(f"Failed to run {name}: {error}") from error
+
+
+class _Found:
+    """Takes the output of a program apart: paths with a NUL after each."""
+
+    def __init__(self, prefix: bytes, pass_on: _Take) -> None:
+        self.has_some = False
+        """Whether the program has found anything."""
+        self._prefix = prefix
+        self._pass_on = pass_on
+        self._rest = b""
+
+    def take(self, chunk: bytes) -> bool:
+        """Take output; true once no more of it is needed."""
+        *paths, self._rest = (self._rest + chunk).split(b"\0")
+        self.has_some = self.has_some or bool(paths)
+        return any(self._pass_on(os.fsdecode(path.removeprefix(self._prefix))) for path in paths)
+
+
+class _Listed:
+    """Of a list of all files those that a glob means, and the folders above them that it means."""
+
+    def __init__(self, glob: Glob, searched: str, pass_on: _Take) -> None:
+        self._glob = glob
+        self._below = searched.rstrip("/") + "/" if glob.is_absolute else ""
+        self._pass_on = pass_on
+        # Every folder once: as many as the tree has, which is the price of not being told of them.
+        self._folders = {""}
+
+    def take(self, path: str) -> bool:
+        """Take a file; true once no more of them are needed."""
+        new: list[str] = []
+        folder = os.path.dirname(path)
+        while folder not in self._folders:
+            self._folders.add(folder)
+            new.append(folder)
+            folder = os.path.dirname(folder)
+        matches, below = self._glob.matches, self._below
+        if any(matches(below + each) and self._pass_on(each + "/") for each in reversed(new)):
+            return True
+        return matches(below + path) and self._pass_on(path)

@@ -1,0 +1,94 @@
+"""Dialogs of extensions: whom to ask, and what is answered. Without somebody to ask the answer is no, at once.
+
+So nothing hangs because a program has no user. A callback that raises, takes longer than the dialog's timeout, or
+returns what was not offered, has said no as well. Must not know how an answer travels. Source: R-UI-01.
+"""
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias, TypeVar, cast
+
+import trio
+
+from pinnace_rpc.client.reading import Record
+from pinnace_rpc.client.ui_requests import Confirm, Editor, Input, Select
+
+Request = TypeVar("Request")
+Answer = TypeVar("Answer")
+Callback: TypeAlias = Callable[[Request], Answer | Awaitable[Answer]]
+
+_LOGGER: Final = logging.getLogger("pinnace.client")
+# These wait for no answer. Of a method that is not known one can't tell; the agent passes over an answer too many.
+_SHOWN: Final = frozenset({"notify", "setStatus", "setWidget", "setTitle", "set_editor_text"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialogs:
+    """Whom to ask. None: nobody, the answer is no.
+
+    A callback gets the request as it is and returns the answer; None means cancelled. With `Client` it may be async,
+    and must not block; with `BlockingClient` it is a plain function, called in a thread of its own.
+    """
+
+    select: Callback[Select, str | None] | None = None
+    confirm: Callback[Confirm, bool] | None = None
+    input: Callback[Input, str | None] | None = None
+    editor: Callback[Editor, str | None] | None = None
+
+
+def is_dialog(record: Record) -> bool:
+    """Say whether the agent waits for an answer to this `extension_ui_request`."""
+    return isinstance(record.get("id"), str) and record.get("method") not in _SHOWN
+
+
+def callback_of(dialogs: Dialogs, record: Record) -> Callback[Record, object] | None:
+    """Find whom to ask."""
+    callbacks: Mapping[object, object] = {
+        "select": dialogs.select,
+        "confirm": dialogs.confirm,
+        "input": dialogs.input,
+        "editor": dialogs.editor,
+    }
+    # The request's method is the callback's.
+    return cast("Callback[Record, object] | None", callbacks.get(record.get("method")))
+
+
+def refusal(record: Record) -> dict[str, object]:
+    """Say no."""
+    answer: dict[str, object] = {"confirmed": False} if record.get("method") == "confirm" else {"cancelled": True}
+    return _response(record, answer)
+
+
+async def answer_of(callback: Callback[Record, object], record: Record) -> dict[str, object]:
+    """Ask, for as long as the dialog says; return the response to send. Raises nothing but `Cancelled`."""
+    timeout = record.get("timeout")
+    limit_s = timeout / 1000 if isinstance(timeout, int) else float("inf")
+    with trio.move_on_after(limit_s):
+        try:
+            value = callback(record)
+            if inspect.isawaitable(value):
+                value = await cast("Awaitable[object]", value)
+        except Exception:  # the boundary to foreign code: its fault must not end the conversation
+            _LOGGER.exception("a callback for the dialog %s has failed; it is answered with no", record.get("method"))
+            return refusal(record)
+        return _worded(record, value)
+    return refusal(record)
+
+
+def _worded(record: Record, value: object) -> dict[str, object]:
+    if record.get("method") == "confirm":
+        return _response(record, {"confirmed": value is True})
+    options = record.get("options")
+    if isinstance(value, str) and (not isinstance(options, list) or value in options):
+        return _response(record, {"value": value})
+    if value is not None:
+        _LOGGER.error(
+            "the dialog %s got %r, which was not offered; it is answered with no", record.get("method"), value
+        )
+    return refusal(record)
+
+
+def _response(record: Record, answer: Mapping[str, object]) -> dict[str, object]:
+    return {"type": "extension_ui_response", "id": record["id"], **answer}

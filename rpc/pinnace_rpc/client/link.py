@@ -1,0 +1,223 @@
+"""Records over an agent's two pipes: commands out, answers to those who wait, everything else to the readers.
+
+A record is written whole or not at all, whoever is cancelled. Answers are matched by id; agents of older generations
+leave it out of some refusals, which then go to the oldest command of that name. An answer that nobody waits for is an
+event. Must not know processes, nor what a command does.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+import trio
+
+from pinnace_rpc.client.failures import ClientClosed, CommandFailed, ProtocolError, shown
+from pinnace_rpc.client.process import READ_BYTES
+from pinnace_rpc.client.reading import Record, read_record
+from pinnace_rpc.client.subscriptions import Hub, Loss
+from pinnace_spec.framing import MAX_RECORD_BYTES, LineDecoder, TooLong
+from pinnace_spec.wire import encode_record
+
+ID_PREFIX: Final = "client-"
+
+
+@dataclass(slots=True, eq=False)
+class Asked:
+    """A command on its way. Whoever asked waits for `done`."""
+
+    id: str
+    command: str
+    line: bytes
+    done: trio.Event = field(default_factory=trio.Event)
+    answer: Record | None = None
+    is_withdrawn: bool = False
+    is_begun: bool = False
+    """Some of it was written, so all of it will be."""
+
+
+class Link:
+    """One conversation with one agent."""
+
+    def __init__(
+        self,
+        hub: Hub,
+        on_dialog: Callable[[Record], None],
+        on_malformed: Callable[[ProtocolError], None] | None,
+    ) -> None:
+        """Begin.
+
+        Args:
+            hub: Gets every event.
+            on_dialog: Gets each `extension_ui_request`, after the hub.
+            on_malformed: Gets what is no record, and the conversation goes on; None: it ends with that.
+        """
+        self.hub = hub
+        self.cut_record: str | None = None
+        """The beginning of a last line that the agent left unfinished."""
+        self._on_dialog = on_dialog
+        self._on_malformed = on_malformed
+        self._asked: dict[str, Asked] = {}
+        self._outgoing: deque[Asked | bytes] = deque()
+        self._has_outgoing = trio.lowlevel.ParkingLot()
+        self._count = 0
+        self._loss: Loss | None = None
+
+    def ask(self, command: str, fields: Mapping[str, object]) -> Asked:
+        """Put a command into the line of those to be written. Fields that are None are left out.
+
+        Raises:
+            TypeError: A field is nothing that JSON has.
+            ValueError: The record is longer than an agent takes.
+            ClientFailure: The conversation is over.
+        """
+        if self._loss is not None:
+            raise self._loss()
+        self._count += 1
+        identity = f"{ID_PREFIX}{self._count}"
+        given = {name: value for name, value in fields.items() if value is not None}
+        line = encode_record({**given, "type": command, "id": identity})
+        if len(line) > MAX_RECORD_BYTES:
+            raise ValueError(f"{command}: the record has {len(line)} bytes; an agent takes {MAX_RECORD_BYTES}")
+        asked = Asked(identity, command, line)
+        self._asked[identity] = asked
+        self._send(asked)
+        return asked
+
+    async def answer(self, asked: Asked) -> object:
+        """Wait for the answer; return its data, or None. Cancelled, a command that was not begun is not sent.
+
+        Raises:
+            CommandFailed: The agent says so.
+            ClientFailure: The conversation is over.
+        """
+        try:
+            with self.hub.waiting():
+                await asked.done.wait()
+        finally:
+            self.withdraw(asked)
+        if asked.answer is None:
+            raise (self._loss or ClientClosed)()
+        return answered_data(asked.answer, asked.command)
+
+    def withdraw(self, asked: Asked) -> None:
+        """Wait no more for an answer."""
+        self._asked.pop(asked.id, None)
+        asked.is_withdrawn = True
+
+    def post(self, record: Mapping[str, object]) -> None:
+        """Put a record that is not answered into the line of those to be written."""
+        if self._loss is None:
+            self._send(encode_record(record))
+
+    async def write(self, stdin: trio.abc.SendStream) -> None:
+        """Write what was put into the line, in order, until stdin breaks."""
+        while True:
+            while not self._outgoing:
+                await self._has_outgoing.park()
+            item = self._outgoing.popleft()
+            if isinstance(item, Asked):
+                if item.is_withdrawn:
+                    continue
+                item.is_begun = True
+                item = item.line
+            try:
+                await stdin.send_all(item)
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                return
+
+    async def read(self, stdout: trio.abc.ReceiveStream) -> None:
+        """Read records until stdout ends, at the pace of the slowest reader (see `subscriptions`)."""
+        decoder = LineDecoder()
+        while data := await _received(stdout):
+            decoder.receive_data(data)
+            for line in decoder.lines():
+                self._take_line(line)
+            await self.hub.room()
+        decoder.close()
+        for line in decoder.lines():
+            self._take_last(line)
+
+    def end(self, loss: Loss) -> None:
+        """End the conversation: everyone who waits is told why, now and later."""
+        if self._loss is None:
+            self._loss = loss
+            self.hub.end(None if loss is ClientClosed else loss)
+            for asked in self._asked.values():
+                asked.done.set()
+
+    def _send(self, item: Asked | bytes) -> None:
+        # Unbounded: one record for each who waits for its answer, and one for each dialog.
+        self._outgoing.append(item)
+        self._has_outgoing.unpark_all()
+
+    def _take_line(self, line: bytes | TooLong) -> None:
+        if self._loss is not None:
+            return  # read on, so that the agent can end
+        try:
+            if isinstance(line, TooLong):
+                raise ProtocolError(f"a record is longer than {line.limit_bytes} bytes")
+            self._take(read_record(line), len(line))
+        except ProtocolError as error:
+            if self._on_malformed is not None:
+                self._on_malformed(error)
+            else:
+                problem = error
+                self.end(lambda: _copied(problem))
+
+    def _take_last(self, line: bytes | TooLong) -> None:
+        """Take a line without an end: a record if it is one, else cut by the agent's death."""
+        try:
+            if isinstance(line, bytes) and self._loss is None:
+                self._take(read_record(line), len(line))
+        except ProtocolError:
+            self.cut_record = shown(cast("bytes", line))  # it was read as a record
+
+    def _take(self, record: Record, size_bytes: int) -> None:
+        if record["type"] == "response":
+            asked = self._find_asked(record)
+            self.hub.publish(record, size_bytes, is_answer=asked is not None)
+            if asked is not None:
+                del self._asked[asked.id]
+                asked.answer = record
+                asked.done.set()
+            return
+        self.hub.publish(record, size_bytes)
+        if record["type"] == "extension_ui_request":
+            self._on_dialog(record)
+
+    def _find_asked(self, record: Record) -> Asked | None:
+        identity = record.get("id")
+        if isinstance(identity, str):
+            return self._asked.get(identity)
+        if identity is None and record.get("success") is False:
+            command = record.get("command")
+            return next((each for each in self._asked.values() if each.command == command and each.is_begun), None)
+        return None
+
+
+def answered_data(answer: Record, command: str) -> object:
+    """Return an answer's data.
+
+    Raises:
+        CommandFailed: It tells of a failure.
+    """
+    if answer.get("success") is True:
+        return answer.get("data")
+    code = answer.get("errorCode")
+    raise CommandFailed(
+        command, str(answer.get("error", "no reason was given")), code if isinstance(code, str) else None
+    )
+
+
+async def _received(stdout: trio.abc.ReceiveStream) -> bytes:
+    try:
+        return bytes(await stdout.receive_some(READ_BYTES))
+    except (trio.BrokenResourceError, trio.ClosedResourceError):
+        return b""
+
+
+def _copied(error: ProtocolError) -> ProtocolError:
+    copy = ProtocolError(str(error))
+    copy.problem, copy.beginning = error.problem, error.beginning
+    return copy

@@ -1,0 +1,121 @@
+"""One run as its records tell it: when it has begun, when it is over, what has come of it.
+
+Pure. A run is over with `agent_settled`. Agents of generations without that record end it with `agent_end`, after which
+a retry, a compaction or a queued text may still follow: there `may_be_over` says that it is time to ask for the state.
+Whether an agent has `agent_settled` is seen: those that answer a prompt with its disposition do (1.5.2 and pinnace),
+and any that has ever written one. Must not know how records travel.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple, cast
+
+from pinnace_rpc.client.reading import Record
+from pinnace_spec.messages import AssistantMessage, Message, StopReason
+
+
+class Run(NamedTuple):
+    """What came of a prompt."""
+
+    text: str
+    """What the model said last."""
+    messages: Sequence[Message]
+    """Everything that was added to the conversation, the prompt included."""
+    stop_reason: StopReason | None
+    """Of the last answer; None if there was none."""
+    is_aborted: bool
+    error: str | None
+    """Why the last answer has failed, or None."""
+    limit: str | None
+    """Which of the agent's limits has ended it, for instance the number of turns; None if none has."""
+
+
+# What these open is closed by more records: a run that ended before is not over.
+_OPENING: Final = frozenset({"agent_start", "auto_retry_start", "compaction_start"})
+_ENDING: Final = frozenset({"agent_end", "auto_retry_end", "compaction_end"})
+
+
+class Progress:
+    """Follows one run, from the prompt on: `see` every record since it was written, in order."""
+
+    def __init__(self, *, tells_settled: bool) -> None:
+        """Begin before anything was seen; `tells_settled`: the agent is known to write `agent_settled`."""
+        self._messages: list[Message] = []
+        self._has_begun = False
+        self._has_ended = False  # an agent_end, and nothing that goes on after it
+        self._settled: Record = {}
+        self.is_over = False
+        self.is_accepted = False
+        self.tells_settled = tells_settled
+
+    @property
+    def may_be_over(self) -> bool:
+        """The run has ended as far as this agent tells by itself; its state says the rest."""
+        return self._has_ended and self.is_accepted and not self.tells_settled and not self.is_over
+
+    def accept(self, answer: Record) -> None:
+        """Take the answer to the prompt, at its place among the records; it is a success."""
+        self.is_accepted = True
+        data = answer.get("data")
+        disposition = cast("Record", data).get("disposition") if isinstance(data, dict) else None
+        self.tells_settled = self.tells_settled or disposition is not None
+        # A command of an extension, carried out: no run.
+        self.is_over = self.is_over or disposition == "handled"
+
+    def see(self, record: Record) -> None:
+        """Take the next record."""
+        kind = record["type"]
+        if kind == "agent_start":
+            self._has_begun, self._has_ended = True, False
+        elif kind in _OPENING:
+            self._has_ended = False
+        elif kind in _ENDING:
+            self._has_ended = self._has_begun and record.get("willRetry") is not True
+        elif kind == "agent_settled":
+            self._see_settled(record)
+        elif kind == "message_end" and self._has_begun:
+            self._messages.append(cast("Message", record.get("message")))  # as the agent promises
+
+    def end(self) -> None:
+        """The agent's state says that nothing goes on."""
+        self.is_over = True
+
+    def result(self) -> Run:
+        """Tell what there is of the run so far."""
+        answers = [each for each in self._messages if each["role"] == "assistant"]
+        last: AssistantMessage | None = answers[-1] if answers else None
+        stop_reason = last["stopReason"] if last else None
+        # Older generations don't say it: there it shows only if an answer was cut.
+        aborted = self._settled.get("aborted")
+        is_aborted = aborted if isinstance(aborted, bool) else stop_reason == "aborted"
+        limit = self._settled.get("limit")
+        error = (last.get("errorMessage") or "the model has failed") if last and stop_reason == "error" else None
+        return Run(
+            _text_of(last) if last else "",
+            tuple(self._messages),
+            stop_reason,
+            is_aborted,
+            error,
+            limit if isinstance(limit, str) else None,
+        )
+
+    def _see_settled(self, record: Record) -> None:
+        self.tells_settled = True
+        # One that comes before the prompt was accepted, and without a run, ends what was before it.
+        if self.is_accepted or self._has_begun:
+            self._settled, self.is_over = record, True
+
+
+def text_delta_of(record: Record) -> str | None:
+    """Return the piece of text that a record adds to an answer, if it does."""
+    if record["type"] != "message_update":
+        return None
+    step = record.get("assistantMessageEvent")
+    if not isinstance(step, dict):
+        return None
+    members = cast("Record", step)
+    delta = members.get("delta")
+    return delta if members.get("type") == "text_delta" and isinstance(delta, str) else None
+
+
+def _text_of(message: AssistantMessage) -> str:
+    return "".join(block["text"] for block in message["content"] if block["type"] == "text")

@@ -1,0 +1,182 @@
+"""Following a run over the link: to its end, piece by piece, or until whoever follows it is cancelled.
+
+Cancelled, the agent is told to abort, so that it does not work on for nobody; bounded, so that a deaf agent holds up
+nobody. When a run is over is decided in `progress`.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self, cast
+
+import trio
+
+from pinnace_rpc.client.failures import ClientClosed, ClientFailure, RunFailed
+from pinnace_rpc.client.link import Link, answered_data
+from pinnace_rpc.client.progress import Progress, Run, text_delta_of
+from pinnace_rpc.client.reading import Record
+from pinnace_spec.messages import ImageContent
+
+if TYPE_CHECKING:
+    from pinnace_rpc.client.session_commands import Commands
+
+# An agent answers an abort when it has ended its tools and closed its model's connection.
+ABORT_S: Final = 3.0
+# Only for agents without `agent_settled`: how long after `agent_end` their state is asked for; then twice as long.
+FIRST_POLL_S: Final = 0.05
+LAST_POLL_S: Final = 0.8
+
+
+class FollowedRun:
+    """One prompt and everything that comes of it."""
+
+    def __init__(self, commands: "Commands", link: Link, message: str, images: Sequence[ImageContent] | None) -> None:
+        """Send the prompt; what the agent writes from now on is kept.
+
+        Raises:
+            ClientFailure: The conversation is over.
+        """
+        self._commands = commands
+        self._link = link
+        self._events = link.hub.subscribe(has_answers=True)
+        self._asked = link.ask("prompt", {"message": message, "images": images})
+        self._progress = Progress(tells_settled=link.hub.tells_settled)
+        self._poll_s = FIRST_POLL_S
+
+    async def take(self) -> Sequence[Record]:
+        """Wait for the next records of the run; none when it is over. Cancelled, the run is aborted.
+
+        Raises:
+            CommandFailed: The prompt was refused.
+            ClientFailure: The conversation is over.
+        """
+        if self._progress.is_over:
+            return ()
+        try:
+            records = await (self._records_or_idle() if self._progress.may_be_over else self._records())
+        except BaseException:
+            await self.abandon()
+            raise
+        self._close_if_over()
+        return records
+
+    def result(self) -> Run:
+        """Tell what has come of it so far."""
+        return self._progress.result()
+
+    async def abandon(self) -> None:
+        """Follow it no more; abort it, unless it is over or was never sent. Takes `ABORT_S` at most."""
+        answer = self._asked.answer
+        # Refused, since other work goes on: that is not ours to abort.
+        was_refused = answer is not None and answer.get("success") is not True
+        if self._asked.is_begun and not (self._progress.is_over or was_refused):
+            with trio.move_on_after(ABORT_S, shield=True), suppress(ClientFailure):
+                await self._commands.abort()
+        self._progress.end()
+        self._close()
+
+    async def _records(self) -> Sequence[Record]:
+        records = cast("list[Record]", await self._events.take())
+        if not records:
+            raise ClientClosed
+        for number, record in enumerate(records, 1):
+            self._see(record)
+            if self._progress.is_over:
+                return records[:number]
+        return records
+
+    async def _records_or_idle(self) -> Sequence[Record]:
+        with trio.move_on_after(self._poll_s):
+            return await self._records()
+        self._poll_s = min(2 * self._poll_s, LAST_POLL_S)
+        state = await self._commands.get_state()
+        is_idle = not (state["isStreaming"] or state["isCompacting"] or state["pendingMessageCount"])
+        # The answer itself is among them, so there are some.
+        records = await self._records()
+        if is_idle:
+            self._progress.end()
+        return records
+
+    def _see(self, record: Record) -> None:
+        if record is self._asked.answer:
+            try:
+                answered_data(record, self._asked.command)
+            except ClientFailure:
+                self._progress.end()
+                raise
+            self._progress.accept(record)
+        else:
+            self._progress.see(record)
+
+    def _close_if_over(self) -> None:
+        if self._progress.is_over:
+            self._close()
+
+    def _close(self) -> None:
+        self._link.withdraw(self._asked)
+        self._events.close()
+
+
+class TextStream:
+    """What the model says, piece by piece, as an async iterator; what it thinks and calls is not in it.
+
+    The prompt is sent with the first step. Leaving the loop early lets the agent work on, unless the stream is used as
+    an async context manager, whose end aborts the run; being cancelled in a step aborts it as well.
+    """
+
+    def __init__(self, commands: "Commands", link: Link, message: str, images: Sequence[ImageContent] | None) -> None:
+        """Prepare; nothing is sent."""
+        self._start: Callable[[], FollowedRun] = lambda: FollowedRun(commands, link, message, images)
+        self._run: FollowedRun | None = None
+        self._pieces: deque[str] = deque()
+
+    @property
+    def result(self) -> Run:
+        """What has come of the run so far; all of it after the loop."""
+        return (self._run or Progress(tells_settled=False)).result()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> str:
+        """Wait for the next piece.
+
+        Raises:
+            RunFailed: The run has ended with an error.
+            ClientFailure: As `Client.run`.
+        """
+        if self._run is None:
+            await trio.lowlevel.checkpoint_if_cancelled()
+            self._run = self._start()
+        while not self._pieces:
+            records = await self._run.take()
+            if not records:
+                checked(self._run.result())
+                raise StopAsyncIteration
+            self._pieces.extend(delta for record in records if (delta := text_delta_of(record)) is not None)
+        return self._pieces.popleft()
+
+    async def aclose(self) -> None:
+        """Abort the run unless it is over."""
+        if self._run is not None:
+            await self._run.abandon()
+
+
+def checked(run: Run) -> Run:
+    """Return a run that has not failed.
+
+    Raises:
+        RunFailed: It has.
+    """
+    if run.error is not None:
+        raise RunFailed(run)
+    return run

@@ -1,0 +1,83 @@
+"""`--list-models`: the models that have a key, as a table for people, by provider and id.
+
+Starts no agent, reads the user's models and keys and the built-in models of the providers that have one, runs no
+command and changes nothing.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from pinnace_agent.collation import collation_key
+from pinnace_agent.resources.catalog import read_catalog
+from pinnace_agent.resources.credentials import read_auth
+from pinnace_agent.resources.models import ModelRegistry
+from pinnace_agent.resources.paths import agent_dir
+from pinnace_rpc.model_search import is_match
+from pinnace_spec.messages import Model
+
+_TITLES: Final = ("provider", "model", "context", "max-out", "thinking", "images")
+_ORDER: Final[tuple[Literal["provider"], Literal["id"]]] = ("provider", "id")
+_GAP: Final = "  "
+
+
+def main(search: str) -> int:
+    """Write the table of the models that `search` means; of all if it is empty."""
+    folder = agent_dir(os.environ)
+    catalog = read_catalog(folder / "models.json")
+    auth = read_auth(folder / "auth.json")
+    for diagnostic in (*catalog.diagnostics, *auth.diagnostics):
+        sys.stderr.write(f"pinnace: {diagnostic}\n")
+    models = ModelRegistry(catalog, auth, os.environ).available()
+    found = [model for model in models if is_match(search, f"{model['provider']} {model['id']}")]
+    found.sort(key=lambda model: [collation_key(model[name], small_first=True) for name in _ORDER])
+    if not models:
+        hint = "Set the variable of a provider, such as OPENAI_API_KEY, or describe a server in"
+        text = f"No models available. {hint} {folder / 'models.json'}.\n"
+    elif not found:
+        text = f'No models matching "{search}"\n'
+    else:
+        text = _table(found)
+    # A name in no UTF-8 is possible in a path and on a command line.
+    sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+    sys.stdout.buffer.flush()
+    return 0
+
+
+def _table(models: Sequence[Model]) -> str:
+    rows = [_TITLES, *(_row(model) for model in models)]
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    lines = [_GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _row(model: Model) -> tuple[str, ...]:
+    return (
+        _shown(model["provider"]),
+        _shown(model["id"]),
+        _size(model["contextWindow"]),
+        _size(model["maxTokens"]),
+        "yes" if model["reasoning"] else "no",
+        "yes" if "image" in model["input"] else "no",
+    )
+
+
+def _shown(name: str) -> str:
+    """Return a name that does nothing to a terminal."""
+    return name if name.isprintable() else "".join(letter if letter.isprintable() else "\ufffd" for letter in name)
+
+
+def _size(tokens: int) -> str:
+    """Say a number of tokens briefly: `999`, `128K`, `1.5M`."""
+    for unit, name in ((1_000_000, "M"), (1_000, "K")):
+        if tokens >= unit:
+            return f"{_one_decimal(tokens / unit)}{name}" if tokens % unit else f"{tokens // unit}{name}"
+    return str(tokens)
+
+
+def _one_decimal(number: float) -> str:
+    # Python rounds 1.25 to 1.2, other programs to 1.3.
+    from decimal import ROUND_HALF_UP, Decimal
+
+    return str(Decimal(number).quantize(Decimal("0.1"), ROUND_HALF_UP))

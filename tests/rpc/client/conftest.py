@@ -1,0 +1,91 @@
+"""Clients for tests: of our agent, of one that misbehaves, and a look at what they leave behind."""
+
+import os
+import sys
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, Unpack
+
+import pytest
+
+from pinnace_fuzz.adapters import HomeOptions, prepare_pi_home
+from pinnace_fuzz.fake_llm import FakeLlm
+from pinnace_fuzz.process_tree import RUN_VARIABLE, await_end
+from pinnace_fuzz.script import Scripted
+from pinnace_rpc.client import BlockingClient, Client
+
+REPOSITORY = Path(__file__).parents[3]
+ROOTS = os.pathsep.join(str(REPOSITORY / name) for name in ("spec", "statechart", "agent", "rpc", "fuzz"))
+OURS = (sys.executable, "-m", "pinnace_rpc")
+STAND_IN = (sys.executable, str(Path(__file__).with_name("stand_in.py")))
+# A killed process is still there until the kernel gets to it.
+LEFT_BEHIND_TIMEOUT_S = 2.0
+
+
+class Prepared(NamedTuple):
+    """How a client is made: what both kinds of clients take."""
+
+    command: list[str]
+    options: dict[str, Any]
+    llm: FakeLlm
+
+    def client(self, **more: Any) -> Client:
+        return Client(self.command, **self.options, **more)
+
+    def blocking(self, **more: Any) -> BlockingClient:
+        return BlockingClient(self.command, **self.options, **more)
+
+
+@pytest.fixture
+def run_id() -> Iterator[str]:
+    """Marks the processes of a test, all of which must be gone when it is over, and every descriptor with them."""
+    descriptors = os.listdir("/proc/self/fd")
+    identity = uuid.uuid4().hex
+    yield identity
+    assert [] == await_end(identity, LEFT_BEHIND_TIMEOUT_S)
+    assert len(os.listdir("/proc/self/fd")) <= len(descriptors)
+
+
+@pytest.fixture
+def prepare(run_id: str, llm: Callable[[Iterable[Scripted]], FakeLlm], tmp_path: Path) -> Callable[..., Prepared]:
+    """Prepares clients of real agents that talk to a scripted LLM, each in a home of its own."""
+    numbers = iter(range(100))
+
+    def make(
+        script: Iterable[Scripted] = (), *flags: str, command: Iterable[str] = OURS, **options: Unpack[HomeOptions]
+    ) -> Prepared:
+        model = llm(script)
+        options["env"] = {"PYTHONPATH": ROOTS, RUN_VARIABLE: run_id, **options.get("env", {})}
+        home = prepare_pi_home(tmp_path / f"home-{next(numbers)}", model.base_url, **options)
+        return Prepared([*command, *home.arguments, *flags], {"cwd": home.work, "env": home.env}, model)
+
+    return make
+
+
+@pytest.fixture
+def stand_in(run_id: str) -> Callable[..., Client]:
+    """Makes clients of an agent that misbehaves."""
+
+    def make(*flags: str, **options: Any) -> Client:
+        return Client([*STAND_IN, *flags], env={**os.environ, RUN_VARIABLE: run_id}, **options)
+
+    return make
+
+
+@pytest.fixture
+def stand_in_command() -> list[str]:
+    """The command of the agent that misbehaves."""
+    return list(STAND_IN)
+
+
+@pytest.fixture
+def marked(run_id: str) -> dict[str, str]:
+    """An environment by which the processes of this test are known."""
+    return {**os.environ, RUN_VARIABLE: run_id}
+
+
+@pytest.fixture
+def our_environment(marked: dict[str, str], tmp_path: Path) -> dict[str, str]:
+    """The same, in which Python finds this checkout, and a home without anything."""
+    return {**marked, "PYTHONPATH": ROOTS, "HOME": str(tmp_path)}

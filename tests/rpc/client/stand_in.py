@@ -1,0 +1,94 @@
+"""A stand-in for an agent that misbehaves as it is told: by commands that no agent has, and by flags.
+
+Answers every other command. Flags: `--stubborn` ignores the end of stdin and TERM, `--deaf` reads nothing, `--banner`
+begins with a line that is no record, `--farewell` ends with much, `--child` has a child in its process group.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+
+def say(record: Any, end: bytes = b"\n") -> None:
+    sys.stdout.buffer.write(json.dumps(record).encode() + end)
+    sys.stdout.buffer.flush()
+
+
+def perform(command: dict[str, Any]) -> dict[str, Any] | None:
+    """Do what a command says; return the data of its answer, or None to leave it without one."""
+    match command["type"]:
+        case "say":  # what is written, if need be instead of an answer
+            for record in command["records"]:
+                say(record)
+            return None if command.get("alone") else {}
+        case "say_bytes":
+            sys.stdout.buffer.write(command["text"].encode("utf-8", "surrogateescape"))
+            sys.stdout.buffer.flush()
+        case "flood":  # so many records of so many bytes
+            for number in range(command["count"]):
+                say({"type": "filler", "number": number, "text": "x" * command["size"]})
+        case "flood_stderr":
+            for number in range(command["count"]):
+                sys.stderr.write(f"line {number}\n")
+        case "nest":
+            text = '{"type":"deep","value":' + "[" * command["depth"] + "]" * command["depth"] + "}\n"
+            sys.stdout.buffer.write(text.encode())
+            sys.stdout.buffer.flush()
+        case "unanswered":
+            return None
+        case "get_state":
+            say({"type": "response", "id": command["id"], "command": "get_state", "success": True})
+            return None
+        case "twice":
+            say({"type": "response", "id": command["id"], "command": "twice", "success": True, "data": {"number": 1}})
+            return {"number": 2}
+        case "stop_reading":
+            say({"type": "response", "id": command["id"], "command": command["type"], "success": True})
+            time.sleep(600)
+        case "close_stdout":
+            os.close(1)
+            time.sleep(600)
+        case "die":
+            sys.stdout.buffer.write(command.get("last_words", "").encode())
+            sys.stdout.buffer.flush()
+            sys.stderr.write(command.get("complaint", ""))
+            sys.stderr.flush()
+            if "signal" in command:
+                os.kill(os.getpid(), command["signal"])
+            os._exit(command.get("code", 0))
+        case _:
+            pass
+    return {}
+
+
+def main() -> None:
+    flags = sys.argv[1:]
+    if "--stubborn" in flags:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if "--child" in flags:
+        child = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+        subprocess.Popen([sys.executable, "-c", child])
+    if "--banner" in flags:
+        os.write(1, b"> start\n")
+    if "--deaf" in flags:
+        time.sleep(600)
+    for line in sys.stdin.buffer:
+        command = json.loads(line)
+        if command["type"] == "extension_ui_response":
+            say({"type": "heard", "answer": command})
+            continue
+        data = perform(command)
+        if data is not None:
+            say({"type": "response", "id": command["id"], "command": command["type"], "success": True, "data": data})
+    if "--farewell" in flags:
+        perform({"type": "flood", "count": 100, "size": 10_000})
+    if "--stubborn" in flags:
+        time.sleep(600)
+
+
+if __name__ == "__main__":
+    main()
