@@ -42,38 +42,6 @@ if TYPE_CHECKING:  # pydantic: loaded by the first command that has fields
 
 _log = logging.getLogger("pinnace.dispatch")
 
-# Commands that this release carries out; every other known command is refused with `not_implemented`.
-IMPLEMENTED: Final = frozenset(
-    {
-        "prompt",
-        "steer",
-        "follow_up",
-        "queue_message",
-        "clear_queue",
-        "abort",
-        "bash",
-        "abort_bash",
-        "new_session",
-        "reset",
-        "switch_session",
-        "fork",
-        "branch",
-        "clone",
-        "set_steering_mode",
-        "set_follow_up_mode",
-        "set_queue_mode",
-        "extension_ui_response",
-        "compact",
-        "set_auto_compaction",
-        "set_auto_retry",
-        "abort_retry",
-        "hello",
-        "get_entries",
-        "export_html",
-        *QUERIES,
-        *SETTINGS,
-    }
-)
 # Never answered, whatever stands in it: nobody waits for an answer to an answer (R-UI-01).
 UNANSWERED: Final = "extension_ui_response"
 # The oldest generation's names, by what they are called today.
@@ -145,11 +113,6 @@ class Dispatcher:
 
     def _admit(self, command: "cmd.AnyCommand") -> None:
         pending = Pending(command.command_name, command.id, command.has_id, command)
-        if command.command_name not in IMPLEMENTED:
-            text = errors.not_implemented(command.command_name)
-            pending.error = errors.ClientError(text, errors.ErrorCode.NOT_IMPLEMENTED)
-            self._refuse_line(pending, "unknown")
-            return
         self._submit(_trigger(command, self._number(pending)))
 
     def _number(self, pending: Pending) -> int:

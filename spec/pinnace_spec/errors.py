@@ -102,11 +102,6 @@ def invalid_field(command: str, field: str, problem: str) -> str:
     return f"Invalid {command} command: {field} {problem}"
 
 
-def not_implemented(command: str) -> str:
-    """Word the refusal of a command that this build knows and does not carry out."""
-    return f"The command {command} is not implemented yet"
-
-
 # Texts to a run (R-PRM-04).
 BUSY: Final = "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message."
 COMPACTING: Final = "Cannot submit a prompt while compaction is in progress. Wait for compaction to finish and retry."

@@ -6,8 +6,6 @@ import pytest
 
 from pinnace_fuzz.reading import kinds, user_texts
 from pinnace_fuzz.workbench import AgentStarter
-from pinnace_rpc.dispatch import IMPLEMENTED
-from pinnace_spec.records import load_models
 
 SETTLED = {"type": "agent_settled"}
 PROMPT = {"id": "p", "type": "prompt", "message": "go"}
@@ -94,7 +92,3 @@ def test_attachments_are_images_under_another_name(agent: AgentStarter, command:
         {"type": "image", "data": PNG, "mimeType": "image/png"},
     ] == end["message"]["content"]
     assert f"data:image/png;base64,{PNG}" == sent["content"][1]["image_url"]["url"]
-
-
-def test_no_command_is_left_for_a_later_release() -> None:
-    assert set(load_models()) <= IMPLEMENTED
