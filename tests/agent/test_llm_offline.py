@@ -512,5 +512,5 @@ def test_every_supported_api_has_one_provider(api: str) -> None:
 def test_any_other_api_has_none_and_is_refused_by_name() -> None:
     assert find_provider("telepathy") is None
     assert unsupported_api("telepathy").text == (
-        "The API telepathy is not supported; this release speaks anthropic-messages, google-generative-ai, openai-completions, openai-responses, offline."
+        f"The API telepathy is not supported; this release speaks {', '.join(SUPPORTED_APIS)}."
     )

@@ -37,7 +37,7 @@ def streaming(agent: AgentStarter, *flags: str) -> HomedAgent:
 
 
 def keyed(agent: AgentStarter, gate: ShellGate, model: FakeLlm) -> HomedAgent:
-    """Return an agent whose key is what the gate is told, at every prompt and at every further request; nothing: no key."""
+    """Return an agent whose key is what the gate is told, at each prompt and each further request; nothing: no key."""
     models: Any = pi_models(model.base_url)
     models["providers"]["fake"]["apiKey"] = f"!{gate.reading}; echo $word"
     return agent(model, models=models)
