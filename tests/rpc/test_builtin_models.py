@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 ROOTS = os.pathsep.join(str(Path(__file__).parents[2] / name) for name in ("spec", "statechart", "agent", "rpc"))
+# drain: a prompt is looked at to its end, although nothing else comes.
+COMMAND = [sys.executable, "-m", "pinnace_rpc", "--mode", "rpc", "--no-session", "--on-eof", "drain"]
 KEYS = {"XAI_API_KEY": "sk-marker-x", "CEREBRAS_API_KEY": "sk-marker-c"}
 XAI = ["grok-4.3", "grok-4.5", "grok-4.6", "grok-4.7"]
 
@@ -30,7 +32,7 @@ class Conversation:
     def hold(self, *commands: dict[str, object]) -> list[dict[str, Any]]:
         """Return the responses; nothing else of what is written is kept."""
         done = subprocess.run(
-            [sys.executable, "-m", "pinnace_rpc", "--mode", "rpc", "--no-session", *self._arguments],
+            [*COMMAND, *self._arguments],
             cwd=self._folder,
             env=self._env,
             input="".join(f"{json.dumps(command)}\n" for command in commands),
