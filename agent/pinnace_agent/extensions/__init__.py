@@ -1,0 +1,1 @@
+"""Extensions in Python: finding and loading modules, what they register, how they are called."""

@@ -1,0 +1,82 @@
+"""What `pi` is made on: whose it is, whether it may still be used, and whom it asks.
+
+While its extension loads it only takes registrations; bound to a session it acts as well; when the session instance is
+over, or the extension has failed to load, everything raises. Must not know what can be registered or asked for.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol, TypeVar
+
+import trio
+
+from pinnace_agent.extensions.bus import EventBus
+from pinnace_agent.extensions.flags import FlagValues
+from pinnace_agent.extensions.host_port import HostActions
+from pinnace_agent.extensions.registrations import (
+    Extension,
+    ExtensionFailedError,
+    ExtensionLoadingError,
+)
+
+_T = TypeVar("_T")
+
+
+class Background(Protocol):
+    """Where tasks of an extension run that nobody waits for; they end with the session instance."""
+
+    def start_soon(self, function: Callable[..., object], /, *args: object) -> None:
+        """Start an async function. What it raises is told as an error of the extension and ends nothing else."""
+        ...
+
+
+class Services(NamedTuple):
+    """What all extensions of one load share."""
+
+    bus: EventBus
+    flags: FlagValues
+    extensions: Callable[[], Sequence[Extension]]
+    """Those that are loaded, in load order."""
+    cwd: str
+    """Where programs run until there is a session."""
+
+
+class ApiBase:
+    """The ground of `pi`."""
+
+    def __init__(self, extension: Extension, services: Services) -> None:
+        """Speak for `extension`. To be made in the thread of trio."""
+        self._extension = extension
+        self._services = services
+        self._bound: HostActions | None = None
+        self._tasks: Background | None = None
+        self._thread = threading.get_ident()
+
+    def bind(self, actions: HostActions, background: Background) -> None:
+        """Let the extension act on a session, from now on. For the host."""
+        self._bound = actions
+        self._tasks = background
+
+    def _check_alive(self) -> None:
+        self._extension.generation.check()
+        if self._extension.state == "failed":
+            raise ExtensionFailedError("this extension failed to load, so nothing can be done with its `pi`")
+
+    def _check_registering(self) -> None:
+        self._check_alive()
+
+    @property
+    def _actions(self) -> HostActions:
+        self._check_alive()
+        if self._bound is None:
+            raise ExtensionLoadingError(
+                "the session is not there yet: while it loads an extension only registers; act in a handler of "
+                "session_start"
+            )
+        return self._bound
+
+    def _there(self, function: Callable[[], _T]) -> _T:
+        """Do something in the thread of trio, wherever this is called from (R37)."""
+        if threading.get_ident() == self._thread:
+            return function()
+        return trio.from_thread.run_sync(function)

@@ -1,0 +1,172 @@
+"""The bus on which extensions of one session instance talk to each other (A23).
+
+Emitting is synchronous: sync listeners have run when it returns, async ones have been started. What a listener raises
+is logged and reaches nobody. Subscriptions end with the instance, or when an extension fails to load. Must not know
+what is said on it.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, NamedTuple, Protocol, TypeVar, cast, overload
+
+from pinnace_agent.extensions.error_records import failure_text, ownership
+from pinnace_agent.extensions.registrations import Extension, Generation
+
+Listener = Callable[[object], object]
+"""Takes the data of a channel; sync or async."""
+_ListenerT = TypeVar("_ListenerT", bound=Callable[..., object])
+
+MAX_PENDING: Final = 1_000
+"""Async listeners that may wait for the session to begin. A bus in use while loading has a few; more is a loop."""
+
+
+class Starter(Protocol):
+    """Starts a task of an extension beside everything else."""
+
+    def __call__(self, path: str, event: str, work: Callable[[], Awaitable[object]], /) -> object:
+        """Start `work` for the extension at `path`, whose failures are told of `event`."""
+        ...
+
+
+class _Work(NamedTuple):
+    extension: Extension
+    event: str
+    run: Callable[[], Awaitable[object]]
+    awaitable: Awaitable[object]
+    """What is awaited in it; to be closed if it never runs."""
+
+
+class _Subscription(NamedTuple):
+    extension: Extension
+    listener: Listener
+
+
+class EventBus:
+    """The bus of one session instance."""
+
+    def __init__(self, generation: Generation, log: Callable[[str], None]) -> None:
+        """Begin without listeners; `log` takes one line for each that fails."""
+        self._generation = generation
+        self._log = log
+        self._channels: dict[str, list[_Subscription]] = {}
+        self._start: Starter | None = None
+        self._pending: list[_Work] = []
+
+    def attach(self, start: Starter) -> None:
+        """Start async listeners by this from now on, and those that had to wait for it."""
+        self._start = start
+        pending, self._pending = self._pending, []
+        for each in pending:
+            start(each.extension.path, each.event, each.run)
+
+    def drop(self, extension: Extension) -> None:
+        """End the subscriptions of an extension."""
+        for channel, subscriptions in list(self._channels.items()):
+            self._keep(channel, [each for each in subscriptions if each.extension is not extension])
+        self._forget([each for each in self._pending if each.extension is extension])
+
+    def close(self) -> None:
+        """End all subscriptions, and forget what waits."""
+        self._channels.clear()
+        self._forget(self._pending)
+
+    def add(self, extension: Extension, channel: str, listener: Listener) -> Callable[[], None]:
+        """Listen to a channel; what is returned ends this subscription, and no other."""
+        subscription = _Subscription(extension, listener)
+        self._channels.setdefault(channel, []).append(subscription)
+
+        def remove() -> None:
+            self._keep(channel, [each for each in self._channels.get(channel, ()) if each is not subscription])
+
+        return remove
+
+    def emit(self, channel: str, data: object) -> None:
+        """Tell everyone who listens now. Listeners that are added meanwhile hear the next one."""
+        for subscription in tuple(self._channels.get(channel, ())):
+            if not self._generation.is_stale:
+                self._tell(subscription, channel, data)
+
+    def _tell(self, subscription: _Subscription, channel: str, data: object) -> None:
+        try:
+            answer = subscription.listener(data)
+        except BaseException as error:
+            self._failed(subscription, channel, error)
+            return
+        if inspect.isawaitable(answer):
+            awaitable = cast("Awaitable[object]", answer)
+
+            async def listen() -> None:
+                try:
+                    await awaitable
+                except BaseException as error:
+                    self._failed(subscription, channel, error)
+
+            work = _Work(subscription.extension, f"bus:{channel}", listen, awaitable)
+            if self._start is not None:
+                self._start(work.extension.path, work.event, work.run)
+            elif len(self._pending) < MAX_PENDING:
+                self._pending.append(work)
+            else:
+                _close(awaitable)
+                self._failed(subscription, channel, RuntimeError("too many listeners wait for the session to begin"))
+
+    def _failed(self, subscription: _Subscription, channel: str, error: BaseException) -> None:
+        """Log what is the extension's failure; raise again what is not (R17)."""
+        passing, failure = ownership(error)
+        if failure is not None:
+            self._log(f"{subscription.extension.path}: a listener of {channel!r} failed: {failure_text(failure)}")
+        if passing is not None:
+            raise passing
+
+    def _forget(self, work: Sequence[_Work]) -> None:
+        gone = {id(each) for each in work}
+        for each in work:
+            _close(each.awaitable)
+        self._pending = [each for each in self._pending if id(each) not in gone]
+
+    def _keep(self, channel: str, subscriptions: list[_Subscription]) -> None:
+        if subscriptions:
+            self._channels[channel] = subscriptions
+        else:
+            self._channels.pop(channel, None)
+
+
+class ExtensionBus:
+    """The bus as one extension has it: `pi.events`."""
+
+    def __init__(self, bus: EventBus, extension: Extension, check: Callable[[], None]) -> None:
+        """Speak and listen for `extension`; `check` raises when it may no longer."""
+        self._bus = bus
+        self._extension = extension
+        self._check = check
+
+    @overload
+    def on(self, channel: str) -> Callable[[_ListenerT], _ListenerT]: ...
+
+    @overload
+    def on(self, channel: str, listener: Listener) -> Callable[[], None]: ...
+
+    def on(
+        self, channel: str, listener: Listener | None = None
+    ) -> Callable[[], None] | Callable[[_ListenerT], _ListenerT]:
+        """Listen to a channel: as a decorator, or with a function, which returns what ends it."""
+        self._check()
+        if listener is not None:
+            return self._bus.add(self._extension, channel, listener)
+
+        def decorate(function: _ListenerT) -> _ListenerT:
+            self._bus.add(self._extension, channel, function)
+            return function
+
+        return decorate
+
+    def emit(self, channel: str, data: object = None) -> None:
+        """Say something on a channel; see `EventBus`."""
+        self._check()
+        self._bus.emit(channel, data)
+
+
+def _close(awaitable: Awaitable[object]) -> None:
+    """Let go of a coroutine that will not run, so that nothing warns of it."""
+    if inspect.iscoroutine(awaitable):
+        awaitable.close()

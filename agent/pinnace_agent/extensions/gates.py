@@ -1,0 +1,167 @@
+"""The chains that guard tools and shells: a handler that fails is a refusal.
+
+Decides whether a call may be carried out (`tool_call`), whether a command of the user's may (`user_bash`), and what
+becomes of a result (`tool_result`, which guards nothing). A gate lets through only what every handler has let through
+by returning nothing: one that raises, answers wrongly, tries to exit, swallows a cancellation or outlives its session
+blocks. Must not know tools. R15; E40 to E42.
+"""
+
+import copy
+from collections.abc import Callable
+from typing import NamedTuple
+
+import trio
+
+from pinnace_agent.extensions import events as ev
+from pinnace_agent.extensions import results as rs
+from pinnace_agent.extensions.calling import Bound
+from pinnace_agent.extensions.chains import Chains
+from pinnace_agent.extensions.error_records import failure_text
+from pinnace_agent.extensions.result_reader import ResultError, read_result
+from pinnace_agent.extensions.result_shapes import is_object
+from pinnace_spec.messages import Usage
+
+_OVER = "the session of the extension that guards this call is over"
+
+
+class CallResult(NamedTuple):
+    """What a tool has produced, as handlers have left it."""
+
+    content: rs.Blocks
+    details: object = None
+    is_error: bool = False
+    structured: object = None
+    usage: Usage | None = None
+
+
+class Gates:
+    """The gates of one session instance."""
+
+    def __init__(self, chains: Chains) -> None:
+        """Call as `chains` does."""
+        self._chains = chains
+        self._caller = chains.caller
+
+    async def tool_call(
+        self, tool: str, call_id: str, arguments: dict[str, object], *, parent_call_id: str | None = None
+    ) -> rs.Block | None:
+        """Ask whether a call may be carried out (E40).
+
+        Args:
+            tool: Its name.
+            call_id: Its id.
+            arguments: What will be executed, validated. Handlers change it in place; it is not validated again.
+            parent_call_id: The call that it is made from.
+
+        Returns:
+            None if it may. Otherwise the reason is the text of its result; without a reason the host has one.
+        """
+        bounds = self._caller.bound("tool_call", tool)
+        if not bounds:
+            return None
+        event = ev.CALLS.get(tool, ev.ToolCall)(
+            tool_name=tool, tool_call_id=call_id, input=arguments, parent_tool_call_id=parent_call_id
+        )
+        for bound in bounds:
+            try:
+                if self._caller.is_stale:
+                    return rs.Block(_OVER)
+                answer = read_result("tool_call", await self._caller.call(bound, event))
+                _keep_input(event, arguments)
+            except BaseException as error:
+                return rs.Block(_refusal(bound, self._caller.failed(bound, error)))
+            # Who has swallowed the cancellation has not decided anything.
+            await trio.lowlevel.checkpoint_if_cancelled()
+            if isinstance(answer, rs.Block):
+                return answer
+        # What the last one has done may have ended the session that it spoke for.
+        return rs.Block(_OVER) if self._caller.is_stale else None
+
+    async def user_bash(self, make: Callable[[], ev.UserBash]) -> rs.UserBash | rs.Block | None:
+        """Ask who runs a command of the user's (E42).
+
+        Returns:
+            None: the shell does. `Block`: nobody, with the reason.
+        """
+        bounds = self._caller.bound("user_bash")
+        if not bounds:
+            return None
+        event = make()
+        for bound in bounds:
+            try:
+                if self._caller.is_stale:
+                    return rs.Block(_OVER)
+                answer = read_result("user_bash", await self._caller.call(bound, event))
+            except BaseException as error:
+                return rs.Block(_refusal(bound, self._caller.failed(bound, error)))
+            await trio.lowlevel.checkpoint_if_cancelled()
+            if isinstance(answer, rs.UserBash):
+                return answer
+        return rs.Block(_OVER) if self._caller.is_stale else None
+
+    async def tool_result(
+        self,
+        tool: str,
+        call_id: str,
+        arguments: dict[str, object],
+        result: CallResult,
+        *,
+        parent_call_id: str | None = None,
+    ) -> CallResult:
+        """Let handlers change the result of a call that was carried out (E41). One that fails loses its change."""
+        bounds = self._caller.bound("tool_result", tool)
+        if not bounds:
+            return result
+        result = result._replace(content=copy.deepcopy(result.content), details=copy.deepcopy(result.details))
+        event = ev.RESULTS.get(tool, ev.ToolResult)(
+            tool_name=tool,
+            tool_call_id=call_id,
+            input=arguments,
+            content=result.content,
+            is_error=result.is_error,
+            parent_tool_call_id=parent_call_id,
+        )
+        for bound in bounds:
+            if self._caller.is_stale:
+                break
+            event.content, event.details, event.is_error, event.structured_content, event.usage = result
+            answer = await self._chains.answer(bound, event)
+            if isinstance(answer, rs.ResultPatch):
+                result = _patched(result, answer)
+        await trio.lowlevel.checkpoint_if_cancelled()
+        return result
+
+
+def _keep_input(event: ev.ToolCall, arguments: dict[str, object]) -> None:
+    """Take over an input that a handler has put in the place of the other: it wanted that to be executed."""
+    given = event.input
+    if given is arguments:
+        return
+    if not is_object(given):
+        raise ResultError("tool_call: event.input must stay a dict")
+    arguments.clear()
+    arguments.update(given)
+    event.input = arguments
+
+
+def _refusal(bound: Bound, failure: BaseException) -> str:
+    text = failure_text(failure)
+    # The message of an exception is written to be read; anything else needs to be explained to the model.
+    if isinstance(failure, Exception) and not isinstance(failure, ResultError | BaseExceptionGroup) and str(failure):
+        return text
+    return f"An extension that checks {bound.owner.event} has failed, so this was not carried out: {text}"
+
+
+def _patched(result: CallResult, patch: rs.ResultPatch) -> CallResult:
+    if not isinstance(patch.content, rs.Unset):
+        # What was computed from the other content would contradict the new one.
+        result = result._replace(content=copy.deepcopy(patch.content), structured=None)
+    if not isinstance(patch.details, rs.Unset):
+        result = result._replace(details=copy.deepcopy(patch.details))
+    if not isinstance(patch.is_error, rs.Unset):
+        result = result._replace(is_error=patch.is_error)
+    if not isinstance(patch.structured, rs.Unset):
+        result = result._replace(structured=patch.structured)
+    if not isinstance(patch.usage, rs.Unset):
+        result = result._replace(usage=patch.usage)
+    return result

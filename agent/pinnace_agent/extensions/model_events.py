@@ -1,0 +1,90 @@
+"""Events about requests to models, and the choice of one (E31 to E39)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from pinnace_agent.extensions.event_base import Event
+from pinnace_spec.messages import Message, Model, ThinkingLevel
+
+
+@dataclass(slots=True, kw_only=True)
+class Context(Event):
+    """E31: what a model is about to be shown. Takes `Messages`, or changes `messages`, which are copies, in place."""
+
+    type: ClassVar[str] = "context"
+    messages: list[Message]
+
+
+@dataclass(slots=True, kw_only=True)
+class ContextWithSystem(Event):
+    """E32: the same with system messages, after all of E31. Takes `Messages`."""
+
+    type: ClassVar[str] = "context_with_system"
+    messages: list[Message]
+
+
+@dataclass(slots=True, kw_only=True)
+class BeforeProviderHeaders(Event):
+    """E33: the headers of a request. Change them in place; None takes one out."""
+
+    type: ClassVar[str] = "before_provider_headers"
+    headers: dict[str, str | None]
+
+
+@dataclass(slots=True, kw_only=True)
+class BeforeProviderRequest(Event):
+    """E34: the body of a request. Whatever is returned, but for None, replaces it."""
+
+    type: ClassVar[str] = "before_provider_request"
+    payload: object
+
+
+@dataclass(slots=True, kw_only=True)
+class AfterProviderResponse(Event):
+    """E35: a provider has answered; its stream is still to come."""
+
+    type: ClassVar[str] = "after_provider_response"
+    status: int
+    headers: Mapping[str, str]
+
+
+@dataclass(slots=True, kw_only=True)
+class ProviderStreamEvent(Event):
+    """E36: one event of a provider's stream, to read."""
+
+    type: ClassVar[str] = "provider_stream_event"
+    provider: str
+    api: str
+    model: str
+    data: object
+
+
+@dataclass(slots=True, kw_only=True)
+class CacheWarmingDecision(Event):
+    """E37: never fired yet, since no cache is kept warm. Takes `CacheDecision`."""
+
+    type: ClassVar[str] = "cache_warming_decision"
+    warm_cost: float
+    miss_cost: float
+    continuation_probability: float
+    action: Literal["warm", "stop"]
+
+
+@dataclass(slots=True, kw_only=True)
+class ModelSelect(Event):
+    """E38: there is another model."""
+
+    type: ClassVar[str] = "model_select"
+    model: Model
+    previous_model: Model | None = None
+    source: Literal["set", "cycle", "restore"]
+
+
+@dataclass(slots=True, kw_only=True)
+class ThinkingLevelSelect(Event):
+    """E39: there is another level. Nobody waits for its handlers."""
+
+    type: ClassVar[str] = "thinking_level_select"
+    level: ThinkingLevel
+    previous_level: ThinkingLevel

@@ -1,0 +1,171 @@
+"""Runs a program for an extension: no shell, nothing to read, an answer whatever happens (A16).
+
+It has a process group of its own, which ends with whoever waits for it. Must not know extensions.
+"""
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Final, NamedTuple
+
+import trio
+
+from pinnace_agent.flat_nursery import open_flat_nursery
+from pinnace_agent.shell import CHUNK_BYTES, EXIT_SILENCE_S, LAST_WORDS_S, REAP_S, SHELL_GROUPS, kill_group, wait_exit
+
+MAX_BUFFER_BYTES: Final = 256 * 1024 * 1024
+"""What is kept of each of the two outputs, as with the original; a program that says more goes on unheard."""
+
+KILL_GRACE_S: Final = 5.0
+"""What a program has between SIGTERM and SIGKILL, as with the original."""
+
+START_FAILED: Final = 1
+"""The code of a program that could not be started."""
+
+
+class ExecResult(NamedTuple):
+    """What a program has said, and how it ended."""
+
+    stdout: str
+    stderr: str
+    """The reason, too, where it could not be started."""
+    code: int
+    """128 + n when a signal n ended it."""
+    killed: bool = False
+    """Whether its time was up."""
+    truncated: bool = False
+    """Whether something of what it said was not kept."""
+
+
+class _Kept:
+    """What is kept of one output."""
+
+    def __init__(self, limit: int) -> None:
+        self._pieces: list[bytes] = []
+        self._room = limit
+        self.is_cut = False
+
+    def take(self, chunk: bytes | bytearray) -> None:
+        if len(chunk) > self._room:
+            self.is_cut = True
+        if kept := bytes(chunk[: self._room]):
+            self._pieces.append(kept)
+            self._room -= len(kept)
+
+    @property
+    def text(self) -> str:
+        return b"".join(self._pieces).decode("utf-8", "replace")
+
+
+async def run_program(
+    command: Sequence[str],
+    *,
+    cwd: str,
+    timeout_s: float | None = None,
+    max_buffer: int = MAX_BUFFER_BYTES,
+    env: Mapping[str, str] | None = None,
+    grace_s: float = KILL_GRACE_S,
+) -> ExecResult:
+    """Run a program until it and its outputs have ended; one that leaves a child behind is not waited for longer.
+
+    Cancelling, and the time limit, send SIGTERM to the whole process group and SIGKILL after `grace_s`, and only then
+    is there an end. Neither a failed start nor the time limit is an exception.
+
+    Args:
+        command: The program and its arguments.
+        cwd: The folder to run in.
+        timeout_s: Seconds, or None for no limit.
+        max_buffer: How many bytes of each output are kept.
+        env: The whole environment; None inherits ours.
+        grace_s: What it has to end by itself.
+    """
+    stdout, stderr = _Kept(max_buffer), _Kept(max_buffer)
+    try:
+        process = await trio.lowlevel.open_process(
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=cwd,
+            env=env,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:  # ValueError: a NUL in a word
+        return ExecResult("", _start_failure(command, cwd, error), START_FAILED)
+    SHELL_GROUPS.add(process.pid)
+    is_done = False
+    try:
+        with trio.move_on_after(float("inf") if timeout_s is None else timeout_s):
+            await _collect(process, stdout, stderr)
+            is_done = True
+    finally:
+        try:
+            if not is_done:
+                await _end(process, stdout, stderr, grace_s)
+        finally:
+            SHELL_GROUPS.discard(process.pid)
+            with trio.move_on_after(REAP_S, shield=True):
+                await process.wait()
+            _close(process)
+    code = process.returncode
+    shown = 128 - code if code is not None and code < 0 else code
+    return ExecResult(
+        stdout.text,
+        stderr.text,
+        128 + signal.SIGKILL if shown is None else shown,
+        killed=not is_done,
+        truncated=stdout.is_cut or stderr.is_cut,
+    )
+
+
+async def _collect(process: trio.Process, stdout: _Kept, stderr: _Kept) -> None:
+    """Read both outputs until the program has exited and they have ended or fallen silent."""
+    with trio.CancelScope() as silence:
+        is_over = False
+
+        def heard() -> None:
+            if is_over:
+                silence.deadline = trio.current_time() + EXIT_SILENCE_S
+
+        async with open_flat_nursery() as nursery:
+            nursery.start_soon(partial(_read, process.stdout, stdout, heard))
+            nursery.start_soon(partial(_read, process.stderr, stderr, heard))
+            await wait_exit(process)
+            is_over = True
+            heard()
+
+
+async def _read(stream: trio.abc.ReceiveStream | None, kept: _Kept, heard: Callable[[], None]) -> None:
+    assert stream is not None
+    with suppress(trio.BrokenResourceError):
+        while chunk := await stream.receive_some(CHUNK_BYTES):
+            kept.take(chunk)
+            heard()
+
+
+async def _end(process: trio.Process, stdout: _Kept, stderr: _Kept, grace_s: float) -> None:
+    """End the whole group: ask, wait, kill. What it says meanwhile is heard, so that it can end."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGTERM)
+    with trio.move_on_after(grace_s, shield=True):
+        await _collect(process, stdout, stderr)
+    # Also when the program has gone: others of its group may have stayed. Its number is not free before it is reaped.
+    kill_group(process.pid)
+    with trio.move_on_after(LAST_WORDS_S, shield=True):
+        await _collect(process, stdout, stderr)
+
+
+def _close(process: trio.Process) -> None:
+    for stream in (process.stdout, process.stderr):
+        if isinstance(stream, trio.lowlevel.FdStream):
+            stream.close()
+
+
+def _start_failure(command: Sequence[str], cwd: str, error: Exception) -> str:
+    program = command[0] if command else ""
+    if isinstance(error, FileNotFoundError | NotADirectoryError) and not os.path.isdir(cwd):
+        return f"Cannot start {program}: there is no folder {cwd}"
+    return f"Cannot start {program}: {error}"

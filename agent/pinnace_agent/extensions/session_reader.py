@@ -1,0 +1,96 @@
+"""The session as extensions read it: `ctx.session_manager` (C5).
+
+Everything handed out is a snapshot that cannot be changed: the transcript is nobody's to edit. Belongs to one session
+instance, like the contexts. Must not know who asks.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from pinnace_agent.extensions.frozen import FrozenDict, Snapshots, frozen
+from pinnace_agent.extensions.host_view import SessionView
+from pinnace_agent.extensions.registrations import Generation
+
+_NO_ENTRY: Final = "there is no entry with the id {!r} in this session"
+
+
+class SessionReader:
+    """Reads the session in force. Entries are mappings in the spelling of the session file, oldest first."""
+
+    __slots__ = ("_generation", "_snapshots", "_view")
+
+    def __init__(self, generation: Generation, view: Callable[[], SessionView]) -> None:
+        """Read what `view` returns, at each call."""
+        self._generation = generation
+        self._view = view
+        self._snapshots = Snapshots()
+
+    def get_cwd(self) -> str:
+        """Return the folder in which tools work."""
+        return self._session.cwd
+
+    def get_session_dir(self) -> str | None:
+        """Return the folder of the session files; None when nothing is saved."""
+        return self._session.folder
+
+    def get_session_id(self) -> str:
+        """Return the session's id."""
+        return self._session.id
+
+    def get_session_file(self) -> str | None:
+        """Return the session's file; None in memory."""
+        return self._session.path
+
+    def get_session_name(self) -> str | None:
+        """Return the display name."""
+        return self._session.name
+
+    def get_header(self) -> FrozenDict:
+        """Return the first line of the file."""
+        return self._snapshots.of(self._session.header)
+
+    def get_entries(self) -> tuple[FrozenDict, ...]:
+        """Return all entries of all branches. For state that belongs to a branch, take `get_branch`."""
+        return self._snapshots.all(self._session.entries())
+
+    def get_entry(self, entry_id: str) -> FrozenDict | None:
+        """Return one entry."""
+        entry = self._session.find(entry_id)
+        return None if entry is None else self._snapshots.of(entry)
+
+    def get_branch(self, leaf_id: str | None = None) -> tuple[FrozenDict, ...]:
+        """Return the entries from the root to an entry, by default to where the session is.
+
+        Raises:
+            KeyError: There is no such entry.
+        """
+        session = self._session
+        if leaf_id is not None and session.find(leaf_id) is None:
+            raise KeyError(_NO_ENTRY.format(leaf_id))
+        return self._snapshots.all(session.branch(leaf_id))
+
+    def get_tree(self) -> tuple[Mapping[str, object], ...]:
+        """Return the roots: `entry`, `children`, and `label` where there is one. May nest thousands of levels."""
+        return tuple(self._session.tree())
+
+    def get_leaf_id(self) -> str | None:
+        """Return the id of the entry at which the session is."""
+        return self._session.leaf_id
+
+    def get_leaf_entry(self) -> FrozenDict | None:
+        """Return that entry."""
+        leaf_id = self._session.leaf_id
+        return None if leaf_id is None else self.get_entry(leaf_id)
+
+    def get_label(self, entry_id: str) -> str | None:
+        """Return the bookmark of an entry."""
+        return self._session.label(entry_id)
+
+    def build_session_context(self) -> Mapping[str, object]:
+        """Return what a model would be shown of this branch, as `messages`."""
+        return {"messages": tuple(frozen(message) for message in self._session.messages())}
+
+    @property
+    def _session(self) -> SessionView:
+        self._generation.check()
+        return self._view()

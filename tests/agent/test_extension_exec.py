@@ -1,0 +1,125 @@
+"""Programs that extensions run (A16)."""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import trio
+
+from pinnace_agent.extensions.programs import ExecResult, run_program
+from pinnace_agent.shell import SHELL_GROUPS
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text() if Path("/proc").exists() else True
+
+
+async def until(condition: Path) -> str:
+    with trio.fail_after(10):
+        while not condition.exists() or not condition.read_text():  # noqa: ASYNC110  # a file tells nobody
+            await trio.sleep(0.01)
+    return condition.read_text()
+
+
+async def test_both_outputs_and_the_code_come_back(tmp_path: Path) -> None:
+    code = "import sys, os; print(os.getcwd()); print(sys.stdin.read() == '', file=sys.stderr); sys.exit(3)"
+    result = await run_program(python(code), cwd=str(tmp_path))
+    assert ExecResult(f"{tmp_path}\n", "True\n", 3) == result
+
+
+async def test_there_is_no_shell(tmp_path: Path) -> None:
+    result = await run_program(["echo", "$HOME; exit 1"], cwd=str(tmp_path))
+    assert ExecResult("$HOME; exit 1\n", "", 0) == result
+
+
+@pytest.mark.parametrize("command", [["no-such-program-anywhere"], ["/"], ["a\0b"], [""]])
+async def test_a_failed_start_is_a_result(tmp_path: Path, command: list[str]) -> None:
+    result = await run_program(command, cwd=str(tmp_path))
+    assert (1, "", False) == (result.code, result.stdout, result.killed)
+    assert result.stderr.startswith("Cannot start ")
+
+
+async def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    result = await run_program(["echo"], cwd=str(tmp_path / "none"))
+    assert (1, f"Cannot start echo: there is no folder {tmp_path / 'none'}") == (result.code, result.stderr)
+
+
+async def test_the_time_limit_ends_it(tmp_path: Path) -> None:
+    code = "import time; print('begun', flush=True); time.sleep(60)"
+    result = await run_program(python(code), cwd=str(tmp_path), timeout_s=1.0)
+    assert ExecResult("begun\n", "", 128 + signal.SIGTERM, killed=True) == result
+
+
+async def test_one_that_will_not_end_is_killed(tmp_path: Path) -> None:
+    code = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
+    )
+    started = time.monotonic()
+    result = await run_program(python(code), cwd=str(tmp_path), timeout_s=1.0, grace_s=0.3)
+    assert (128 + signal.SIGKILL, True, "deaf\n") == (result.code, result.killed, result.stdout)
+    assert time.monotonic() - started < 10
+
+
+async def test_cancelling_ends_the_whole_group(tmp_path: Path) -> None:
+    child = "import os, time; open('child', 'w').write(str(os.getpid())); time.sleep(60)"
+    code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    async with trio.open_nursery() as nursery:
+
+        async def run() -> None:
+            await run_program(python(code), cwd=str(tmp_path))
+
+        nursery.start_soon(run)
+        pid = int(await until(tmp_path / "child"))
+        assert SHELL_GROUPS.pids
+        nursery.cancel_scope.cancel()
+    assert not SHELL_GROUPS.pids
+    with trio.fail_after(10):
+        while is_alive(pid):  # noqa: ASYNC110  # it was killed; to die takes a moment
+            await trio.sleep(0.01)
+
+
+async def test_all_of_the_group_are_asked_before_they_are_killed(tmp_path: Path) -> None:
+    """What they say then still comes."""
+    child = (
+        "import signal, sys, time\n"
+        "def end(*_):\n    print('asked', flush=True)\n    sys.exit()\n"
+        "signal.signal(signal.SIGTERM, end)\nprint('ready', flush=True)\ntime.sleep(60)"
+    )
+    code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    result = await run_program(python(code), cwd=str(tmp_path), timeout_s=1.5)
+    assert ("ready\nasked\n", True) == (result.stdout, result.killed)
+
+
+async def test_a_child_that_stays_does_not_hold_it_up(tmp_path: Path) -> None:
+    code = (
+        "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(30)']); print('done')"
+    )
+    with trio.fail_after(10):
+        result = await run_program(python(code), cwd=str(tmp_path))
+    assert ("done\n", 0, False) == (result.stdout, result.code, result.killed)
+
+
+async def test_what_is_too_much_is_not_kept(tmp_path: Path) -> None:
+    result = await run_program(python("print('x' * 1_000_000)"), cwd=str(tmp_path), max_buffer=1000)
+    assert ("x" * 1000, 0, True, False) == (result.stdout, result.code, result.truncated, result.killed)
+
+
+async def test_bytes_that_are_no_text_are_replaced(tmp_path: Path) -> None:
+    result = await run_program(python("import sys; sys.stdout.buffer.write(b'\\xff')"), cwd=str(tmp_path))
+    assert "\ufffd" == result.stdout
+
+
+async def test_the_environment_can_be_given(tmp_path: Path) -> None:
+    result = await run_program(["/usr/bin/env"], cwd=str(tmp_path), env={"ONLY": "this"})
+    assert "ONLY=this\n" == result.stdout
