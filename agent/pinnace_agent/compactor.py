@@ -66,7 +66,15 @@ class Compactor:
         from pinnace_agent.compaction.summarize import CompactionFailed, Writer
 
         credentials = await self._profile.registry.credentials(model)
-        writer = Writer(model, credentials, session.thinking_level, session.id, retry, self._profile.idle_timeout_s)
+        writer = Writer(
+            model,
+            credentials,
+            session.thinking_level,
+            session.id,
+            retry,
+            self._profile.idle_timeout_s,
+            self._profile.thinking_budgets,
+        )
         try:
             self.result = await compact(
                 session.tree.branch(),

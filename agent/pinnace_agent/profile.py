@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from pinnace_agent.llm.base import IDLE_TIMEOUT_S
+from pinnace_agent.llm.base import IDLE_TIMEOUT_S, THINKING_BUDGETS
 from pinnace_agent.resources.model_scope import ScopedModel
 from pinnace_agent.resources.models import ModelRegistry
 from pinnace_agent.resources.resource_book import ResourceBook
@@ -38,8 +38,8 @@ class AgentProfile:
     """How long a model's server may be silent; None: for ever."""
     max_retry_after_s: float | None = None
     """The longest wait that a server gets when it asks for one, else it is the usual; None: as long as any wait."""
-    thinking_budgets: Mapping[ThinkingLevel, int] = field(default_factory=dict[ThinkingLevel, int])
-    """Tokens to think with; a level that is not here has the provider's own."""
+    thinking_budgets: Mapping[ThinkingLevel, int] = field(default_factory=lambda: THINKING_BUDGETS)
+    """Tokens to think with, for providers that count them."""
     resizes_images: bool = True
     """Whether pictures are made smaller for models."""
     blocks_images: bool = False

@@ -11,7 +11,7 @@ from typing import Literal
 
 from pinnace_agent.compactor import Compactor
 from pinnace_agent.emitter import Emitter
-from pinnace_agent.llm.base import THINKING_BUDGETS, LlmRequest, ToolSpec
+from pinnace_agent.llm.base import LlmRequest, ToolSpec
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.context import unillustrated
 from pinnace_agent.llm.providers import find_provider, unsupported_api
@@ -152,7 +152,7 @@ class RunJob:
             headers=credentials.headers,
             session_id=self._session.id,
             idle_timeout_s=self._profile.idle_timeout_s,
-            thinking_budgets={**THINKING_BUDGETS, **self._profile.thinking_budgets},
+            thinking_budgets=self._profile.thinking_budgets,
         )
         await provider.stream(request, builder)
 

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from pinnace_agent.host import Host
 from pinnace_agent.jobs import Jobs
+from pinnace_agent.llm.base import THINKING_BUDGETS
 from pinnace_agent.profile import AgentProfile
 from pinnace_agent.resources.configuration import load_configuration, shell_of
 from pinnace_agent.resources.folder_resources import FolderReader, ResourceChoice
@@ -88,7 +89,7 @@ def prepare(options: Options) -> Prepared:
         compaction=settings.compaction,
         idle_timeout_s=settings.idle_timeout_s,
         max_retry_after_s=settings.max_retry_after_s,
-        thinking_budgets=settings.thinking_budgets,
+        thinking_budgets={**THINKING_BUDGETS, **settings.thinking_budgets},
         resizes_images=settings.resizes_images,
         blocks_images=settings.blocks_images,
         is_project_trusted=configuration.is_project_trusted,

@@ -11,7 +11,7 @@ import trio
 
 from pinnace_agent.compaction.fitting import fitted, input_tokens, output_tokens, shortened, weight
 from pinnace_agent.compaction.prompts import SYSTEM_PROMPT, Part, cut_off, cut_out, left_out, request_text
-from pinnace_agent.llm.base import IDLE_TIMEOUT_S, LlmRequest
+from pinnace_agent.llm.base import IDLE_TIMEOUT_S, THINKING_BUDGETS, LlmRequest
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.providers import find_provider, unsupported_api
 from pinnace_agent.llm.verdicts import Verdict, VerdictKind, verdict_on
@@ -50,6 +50,7 @@ class Writer(NamedTuple):
     session_id: str = ""
     retry: RetryPolicy = RetryPolicy()
     idle_timeout_s: float | None = IDLE_TIMEOUT_S
+    thinking_budgets: Mapping[ThinkingLevel, int] = THINKING_BUDGETS
 
 
 class Summary(NamedTuple):
@@ -176,6 +177,7 @@ class _Writing:
             session_id=self._writer.session_id,
             max_tokens=self._output,
             idle_timeout_s=self._writer.idle_timeout_s,
+            thinking_budgets=self._writer.thinking_budgets,
         )
         builder = MessageBuilder(model, _Silence(), 0)
         await provider.stream(request, builder)
