@@ -228,7 +228,7 @@ POKE: Final = """(() => {
 
 
 @pytest.mark.parametrize("change", [str, without_policy], ids=["as it is", "without its policy"])
-def test_hostile_text_in_every_field_does_nothing(
+def test_s8_hostile_text_in_every_field_does_nothing(
     browser: Browser, recorder: Recorder, hostile: Path, change: Callable[[str], str]
 ) -> None:
     """The policy is the second wall: the first one holds alone."""
@@ -252,7 +252,7 @@ BREACH: Final = (
 )
 
 
-def test_the_policy_stops_what_would_have_got_through(browser: Browser, recorder: Recorder, writer: Any) -> None:
+def test_s8_the_policy_stops_what_would_have_got_through(browser: Browser, recorder: Recorder, writer: Any) -> None:
     """The second wall holds alone, too; and the recorder and the alarms notice when there is none."""
     writer.user(None, "hi")
     path = made(writer.save(), lambda text: text.replace("<p>hi</p>", BREACH))

@@ -141,7 +141,7 @@ def read(path: Path, **options: Any) -> Reader:
     return reader
 
 
-def test_hostile_text_in_every_field_is_text(hostile: Path) -> None:
+def test_s8_hostile_text_in_every_field_is_text(hostile: Path) -> None:
     reader = read(hostile)
     # Half of the fields are shown as they are; the others (times, signatures) mean nothing here.
     assert reader.text.count("alert(1)") > 100
@@ -159,7 +159,7 @@ def test_hostile_text_in_every_field_is_text(hostile: Path) -> None:
         max_size=12,
     )
 )
-def test_whatever_a_session_holds_is_text(writer: Any, fill: Callable[..., None], texts: list[str]) -> None:
+def test_s8_whatever_a_session_holds_is_text(writer: Any, fill: Callable[..., None], texts: list[str]) -> None:
     del writer.lines[1:]
     number = 0
 
@@ -191,7 +191,7 @@ def test_nothing_is_missing(writer: Any, fill: Callable[..., None]) -> None:
     ) >= fields - set("patch provider model stopReason".split())
 
 
-def test_the_policy_allows_the_page_itself_and_nothing_else(writer: Any) -> None:
+def test_s8_the_policy_allows_the_page_itself_and_nothing_else(writer: Any) -> None:
     writer.user(None, "hi")
     text = exported(writer.save())
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]+)"', text)
