@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from pinnace_agent.llm.base import IDLE_TIMEOUT_S, THINKING_BUDGETS
+from pinnace_agent.llm.base import IDLE_TIMEOUT_S, THINKING_BUDGETS, ToolSpec
 from pinnace_agent.resources.model_scope import ScopedModel
 from pinnace_agent.resources.models import ModelRegistry
 from pinnace_agent.resources.resource_book import ResourceBook
@@ -54,3 +54,7 @@ class AgentProfile:
     """What one run may take."""
     tool_timeout_s: float | None = None
     """How long a tool call may take that says nothing about it; None: for ever."""
+
+    def tool_specs(self) -> tuple[ToolSpec, ...]:
+        """Return the active tools as a model sees them."""
+        return tuple(ToolSpec(tool.name, tool.description, tool.parameters) for tool in self.tools.values())

@@ -11,7 +11,7 @@ from typing import Literal
 
 from pinnace_agent.compactor import Compactor
 from pinnace_agent.emitter import Emitter
-from pinnace_agent.llm.base import LlmRequest, ToolSpec
+from pinnace_agent.llm.base import LlmRequest
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.context import unillustrated
 from pinnace_agent.llm.providers import find_provider, unsupported_api
@@ -144,9 +144,7 @@ class RunJob:
             model=model,
             system_prompt=self._profile.system_prompt(self._session.cwd),
             messages=self._shown_messages(),
-            tools=tuple(
-                ToolSpec(tool.name, tool.description, tool.parameters) for tool in self._profile.tools.values()
-            ),
+            tools=self._profile.tool_specs(),
             thinking_level=self._session.thinking_level,
             api_key=credentials.api_key,
             headers=credentials.headers,

@@ -10,13 +10,15 @@ from collections.abc import Callable
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
-from pinnace_agent.export.source import LiveAgent, Source, ToolInfo
 from pinnace_agent.host import Host
 from pinnace_spec import errors
+
+if TYPE_CHECKING:  # no start needs it
+    from pinnace_agent.export.source import Source
 
 # How long an export may go on after the end of stdin or a signal: most are done by then, and clients that kill wait at
 # least a second.
@@ -80,7 +82,7 @@ class Exports:
             done()
 
     async def _work(
-        self, source: Source, wanted: str | None, scope: trio.CancelScope, outcome: list[str | errors.ProtocolError]
+        self, source: "Source", wanted: str | None, scope: trio.CancelScope, outcome: list[str | errors.ProtocolError]
     ) -> None:
         with scope:
             try:
@@ -90,30 +92,31 @@ class Exports:
                 outcome.append(error)
 
 
-def _export(source: Source, wanted: str | None) -> str:
+def _export(source: "Source", wanted: str | None) -> str:
     from pinnace_agent.export.exporting import export_page
 
     return export_page(source, wanted, cwd=str(Path.cwd()), env=os.environ, check=trio.from_thread.check_cancelled)
 
 
-def live_source(host: Host) -> Source:
+def live_source(host: Host) -> "Source":
     """Return the session in force as it is now, with what only the running agent knows.
 
     Raises:
         ClientError: It is not in a file.
     """
+    from pinnace_agent.export.source import LiveAgent, Source
+
     session, profile = host.session, host.profile
     if session.file is None:
         raise errors.ClientError(errors.EXPORT_IN_MEMORY, errors.ErrorCode.SESSION_UNAVAILABLE)
     if not session.file.exists:
         raise errors.ClientError(errors.EXPORT_NOTHING, errors.ErrorCode.SESSION_UNAVAILABLE)
     header = {"id": session.id, "cwd": session.cwd, "parentSession": session.parent_session}
-    tools = [ToolInfo(tool.name, tool.description, tool.parameters) for tool in profile.tools.values()]
     return Source(
         session.file.path,
         header,
         list(session.tree.entries),
         session.tree.leaf,
         session.report.damaged_lines,
-        LiveAgent(profile.system_prompt(session.cwd), tools),
+        LiveAgent(profile.system_prompt(session.cwd), profile.tool_specs()),
     )

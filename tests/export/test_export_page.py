@@ -16,7 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pinnace_agent.export.page import page
-from pinnace_agent.export.source import LiveAgent, Source, ToolInfo, read_source
+from pinnace_agent.export.source import LiveAgent, Source, read_source
+from pinnace_agent.llm.base import ToolSpec
 
 LINK = r"#[a-z0-9]+|(?i:https?://|mailto:)\S+"
 CLASS = r"[a-zA-Z0-9 -]+"
@@ -265,7 +266,7 @@ def test_every_entry_is_there_once_and_every_link_leads_somewhere(hostile: Path)
 def test_a_running_agent_adds_its_prompt_and_tools(writer: Any) -> None:
     writer.user(None, "hi")
     source = read_source(str(writer.save()), "/")
-    live = LiveAgent("You are <b>", [ToolInfo("bash", "Runs </script>", {"type": "<i>"})])
+    live = LiveAgent("You are <b>", [ToolSpec("bash", "Runs </script>", {"type": "<i>"})])
     text = "".join(page(Source(source.path, source.header, source.entries, source.leaf, live=live)))
     reader = Reader(text)
     assert reader.problems == []

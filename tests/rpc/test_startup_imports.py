@@ -30,6 +30,7 @@ FORBIDDEN = {
     "for requests to a model": "httpx httpcore h11 anyio certifi http jiter pinnace_agent.llm.openai_completions",
     "for models that nobody asked for": "pinnace_agent.llm.offline ruamel yaml",
     "for files that nobody has named": "xml PIL jinja2 sqlite3",
+    "for exports": "pinnace_agent.export",
     "for templates and skills that are not there": "pinnace_agent.resources.resource_discovery "
     "pinnace_agent.resources.frontmatter pinnace_agent.resources.template_arguments pinnace_agent.resources.skills",
     "for another way to run tasks": "asyncio multiprocessing concurrent",

@@ -7,8 +7,8 @@ it. Blocks on the file system. Must not know what is made of it.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
+from pinnace_agent.llm.base import ToolSpec
 from pinnace_agent.session.migration import migrate
 from pinnace_agent.session.opening import check_is_session, check_path, read_text
 from pinnace_agent.session.tree import EntryTree
@@ -16,20 +16,12 @@ from pinnace_spec import errors
 from pinnace_spec.entries import CURRENT_VERSION, Entry
 
 
-class ToolInfo(NamedTuple):
-    """A tool as a model sees it."""
-
-    name: str
-    description: str
-    parameters: Mapping[str, object]
-
-
 @dataclass(frozen=True, slots=True)
 class LiveAgent:
     """What no session file tells."""
 
     system_prompt: str
-    tools: Sequence[ToolInfo]
+    tools: Sequence[ToolSpec]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,12 @@ Pure. Decides roles, contents and order of `messages`. What the API refuses is l
 empty messages, images of results that are errors, ids that were used before. Must not know the rest of a request.
 """
 
-import re
 from collections.abc import Iterator, Sequence
-from hashlib import sha256
 from typing import Final
 
 from pinnace_agent.llm.anthropic_compat import Compat
 from pinnace_agent.llm.anthropic_tool_names import ToolNames
+from pinnace_agent.llm.call_ids import plain_id
 from pinnace_agent.llm.context import ContextMessage, provider_messages
 from pinnace_agent.llm.json_edge import as_list, as_object
 from pinnace_agent.llm.pieces import without_halves
@@ -30,10 +29,8 @@ Wire = dict[str, object]
 
 # The longest id of a tool call that is taken.
 MAX_ID_CHARS: Final = 64
-_HASH_CHARS: Final = 8
 # What is kept of an id that needs a number: room for as many as a conversation can have.
 _KEPT_ID_CHARS: Final = 48
-_NOT_IN_IDS: Final = re.compile(r"[^A-Za-z0-9_-]")
 _NO_ID: Final = "call"
 
 _IMAGES_LEAD: Final = "Attached image(s) from tool result:"
@@ -48,11 +45,7 @@ def wire_messages(messages: Sequence[Message], model: Model, compat: Compat, nam
 
 def normal_id(call_id: str) -> str:
     """Make an id of a tool call acceptable: its characters, its length."""
-    plain = _NOT_IN_IDS.sub("_", call_id)
-    if len(plain) <= MAX_ID_CHARS:
-        return plain
-    digest = sha256(call_id.encode(errors="surrogatepass")).hexdigest()[:_HASH_CHARS]
-    return f"{plain[: MAX_ID_CHARS - _HASH_CHARS - 1]}_{digest}"
+    return plain_id(call_id, MAX_ID_CHARS)
 
 
 def mark_last_user(messages: Sequence[Wire], marker: Wire) -> None:

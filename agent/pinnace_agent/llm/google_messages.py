@@ -6,9 +6,9 @@ of a request.
 
 import re
 from collections.abc import Iterator, Sequence
-from hashlib import sha256
 from typing import Final
 
+from pinnace_agent.llm.call_ids import plain_id
 from pinnace_agent.llm.context import ContextMessage, provider_messages
 from pinnace_agent.llm.google_family import Family
 from pinnace_agent.llm.json_edge import as_array
@@ -26,8 +26,6 @@ from pinnace_spec.messages import (
 Wire = dict[str, object]
 
 MAX_ID_CHARS: Final = 64
-_HASH_CHARS: Final = 8
-_NOT_IN_IDS: Final = re.compile(r"[^A-Za-z0-9_-]")
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 # What Google documents for calls of another model, and for calls whose signature was lost: it stands for one.
 # DEVIATION D-34: without it the API refuses the history.
@@ -54,11 +52,7 @@ def wire_contents(messages: Sequence[Message], model: Model, family: Family) -> 
 
 def normal_id(call_id: str) -> str:
     """Make an id of another API's tool call acceptable: its characters, its length."""
-    plain = _NOT_IN_IDS.sub("_", call_id)
-    if len(plain) <= MAX_ID_CHARS:
-        return plain
-    digest = sha256(call_id.encode(errors="surrogatepass")).hexdigest()[:_HASH_CHARS]
-    return f"{plain[: MAX_ID_CHARS - _HASH_CHARS - 1]}_{digest}"
+    return plain_id(call_id, MAX_ID_CHARS)
 
 
 def _contents(messages: Sequence[ContextMessage], family: Family) -> Iterator[Wire]:

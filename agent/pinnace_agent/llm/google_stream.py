@@ -8,16 +8,14 @@ import itertools
 import time
 from typing import Final
 
-import orjson
-
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.cost import Tokens, usage_of
+from pinnace_agent.llm.event_json import event_value
 from pinnace_agent.llm.failures import STREAM_WITHOUT_REASON, FailureTexts
-from pinnace_agent.llm.http_exchange import StreamBroken, UnreadableEvent
+from pinnace_agent.llm.http_exchange import StreamBroken
 from pinnace_agent.llm.json_edge import as_array, as_count, as_object, as_text, compact_json
 from pinnace_agent.llm.sse import SseEvent
 from pinnace_spec.messages import StopReason
-from pinnace_spec.wire import WireError, decode_line
 
 # What some proxies put at the end, as OpenAI does.
 _DONE: Final = b"[DONE]"
@@ -65,11 +63,7 @@ class ChunkReader:
             return True
         if name == b"error":
             raise StreamBroken(self._texts.error_event(data))
-        try:
-            value: object = orjson.loads(data)
-        except orjson.JSONDecodeError:
-            value = self._read_refused(data)
-        chunk = as_object(value)
+        chunk = as_object(event_value(data, self._texts))
         if chunk is not None:
             self._read_chunk(chunk)
         return False
@@ -87,15 +81,6 @@ class ChunkReader:
             builder.finish("error", f"Provider stopped with: {reason}")
         else:
             builder.finish("toolUse" if self._ids and reason == _STOP else stop)
-
-    def _read_refused(self, data: bytes) -> object:
-        """Read what orjson refuses: half a character, as JSON allows. Blank data says nothing."""
-        if not data.strip():
-            return None
-        try:
-            return decode_line(data)
-        except WireError as error:
-            raise UnreadableEvent(self._texts.unreadable_chunk(error.text, data)) from None
 
     def _read_chunk(self, chunk: dict[str, object]) -> None:
         if error := chunk.get("error"):

@@ -4,11 +4,10 @@ Pure. Decides roles, contents and order of `messages`; flags say what a server t
 request.
 """
 
-import re
 from collections.abc import Iterator, Sequence
-from hashlib import sha256
 from typing import Final
 
+from pinnace_agent.llm.call_ids import plain_id
 from pinnace_agent.llm.context import ContextMessage, provider_messages
 from pinnace_agent.llm.json_edge import as_object, compact_json
 from pinnace_agent.llm.openai_compat import Compat
@@ -31,8 +30,6 @@ REASONING_FIELDS: Final = ("reasoning_content", "reasoning", "reasoning_text")
 
 # The longest id of a tool call that OpenAI takes.
 MAX_ID_CHARS: Final = 40
-_HASH_CHARS: Final = 8
-_NOT_IN_IDS: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 _BRIDGE: Final = "I have read the tool results."
 _IMAGES_LEAD: Final = "Attached image(s) from tool result:"
@@ -53,11 +50,7 @@ def wire_messages(system_prompt: str, messages: Sequence[Message], model: Model,
 
 def normal_id(call_id: str) -> str:
     """Make an id of another API's tool call acceptable: its characters, its length."""
-    plain = _NOT_IN_IDS.sub("_", call_id)
-    if len(plain) <= MAX_ID_CHARS:
-        return plain
-    digest = sha256(call_id.encode(errors="surrogatepass")).hexdigest()[:_HASH_CHARS]
-    return f"{plain[: MAX_ID_CHARS - _HASH_CHARS - 1]}_{digest}"
+    return plain_id(call_id, MAX_ID_CHARS)
 
 
 def _body(messages: Sequence[ContextMessage], compat: Compat) -> Iterator[Wire]:

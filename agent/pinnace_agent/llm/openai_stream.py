@@ -11,15 +11,15 @@ import orjson
 
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.cost import Tokens, usage_of
+from pinnace_agent.llm.event_json import event_value
 from pinnace_agent.llm.failures import STREAM_WITHOUT_REASON, FailureTexts, finish_reason_failed
-from pinnace_agent.llm.http_exchange import StreamBroken, UnreadableEvent
+from pinnace_agent.llm.http_exchange import StreamBroken
 from pinnace_agent.llm.json_edge import as_amount, as_array, as_count, as_object, as_text, compact_json
 from pinnace_agent.llm.openai_compat import Compat
 from pinnace_agent.llm.openai_messages import REASONING_FIELDS
 from pinnace_agent.llm.openai_reasoning_details import ReasoningDetails
 from pinnace_agent.llm.sse import SseEvent
 from pinnace_spec.messages import StopReason
-from pinnace_spec.wire import WireError, decode_line
 
 _DONE: Final = b"[DONE]"
 _TEXT: Final = "text"
@@ -80,11 +80,7 @@ class ChunkReader:
         return False
 
     def _read_chunk(self, data: bytes) -> None:
-        try:
-            value: object = orjson.loads(data)
-        except orjson.JSONDecodeError:
-            value = self._read_refused(data)
-        chunk = as_object(value)
+        chunk = as_object(event_value(data, self._texts))
         if chunk is None:
             return
         if error := chunk.get("error"):
@@ -130,15 +126,6 @@ class ChunkReader:
             builder.finish("error", finish_reason_failed(self.finish_reason))
         else:
             builder.finish(reason)
-
-    def _read_refused(self, data: bytes) -> object:
-        """Read what orjson refuses: half a character, as JSON allows. Blank data says nothing."""
-        if not data.strip():
-            return None
-        try:
-            return decode_line(data)
-        except WireError as error:
-            raise UnreadableEvent(self._texts.unreadable_chunk(error.text, data)) from None
 
     def _read_delta(self, delta: dict[str, object]) -> None:
         """Take thoughts, text, calls in this order: proxies send several in one chunk."""

@@ -8,11 +8,10 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Final
 
-import orjson
-
 from pinnace_agent.llm.builder import MessageBuilder
+from pinnace_agent.llm.event_json import event_value
 from pinnace_agent.llm.failures import FailureTexts
-from pinnace_agent.llm.http_exchange import StreamBroken, UnreadableEvent
+from pinnace_agent.llm.http_exchange import StreamBroken
 from pinnace_agent.llm.json_edge import as_array, as_count, as_object, as_text, compact_json
 from pinnace_agent.llm.responses_failures import NO_END, call_incomplete, error_text, failure_text
 from pinnace_agent.llm.responses_items import Item, Kind, OutputItems, kind_of
@@ -20,7 +19,6 @@ from pinnace_agent.llm.responses_messages import ID_SEPARATOR
 from pinnace_agent.llm.responses_usage import response_usage
 from pinnace_agent.llm.responses_wholes import BLANK_LINE, joined_texts, whole_arguments, whole_thoughts
 from pinnace_agent.llm.sse import SseEvent
-from pinnace_spec.wire import WireError, decode_line
 
 _DONE: Final = b"[DONE]"
 # What ends a response, and what it means where the response itself does not say.
@@ -73,7 +71,7 @@ class ResponseReader:
         name, data = event
         if data == _DONE:
             return True
-        members = as_object(self._value(data))
+        members = as_object(event_value(data, self._texts))
         if members is None:
             return False
         # The name of the event says the same, where there is one.
@@ -107,17 +105,6 @@ class ResponseReader:
                 builder.fail(call_incomplete(unfinished.name))
             case _:
                 builder.finish("toolUse" if calls else "stop")
-
-    def _value(self, data: bytes) -> object:
-        try:
-            return orjson.loads(data)
-        except orjson.JSONDecodeError:
-            if not data.strip():
-                return None
-        try:  # half a character is JSON, but not to orjson
-            return decode_line(data)
-        except WireError as error:
-            raise UnreadableEvent(self._texts.unreadable_chunk(error.text, data)) from None
 
     # Items
 
