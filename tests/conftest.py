@@ -5,12 +5,19 @@ HYPOTHESIS_PROFILE chooses the profile: `dev` (default), `ci`, `long`.
 
 import os
 import random
+import shutil
 import signal
+import tempfile
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from pinnace_fuzz.coverage import VARIABLE
+from pinnace_spec import coverage
+from pinnace_spec.publish.source import load
+
+REACHED = pytest.StashKey[str]()
 TOOLS = Path(__file__).parent.parent / ".tools"
 
 # No deadline anywhere: the machine is shared, and how long one example took says nothing about the code.
@@ -39,6 +46,46 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if PROFILE != "dev" and config.getoption("--hypothesis-seed") is None:
         config.option.hypothesis_seed = str(random.SystemRandom().randrange(2**32))
+
+    # Before xdist starts its processes, which inherit it. A folder that the caller names is his to keep.
+    if _is_first_process(config) and VARIABLE not in os.environ:
+        os.environ[VARIABLE] = tempfile.mkdtemp(prefix="reached-")
+        config.add_cleanup(lambda: shutil.rmtree(os.environ.pop(VARIABLE), ignore_errors=True))
+
+
+def _is_first_process(config: pytest.Config) -> bool:
+    return not hasattr(config, "workerinput")
+
+
+def _is_whole(session: pytest.Session) -> bool:
+    """Whether everything was to run, and ran."""
+    options = ("keyword", "markexpr", "lf", "deselect", "ignore", "ignore_glob", "collectonly")
+    chosen = any(session.config.getoption(name, default=None) for name in options)
+    roots = [session.config.rootpath / name for name in session.config.getini("testpaths")]
+    asked = [Path(session.config.invocation_params.dir, name) for name in session.config.args]
+    return not chosen and sorted(asked) == sorted(roots) and session.exitstatus == pytest.ExitCode.OK
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Merge what all processes have reached of the specification; a whole run must have reached everything."""
+    if not _is_first_process(session.config):
+        return
+    seen = coverage.read([Path(os.environ[VARIABLE])])
+    lines = coverage.table(seen, load())
+    if _is_whole(session):
+        session.config.stash[REACHED] = coverage.printed(lines)
+        if not coverage.is_complete(lines):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    elif seen:
+        counts = ", ".join(f"{line.kind} {line.reached}/{line.total}" for line in lines if line.reached)
+        session.config.stash[REACHED] = f"reached of the specification by this part of the tests: {counts}\n"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if REACHED in config.stash:
+        terminalreporter.write_line("")
+        terminalreporter.write(config.stash[REACHED])
 
 
 def pytest_report_header(config: pytest.Config) -> str:

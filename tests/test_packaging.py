@@ -14,12 +14,15 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PACKAGES = [ROOT / name for name in PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]]
+# Files and folders of the specification that are put inside its package.
+PUBLISHED = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
 PACKAGE_NAMES = [package.name for package in PACKAGES]
 # The second one is for tests that ask the vendors' own clients.
 LOCKS = {name: (ROOT / name).read_text() for name in ("requirements.lock", "requirements-sdk.lock")}
 
-# Code, marks of typed packages, and data that code reads; the last three are the page of an export.
+# Code, marks of typed packages, and data that code reads; the last three are pages.
 SHIPPED_SUFFIXES = {".py", ".typed", ".toml", ".json", ".md", ".html", ".css", ".js"}
+PUBLISHED_SUFFIXES = {".mmd", ".scxml", ".svg", ".yaml", ".pml", ".ts", ".jsonl"}
 
 IMPORT_ALL = """
 import importlib, pkgutil, sys
@@ -85,11 +88,12 @@ def test_the_wheel_holds_code_and_data_of_the_packages_only(wheel: zipfile.ZipFi
         for name in map(PurePosixPath, wheel.namelist())
         if not name.parts[0].endswith(".dist-info")
         and not (name.parts[0] in PACKAGE_NAMES and name.suffix in SHIPPED_SUFFIXES)
+        and not (name.parts[:2] == ("pinnace_spec", "published") and name.suffix in PUBLISHED_SUFFIXES)
     ]
     assert [] == strange
 
 
-def test_the_wheel_holds_every_module(wheel: zipfile.ZipFile) -> None:
+def test_the_wheel_holds_every_module_and_every_published_file(wheel: zipfile.ZipFile) -> None:
     shipped = {name for name in wheel.namelist() if ".dist-info/" not in name}
     sources = {
         str(file.relative_to(root.parent))
@@ -97,7 +101,13 @@ def test_the_wheel_holds_every_module(wheel: zipfile.ZipFile) -> None:
         for file in root.rglob("*")
         if file.is_file() and file.suffix in SHIPPED_SUFFIXES
     }
-    assert sources == shipped
+    published = {
+        str(PurePosixPath(target, *file.relative_to(ROOT / source).parts))
+        for source, target in PUBLISHED.items()
+        for file in (ROOT / source, *(ROOT / source).rglob("*"))
+        if file.is_file()
+    }
+    assert sources | published == shipped
 
 
 def test_the_wheel_says_its_licence_and_its_needs(wheel: zipfile.ZipFile) -> None:
@@ -127,6 +137,33 @@ def test_every_console_script_starts_from_the_wheel(script: str, target: str, un
     done = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True)
     assert (0, "") == (done.returncode, done.stderr)
     assert "--mode" in done.stdout or "Usage" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("module", "words", "said"),
+    [
+        ("pinnace_rpc", ["spec", "reference"], "# The protocol: reference"),
+        ("pinnace_rpc", ["spec", "schema", "--profile", "seed"], "urn:pinnace:protocol:seed"),
+        ("pinnace_rpc", ["explain", "C-9"], "Behind a barrier commands wait"),
+        ("pinnace_spec.site", ["SITE"], ""),
+    ],
+    ids=["reference", "schema", "explain", "site"],
+)
+def test_the_published_specification_is_part_of_the_wheel(
+    module: str, words: list[str], said: str, unpacked: Path, tmp_path: Path
+) -> None:
+    start = (
+        f"import runpy, sys; sys.path.insert(0, {str(unpacked)!r}); sys.argv[1:] = {words!r}; "
+        f"runpy.run_module({module!r}, run_name='__main__', alter_sys=False)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", start], cwd=tmp_path, check=False, capture_output=True, text=True
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert said in done.stdout
+    if words == ["SITE"]:
+        assert (tmp_path / "SITE" / "index.html").is_file()
 
 
 def test_the_locks_hold_everything_asked_for() -> None:

@@ -18,13 +18,18 @@ from pinnace_agent.resources.settings import CompactionSettings
 from pinnace_agent.session import Session
 from pinnace_spec import errors
 from pinnace_spec.entries import Entry
-from pinnace_spec.messages import AssistantMessage, Message
+from pinnace_spec.messages import AssistantMessage, Message, Model
 from pinnace_statechart import effects as fx
 from pinnace_statechart.state import RetryPolicy
 from pinnace_statechart.triggers import Happening
 
 if TYPE_CHECKING:  # loaded with the first prompt, or ahead of it (`load`)
     from pinnace_agent.compaction.compaction import CompactionResult
+    from pinnace_agent.extensions.runner import Runner
+
+
+def no_extensions() -> None:
+    """Return what there is where nobody has loaded any."""
 
 
 class Compactor:
@@ -36,9 +41,13 @@ class Compactor:
         emitter: Emitter,
         report: Callable[[Happening], None],
         start: Callable[[int, Work, str], None],
+        extensions: "Callable[[], Runner | None]" = no_extensions,
     ) -> None:
-        """Prepare; `start` and `report` as of the host."""
+        """Prepare; `start` and `report` as of the host, `extensions` are those of the session in force."""
         self.result: CompactionResult | None = None  # of the job that has ended last
+        self._is_vetoed = False  # an extension would not have it
+        self._is_extensions_own = False  # the result is an extension's
+        self._extensions = extensions
         self._profile = profile
         self._emitter = emitter
         self._report = report
@@ -51,12 +60,17 @@ class Compactor:
     def start(self, effect: fx.StartJob, session: Session, retry: RetryPolicy, instructions: str | None) -> None:
         """Start to have a summary written."""
         self.result = None
-        has_overflowed = effect.reason == "overflow"
-        work = partial(self._work, effect.job, session, retry, instructions, has_overflowed=has_overflowed)
+        self._is_vetoed = self._is_extensions_own = False
+        work = partial(self._work, effect.job, session, retry, instructions, effect.reason or "manual")
         self._start(effect.job, work, "compaction_failed")
 
     async def _work(
-        self, job: int, session: Session, retry: RetryPolicy, instructions: str | None, *, has_overflowed: bool
+        self,
+        job: int,
+        session: Session,
+        retry: RetryPolicy,
+        instructions: str | None,
+        reason: fx.CompactionReason,
     ) -> None:
         model = session.model
         if model is None:
@@ -65,29 +79,56 @@ class Compactor:
         from pinnace_agent.compaction.compaction import compact
         from pinnace_agent.compaction.summarize import CompactionFailed, Writer
 
-        credentials = await self._profile.registry.credentials(model)
-        writer = Writer(
-            model,
-            credentials,
-            session.thinking_level,
-            session.id,
-            retry,
-            self._profile.idle_timeout_s,
-            self._profile.thinking_budgets,
-        )
         try:
+            if await self._ask_extensions(model, session, instructions, reason):
+                return self._report(Happening("compaction_ok", job))
+            credentials = await self._profile.registry.credentials(model)
+            writer = Writer(
+                model,
+                credentials,
+                session.thinking_level,
+                session.id,
+                retry,
+                self._profile.idle_timeout_s,
+                self._profile.thinking_budgets,
+            )
             self.result = await compact(
                 session.tree.branch(),
                 tuple(session.messages),
                 writer,
                 self._profile.compaction.for_model(model),
                 instructions=instructions,
-                has_overflowed=has_overflowed,
+                has_overflowed=reason == "overflow",
             )
         except CompactionFailed as error:
             self._report(Happening("compaction_failed", job, text=error.text, code=error.code))
         else:
             self._report(Happening("compaction_ok", job))
+
+    async def _ask_extensions(
+        self, model: Model, session: Session, instructions: str | None, reason: fx.CompactionReason
+    ) -> bool:
+        """Return whether an extension has made the compaction, so that nobody else has to.
+
+        Raises:
+            CompactionFailed: One would not have it, or there is nothing to compact.
+        """
+        runner = self._extensions()
+        if runner is None or not runner.has_handlers("session_before_compact"):
+            return False
+        from pinnace_agent.compaction.compaction import plan_compaction
+        from pinnace_agent.compaction.summarize import CompactionFailed
+        from pinnace_agent.extensions.compaction_hooks import decided
+
+        path, settings = session.tree.branch(), self._profile.compaction.for_model(model)
+        plan = plan_compaction(path, tuple(session.messages), model, settings, has_overflowed=reason == "overflow")
+        await runner.lane.drain()
+        made = await decided(runner, plan, path, settings, instructions, reason)
+        if made == "cancelled":
+            self._is_vetoed = True
+            raise CompactionFailed(errors.COMPACTION_CANCELLED, errors.ErrorCode.COMPACTION_CANCELLED)
+        self.result, self._is_extensions_own = made, made is not None
+        return made is not None
 
     def end(self, effect: fx.CompactionEnd, session: Session) -> None:
         """Append what the job has made, if it was a success, and write `compaction_end`."""
@@ -95,12 +136,31 @@ class Compactor:
         if effect.outcome == "ok":
             assert self.result is not None
             entry = {key: value for key, value in self.result.items() if key != "estimatedTokensAfter"}
+            if self._is_extensions_own:
+                entry["fromHook"] = True
             session.compact(entry)
             record["result"] = self.result
-        record |= {"aborted": effect.outcome == "aborted", "willRetry": effect.will_retry}
-        if effect.outcome == "failed":
+        is_aborted = effect.outcome == "aborted" or (effect.outcome == "failed" and self._is_vetoed)
+        record |= {"aborted": is_aborted, "willRetry": effect.will_retry}
+        if effect.outcome == "failed" and not is_aborted:
             record["errorMessage"] = effect.text
         self._emitter.emit(record)
+        self._tell(effect, session, is_aborted=is_aborted)
+
+    def _tell(self, effect: fx.CompactionEnd, session: Session, *, is_aborted: bool) -> None:
+        if (runner := self._extensions()) is None:
+            return
+        from pinnace_agent.extensions.compaction_hooks import compacted, failed
+
+        is_own = self._is_extensions_own
+        if effect.outcome == "ok":
+            assert session.tree.leaf is not None
+            entry = session.tree.entries[session.tree.leaf]
+            compacted(runner, entry, effect.reason, from_extension=is_own, will_retry=effect.will_retry)
+        else:
+            failed(
+                runner, effect.reason, None if is_aborted else effect.text, aborted=is_aborted, from_extension=is_own
+            )
 
     def is_due_before(self, session: Session, *, is_enabled: bool) -> bool:
         """Tell whether the context is to be compacted before a prompt is sent."""

@@ -10,28 +10,38 @@ stdout: it emits records and answers commands by number. Rule R-ORD-01.
 
 import logging
 from collections import deque
+from dataclasses import replace
 from functools import partial
-from typing import Protocol, assert_never
+from typing import TYPE_CHECKING, Protocol, assert_never
 
 import trio
 
+from pinnace_agent.choices import Choices
 from pinnace_agent.compactor import Compactor
 from pinnace_agent.emitter import Emitter, Responder
+from pinnace_agent.idleness import Idleness
+from pinnace_agent.inner_requests import InnerRequests
 from pinnace_agent.jobs import Jobs, Work
 from pinnace_agent.limits import LimitWatch
+from pinnace_agent.notices import agent_settled, extension_error, retry_end, retry_start
 from pinnace_agent.preflight import check_prompt
 from pinnace_agent.profile import AgentProfile
 from pinnace_agent.run import RunJob
-from pinnace_agent.run_log import RunLog
+from pinnace_agent.run_records import RunRecords
 from pinnace_agent.session import Session
 from pinnace_agent.session.library import Library
 from pinnace_agent.session.replacement import SessionRequest
 from pinnace_agent.session_keeper import SessionKeeper
 from pinnace_agent.shells import Shells
+from pinnace_agent.toolbox import Toolbox, all_active
 from pinnace_spec import errors
 from pinnace_statechart import effects as fx
 from pinnace_statechart.machine import Chart
 from pinnace_statechart.triggers import Happening, Trigger
+
+if TYPE_CHECKING:  # loaded with the first extension
+    from pinnace_agent.extension_host.seat import ExtensionSeat
+    from pinnace_agent.extensions.runner import Runner
 
 _log = logging.getLogger("pinnace.host")
 
@@ -51,6 +61,10 @@ class CommandBook(Protocol):
         """Say what a session command asks for."""
         ...
 
+    def command_text(self, ref: int) -> str:
+        """Return the text of a prompt that calls a command."""
+        ...
+
 
 class Host:
     """One agent: the chart, its sessions and the jobs behind busy states."""
@@ -67,32 +81,64 @@ class Host:
     ) -> None:
         """Start nothing; `book` is to be set before the first trigger."""
         self.chart = chart
-        self.profile = profile
+        self.toolbox = profile.tools if isinstance(profile.tools, Toolbox) else Toolbox(profile.tools, all_active)
+        profile = self.profile = replace(profile, tools=self.toolbox)
         self.jobs = jobs
-        self.shells = Shells(jobs, profile, emitter)
+        self.extensions: Runner | None = None
+        """Those of the session in force; None: none is loaded."""
+        self.seat: ExtensionSeat | None = None
+        """Where they sit; None: there can be none."""
+        self.requests = InnerRequests()
+        self.idleness = Idleness(chart, jobs)
+        self.emitter = emitter
+        self.shells = Shells(jobs, profile, emitter, lambda: self.extensions)
         self.book: CommandBook | None = None
         self.sessions = SessionKeeper(session, library, profile.registry, emitter, jobs, self.submit, self._start)
         self.sessions.on_conversation = self._read_folder
-        self._emitter = emitter
+        self.choices = Choices(self.sessions, emitter, lambda: self.extensions)
         self._responder = responder
         self._inbox: deque[Trigger] = deque()
         self._busy = False
-        self.compactor = Compactor(profile, emitter, self.submit, self._start)
+        self.compactor = Compactor(profile, emitter, self.submit, self._start, lambda: self.extensions)
         self._limits = LimitWatch(profile.limits, chart, jobs, self.submit)
-        self._log = RunLog(session, emitter)
-        self._run: RunJob | None = None
+        self._records = RunRecords(self, self._limits)
 
     @property
     def session(self) -> Session:
         """The session in force."""
         return self.sessions.session
 
+    @property
+    def is_closing(self) -> bool:
+        """Whether the process is ending, so that no new work may begin."""
+        return self.chart.configuration["io"] in {"closing", "closed"}
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether the extensions of the session in force have not begun yet, so that nobody knows what a text means."""
+        return self.seat is not None and (self.chart.run == "switching" or not self.seat.ready.is_set())
+
+    @property
+    def run_scope(self) -> trio.CancelScope | None:
+        """Where the open run works; None when there is none."""
+        return self.jobs.scope(_job_name(self.chart.state.job)) if self.chart.state.run_open else None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the last answer is an error."""
+        message = self._records.log.message
+        return message is not None and message["stopReason"] == "error"
+
+    def system_prompt(self) -> str:
+        """Return the prompt of the next request."""
+        changed = None if self.seat is None else self.seat.desk.system_prompt
+        return self.profile.system_prompt(self.session.cwd) if changed is None else changed
+
     def expand(self, text: str) -> str:
         """Return what a user's text stands for, and tell if a file that it names can't be read."""
         expansion = self.profile.resources.expand(text, self.session.cwd)
         if (problem := expansion.problem) is not None:
-            record = {"extensionPath": problem.path, "event": problem.event, "error": problem.text}
-            self._emitter.emit({"type": "extension_error", **record})
+            self.emitter.emit(extension_error(problem.path, problem.event, problem.text))
         return expansion.text
 
     def _read_folder(self, cwd: str) -> None:
@@ -115,6 +161,7 @@ class Host:
                 self._limits.look()
         finally:
             self._busy = False
+        self.idleness.look()
 
     def _try(self, effect: fx.Effect) -> None:
         try:
@@ -128,53 +175,47 @@ class Host:
                 self._respond(effect)
             case fx.StartJob() | fx.CancelJob() | fx.CancelAsk() | fx.StartTimer() | fx.CancelTimer():
                 self._work(effect)
-            case fx.CallModel() | fx.CallTools():
-                assert self._run is not None
-                self._run.next = "model" if isinstance(effect, fx.CallModel) else "tools"
             case fx.StartShell() | fx.KillShells() | fx.RecordShell() | fx.KeepShell():
                 self._shell(effect)
-            case fx.RetryStart() | fx.RetryEnd():
-                self._retry(effect)
+            case fx.RetryStart():
+                self.emitter.emit(retry_start(effect, self._records.log.error))
+            case fx.RetryEnd():
+                self.emitter.emit(retry_end(effect, self._records.log.error))
             case fx.CompactionStart() | fx.CompactionEnd() | fx.AcceptCompact():
                 self._compact(effect)
             case fx.QueueUpdate():
-                self._emitter.emit({"type": "queue_update", "steering": effect.steering, "followUp": effect.follow_up})
+                self.emitter.emit({"type": "queue_update", "steering": effect.steering, "followUp": effect.follow_up})
             case fx.AgentSettled():
                 self._settle(effect)
             case fx.AppendOwn() | fx.DropOwn() | fx.ReturnQueue() | fx.LeaveFailed():
                 self._keep(effect)
-            case fx.DefaultDialogs():
-                pass  # no dialogs without extensions
+            case fx.DefaultDialogs() | fx.StartCommand() | fx.CancelCommands():
+                self._extend(effect)
             case fx.Close():
                 self._responder.close()
             case _:
-                self._log_run(effect)
+                self._records.perform(effect)
 
     def _settle(self, effect: fx.AgentSettled) -> None:
-        record: dict[str, object] = {"type": "agent_settled", "aborted": effect.aborted}
-        if effect.limit is not None:
-            record |= {"reason": "limit", "limit": effect.limit}
-        self._emitter.emit(record)
+        self.emitter.emit(agent_settled(effect))
         self._limits.settled()
+        if self.seat is not None:
+            self.seat.settled(aborted=effect.aborted)
 
-    def _retry(self, effect: fx.RetryStart | fx.RetryEnd) -> None:
+    def _extend(self, effect: fx.DefaultDialogs | fx.StartCommand | fx.CancelCommands) -> None:
+        if self.seat is None:
+            return
         match effect:
-            case fx.RetryStart():
-                record: dict[str, object] = {
-                    "type": "auto_retry_start",
-                    "attempt": effect.attempt,
-                    "maxAttempts": effect.max_attempts,
-                    "delayMs": round(effect.delay_s * 1000),
-                    "errorMessage": self._log.error,
-                }
-            case fx.RetryEnd():
-                record = {"type": "auto_retry_end", "success": effect.success, "attempt": effect.attempt}
-                if not effect.success:
-                    failure = self._log.error or errors.NO_ROOM_TO_ANSWER
-                    record["finalError"] = errors.RETRY_CANCELLED if effect.cancelled else failure
+            case fx.DefaultDialogs():
+                self.seat.default_dialogs(for_good=effect.for_good)
+            case fx.StartCommand():
+                assert self.book is not None
+                text = self.requests[effect.ref].text if effect.ref < 0 else self.book.command_text(effect.ref)
+                self.seat.desk.start_command(effect.ref, text)
+            case fx.CancelCommands():
+                self.seat.desk.cancel_commands(self.chart.state.commands)
             case _:
                 assert_never(effect)
-        self._emitter.emit(record)
 
     def _compact(self, effect: fx.CompactionStart | fx.CompactionEnd | fx.AcceptCompact) -> None:
         match effect:
@@ -186,7 +227,10 @@ class Host:
                     self._limits.spend(self.compactor.result["usage"])
             case fx.AcceptCompact():
                 assert self.compactor.result is not None
-                self._responder.accept_compact(effect.ref, self.compactor.result)
+                if effect.ref < 0:
+                    self.requests.accept_compact(effect.ref, self.compactor.result)
+                else:
+                    self._responder.accept_compact(effect.ref, self.compactor.result)
             case _:
                 assert_never(effect)
 
@@ -203,44 +247,15 @@ class Host:
             case _:
                 assert_never(effect)
 
-    def _log_run(self, effect: fx.Effect) -> None:
-        log = self._log
-        match effect:
-            case fx.AgentStart():
-                self._log = RunLog(self.session, self._emitter)
-                self._log.start()
-                self._limits.run_begins()
-            case fx.TurnStart():
-                log.start_turn()
-            case fx.Deliver(is_appended=True):
-                log.tell_user(self.sessions.take_own())
-            case fx.Deliver():
-                log.add_user(effect.item.text, effect.item.images)
-            case fx.EndMessage():
-                log.end_message()
-            case fx.FailCalls():
-                log.fail_cut_calls()
-            case fx.EndTools():
-                log.append_results()
-            case fx.TurnEnd():
-                log.end_turn()
-            case fx.AgentEnd():
-                log.end(will_retry=effect.will_retry)
-            case fx.CloseRun():
-                assert self._run is not None
-                log.close(self._run.new_builder(), effect.error)
-            case _:
-                raise errors.InternalError(f"no body for {effect}")
-
     def _respond(
         self, effect: fx.Accept | fx.Refuse | fx.Answer | fx.Perform | fx.ResolveDialog | fx.AnswerShell
     ) -> None:
         match effect:
             case fx.Accept():
-                self._responder.accept(effect)
+                (self.requests if effect.ref < 0 else self._responder).accept(effect)
                 self.sessions.answered(effect.ref)
             case fx.Refuse():
-                self._responder.refuse(effect)
+                (self.requests if effect.ref < 0 else self._responder).refuse(effect)
                 self.sessions.answered(effect.ref)
             case fx.Answer():
                 self._responder.answer(effect.ref)
@@ -269,28 +284,41 @@ class Host:
             case "preflight":
                 self._start(effect.job, partial(self._preflight, effect), "preflight_refused")
             case "run":
-                self._run = RunJob(
+                run = self._records.run = RunJob(
                     effect.job,
                     self.session,
                     self.profile,
-                    self._log,
-                    self._emitter,
+                    self._records.log,
+                    self.emitter,
                     self._report_run,
                     self.compactor,
                     self.profile.max_retry_after_s or self.chart.state.retry.max_delay_s,
                 )
-                self._start(effect.job, self._run.work, "job_failed")
+                run.system_prompt = lambda _cwd: self.system_prompt()
+                self._start(effect.job, run.work, "job_failed")
             case "sync":
                 self.sessions.sync(effect.job)
             case "ask":
                 assert self.book is not None
-                self.sessions.ask(effect, self.book.session_request(effect.ref))
+                request = self.requests[effect.ref].session if effect.ref < 0 else self.book.session_request(effect.ref)
+                assert request is not None
+                self.sessions.ask(effect, request)
             case "switch":
                 self.sessions.switch(effect)
             case "compaction":
                 assert self.book is not None
-                instructions = self.book.compact_instructions(effect.ref) if effect.ref else None
+                instructions = self.book.compact_instructions(effect.ref) if effect.ref > 0 else None
+                if effect.ref < 0:
+                    instructions = self.requests[effect.ref].instructions
                 self.compactor.start(effect, self.session, self.chart.state.retry, instructions)
+            case "read" | "boundary" | "instance":
+                assert self.seat is not None
+                work, failed = {
+                    "read": (self.seat.desk.read, "text_failed"),
+                    "boundary": (self.seat.desk.boundary, "job_failed"),
+                    "instance": (self.seat.start, "instance_ready"),
+                }[effect.kind]
+                self._start(effect.job, partial(work, effect.job), failed)
             case _:
                 assert_never(effect.kind)
 
@@ -308,8 +336,8 @@ class Host:
 
     def _report_run(self, happening: Happening) -> None:
         """Take what the run's job reports: an answer, a failure, the end of its calls."""
-        if happening.name != "tools_done" and self._log.builder is not None:
-            self._limits.spend(self._log.builder.message["usage"])
+        if happening.name != "tools_done" and self._records.log.builder is not None:
+            self._limits.spend(self._records.log.builder.message["usage"])
         self._limits.before(happening)
         self.submit(happening)
 
@@ -318,6 +346,8 @@ class Host:
         self.submit(Happening("delay_over", effect.job))
 
     async def _preflight(self, effect: fx.StartJob) -> None:
+        if self.seat is not None and not await self.seat.desk.read_own(effect.job):
+            return
         problem = await check_prompt(self.session, self.profile)
         is_enabled = self.chart.state.auto_compaction and effect.check_threshold
         if problem is not None:
@@ -325,6 +355,8 @@ class Host:
         elif self.compactor.is_due_before(self.session, is_enabled=is_enabled):
             self.submit(Happening("threshold_due", effect.job))
         else:
+            if self.seat is not None:
+                await self.seat.desk.before_run()
             self.submit(Happening("preflight_ok", effect.job))
 
     def _shell(self, effect: fx.StartShell | fx.KillShells | fx.RecordShell | fx.KeepShell) -> None:

@@ -39,6 +39,10 @@ class Jobs:
         self._scopes[name] = trio.CancelScope()
         self._nursery.start_soon(self._run, name, work, ended, name=name)
 
+    def scope(self, name: str) -> trio.CancelScope | None:
+        """Return where a job works; None: it has ended, or never was."""
+        return self._scopes.get(name)
+
     def cancel(self, name: str) -> None:
         """Cancel a job; an unknown or ended one is no error, since its report may already be on its way."""
         if scope := self._scopes.get(name):

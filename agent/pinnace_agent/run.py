@@ -6,8 +6,8 @@ alone. Deltas do not pass the chart. Cancelling ends the request and every tool;
 when the job has unwound.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Literal
 
 from pinnace_agent.compactor import Compactor
 from pinnace_agent.emitter import Emitter
@@ -26,7 +26,13 @@ from pinnace_spec import errors
 from pinnace_spec.messages import AssistantMessage, Message, Model
 from pinnace_statechart.triggers import Happening
 
+if TYPE_CHECKING:  # loaded with the first extension
+    from pinnace_agent.extensions.growing_events import MessageGrowth
+
 Next = Literal["model", "tools"]
+
+# A handler that is added in the middle of an answer hears of it this many pieces of the network's later at most.
+_PAUSES_A_LOOK: Final = 32
 
 NO_MODEL: Model = {
     "id": "unknown",
@@ -49,6 +55,10 @@ class MessageSink:
         """Write to `emitter`, inside the brackets of `log`."""
         self._log = log
         self._emitter = emitter
+        self._hooks = log.hooks
+        self._is_heard = log.hooks is not None and log.hooks.hears_growth
+        self._growth: MessageGrowth | None = None
+        self._pauses = 0
 
     def started(self, message: AssistantMessage) -> None:
         """The provider has begun to answer."""
@@ -57,9 +67,20 @@ class MessageSink:
     def update(self, event: Mapping[str, object], builder: MessageBuilder) -> None:
         """One delta."""
         self._emitter.update(event, builder)
+        if self._is_heard:
+            if self._growth is None or self._growth.is_taken:
+                assert self._hooks is not None
+                self._growth = self._hooks.growth(builder)
+            self._growth.add(event)
 
     async def room(self) -> None:
-        """Wait for the reader."""
+        """Wait for extensions that listen, and for the reader."""
+        if self._hooks is not None:
+            if self._is_heard:
+                await self._hooks.pause()
+            self._pauses += 1
+            if self._pauses % _PAUSES_A_LOOK == 0:
+                self._is_heard = self._hooks.hears_growth
         await self._emitter.room()
 
 
@@ -81,6 +102,8 @@ class RunJob:
         self.number = number
         self.log = log
         self.next: Next | None = None
+        self.system_prompt: Callable[[str], str] = profile.system_prompt
+        """Returns the prompt for a folder: asked before each request."""
         self._session = session
         self._profile = profile
         self._emitter = emitter
@@ -96,7 +119,15 @@ class RunJob:
                 self._report(await self._call_model())
             else:
                 await self._call_tools()
-                self._report(Happening("tools_done", self.number))
+                self._report(self._called())
+        if self.log.hooks is not None:
+            await self.log.hooks.finish()
+
+    def _called(self) -> Happening:
+        """Say that the calls are done, and whether all of them want the run to end with them."""
+        hooks = self.log.hooks
+        goes_on = hooks is not None and hooks.goes_on
+        return Happening("tools_done", self.number, wish="end" if self.log.terminates and not goes_on else None)
 
     def new_builder(self) -> MessageBuilder:
         """Return an empty message of the session's model."""
@@ -104,6 +135,8 @@ class RunJob:
         return MessageBuilder(model, MessageSink(self.log, self._emitter), self._session.now_ms())
 
     async def _call_model(self) -> Happening:
+        if self.log.hooks is not None:
+            await self.log.hooks.before_request()
         builder = self.log.builder = self.new_builder()
         try:
             await self._stream(builder)
@@ -112,15 +145,24 @@ class RunJob:
             if not builder.is_finished:
                 builder.abort()
             raise
-        return self._outcome(builder)
+        if (hooks := self.log.hooks) is None:
+            return self._outcome(builder)
+        await hooks.answer_ends(builder)
+        happening = self._outcome(builder)  # by the session without the answer, which the next step may put there
+        if happening.name != "llm_tool_calls":
+            await hooks.turn_ends(is_cut=happening.name == "llm_length", can_go_on=happening.name == "llm_stop")
+        return happening._replace(wish="go_on") if hooks.goes_on else happening
 
     async def _call_tools(self) -> None:
         # What a tool does can't be undone: it is not done while nobody could remember it (R-SES-08).
         if (problem := self._session.problem) is not None:
             for index in range(len(self.log.calls)):
                 self.log.end_call(index, error_result(errors.tool_not_executed(problem)))
-            return
-        await run_calls(self.log, self._profile.tools, self._tool_context)
+        else:
+            await run_calls(self.log, self._profile.tools, self._tool_context)
+        if (hooks := self.log.hooks) is not None:
+            await hooks.results_end()
+            await hooks.turn_ends(can_go_on=True)
 
     async def _stream(self, builder: MessageBuilder) -> None:
         try:
@@ -140,10 +182,15 @@ class RunJob:
         if credentials.problem is not None:
             builder.fail(credentials.problem)
             return
+        messages: Sequence[Message] = tuple(self._session.messages)
+        system_prompt = self.system_prompt(self._session.cwd)
+        hooks = self.log.hooks
+        if hooks is not None:
+            messages, system_prompt = await hooks.shown(messages, system_prompt)
         request = LlmRequest(
             model=model,
-            system_prompt=self._profile.system_prompt(self._session.cwd),
-            messages=self._shown_messages(),
+            system_prompt=system_prompt,
+            messages=tuple(unillustrated(messages)) if self._profile.blocks_images else messages,
             tools=self._profile.tool_specs(),
             thinking_level=self._session.thinking_level,
             api_key=credentials.api_key,
@@ -151,12 +198,9 @@ class RunJob:
             session_id=self._session.id,
             idle_timeout_s=self._profile.idle_timeout_s,
             thinking_budgets=self._profile.thinking_budgets,
+            hooks=None if hooks is None else hooks.of_request(model),
         )
         await provider.stream(request, builder)
-
-    def _shown_messages(self) -> tuple[Message, ...]:
-        messages = self._session.messages
-        return tuple(unillustrated(messages) if self._profile.blocks_images else messages)
 
     def _outcome(self, builder: MessageBuilder) -> Happening:
         # Not at start: the patterns take longer to compile than the rest of the agent to load.

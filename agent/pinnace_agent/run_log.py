@@ -4,7 +4,8 @@ Knows which brackets are open and what stands in them; does not decide when they
 appended to the session. Rules R-RUN-01 to R-RUN-06, C-15.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from pinnace_agent.emitter import Emitter, Record
 from pinnace_agent.llm.builder import MessageBuilder
@@ -20,9 +21,16 @@ from pinnace_spec.messages import (
     UserMessage,
 )
 
+if TYPE_CHECKING:  # loaded with the first extension
+    from pinnace_agent.extensions.run_hooks import RunHooks
+    from pinnace_agent.extensions.runner import Runner
+
 
 class RunLog:
     """What one run has produced so far."""
+
+    hooks: "RunHooks | None" = None
+    """What extensions have a say in; None: there are none."""
 
     def __init__(self, session: Session, emitter: Emitter) -> None:
         """Begin a run; nothing is written yet."""
@@ -32,6 +40,8 @@ class RunLog:
         self._results: dict[int, ToolResultMessage] = {}  # of this turn, by the call's place
         self._turn_results: list[ToolResultMessage] = []
         self._started_calls: set[int] = set()
+        self._executed: dict[int, Mapping[str, object]] = {}  # arguments that are not what the model wrote
+        self._ending_calls: set[int] = set()
         self._turn_open = False
         self.builder: MessageBuilder | None = None  # the message that is being streamed
         self.message: AssistantMessage | None = None  # the turn's message once it has ended
@@ -50,11 +60,17 @@ class RunLog:
         self._results = {}
         self._turn_results = []
         self._started_calls = set()
+        self._executed = {}
+        self._ending_calls = set()
         self._emitter.emit({"type": "turn_start"})
 
     def add_user(self, text: str, images: Sequence[object]) -> None:
         """Append a user's text."""
-        self._append(user_message(text, images, self._session.now_ms()))
+        self.add(user_message(text, images, self._session.now_ms()))
+
+    def add(self, message: Message) -> None:
+        """Append a message that is neither an answer nor a result."""
+        self._append(message)
 
     def tell_user(self, message: UserMessage) -> None:
         """Write the records of a user's message that is in the session already."""
@@ -66,20 +82,24 @@ class RunLog:
         """Write the assistant's `message_start`."""
         self._emitter.emit({"type": "message_start", "message": message})
 
-    def end_message(self) -> AssistantMessage:
-        """Write the assistant's `message_end`, after its `message_start` if the provider never answered."""
+    def end_message(self) -> None:
+        """Append the answer, unless `write_message` has."""
+        if self.message is None:
+            self.write_message()
+        self.builder = None
+
+    def write_message(self) -> None:
+        """Append the answer: its `message_end`, after its `message_start` if the provider never answered."""
         builder = self.builder
         assert builder is not None
         message = builder.message
         if not builder.has_started:
             self.begin_message(message)
-        self.builder = None
         self.message = message
         self.error = message.get("errorMessage", "") or self.error
         self.calls = [block for block in message["content"] if block["type"] == "toolCall"]
         self._keep(message)
         self._emitter.emit({"type": "message_end", "message": message})
-        return message
 
     def start_call(self, index: int) -> None:
         """Write `tool_execution_start` of the turn's call number `index`.
@@ -123,6 +143,12 @@ class RunLog:
         }
         if "details" in body:
             message["details"] = body["details"]
+        if result.structured is not None:
+            message["structuredContent"] = result.structured
+        if result.usage is not None:
+            message["usage"] = result.usage
+        if result.terminate:
+            self._ending_calls.add(index)
         if duration_ms is not None:
             record["durationMs"] = duration_ms
         self._results[index] = message
@@ -138,22 +164,32 @@ class RunLog:
     def fail_cut_calls(self) -> None:
         """Answer the calls of a message that was cut at the output limit without executing them (R-RUN-05)."""
         for index, call in enumerate(self.calls):
-            self.end_call(index, error_result(errors.tool_call_cut(call["name"])))
+            if index not in self._results:
+                self.end_call(index, error_result(errors.tool_call_cut(call["name"])))
         self.append_results()
 
     def append_results(self) -> None:
-        """Append the results in call order, whatever order they came in."""
-        for index in range(len(self.calls)):
+        """Append the results in call order, whatever order they came in, but for those that are appended."""
+        for index in range(len(self._turn_results), len(self.calls)):
             result = self._results[index]
             self._turn_results.append(result)
             self._append(result)
+
+    @property
+    def terminates(self) -> bool:
+        """Whether all calls of the turn have ended saying that the run may end with them."""
+        return bool(self.calls) and len(self._ending_calls) == len(self.calls)
+
+    def take_arguments(self, index: int, arguments: Mapping[str, object]) -> None:
+        """Take what a call is executed with, if that is not what the model wrote."""
+        self._executed[index] = arguments
 
     def _call_fields(self, index: int) -> dict[str, object]:
         call = self.calls[index]
         return {"toolCallId": call["id"], "toolName": call["name"]}
 
-    def _args(self, index: int) -> dict[str, object]:
-        return self.calls[index]["arguments"]
+    def _args(self, index: int) -> Mapping[str, object]:
+        return self._executed.get(index, self.calls[index]["arguments"])
 
     def end_turn(self) -> None:
         """Write `turn_end`."""
@@ -193,6 +229,15 @@ class RunLog:
         self._messages.append(message)
 
 
+def new_log(session: Session, emitter: Emitter, extensions: "Runner | None") -> RunLog:
+    """Return the log of a run that begins, of which extensions hear if there are any."""
+    if extensions is None:
+        return RunLog(session, emitter)
+    from pinnace_agent.extensions.heard_log import HeardLog
+
+    return HeardLog(session, emitter, extensions)
+
+
 def user_message(text: str, images: Sequence[object], timestamp_ms: int) -> UserMessage:
     """Make a user's message; images follow the text, which is always the first block."""
     content: list[object] = [{"type": "text", "text": text}, *images]
@@ -215,6 +260,8 @@ def result_body(result: ToolResult) -> dict[str, object]:
     body: dict[str, object] = {"content": result.content}
     if result.details is not None:
         body["details"] = result.details
+    if result.structured is not None:
+        body["structuredContent"] = result.structured
     return body
 
 

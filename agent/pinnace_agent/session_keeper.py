@@ -9,6 +9,7 @@ problem that it tells, nor command ids. Rules R-SES-05 to R-SES-08, C-10.
 import logging
 from collections.abc import Callable
 from functools import partial
+from typing import Literal, Protocol
 
 from pinnace_agent.emitter import Emitter
 from pinnace_agent.jobs import Jobs, Work
@@ -30,6 +31,37 @@ _log = logging.getLogger("pinnace.session")
 
 Start = Callable[[int, Work, str], None]
 """Start the job of a busy state: its number, its work, and the trigger that its defect becomes."""
+
+
+Reason = Literal["new", "resume", "fork"]
+
+
+class SessionExtensions(Protocol):
+    """What extensions have to do with a session that is replaced."""
+
+    def asks(self, request: SessionRequest) -> bool:
+        """Tell whether they are to be asked."""
+        ...
+
+    async def allows(self, request: SessionRequest, leaf_id: str | None) -> bool:
+        """Ask them."""
+        ...
+
+    def reason_of(self, request: SessionRequest) -> Reason:
+        """Return why a session ends and the next one begins."""
+        ...
+
+    async def end(self, reason: Reason, target_file: str | None = None) -> None:
+        """End those of the session that is in force."""
+        ...
+
+    async def fill(self, ref: int, session: Session) -> None:
+        """Fill a new session, if it was asked for in that way."""
+        ...
+
+    async def begin(self, reason: Reason, previous_file: str | None = None) -> None:
+        """Load those of the session that is in force now."""
+        ...
 
 
 class SessionKeeper:
@@ -59,6 +91,7 @@ class SessionKeeper:
         self._former: set[Session] = set()  # no longer in force, not yet closed
         self.on_conversation: Callable[[str], None] = _nothing_to_read
         """Called with the working folder of another conversation before it is in force."""
+        self.extensions: SessionExtensions | None = None
         self._saving: dict[int, bool] = {}  # by session: whether more was appended since its task began
         self.session = session
         self._adopt(session)
@@ -122,12 +155,19 @@ class SessionKeeper:
         except errors.ClientError as error:
             self._invalid(effect.job, error)
             return
-        if plan.must_wait:
+        if plan.must_wait or (self.extensions is not None and self.extensions.asks(request)):
             self._start(effect.job, partial(self._prepare, effect.job, plan), "ask_invalid")
         else:
             self._report(Happening("ask_yes", effect.job))
 
     async def _prepare(self, job: int, plan: Replacement) -> None:
+        extensions = self.extensions
+        if extensions is not None and extensions.asks(plan.request):
+            leaf = self.session.tree.leaf
+            leaf_id = None if leaf is None else str(self.session.tree.entries[leaf]["id"])
+            if not await extensions.allows(plan.request, leaf_id):
+                self._report(Happening("ask_no", job))
+                return
         try:
             await plan.prepare()
         except errors.ClientError as error:
@@ -151,6 +191,10 @@ class SessionKeeper:
             return
         for notice in plan.notices:
             _warn(notice)
+        extensions, previous = self.extensions, self.session.path
+        if extensions is not None:
+            await extensions.end(extensions.reason_of(plan.request), session.path)
+            await extensions.fill(effect.ref, session)
         if plan.is_other_conversation:
             self.on_conversation(session.cwd)
         former, self.session = self.session, session
@@ -162,6 +206,8 @@ class SessionKeeper:
         former.users -= 1
         self._former.add(former)
         self.close_unused()
+        if extensions is not None:
+            await extensions.begin(extensions.reason_of(plan.request), previous)
         self._report(Happening("switch_ok", effect.job))
 
     def text_of(self, ref: int) -> str | None:

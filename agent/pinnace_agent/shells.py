@@ -6,10 +6,11 @@ once. Rules R-BSH-01 to R-BSH-04.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NotRequired
+from typing import TYPE_CHECKING, NotRequired
 
 from typing_extensions import TypedDict
 
+from pinnace_agent.compactor import no_extensions
 from pinnace_agent.emitter import Emitter
 from pinnace_agent.jobs import Jobs
 from pinnace_agent.output import OutputTail
@@ -17,7 +18,11 @@ from pinnace_agent.profile import AgentProfile
 from pinnace_agent.session import Session
 from pinnace_agent.session.conversation import PENDING_SHELL
 from pinnace_agent.shell import ShellUnavailable, run_shell
+from pinnace_spec import errors
 from pinnace_spec.messages import BashExecutionMessage
+
+if TYPE_CHECKING:  # loaded with the first extension
+    from pinnace_agent.extensions.runner import Runner
 
 
 class BashResult(TypedDict):
@@ -43,14 +48,22 @@ class ShellJob:
     request_id: object = None
     result: BashResult | None = None
     failure: str | None = None
+    failure_code: errors.ErrorCode = errors.ErrorCode.SHELL_UNAVAILABLE
     message: BashExecutionMessage | None = None  # kept aside, not yet in the conversation
 
 
 class Shells:
     """All shell commands that are running or not yet recorded."""
 
-    def __init__(self, jobs: Jobs, profile: AgentProfile, emitter: Emitter) -> None:
-        """Start nothing yet."""
+    def __init__(
+        self,
+        jobs: Jobs,
+        profile: AgentProfile,
+        emitter: Emitter,
+        extensions: "Callable[[], Runner | None]" = no_extensions,
+    ) -> None:
+        """Start nothing yet; `extensions` are those of the session in force."""
+        self._extensions = extensions
         self._jobs = jobs
         self._profile = profile
         self._emitter = emitter
@@ -63,8 +76,17 @@ class Shells:
         self._running.add(shell.ref)
         shell.session.users += 1
 
+        runner = self._extensions()
+
         async def work() -> None:
-            await self._run(shell)
+            if runner is None or not await _is_done(shell, runner, self._profile, told):
+                await self._run(shell, told)
+
+        def told(delta: str) -> None:
+            record: dict[str, object] = {"type": "bash_execution_update", "delta": delta}
+            if shell.request_id is not None:
+                record["id"] = shell.request_id
+            self._emitter.emit(record)
 
         def finished(cancelled: bool, failure: BaseException | None) -> None:
             self._running.discard(shell.ref)
@@ -99,13 +121,7 @@ class Shells:
         if shell.result is not None:
             shell.session.keep(shell.message or _message(shell, shell.result))
 
-    async def _run(self, shell: ShellJob) -> None:
-        def told(delta: str) -> None:
-            record: dict[str, object] = {"type": "bash_execution_update", "delta": delta}
-            if shell.request_id is not None:
-                record["id"] = shell.request_id
-            self._emitter.emit(record)
-
+    async def _run(self, shell: ShellJob, told: Callable[[str], None]) -> None:
         try:
             status = await run_shell(
                 shell.command,
@@ -121,6 +137,30 @@ class Shells:
             shell.failure = str(error)
             return
         shell.result = _result(shell.output, status.exit_code, cancelled=False)
+
+
+async def _is_done(shell: ShellJob, runner: "Runner", profile: AgentProfile, told: Callable[[str], None]) -> bool:
+    """Ask the extensions who runs a command; return whether it has ended that way, or is not to be run at all."""
+    if not runner.has_handlers("user_bash"):
+        return False
+    from pinnace_agent.extensions.shell_hooks import Blocked, Ended, decided, run_by
+
+    decision = await decided(runner, shell.command, shell.session.cwd, is_excluded=shell.exclude_from_context)
+    match decision:
+        case None:
+            return False
+        case Blocked(reason):
+            shell.failure, shell.failure_code = reason, errors.ErrorCode.REFUSED_BY_EXTENSION
+        case Ended(result):
+            shell.result = result
+        case _:
+            try:
+                exit_code = await run_by(decision, shell, profile, told)
+            except ShellUnavailable as error:
+                shell.failure = str(error)
+            else:
+                shell.result = _result(shell.output, exit_code, cancelled=False)
+    return True
 
 
 def _message(shell: ShellJob, result: BashResult) -> BashExecutionMessage:

@@ -7,7 +7,7 @@ or stdout.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ from pinnace_spec.messages import ToolCall
 class _Prepared(NamedTuple):
     position: int
     tool: Tool
-    arguments: Mapping[str, object]
+    arguments: dict[str, object]
     context: ToolContext
 
 
@@ -42,8 +42,26 @@ async def run_calls(log: RunLog, tools: Mapping[str, Tool], make_context: Contex
         tools: The active tools by name.
         make_context: Makes what a tool may know, for a call id and a function that takes its progress.
     """
-    # Contexts are made here, in call order: it decides who comes first at a file that several calls change.
-    prepared = [call for index in range(len(log.calls)) if (call := _prepare(log, tools, index, make_context))]
+    if log.hooks is None:
+        # Contexts are made here, in call order: it decides who comes first at a file that several calls change.
+        prepared = [call for index in range(len(log.calls)) if (call := _prepare(log, tools, index, make_context))]
+        await _execute_all(log, prepared)
+        return
+    async with log.hooks.telling():
+        prepared = list[_Prepared]()
+        for index in range(len(log.calls)):
+            call = _prepare(log, tools, index, make_context)
+            if call is None:
+                continue
+            refusal = await log.hooks.may_call(index, call.tool, call.arguments)
+            if refusal is None:
+                prepared.append(call)
+            else:
+                log.end_call(index, refusal)
+        await _execute_all(log, prepared)
+
+
+async def _execute_all(log: RunLog, prepared: Sequence[_Prepared]) -> None:
     if any(call.tool.is_sequential for call in prepared):
         for call in prepared:
             await _execute(log, call)
@@ -83,19 +101,26 @@ async def _execute(log: RunLog, call: _Prepared) -> None:
     if limit_s is not None:
         limit.deadline = trio.current_time() + limit_s
     result = error_result(errors.OPERATION_ABORTED)
+    duration_ms = None
     try:
-        with limit:
-            result = await call.tool.execute(call.arguments, context)
-            # Cancelled here, the call has its whole result all the same.
-            result = await with_fitting_images(result, resizes=context.resizes_images)
-        if limit.cancelled_caught:
-            result = error_result(errors.tool_timed_out(number_text(limit_s or 0)))
-    except trio.Cancelled:
-        result = context.aborted_result or result
-        raise
-    except ToolError as error:
-        result = error_result(str(error))
-    except Exception as error:  # a tool's defect is a result that the model can act on; the batch goes on
-        result = error_result(str(error) or type(error).__name__)
+        try:
+            with limit:
+                result = await call.tool.execute(call.arguments, context)
+                # Cancelled here, the call has its whole result all the same.
+                result = await with_fitting_images(result, resizes=context.resizes_images)
+            if limit.cancelled_caught:
+                result = error_result(errors.tool_timed_out(number_text(limit_s or 0)))
+        except trio.Cancelled:
+            result = context.aborted_result or result
+            raise
+        except ToolError as error:
+            result = error_result(str(error))
+        except Exception as error:  # a tool's defect is a result that the model can act on; the batch goes on
+            result = error_result(str(error) or type(error).__name__)
+        finally:
+            duration_ms = round((time.monotonic() - started) * 1000)
+        if log.hooks is not None:
+            # Likewise: what was done is not undone by an abort.
+            result = await log.hooks.result_of(call.position, call.tool, call.arguments, result)
     finally:
-        log.end_call(call.position, result, round((time.monotonic() - started) * 1000))
+        log.end_call(call.position, result, duration_ms)

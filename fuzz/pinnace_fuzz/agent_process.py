@@ -21,10 +21,11 @@ from pathlib import Path
 from pinnace_fuzz.process_tree import RUN_VARIABLE, await_end, kill_all, kill_each, memory_kib, processes_of
 from pinnace_fuzz.pump import Pump
 
-# Far above what any step takes on a busy machine; only a failing test waits so long.
-DEFAULT_TIMEOUT_S = 10.0
-# A pipe may be held open by a grandchild after the agent's exit; its last bytes come at once or never.
-DRAIN_TIMEOUT_S = 1.0
+# Far above what any step takes, also where ten processes share each core; only a hang waits so long.
+DEFAULT_TIMEOUT_S = 60.0
+# A pipe may be held open by a grandchild after the agent's exit; its last bytes are in it already, and only the
+# threads that read them need their turn.
+DRAIN_TIMEOUT_S = 5.0
 
 
 class DriverTimeout(AssertionError):
@@ -180,6 +181,10 @@ class AgentProcess:
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the process, not to its group; none if it has exited."""
         self._process.send_signal(number)
+
+    def take_stderr(self) -> None:
+        """Wait, for a moment, until what is in the pipe of stderr by now was handed on."""
+        self._stderr.wait_taken(DRAIN_TIMEOUT_S)
 
     def drain(self) -> None:
         """After the exit: wait, for a moment, for the ends of stdout and stderr."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from pinnace_fuzz import coverage
 from pinnace_fuzz.agent_process import DEFAULT_TIMEOUT_S, AgentProcess, DriverTimeout
 from pinnace_fuzz.journal import Journal, ReceivedRecord, id_key
 from pinnace_fuzz.records import Pattern, Record, encode_record, encode_records, matches
@@ -32,9 +33,10 @@ class Agent:
         cwd: Path | str | None = None,
         env: Mapping[str, str] | None = None,
         stdin: Path | None = None,
+        journal: Journal | None = None,
     ) -> None:
-        """Start the agent; see `AgentProcess`."""
-        self.journal = Journal()
+        """Start the agent; see `AgentProcess`. What passes is noted in `journal`, one of its own by default."""
+        self.journal = Journal() if journal is None else journal
         self.process = AgentProcess(
             argv, self.journal.take_stdout, self.journal.take_stderr, cwd=cwd, env=env, stdin=stdin
         )
@@ -47,6 +49,7 @@ class Agent:
 
     def __exit__(self, *_: object) -> None:
         self.process.close()
+        coverage.note_records(each.record for each in self.records)
 
     # What the client writes.
 
@@ -170,7 +173,9 @@ class Agent:
 
     @property
     def stderr_text(self) -> str:
-        """The end of what the agent wrote to stderr."""
+        """The end of what the agent wrote to stderr: all that it wrote before the last record that was waited for."""
+        # Each pipe is read in a thread of its own, so a record may be known before the complaint that came before it.
+        self.process.take_stderr()
         return self.journal.stderr_text
 
     # The process.

@@ -76,6 +76,11 @@ class Ledger:
         with self._condition:
             self._script.append(_Scripted(response))
 
+    def forget(self) -> None:
+        """Drop what is left of the script."""
+        with self._condition:
+            self._script.clear()
+
     def admit(self, path: str, headers: Mapping[str, str], data: bytes) -> tuple[ReceivedRequest, Response]:
         """Record a request and take the first response of the script that it matches."""
         text = data.decode("utf-8", "replace")

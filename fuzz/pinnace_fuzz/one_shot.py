@@ -19,9 +19,9 @@ from pinnace_fuzz.records import Record
 from pinnace_fuzz.script import Scripted
 
 # Far above what any start here takes; who is not through by then hangs.
-TIMEOUT_S = 30.0
-# A killed process is still there until the kernel gets to it.
-LEFT_BEHIND_TIMEOUT_S = 0.5
+TIMEOUT_S = 60.0
+# A killed process is still there until the kernel gets to it; one that was forgotten stays for minutes.
+LEFT_BEHIND_TIMEOUT_S = 5.0
 # What takes stdin away from the command that follows.
 _SHELLS = {False: (), True: ("/bin/sh", "-c", 'exec "$@" <&-', "sh")}
 

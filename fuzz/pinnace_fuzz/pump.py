@@ -4,8 +4,11 @@ Knows nothing of lines. After `pause` returns no further byte leaves the pipe; a
 other end finds its reader gone.
 """
 
+import fcntl
 import os
 import select
+import struct
+import termios
 import threading
 import time
 from collections.abc import Callable
@@ -31,6 +34,7 @@ class Pump:
         self._lock = threading.Lock()
         self._is_paused = False
         self._is_closed = False
+        self._is_taking = False  # what was read is not handed on yet
         self._wake, self._waker = os.pipe()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -60,6 +64,22 @@ class Pump:
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
+    def wait_taken(self, timeout_s: float) -> bool:
+        """Wait until everything that is in the pipe by now is read and handed on; say whether it is."""
+        deadline_s = time.monotonic() + timeout_s
+        while not self._has_taken_all():
+            if time.monotonic() > deadline_s:
+                return False
+            time.sleep(0.001)  # a pipe does not tell when it has been emptied
+        return True
+
+    def _has_taken_all(self) -> bool:
+        with self._lock:
+            if self._waker < 0:  # at its end
+                return True
+            (unread,) = struct.unpack("i", fcntl.ioctl(self._descriptor, termios.FIONREAD, bytes(4)))
+            return not unread and not self._is_taking
+
     def _nudge(self) -> None:
         if self._waker >= 0:
             os.write(self._waker, b"!")
@@ -68,6 +88,7 @@ class Pump:
         try:
             while data := self._read():
                 self._take(data, time.monotonic())
+                self._is_taking = False
         finally:
             with self._lock:
                 for descriptor in (self._descriptor, self._wake, self._waker):
@@ -86,6 +107,7 @@ class Pump:
                 if self._wake in ready:
                     os.read(self._wake, 4096)
                 if self._descriptor in ready and not self._is_paused:
+                    self._is_taking = True
                     return os.read(self._descriptor, READ_BYTES)
 
 

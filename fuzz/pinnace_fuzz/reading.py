@@ -1,13 +1,18 @@
-"""Reads a transcript: what was said, in which order, and whether it keeps the grammar of records.
+"""Reads a transcript: what was said, in which order, and whether it keeps the invariants.
 
-Pure; knows no agent. Judges nothing itself: faults are those of the specification's observer.
+Pure; knows no agent. Judges nothing itself: faults are those of the specification's observers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from pinnace_fuzz.journal import ReceivedRecord
 from pinnace_fuzz.records import Record
-from pinnace_spec.invariants import TraceObserver
+from pinnace_spec.generations import generation
+from pinnace_spec.observers import Checks, End, Report, judge
+from pinnace_spec.observers.trace_file import steps_of
+
+# What there is when somebody else has read the lines: records, in order, and how it went on.
+OUTPUTS = Checks(has_inputs=False, has_times=False)
 
 
 def kinds(records: Sequence[ReceivedRecord], *wanted: str) -> list[str]:
@@ -34,8 +39,16 @@ def joined_deltas(records: Sequence[ReceivedRecord], kind: str = "text_delta") -
     return "".join(event["delta"] for event in events if event["type"] == kind)
 
 
-def faults(records: Sequence[ReceivedRecord]) -> list[str]:
-    """Say what is wrong with a whole transcript, by the specification's observer; what is left open is wrong too."""
-    observer = TraceObserver()
-    found = [f"#{each.number}: {fault}" for each in records for fault in observer.feed(each.record)]
-    return [*found, *observer.finish()]
+def faults(records: Iterable[ReceivedRecord]) -> list[str]:
+    """Say what is wrong with a whole transcript, by the specification's observers; what is left open is wrong too."""
+    return record_faults(each.record for each in records)
+
+
+def record_faults(records: Iterable[Record]) -> list[str]:
+    """Say the same of records alone, which count from 1."""
+    return worded(judge(steps_of(records), End("exit"), generation("pi"), OUTPUTS))
+
+
+def worded(report: Report) -> list[str]:
+    """Word what breaks a rule that our own agent has to keep."""
+    return [f"{verdict.invariant}: {verdict.text}" for verdict in report.violations]

@@ -1,7 +1,11 @@
 """What authors of extensions import: `from pinnace.extensions import ExtensionAPI, Block, Context, events as ev`.
 
-Only names; the inner package may move things, these stay.
+Only names; the inner package may move things, these stay. Helpers that not every extension needs are imported when
+they are used.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from pinnace_agent.extensions import events
 from pinnace_agent.extensions.api import ExtensionAPI
@@ -49,7 +53,69 @@ from pinnace_agent.extensions.tool_state import ToolState
 from pinnace_agent.extensions.unused_parts import NotAvailableError
 from pinnace_agent.tools.base import ToolError
 
+if TYPE_CHECKING:
+    from pinnace_agent.extensions import tool_factories as builtin
+    from pinnace_agent.extensions.author_helpers import (
+        CONFIG_DIR_NAME,
+        DEFAULT_MAX_BYTES,
+        DEFAULT_MAX_LINES,
+        ModelError,
+        Truncation,
+        agent_dir,
+        complete,
+        file_mutation,
+        format_size,
+        message_text,
+        serialize_conversation,
+        truncate_head,
+        truncate_line,
+        truncate_tail,
+    )
+    from pinnace_agent.extensions.tool_factories import Spawn
+    from pinnace_agent.tools import operations
+    from pinnace_agent.tools.paths import resolve_path
+    from pinnace_spec.messages import Message, Model
+
+_HELPERS = "pinnace_agent.extensions.author_helpers"
+_HOMES = {
+    "CONFIG_DIR_NAME": _HELPERS,
+    "DEFAULT_MAX_BYTES": _HELPERS,
+    "DEFAULT_MAX_LINES": _HELPERS,
+    "Message": "pinnace_spec.messages",
+    "Model": "pinnace_spec.messages",
+    "ModelError": _HELPERS,
+    "Spawn": "pinnace_agent.extensions.tool_factories",
+    "Truncation": _HELPERS,
+    "agent_dir": _HELPERS,
+    "complete": _HELPERS,
+    "file_mutation": _HELPERS,
+    "format_size": _HELPERS,
+    "message_text": _HELPERS,
+    "resolve_path": "pinnace_agent.tools.paths",
+    "serialize_conversation": _HELPERS,
+    "truncate_head": _HELPERS,
+    "truncate_line": _HELPERS,
+    "truncate_tail": _HELPERS,
+}
+_MODULES = {
+    "builtin": "pinnace_agent.extensions.tool_factories",
+    "operations": "pinnace_agent.tools.operations",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import what is behind a name of a helper."""
+    if name in _MODULES:
+        return import_module(_MODULES[name])
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 __all__ = [
+    "CONFIG_DIR_NAME",
+    "DEFAULT_MAX_BYTES",
+    "DEFAULT_MAX_LINES",
     "UNSET",
     "BashOutput",
     "BeforeStart",
@@ -71,7 +137,10 @@ __all__ = [
     "ExtensionLoadingError",
     "ForkOptions",
     "Handled",
+    "Message",
     "Messages",
+    "Model",
+    "ModelError",
     "NotAvailableError",
     "ProviderConfig",
     "ReplaceMessage",
@@ -79,6 +148,7 @@ __all__ = [
     "Resources",
     "ResultPatch",
     "SessionResult",
+    "Spawn",
     "StaleContextError",
     "ToolContext",
     "ToolDefinition",
@@ -89,7 +159,20 @@ __all__ = [
     "Transform",
     "TreeOptions",
     "TreeSummary",
+    "Truncation",
     "Trust",
     "UserBash",
+    "agent_dir",
+    "builtin",
+    "complete",
     "events",
+    "file_mutation",
+    "format_size",
+    "message_text",
+    "operations",
+    "resolve_path",
+    "serialize_conversation",
+    "truncate_head",
+    "truncate_line",
+    "truncate_tail",
 ]

@@ -1,9 +1,9 @@
 """What the words of a command line mean: the options of one process, or a refusal.
 
 Every option that a client of pi passes is accepted. One that means nothing without a terminal is accepted and
-ignored; one whose loss would be noticed (an extension, a saved session) is refused. Unknown options are
-refused by name. Texts never repeat a value that may be a key or a prompt. Must not read files, nor import
-anything slow.
+ignored; one whose loss would be noticed (a saved session) is refused. Unknown options are refused by name; a long one
+may be an extension's, so it is only taken out if there may be any. Texts never repeat a value that may be a key or a
+prompt. Must not read files, nor import anything slow.
 """
 
 import re
@@ -15,7 +15,8 @@ import click
 from pinnace_rpc.command import COMMAND, PROFILE_VARIABLE
 from pinnace_rpc.mode_choice import amount, choose_mode, count, marked_prompts, unmarked
 from pinnace_rpc.not_here import RESUME, NotHere
-from pinnace_rpc.options import ON_EOF, ExportOptions, OnEof, Options
+from pinnace_rpc.option_words import no_such_option, split_options
+from pinnace_rpc.options import ON_EOF, TOOL_APPROVALS, ExportOptions, OnEof, Options, ToolApproval
 from pinnace_spec.messages import THINKING_LEVELS, ThinkingLevel
 from pinnace_spec.profiles import PROFILES, Profile
 
@@ -54,18 +55,30 @@ def parse_arguments(arguments: Sequence[str], env: Mapping[str, str], *, is_at_t
         RefusedOption: They ask for something that is not there (exit code 1).
         click.exceptions.Exit: `--help` or `--version` has been answered.
     """
-    with COMMAND.make_context("pinnace", marked_prompts(arguments)) as context:
+    found = split_options(marked_prompts(arguments), COMMAND.params)
+    with COMMAND.make_context("pinnace", found.known, obj=arguments) as context:
         given: dict[str, Any] = context.params  # Any: click knows the types only at run time
     given["messages"] = unmarked(given["messages"])
+    may_have_extensions = given["list_models"] is None and given["export"] is None
+    may_have_extensions &= bool(given["extension"]) or not given["no_extensions"]
+    if found.unknown and not may_have_extensions:
+        raise no_such_option(found.unknown[0][0], COMMAND.params)
     for name in _NAMES:
         given[name] = _readable(given[name])
     if given["list_models"] is not None:
         # As in pi, nothing else counts then. A word that begins with @ is a file.
         search = given["list_models"]
-        return Arguments(Options(list_models="" if search.startswith("@") else search), ())
+        return Arguments(
+            Options(
+                list_models="" if search.startswith("@") else search,
+                extensions=given["extension"],
+                no_extensions=given["no_extensions"],
+                approved=_approved(given["approved"]),
+            ),
+            (),
+        )
     if given["export"] is not None:
         return Arguments(Options(export=_export(given)), ())
-    _check_unavailable(given)
     chosen = choose_mode(given["mode"], given["messages"], is_print=given["print"], is_at_terminal=is_at_terminal)
     if chosen.mode == "rpc":
         _check_messages(given["messages"])
@@ -84,6 +97,11 @@ def parse_arguments(arguments: Sequence[str], env: Mapping[str, str], *, is_at_t
         no_skills=given["no_skills"],
         no_prompt_templates=given["no_prompt_templates"],
         no_context_files=given["no_context_files"],
+        extensions=given["extension"],
+        no_extensions=given["no_extensions"],
+        keeps_going=given["keep_going"],
+        tool_approval=_approval(given["tool_approval"]),
+        extension_flags=found.unknown,
         tools=_items(given["tools"]),
         exclude_tools=_items(given["exclude_tools"]) or (),
         no_tools=given["no_tools"],
@@ -95,7 +113,7 @@ def parse_arguments(arguments: Sequence[str], env: Mapping[str, str], *, is_at_t
         continues=given["continue"],
         fork=_not_empty("--fork", given["fork"]),
         session_dir=_not_empty("--session-dir", given["session_dir"]),
-        approved=None if given["approved"] is None else given["approved"] == "yes",
+        approved=_approved(given["approved"]),
         protocol=_profile(given["protocol"], env),
         on_eof=_on_eof(given["on_eof"]),
         mode=chosen.mode,
@@ -133,11 +151,6 @@ def _check_messages(words: Sequence[str]) -> None:
     if any(word.startswith("@") for word in words):
         raise RefusedOption("@file arguments are not supported in mode rpc")
     raise RefusedOption("messages on the command line are not supported in mode rpc: send a prompt on stdin")
-
-
-def _check_unavailable(given: Mapping[str, Any]) -> None:
-    if given["extension"]:
-        raise RefusedOption("--extension: extensions are not available in this release")
 
 
 def _check_session(given: Mapping[str, Any]) -> None:
@@ -189,6 +202,17 @@ def _profile(flag: str | None, env: Mapping[str, str]) -> Profile:
         if name == text:
             return name
     raise click.UsageError(f"{source} takes one of {', '.join(PROFILES)}")
+
+
+def _approved(text: str | None) -> bool | None:
+    return None if text is None else text == "yes"
+
+
+def _approval(text: str) -> ToolApproval:
+    for mode in TOOL_APPROVALS:
+        if mode == text:
+            return mode
+    raise click.UsageError(f"--tool-approval takes {', '.join(TOOL_APPROVALS[:-1])} or {TOOL_APPROVALS[-1]}")
 
 
 def _on_eof(text: str) -> OnEof:

@@ -58,6 +58,14 @@ def _run(words: list[str]) -> int:
             return trust_command.main(rest, decision=name == "trust")
         case ["completion", *rest]:
             return _completion(rest)
+        case ["explain", *rest]:
+            from pinnace_rpc import explain_command
+
+            return explain_command.main(rest)
+        case ["spec", *rest]:
+            from pinnace_rpc import spec_command
+
+            return spec_command.main(rest)
         case ["demo"]:
             from pinnace_rpc import demo
 
@@ -75,10 +83,17 @@ def _serve(words: list[str]) -> int:
     from pinnace_rpc.options import StartupError
 
     options, notices = parse_arguments(words, os.environ, is_at_terminal=_is_at_terminal())
+    if options.extension_flags and not options.extensions:
+        from pinnace_rpc.command import COMMAND
+        from pinnace_rpc.extension_hints import may_find_extensions
+        from pinnace_rpc.option_words import no_such_option
+
+        if not may_find_extensions(os.environ):
+            raise no_such_option(options.extension_flags[0][0], COMMAND.params)
     if options.list_models is not None:
         from pinnace_rpc import model_list
 
-        return model_list.main(options.list_models)
+        return model_list.main(options.list_models, options)
     if options.export is not None:
         from pinnace_rpc import export_command
 
@@ -100,7 +115,7 @@ def _serve(words: list[str]) -> int:
         return print_mode.run(options)
     except StartupError as error:
         click.echo(f"pinnace: {error}", err=True)
-        return 1
+        return error.exit_code
     finally:
         gc.enable()
 

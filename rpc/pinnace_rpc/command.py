@@ -1,17 +1,17 @@
 """The options that the command line has: names, help texts, nothing else.
 
 Every option that a client of pi passes is here. One without a help text is accepted for such clients only. What a word
-means is decided in `arguments`. Must not import anything
-slow, since `--help` and `--version` load it.
+means is decided in `arguments`. Must not import anything slow, since `--help` and `--version` load it.
 """
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from pinnace_rpc.manual import Group, Manual
-from pinnace_rpc.options import MODES, ON_EOF
+from pinnace_rpc.options import MODES, ON_EOF, TOOL_APPROVALS
 from pinnace_rpc.release import program_version
 from pinnace_spec.messages import THINKING_LEVELS
 from pinnace_spec.profiles import PROFILES
@@ -21,12 +21,29 @@ if TYPE_CHECKING:
 
 PROFILE_VARIABLE: Final = "PINNACE_PROTOCOL"
 
+# By name, since printing them loads them; a test compares.
+_SPEC: Final = (
+    "asyncapi",
+    "chart",
+    "deviations",
+    "drawing",
+    "matrix",
+    "mermaid",
+    "meta",
+    "model",
+    "reference",
+    "rules",
+    "schema",
+    "typescript",
+)
 SUBCOMMANDS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "auth": ("Keep the key of a provider, forget it, list all.", ("login", "logout", "status")),
     "completion": ("Print what completes command lines in a shell.", ("bash", "fish", "zsh")),
     "demo": ("Hold a short conversation without a network.", ()),
+    "explain": ("Say what a rule of the protocol means, or a row.", ()),
     "sessions": ("List the sessions of this folder as JSON lines.", ()),
     "shim": ("Write `pi` and `cli.js` that start pinnace.", ()),
+    "spec": ("Print a file of the specification.", _SPEC),
     "trust": ("Let a project's .pi configure the agent.", ()),
     "untrust": ("No more.", ()),
 }
@@ -41,6 +58,8 @@ _COMPLETED: Final[Mapping[str, str | tuple[str, ...]]] = {
     "--mode": MODES,
     "--model": "model",
     "--models": "models",
+    "--extension": "file",
+    "--tool-approval": TOOL_APPROVALS,
     "--on-eof": ON_EOF,
     "--prompt-template": "file",
     "--protocol": PROFILES,
@@ -116,7 +135,22 @@ def _answer(*names: str, answer: str, help: str) -> click.Option:
 def _print_help(context: click.Context, _parameter: click.Parameter, is_given: bool) -> None:
     if is_given and not context.resilient_parsing:
         click.echo(context.get_help())
+        click.echo(_options_of_extensions(context.obj or ()), nl=False)
         context.exit()
+
+
+def _options_of_extensions(words: Sequence[str]) -> str:
+    """Return what extensions add to the help; nothing is loaded where there are none."""
+    from pinnace_rpc.extension_hints import may_find_extensions
+
+    is_named = any(word in {"-e"} or word.startswith("--extension") for word in words)
+    if not (is_named or may_find_extensions(os.environ)):
+        return ""
+    from pinnace_rpc.extension_preview import flag_lines, named_in, preview
+
+    named, is_discovering = named_in(words)
+    lines = flag_lines(preview(named, is_discovering=is_discovering).flags)
+    return f"{lines}\n" if lines else ""
 
 
 _MODE = Group(
@@ -189,7 +223,21 @@ _PROMPT_AND_TOOLS = Group(
         ),
         _value("--exclude-tools", "-xt", help="Tools to leave out: a comma list, with *.", metavar="LIST"),
         _flag("--no-tools", "-nt", help="No tools but those of --tools."),
-        _flag("--no-builtin-tools", "-nbt", help="The same: all tools are built in."),
+        _flag("--no-builtin-tools", "-nbt", help="No tools but those of --tools and of extensions."),
+        _value(
+            "--tool-approval",
+            help="never (default); ask: the client is asked before a tool changes something; read-only.",
+            metavar="WHEN",
+            default="never",
+        ),
+    ],
+)
+_EXTENSIONS = Group(
+    "Extensions; they may bring further options",
+    [
+        _value("--extension", "-e", help="One more: a file or a folder. Can be repeated.", metavar="PATH", repeat=True),
+        _flag("--no-extensions", "-ne", help="No extensions but those of --extension."),
+        _flag("--keep-going", help="Start without those that fail to load."),
     ],
 )
 _SESSION = Group(
@@ -232,7 +280,6 @@ _OTHER = Group(
 _IGNORED = Group(
     "Accepted for clients of pi, and ignored",
     [
-        _flag("--no-extensions", "-ne"),
         _flag("--no-themes"),
         _flag("--no-mcp"),
         _flag("--offline"),
@@ -246,14 +293,13 @@ _REFUSED = Group(
     "Not here, and refused",
     [
         _flag("--resume", "-r"),
-        _value("--extension", "-e", repeat=True),
     ],
     is_listed=True,
 )
 
 COMMAND: Final = Manual(
     "pinnace",
-    [_MODE, _LIMITS, _MODEL, _PROMPT_AND_TOOLS, _SESSION, _OTHER, _IGNORED, _REFUSED],
+    [_MODE, _LIMITS, _MODEL, _PROMPT_AND_TOOLS, _EXTENSIONS, _SESSION, _OTHER, _IGNORED, _REFUSED],
     [click.Argument(["messages"], nargs=-1, metavar="", shell_complete=_complete)],
     summary="A headless coding agent: for one question, or for a program that speaks JSON lines.",
 )

@@ -125,14 +125,27 @@ class Dispatcher:
     def _submit(self, trigger: Command) -> None:
         try:
             if trigger.text:
-                # Before the chart sees it, so that queue, session and model have the same text. What it names is a
-                # small regular file: to read it takes less time than to reserve a place for it.
-                trigger = trigger._replace(text=self._agent.expand(trigger.text))
+                trigger = self._read(trigger)
             self._agent.submit(trigger)
         except Exception as error:  # the client must get its answer, whatever defect this is
             _log.exception("%s failed", trigger.name)
             if trigger.ref in self._pending:
                 self._fail(trigger.ref, errors.InternalError(f"Internal error: {error}"))
+
+    def _read(self, trigger: Command) -> Command:
+        """Find out what a text means before the chart sees it, so that queue, session and model have the same text."""
+        agent = self._agent
+        extensions = agent.extensions
+        if extensions is not None and extensions.commands.find(trigger.text) is not None:
+            if trigger.name == "prompt":
+                return Command("extension_command", trigger.ref, trigger.text)
+            text = errors.not_queueable(trigger.text[1:].partition(" ")[0])
+            self._pending[trigger.ref].error = errors.ClientError(text, errors.ErrorCode.NOT_QUEUEABLE)
+            return Command("unknown", trigger.ref)
+        if agent.is_starting or (extensions is not None and extensions.has_handlers("input")):
+            return trigger._replace(unread=True)
+        # What it names is a small regular file: to read it takes less time than to reserve a place for it.
+        return trigger._replace(text=agent.expand(trigger.text))
 
     # What the agent answers.
 
@@ -188,7 +201,7 @@ class Dispatcher:
     def perform(self, ref: int) -> None:
         """Carry out a settings command and answer it."""
         pending = self._pending[ref]
-        self._answer(ref, lambda: SETTINGS[pending.name](self._agent, self._outbox, pending.command))
+        self._answer(ref, lambda: SETTINGS[pending.name](self._agent, pending.command))
 
     def _answer(self, ref: int, work: Callable[[], Mapping[str, object] | None]) -> None:
         """Answer with the data of `work`, or with what it raises: the client must get its answer, whatever that is."""
@@ -209,14 +222,18 @@ class Dispatcher:
         """Answer a `bash`."""
         shell = self._agent.shells.get(ref)
         if shell is not None and shell.failure is not None:
-            self._fail(ref, errors.ClientError(shell.failure, errors.ErrorCode.SHELL_UNAVAILABLE))
+            self._fail(ref, errors.ClientError(shell.failure, shell.failure_code))
         else:
             result = shell.result if shell is not None else None
             self._succeed(ref, CANCELLED if result is None else result)
 
     def resolve_dialog(self, ref: int) -> None:
-        """Ignore an answer that no dialog waits for; it is never answered itself."""
-        del self._pending[ref]
+        """Hand an answer to the dialog that waits for it, if one does; it is never answered itself."""
+        pending = self._pending.pop(ref)
+        if self._agent.seat is None:
+            return
+        response = cast("cmd.ExtensionUiResponse", pending.command)  # the model of this name
+        self._agent.seat.answer({"id": response.id, **response.model_dump(exclude={"type", "id"}, exclude_unset=True)})
 
     def close(self) -> None:
         """All is answered and closed, but for the exports that go on."""
@@ -238,6 +255,15 @@ class Dispatcher:
             request_id=pending.id,
         )
         agent.shells.start(shell, lambda ended: agent.submit(Happening("shell_ended", ref=ended)))
+
+    @property
+    def is_command_in_hand(self) -> bool:
+        """Whether the client waits for an answer."""
+        return bool(self._pending)
+
+    def command_text(self, ref: int) -> str:
+        """Return the text of a prompt that calls a command."""
+        return cast("cmd.Prompt", self._pending[ref].command).message  # the model of this name
 
     def compact_instructions(self, ref: int) -> str | None:
         """Return what a `compact` asks the summary to look at."""

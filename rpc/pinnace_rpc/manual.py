@@ -28,6 +28,8 @@ Usage: pinnace -p [OPTIONS] [@FILE ...] [TEXT ...]
        pinnace sessions     list the sessions of this folder as JSON lines
        pinnace completion SHELL
                             print what completes these words in a shell
+       pinnace explain NAME say what a rule of the protocol means, or a row
+       pinnace spec [NAME]  print the protocol: reference, schema, chart
        pinnace demo         hold a short conversation without a network
        pinnace shim DIR     write `pi` and `cli.js` that start pinnace, for
                             clients that look for these names

@@ -1,7 +1,7 @@
 """`--list-models`: the models that have a key, as a table for people, by provider and id.
 
 Starts no agent, reads the user's models and keys and the built-in models of the providers that have one, runs no
-command and changes nothing.
+command and changes nothing. Extensions may bring models, so they are loaded.
 """
 
 import os
@@ -14,7 +14,9 @@ from pinnace_agent.resources.catalog import read_catalog
 from pinnace_agent.resources.credentials import read_auth
 from pinnace_agent.resources.models import ModelRegistry
 from pinnace_agent.resources.paths import agent_dir
+from pinnace_rpc.extension_hints import may_find_extensions
 from pinnace_rpc.model_search import is_match
+from pinnace_rpc.options import Options
 from pinnace_spec.messages import Model
 
 _TITLES: Final = ("provider", "model", "context", "max-out", "thinking", "images")
@@ -22,14 +24,20 @@ _ORDER: Final[tuple[Literal["provider"], Literal["id"]]] = ("provider", "id")
 _GAP: Final = "  "
 
 
-def main(search: str) -> int:
+def main(search: str, options: Options) -> int:
     """Write the table of the models that `search` means; of all if it is empty."""
     folder = agent_dir(os.environ)
     catalog = read_catalog(folder / "models.json")
     auth = read_auth(folder / "auth.json")
     for diagnostic in (*catalog.diagnostics, *auth.diagnostics):
         sys.stderr.write(f"pinnace: {diagnostic}\n")
-    models = ModelRegistry(catalog, auth, os.environ).available()
+    registry = ModelRegistry(catalog, auth, os.environ)
+    if options.extensions or (not options.no_extensions and may_find_extensions(os.environ)):
+        from pinnace_rpc.extension_preview import add_providers, preview
+
+        seen = preview(options.extensions, is_discovering=not options.no_extensions, approved=options.approved)
+        add_providers(registry, seen.providers)
+    models = registry.available()
     found = [model for model in models if is_match(search, f"{model['provider']} {model['id']}")]
     found.sort(key=lambda model: [collation_key(model[name], small_first=True) for name in _ORDER])
     if not models:

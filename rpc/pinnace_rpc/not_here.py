@@ -52,7 +52,7 @@ SHOWN_KEYS: Final = Absence(
 )
 TYPESCRIPT: Final = Absence(
     "Extensions in TypeScript",
-    "run those with pi; what only adds a command to call can be a program that `bash` runs",
+    "run those with pi, or write them in Python: docs/extensions.md",
 )
 WIDGETS: Final = Absence(
     "Terminal widgets, themes, key bindings",

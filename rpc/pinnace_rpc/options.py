@@ -14,12 +14,23 @@ OnEof = Literal["abort", "drain"]
 
 Mode = Literal["text", "json", "rpc"]
 
+ToolApproval = Literal["never", "ask", "read-only"]
+
 ON_EOF: Final[tuple[OnEof, ...]] = get_args(OnEof)
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
+TOOL_APPROVALS: Final[tuple[ToolApproval, ...]] = get_args(ToolApproval)
 
 
 class StartupError(Exception):
     """The process can't start: a model or a file that was asked for is not there. The text is for the user."""
+
+    exit_code = 1
+
+
+class UnknownOption(StartupError):
+    """A long option that nobody knows."""
+
+    exit_code = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +70,15 @@ class Options:
     no_prompt_templates: bool = False
     """Only those of `prompt_templates`."""
     no_context_files: bool = False
+    extensions: tuple[str, ...] = ()
+    """Paths, or names of packages and of what is built in."""
+    no_extensions: bool = False
+    """Only those of `extensions`."""
+    keeps_going: bool = False
+    """Whether to start without extensions that fail to load."""
+    tool_approval: ToolApproval = "never"
+    extension_flags: tuple[tuple[str, str | None], ...] = field(default=(), repr=False)
+    """Long options that are not ours, with what stood behind them; extensions may know them."""
     tools: tuple[str, ...] | None = None
     """Names, patterns or changes; None: not said, empty: none."""
     exclude_tools: tuple[str, ...] = ()

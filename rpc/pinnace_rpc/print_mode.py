@@ -15,6 +15,7 @@ import trio
 
 from pinnace_agent.control_text import ControlTextFilter
 from pinnace_agent.llm.builder import MessageBuilder
+from pinnace_agent.llm.json_edge import as_object
 from pinnace_agent.session import Session
 from pinnace_rpc import stdio
 from pinnace_rpc.options import Options, StartupError
@@ -55,6 +56,8 @@ def run(options: Options) -> int:
     process = AgentProcess(prepared, listener)
     talk = Talk(process, listener, options, is_at_terminal=is_at_terminal)
     process.run(stdout, talk.hold)
+    if process.startup_failure is not None:
+        raise StartupError(process.startup_failure)
     return process.exit_code(talk.exit_code)
 
 
@@ -94,6 +97,8 @@ class Listener:
                 if not record["success"]:
                     self.refusal = str(record["error"])
                     self._heard.set()
+                elif _is_handled(record):
+                    self._heard.set()
                 return None
             case "message_end":
                 self.message = cast(Message, record["message"])  # the field of that record
@@ -101,6 +106,10 @@ class Listener:
                 self.was_aborted = bool(record["aborted"])
                 self.limit = cast("LimitName | None", record.get("limit"))  # likewise
                 self._heard.set()
+            case "extension_error":
+                # There is no such record in the original's, and nobody else who could be told.
+                _tell_error(record)
+                return None
             case "extension_ui_request":
                 # Nobody is there: it gets its default at once, and what is only shown is not.
                 if self.on_dialog is not None and record["method"] in _DIALOGS:
@@ -139,6 +148,12 @@ class Talk:
 
     async def _hold(self) -> None:
         options, profile = self._options, self._process.prepared.profile
+        host = self._process.dispatcher.host
+        seat = None if host is None else host.seat
+        if seat is not None:
+            await seat.ready.wait()
+            if seat.failure is not None:
+                return
         prompts = await read_prompts(options.messages, options.files, resizes_images=profile.resizes_images)
         if options.mode == "json":
             self._process.outbox.put_line(session_header(self._process.prepared.session))
@@ -146,6 +161,9 @@ class Talk:
             _tell("no prompt was given, on the command line or on stdin")
         for prompt in prompts:
             await self._say(prompt)
+            if seat is not None:
+                # A command of an extension may have begun something that goes on.
+                await seat.wait_for_idle()
             if self._process.is_stopping:
                 return
             if self._listener.refusal is not None:
@@ -191,6 +209,16 @@ class Talk:
     def _fail(self, text: str) -> None:
         self.exit_code = EXIT_FAILED
         _tell(text)
+
+
+def _is_handled(record: Record) -> bool:
+    """Tell whether an extension has dealt with a prompt, so that nothing settles."""
+    data = as_object(record.get("data"))
+    return data is not None and data.get("disposition") == "handled"
+
+
+def _tell_error(record: Record) -> None:
+    _tell(f"Extension error ({record['extensionPath']}): {record['error']}")
 
 
 def session_header(session: Session) -> bytes:

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
+from pinnace_agent.host import Host
 from pinnace_agent.jobs import Jobs
 from pinnace_agent.shell import SHELL_GROUPS
 from pinnace_rpc import stdio
@@ -25,10 +26,14 @@ from pinnace_statechart.triggers import Happening
 # The longest that a shutdown may take, whatever a job does; clients kill after one second, so this is for the worst
 # case.
 SHUTDOWN_S = 5.0
-# A reader that takes nothing for this long after everything is closed will not read the rest.
-FLUSH_S = 0.3
+# A reader that takes nothing in so many looks after everything is closed will not read the rest. Several short ones: on
+# a busy machine this process, or its reader, may not have had the processor during any single one.
+FLUSH_LOOKS = 3
+FLUSH_LOOK_S = 0.1
 # A reader or writer that is gone; nobody can be told, so the exit code has to.
 EXIT_STDOUT_GONE = 1
+# An extension that was asked for, or lies in a folder for them, can't be loaded.
+EXIT_NOT_STARTED = 1
 
 Task = Callable[[], Awaitable[None]]
 
@@ -64,7 +69,16 @@ class AgentProcess:
         """Return the exit code: what a signal or a reader that is gone demands, or else the mode's own."""
         if self.signal_number is not None:
             return stdio.exit_status(self.signal_number)
+        if self.startup_failure is not None:
+            return EXIT_NOT_STARTED
         return EXIT_STDOUT_GONE if self.stdout_gone else otherwise
+
+    @property
+    def startup_failure(self) -> str | None:
+        """Why extensions keep the process from starting; None: they don't."""
+        host = self.dispatcher.host
+        failure = None if host is None or host.seat is None else host.seat.failure
+        return None if failure is None else str(failure)
 
     def stop(self, *, drain: bool = False) -> None:
         """Begin to end, or turn a drain into an abort."""
@@ -85,10 +99,13 @@ class AgentProcess:
                 jobs = Jobs(inner)
                 host = build_host(self.prepared, self.outbox, self.dispatcher, jobs)
                 outer.start_soon(self._watch_signals, name="signals")
+                self._begin(host)
                 for task in tasks:
                     inner.start_soon(task)
                 with self._deadline:
                     await self._done.wait()
+                    if host.seat is not None:
+                        await host.seat.close()
                 # Everything is answered and closed, or nobody can read it: what is left has no one to work for.
                 inner.cancel_scope.cancel()
             with trio.move_on_after(SHUTDOWN_S):
@@ -96,6 +113,12 @@ class AgentProcess:
             self.outbox.close()
             await self._flush(pumped)
             outer.cancel_scope.cancel()
+
+    def _begin(self, host: Host) -> None:
+        """Let extensions be loaded; commands wait until they are."""
+        if host.seat is not None:
+            host.seat.on_shutdown = self.stop
+            host.submit(Happening("begin_instance"))
 
     async def _watch_signals(self) -> None:
         with trio.open_signal_receiver(*stdio.SHUTDOWN_SIGNALS) as signals:
@@ -120,8 +143,9 @@ class AgentProcess:
     async def _flush(self, pumped: trio.Event) -> None:
         """Wait for the writer as long as the reader goes on reading."""
         with trio.move_on_after(SHUTDOWN_S):
-            written = -1
-            while not pumped.is_set() and written != self.outbox.written_bytes:
+            looks, written = 0, -1
+            while not pumped.is_set() and looks < FLUSH_LOOKS:
+                looks = looks + 1 if written == self.outbox.written_bytes else 0
                 written = self.outbox.written_bytes
-                with trio.move_on_after(FLUSH_S):
+                with trio.move_on_after(FLUSH_LOOK_S):
                     await pumped.wait()

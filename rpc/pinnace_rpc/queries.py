@@ -29,6 +29,8 @@ def get_state(host: Host) -> Data:
     chart, session = host.chart, host.session
     state = chart.state
     steering, follow_up = state.steering, state.follow_up
+    # A text that extensions still read has its place; what they say themselves is not the user's.
+    pending = len(steering.texts()) + len(follow_up.texts()) + (state.reading is not None)
     # DEVIATION D-11: with the additive fields of ours and those of the oldest generation.
     data: dict[str, object] = {
         "model": None if session.model is None else shown_model(session.model),
@@ -43,8 +45,8 @@ def get_state(host: Host) -> Data:
         "sessionStatus": session_status(session),
         "autoCompactionEnabled": state.auto_compaction,
         "messageCount": len(session.messages),
-        "pendingMessageCount": len(steering) + len(follow_up),
-        "queuedMessageCount": len(steering) + len(follow_up),
+        "pendingMessageCount": pending,
+        "queuedMessageCount": pending,
         "pid": os.getpid(),
         "cwd": session.cwd,
         "projectTrusted": host.profile.is_project_trusted,

@@ -6,9 +6,9 @@ with a text on stderr and nothing on stdout; a notice goes to stderr and the pro
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pinnace_agent.host import Host
 from pinnace_agent.jobs import Jobs
@@ -26,16 +26,23 @@ from pinnace_agent.session import Session
 from pinnace_agent.session.library import Library
 from pinnace_agent.session.tree import clean_name
 from pinnace_agent.shell_environment import shell_environment
+from pinnace_agent.toolbox import Chosen, Toolbox
 from pinnace_agent.tools import DEFAULT_TOOLS, builtin_tools
 from pinnace_agent.tools.base import Tool
+from pinnace_rpc.command import COMMAND
 from pinnace_rpc.dispatch import Dispatcher
-from pinnace_rpc.options import Options, StartupError
+from pinnace_rpc.extension_places import may_have_extensions
+from pinnace_rpc.option_words import no_such_option
+from pinnace_rpc.options import Options, StartupError, UnknownOption
 from pinnace_rpc.outbox import Outbox
 from pinnace_rpc.session_choice import SessionChoice
 from pinnace_spec.messages import THINKING_LEVELS, Model, ThinkingLevel
 from pinnace_statechart.machine import Chart
 from pinnace_statechart.queues import MessageQueue
 from pinnace_statechart.state import ExtendedState, RetryPolicy
+
+if TYPE_CHECKING:  # loaded with the first extension
+    from pinnace_agent.extension_host.seat_plan import SeatPlan
 
 _PRICES: Final = ("input", "output", "cacheRead", "cacheWrite")
 
@@ -48,6 +55,8 @@ class Prepared(NamedTuple):
     library: Library
     selection: Selection
     settings: Settings
+    extensions: "SeatPlan | None" = None
+    """None: there can be none."""
 
 
 def prepare(options: Options) -> Prepared:
@@ -69,19 +78,27 @@ def prepare(options: Options) -> Prepared:
     _tell(sessions.notices)
     try:
         selection = _selected(options, settings, registry, session)
-        tools, warnings = _tools(options, settings)
+        toolbox = _toolbox(options, settings)
         reader = FolderReader(_resource_choice(options), settings, os.environ, cwd)
     except StartupError:
         if session.file is not None:
             session.file.abandon()
         raise
-    resources = ResourceBook(reader.read, tuple(tools.values()))
+    resources = ResourceBook(reader.read, tuple(toolbox.values()))
+    resources.on_added = reader.add
+    has_extensions = may_have_extensions(options, configuration, os.environ, cwd)
+    if not has_extensions and options.extension_flags:
+        if session.file is not None:
+            session.file.abandon()
+        raise UnknownOption(no_such_option(options.extension_flags[0][0], COMMAND.params).format_message())
+    # Extensions may bring what is not there yet.
+    warnings = () if has_extensions else toolbox.warnings
     _tell((*selection.warnings, *warnings, *resources.renew(session.cwd)))
     limits = _limits(options, settings)
     _tell(_doubts(limits, selection.model))
     profile = AgentProfile(
         registry=registry,
-        tools=tools,
+        tools=toolbox,
         system_prompt=resources.system_prompt,
         environment=shell_environment(os.environ, configuration.hidden_variables),
         shell_path=shell_of(settings, os.environ),
@@ -105,7 +122,12 @@ def prepare(options: Options) -> Prepared:
         use_proxy(settings.http_proxy)
     session.model, session.thinking_level = selection.model, selection.level
     session.name = clean_name(options.name or "") or session.name
-    return Prepared(profile, session, sessions.library, selection, settings)
+    plan = None
+    if has_extensions:
+        from pinnace_rpc.extension_plan import seat_plan
+
+        plan = seat_plan(options, configuration, reader, cwd)
+    return Prepared(profile, session, sessions.library, selection, settings, plan)
 
 
 def _selected(options: Options, settings: Settings, registry: ModelRegistry, session: Session) -> Selection:
@@ -134,6 +156,11 @@ def build_host(prepared: Prepared, outbox: Outbox, dispatcher: Dispatcher, jobs:
     host.book = dispatcher
     host.sessions.preferred_level = prepared.selection.preferred_level
     dispatcher.host = host
+    if prepared.extensions is not None:
+        from pinnace_agent.extension_host.seat import ExtensionSeat
+
+        host.seat = ExtensionSeat(prepared.extensions, host)
+        host.seat.is_command_in_hand = lambda: dispatcher.is_command_in_hand
     _save_name(prepared.session)
     return host
 
@@ -169,11 +196,22 @@ def _tell(notices: Iterable[str]) -> None:
         sys.stderr.write(f"pinnace: {notice}\n")
 
 
-def _tools(options: Options, settings: Settings) -> tuple[dict[str, Tool], tuple[str, ...]]:
-    none = options.no_tools or options.no_builtin_tools
+def _toolbox(options: Options, settings: Settings) -> Toolbox:
+    is_none = options.no_tools or options.no_builtin_tools
+
+    def choose(tools: Mapping[str, Tool], added: Sequence[str]) -> Chosen:
+        selection = ToolSelection(options.tools, options.exclude_tools, none=is_none)
+        configured = settings.default_tools
+        if configured is not None:
+            configured = (*configured, *(f"+{name}" for name in added))
+        active, warnings = select_tools(tools, selection, (*DEFAULT_TOOLS, *added), configured)
+        if options.no_builtin_tools and not options.no_tools and options.tools is None:
+            wanted = ToolSelection(added, options.exclude_tools)
+            active, _ = select_tools(tools, wanted, ())
+        return Chosen(active, warnings)
+
     try:
-        selection = ToolSelection(options.tools, options.exclude_tools, none=none)
-        return select_tools(builtin_tools(), selection, DEFAULT_TOOLS, settings.default_tools)
+        return Toolbox(builtin_tools(), choose)
     except ValueError as error:
         raise StartupError(str(error)) from None
 

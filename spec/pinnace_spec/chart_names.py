@@ -36,10 +36,15 @@ class Row(NamedTuple):
 
 COMPACTING: Final = ("compacting.manual", "compacting.threshold", "compacting.overflow")
 # Busy: a text needs a behaviour and is queued. A job or the retry timer runs in each of them.
-BUSY: Final = ("preflight", "llm", "tools", "retrying", *COMPACTING)
+BUSY: Final = ("preflight", "llm", "tools", "retrying", *COMPACTING, "settling")
 # A job runs that can be cancelled; its end is a trigger of its own (cancelling is not ending).
-CANCELLABLE: Final = ("preflight", "llm", "tools", *COMPACTING)
+CANCELLABLE: Final = ("preflight", "llm", "tools", *COMPACTING, "settling")
 RUN_STATES: Final = ("idle", *BUSY, "aborting", "switching")
+NOT_SWITCHING: Final = RUN_STATES[:-1]
+
+# RUN has no job any more: the order is C-6 and C-8. What starts next is decided by the `always` rows.
+END: Final = "end_job flush_shells settle answer_aborts"
+RUN_START: Final = "start_run start_turn"
 
 STATES: Final[dict[Region, tuple[str, ...]]] = {
     "io": ("open", "draining", "closing", "closed"),
@@ -79,6 +84,7 @@ NON_COMMANDS: Final = ("malformed", "unknown")
 
 RUN_COMMANDS: Final = (
     "prompt",
+    "extension_command",  # a prompt whose text calls one
     "steer",
     "follow_up",
     "abort",
@@ -103,6 +109,7 @@ COMMANDS: Final[dict[Region, tuple[str, ...]]] = {
 # Commands that wait in the line behind a barrier; all others overtake it (C-9).
 WAITING: Final = (
     "prompt",
+    "extension_command",
     "steer",
     "follow_up",
     "clear_queue",
@@ -124,6 +131,7 @@ RUN_ENDS: Final = (
     "tools_done",
 )
 JOB_TRIGGERS: Final = (
+    "own_read",
     "preflight_ok",
     "preflight_refused",
     "preflight_handled",
@@ -134,15 +142,30 @@ JOB_TRIGGERS: Final = (
     "delay_over",
     "compaction_ok",
     "compaction_failed",
+    "boundary_ok",
+    "boundary_goes_on",
     "job_ended",
     "job_failed",
     "switch_ok",
     "switch_failed",
+    "instance_ready",
     "ask_yes",
     "ask_no",
     "ask_invalid",
+    "text_read",
+    "text_handled",
+    "text_failed",
 )
-HAPPENINGS: Final = (*JOB_TRIGGERS, "session_approved", "shell_ended", "stop_abort", "stop_drain")
+HAPPENINGS: Final = (
+    *JOB_TRIGGERS,
+    "begin_instance",
+    "instance_began",
+    "session_approved",
+    "shell_ended",
+    "command_ended",
+    "stop_abort",
+    "stop_drain",
+)
 
 
 def rows(

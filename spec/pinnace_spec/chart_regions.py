@@ -14,10 +14,11 @@ _SESSION: Final = (
     *rows(("asking",), SESSION_COMMANDS, "", None, "join_line", "C-9", "session"),
     *rows(("quiet",), ("abort", "stop_abort", "stop_drain"), "", None, "", "C-9", "session"),
     *rows(("asking",), ("abort", "stop_abort"), "", "quiet", "withdraw_asking", "C-9 C-16", "session"),
-    *rows(("asking",), ("stop_drain",), "", None, "default_dialogs", "C-17", "session"),
+    *rows(("asking",), ("stop_drain",), "", None, "", "C-17", "session"),
     *rows(("asking",), ("ask_yes",), "", "quiet", "approve_session", "C-10", "session"),
     *rows(("asking",), ("ask_no",), "", "quiet", "veto_session", "C-10", "session"),
     *rows(("asking",), ("ask_invalid",), "", "quiet", "refuse_asked", "C-10", "session"),
+    *rows(("quiet", "asking"), ("instance_began",), "", None, "note_instance", "R-EXT-05", "session"),
 )
 
 _SHELL: Final = (
@@ -32,7 +33,12 @@ _SHELL: Final = (
     *rows(("running",), ("stop_drain",), "", None, "", "C-17", "shell"),
 )
 
-_UI: Final = rows(("quiet",), ("extension_ui_response",), "", None, "resolve_dialog", "R-UI-01", "ui")
+_UI: Final = (
+    *rows(("quiet",), ("extension_ui_response",), "", None, "resolve_dialog", "R-UI-01", "ui"),
+    *rows(("quiet",), ("abort",), "", None, "default_dialogs", "R-UI-02 R-ABT-01", "ui"),
+    # Nobody can answer any more.
+    *rows(("quiet",), ("stop_abort", "stop_drain"), "", None, "close_dialogs", "R-UI-02 C-16 C-17", "ui"),
+)
 
 _IO: Final = (
     *rows(("open", "draining"), ("stop_abort",), "", "closing", "", "C-16 R-EOF-01", "io"),

@@ -5,17 +5,21 @@ Rows only; see `chart` for how they are read. Must not know what a guard compute
 
 from typing import Final
 
+from pinnace_spec.chart_extensions import EXTENSION_ROWS
 from pinnace_spec.chart_names import (
     ALWAYS,
     BUSY,
     CANCELLABLE,
     COMPACTING,
+    END,
     FLAGS,
     MODES,
     NON_COMMANDS,
+    NOT_SWITCHING,
     READS,
     RUN_COMMANDS,
     RUN_ENDS,
+    RUN_START,
     RUN_STATES,
     SETTINGS,
     WAITING,
@@ -23,18 +27,15 @@ from pinnace_spec.chart_names import (
     rows,
 )
 
-# RUN has no job any more: the order is C-6 and C-8. What starts next is decided by the `always` rows.
-_END: Final = "end_job flush_shells settle answer_aborts"
 # What every accepted text does, queued or waiting for its first turn.
 _QUEUE: Final = "enqueue release_hold open_period queue_update"
-_RUN_START: Final = "start_run start_turn"
 _MESSAGE_OK: Final = "end_message retry_ok reset_counters end_turn"
 _MESSAGE_ERROR: Final = "end_message end_turn"
 _CLOSING: Final = "close_run retry_cancelled close_compaction drop_own refuse_own refuse_compact"
 
 _BARRIER: Final = (
     *rows(
-        tuple(s for s in RUN_STATES if s != "switching"),
+        NOT_SWITCHING,
         tuple(c for c in WAITING if c in RUN_COMMANDS),
         "barrier",
         None,
@@ -64,7 +65,7 @@ _TEXTS: Final = (
     *rows(("idle",), ("steer", "follow_up"), "", "idle", f"{_QUEUE} accept_started", "R-QUE-07 C-4"),
     *rows((*BUSY, "aborting"), ("steer", "follow_up"), "", None, f"{_QUEUE} accept_queued", "R-QUE-01 C-1"),
     *rows(
-        tuple(s for s in RUN_STATES if s != "switching"),
+        NOT_SWITCHING,
         ("clear_queue",),
         "",
         None,
@@ -74,13 +75,13 @@ _TEXTS: Final = (
 )
 
 _ABORT: Final = (
-    *one("idle", "abort", "", "idle", f"withdraw_waiting admit_abort {_END}", "C-6 C-9 R-ABT-01"),
+    *one("idle", "abort", "", "idle", f"withdraw_waiting admit_abort {END}", "C-6 C-9 R-ABT-01"),
     *one(
         "retrying",
         "abort",
         "",
         "idle",
-        f"withdraw_waiting admit_abort cancel_timer retry_cancelled {_END}",
+        f"withdraw_waiting admit_abort cancel_timer retry_cancelled {END}",
         "C-6 C-9 R-ABT-01",
     ),
     *rows(CANCELLABLE, ("abort",), "", "aborting", "withdraw_waiting admit_abort cancel_job", "C-6 C-9 R-ABT-01"),
@@ -91,30 +92,30 @@ _ABORT: Final = (
         "abort_retry",
         "",
         "idle",
-        f"cancel_timer retry_cancelled settle accept {_END}",
+        f"cancel_timer retry_cancelled skip_boundary settle accept {END}",
         "R-RTY-03 C-2",
     ),
     *rows(tuple(s for s in RUN_STATES if s != "retrying"), ("abort_retry",), "", None, "accept", "R-RTY-03"),
 )
 
 _SETTINGS: Final = (
-    *rows(tuple(s for s in RUN_STATES if s != "switching"), SETTINGS, "", None, "perform", "R-SET-03"),
-    *rows(tuple(s for s in RUN_STATES if s != "switching"), MODES, "", None, "set_mode accept", "R-QUE-06"),
-    *rows(tuple(s for s in RUN_STATES if s != "switching"), FLAGS, "", None, "set_flag accept", "R-SET-03"),
-    *rows(tuple(s for s in RUN_STATES if s != "switching"), READS, "", None, "answer", "C-11"),
+    *rows(NOT_SWITCHING, SETTINGS, "", None, "perform", "R-SET-03"),
+    *rows(NOT_SWITCHING, MODES, "", None, "set_mode accept", "R-QUE-06"),
+    *rows(NOT_SWITCHING, FLAGS, "", None, "set_flag accept", "R-SET-03"),
+    *rows(NOT_SWITCHING, READS, "", None, "answer", "C-11"),
     *rows(RUN_STATES, ("hello",), "", None, "answer", "R-HEL-01"),
     *rows(RUN_STATES, NON_COMMANDS, "", None, "refuse_line", "R-ERR-01 R-ERR-02"),
 )
 
 _COMPACT: Final = (
     *one("idle", "compact", "", "compacting.manual", "take_compact compaction_manual", "C-12"),
-    *rows(("preflight", "llm", "tools"), ("compact",), "", "aborting", "pend_compact cancel_job", "C-12"),
+    *rows(("preflight", "llm", "tools", "settling"), ("compact",), "", "aborting", "pend_compact cancel_job", "C-12"),
     *one(
         "retrying",
         "compact",
         "",
         "idle",
-        f"pend_compact note_cancel cancel_timer retry_cancelled {_END}",
+        f"pend_compact note_cancel cancel_timer retry_cancelled {END}",
         "C-12",
     ),
     *rows(COMPACTING, ("compact",), "", None, "refuse_compaction_in_progress", "C-12"),
@@ -129,12 +130,12 @@ _PREFLIGHT: Final = (
         "synced",
         "",
         "llm",
-        f"accept_own release_hold reset_counters {_RUN_START} deliver_own deliver_steering call_model",
+        f"accept_own release_hold reset_counters {RUN_START} deliver_own deliver_steering call_model",
         "R-PRM-02 R-SES-05 C-1 C-5",
     ),
-    *one("preflight", "sync_failed", "", "idle", f"drop_own refuse_own {_END}", "R-SES-05 C-8"),
-    *one("preflight", "preflight_refused", "", "idle", f"refuse_own {_END}", "R-PRM-02 C-8"),
-    *one("preflight", "preflight_handled", "", "idle", f"handle_own {_END}", "R-PRM-02"),
+    *one("preflight", "sync_failed", "", "idle", f"drop_own refuse_own {END}", "R-SES-05 C-8"),
+    *one("preflight", "preflight_refused", "", "idle", f"refuse_own {END}", "R-PRM-02 C-8"),
+    *one("preflight", "preflight_handled", "", "idle", f"handle_own {END}", "R-PRM-02"),
     *one(
         "preflight",
         "threshold_due",
@@ -179,6 +180,7 @@ _RUN: Final = (
         f"{_MESSAGE_OK} start_turn deliver_follow_up call_model",
         "R-QUE-04",
     ),
+    *one("llm", "llm_stop", "goes_on", "llm", f"{_MESSAGE_OK} start_turn call_model", "R-EXT-07"),
     *one(
         "llm",
         "llm_stop",
@@ -187,7 +189,7 @@ _RUN: Final = (
         f"{_MESSAGE_OK} end_run compaction_threshold",
         "R-CMP-01",
     ),
-    *one("llm", "llm_stop", "", "idle", f"{_MESSAGE_OK} end_run {_END}", "R-RUN-01 C-8"),
+    *one("llm", "llm_stop", "", "idle", f"{_MESSAGE_OK} end_run {END}", "R-RUN-01 C-8"),
     *one(
         "llm",
         "llm_transient",
@@ -217,7 +219,7 @@ _RUN: Final = (
         "llm_overflow",
         "overflow_again",
         "idle",
-        f"{_MESSAGE_ERROR} end_run retry_failed compaction_given_up {_END}",
+        f"{_MESSAGE_ERROR} end_run retry_failed compaction_given_up {END}",
         "C-14 R-CMP-02",
     ),
     *rows(
@@ -225,9 +227,11 @@ _RUN: Final = (
         ("llm_transient", "llm_overflow", "llm_fatal"),
         "",
         "idle",
-        f"{_MESSAGE_ERROR} end_run retry_failed {_END}",
+        f"{_MESSAGE_ERROR} end_run retry_failed {END}",
         "R-RTY-02 C-2",
     ),
+    # A text of the user goes before what a tool wants.
+    *one("tools", "tools_done", "ends_at_once", "idle", f"end_tools end_turn end_run {END}", "R-EXT-07 C-2"),
     *one(
         "tools",
         "tools_done",
@@ -236,14 +240,14 @@ _RUN: Final = (
         "end_tools end_turn start_turn deliver_steering call_model",
         "R-RUN-03 R-QUE-03",
     ),
-    *rows(("llm", "tools"), ("job_failed",), "", "idle", f"fail_run retry_failed {_END}", "R-RUN-06 C-15"),
+    *rows(("llm", "tools"), ("job_failed",), "", "idle", f"fail_run retry_failed {END}", "R-RUN-06 C-15"),
     # DEVIATION D-26: the failure is visible until its request is sent again.
-    *one("retrying", "delay_over", "", "llm", f"leave_failed {_RUN_START} deliver_steering call_model", "R-RTY-01"),
+    *one("retrying", "delay_over", "", "llm", f"leave_failed {RUN_START} deliver_steering call_model", "R-RTY-01"),
 )
 
 _COMPACTION: Final = (
-    *one("compacting.manual", "compaction_ok", "", "idle", f"compaction_done accept_compact {_END}", "C-12"),
-    *one("compacting.manual", "compaction_failed", "", "idle", f"compaction_fail refuse_compact {_END}", "C-12"),
+    *one("compacting.manual", "compaction_ok", "", "idle", f"compaction_done accept_compact {END}", "C-12"),
+    *one("compacting.manual", "compaction_failed", "", "idle", f"compaction_fail refuse_compact {END}", "C-12"),
     *one(
         "compacting.threshold",
         "compaction_ok",
@@ -260,8 +264,8 @@ _COMPACTION: Final = (
         "compaction_fail start_preflight",
         "C-14",
     ),
-    *one("compacting.threshold", "compaction_ok", "", "idle", f"compaction_done {_END}", "C-2"),
-    *one("compacting.threshold", "compaction_failed", "", "idle", f"compaction_fail {_END}", "C-2"),
+    *one("compacting.threshold", "compaction_ok", "", "idle", f"compaction_done {END}", "C-2"),
+    *one("compacting.threshold", "compaction_failed", "", "idle", f"compaction_fail {END}", "C-2"),
     *one(
         "compacting.overflow",
         "compaction_ok",
@@ -270,7 +274,7 @@ _COMPACTION: Final = (
         "compaction_done start_run start_turn deliver_steering call_model",
         "R-CMP-02",
     ),
-    *one("compacting.overflow", "compaction_failed", "", "idle", f"compaction_fail {_END}", "C-2"),
+    *one("compacting.overflow", "compaction_failed", "", "idle", f"compaction_fail {END}", "C-2"),
 )
 
 _ABORTING: Final = (
@@ -279,7 +283,7 @@ _ABORTING: Final = (
         "compaction_ok",
         "",
         "idle",
-        f"compaction_done accept_compact retry_cancelled refuse_own {_END}",
+        f"compaction_done accept_compact retry_cancelled refuse_own {END}",
         "C-13 C-15",
     ),
     *rows(
@@ -294,11 +298,13 @@ _ABORTING: Final = (
             "threshold_due",
             "synced",
             "sync_failed",
+            "boundary_ok",
+            "boundary_goes_on",
             *RUN_ENDS,
         ),
         "",
         "idle",
-        f"{_CLOSING} {_END}",
+        f"{_CLOSING} {END}",
         "C-13 C-15",
     ),
 )
@@ -306,25 +312,34 @@ _ABORTING: Final = (
 _SWITCHING: Final = (
     *one("idle", "session_approved", "", None, "", "C-10"),
     *rows(CANCELLABLE, ("session_approved",), "", "aborting", "cancel_job", "C-10"),
-    *one("retrying", "session_approved", "", "idle", f"note_cancel cancel_timer retry_cancelled {_END}", "C-10"),
+    *one("retrying", "session_approved", "", "idle", f"note_cancel cancel_timer retry_cancelled {END}", "C-10"),
     *one("aborting", "session_approved", "", None, "", "C-10"),
-    *one("switching", "switch_ok", "", "idle", f"replace_session settle accept_session {_END}", "C-10 R-QUE-09"),
-    *one("switching", "switch_failed", "", "idle", f"refuse_session {_END}", "C-10"),
+    *one("switching", "switch_ok", "", "idle", f"replace_session settle accept_session {END}", "C-10 R-QUE-09"),
+    *one("switching", "switch_failed", "", "idle", f"refuse_session {END}", "C-10"),
 )
 
 _STOP: Final = (
     # DEVIATION D-06, D-07: everything is closed and answered before the process leaves.
-    *one("idle", "stop_abort", "", "idle", f"announce_queue withdraw_all hold {_END}", "C-16"),
+    *one("idle", "stop_abort", "", "idle", f"announce_queue withdraw_all cancel_commands hold {END}", "C-16"),
     *one(
         "retrying",
         "stop_abort",
         "",
         "idle",
-        f"announce_queue withdraw_all hold note_cancel cancel_timer retry_cancelled {_END}",
+        f"announce_queue withdraw_all cancel_commands hold note_cancel cancel_timer retry_cancelled {END}",
         "C-16",
     ),
-    *rows(CANCELLABLE, ("stop_abort",), "", "aborting", "announce_queue withdraw_all hold cancel_job", "C-16"),
-    *rows(("aborting", "switching"), ("stop_abort",), "", None, "announce_queue withdraw_all hold", "C-16"),
+    *rows(
+        CANCELLABLE,
+        ("stop_abort",),
+        "",
+        "aborting",
+        "announce_queue withdraw_all cancel_commands hold cancel_job",
+        "C-16",
+    ),
+    *rows(
+        ("aborting", "switching"), ("stop_abort",), "", None, "announce_queue withdraw_all cancel_commands hold", "C-16"
+    ),
     *rows(RUN_STATES, ("stop_drain",), "", None, "", "C-17"),
 )
 
@@ -342,11 +357,13 @@ _ALWAYS: Final = (
         "open_period start_run start_turn deliver_continuation call_model",
         "C-2 C-3",
     ),
+    *one("idle", ALWAYS, "boundary_due", "settling", "start_boundary", "R-EXT-05 C-8"),
     *one("idle", ALWAYS, "unsettled", None, "settle", "C-8"),
 )
 
 RUN_ROWS: Final = (
     *_BARRIER,
+    *EXTENSION_ROWS,
     *_TEXTS,
     *_ABORT,
     *_SETTINGS,

@@ -149,6 +149,9 @@ ALREADY_COMPACTED: Final = "Already compacted"
 NOTHING_TO_COMPACT: Final = "Nothing to compact (session too small)"
 COMPACTION_CANCELLED: Final = "Compaction cancelled"
 COMPACTION_IN_PROGRESS: Final = "Compaction already in progress"
+EXTENSION_COMPACTION_INVALID: Final = (
+    "The compaction of an extension has no summary, or keeps from no entry of the branch"
+)
 OVERFLOW_AGAIN: Final = (
     "Context overflow recovery failed after one compact-and-retry attempt. "
     "Try reducing context or switching to a larger-context model."
@@ -233,6 +236,8 @@ NO_ROOM_TO_ANSWER: Final = "The request filled the model's context window and le
 OPERATION_ABORTED: Final = "Operation aborted"
 SHELL_ABORTED: Final = "Command aborted"
 TOOL_BLOCKED: Final = "Tool execution was blocked"
+# Of a command of the user's, where an extension gives no reason.
+SHELL_BLOCKED: Final = "Command was blocked by an extension"
 
 
 def tool_not_found(name: str) -> str:

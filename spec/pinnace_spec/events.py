@@ -93,6 +93,7 @@ class ToolOutput(OutputModel):
 
     content: list[TextContent | ImageContent]
     details: object = None
+    structuredContent: object = None
 
 
 class _ToolRecord(OutputModel):

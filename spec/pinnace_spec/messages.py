@@ -130,6 +130,8 @@ class ToolResultMessage(TypedDict):
     content: list[TextContent | ImageContent]
     details: NotRequired[object]
     """For clients and extensions, never sent to a model."""
+    structuredContent: NotRequired[object]
+    """What `content` says, for programs; of tools of extensions."""
     isError: bool
     timestamp: int
     usage: NotRequired[Usage]

@@ -16,7 +16,12 @@ class _Request(OutputModel):
     id: NonEmpty
 
 
-class Select(_Request):
+class _Dialog(_Request):
+    toolCallId: NonEmpty | None = None
+    """The call that the question is about, if it is about one."""
+
+
+class Select(_Dialog):
     """Choose one of some texts."""
 
     method: Literal["select"]
@@ -25,7 +30,7 @@ class Select(_Request):
     timeout: Positive | None = None
 
 
-class Confirm(_Request):
+class Confirm(_Dialog):
     """Say yes or no."""
 
     method: Literal["confirm"]
@@ -34,7 +39,7 @@ class Confirm(_Request):
     timeout: Positive | None = None
 
 
-class Input(_Request):
+class Input(_Dialog):
     """Enter one line."""
 
     method: Literal["input"]
@@ -43,7 +48,7 @@ class Input(_Request):
     timeout: Positive | None = None
 
 
-class Editor(_Request):
+class Editor(_Dialog):
     """Edit a text."""
 
     method: Literal["editor"]

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Final, cast
 
-from pinnace_statechart import actions_queue, actions_regions, actions_run
+from pinnace_statechart import actions_extensions, actions_queue, actions_regions, actions_run
 from pinnace_statechart.context import StepContext
 
 Action = Callable[[StepContext], None]
 
-_NOT_ACTIONS: Final = {"deliver"}  # takes an item beside the context
+_NOT_ACTIONS: Final = {"deliver", "is_boundary_due", "withdraw_reading"}  # their arguments are others
 
 
 def _public(module: ModuleType) -> dict[str, Action]:
@@ -31,4 +31,5 @@ ACTIONS: Final[dict[str, Action]] = {
     **_public(actions_queue),
     **_public(actions_run),
     **_public(actions_regions),
+    **_public(actions_extensions),
 }

@@ -5,6 +5,7 @@ in which they are written. Rules R-PRM, R-QUE, R-ABT, C-1 to C-9.
 """
 
 from pinnace_spec.chart_names import SESSION_COMMANDS
+from pinnace_statechart.actions_extensions import is_boundary_due, withdraw_reading
 from pinnace_statechart.context import StepContext
 from pinnace_statechart.effects import (
     Accept,
@@ -25,7 +26,7 @@ TEXT_COMMANDS = ("prompt", "steer", "follow_up")
 
 
 def _item(command: Command) -> Item:
-    return Item(command.ref, command.text, command.images)
+    return Item(command.ref, command.text, command.images, command.unread, command.custom)
 
 
 def take_own(context: StepContext) -> None:
@@ -43,8 +44,8 @@ def open_period(context: StepContext) -> None:
 def settle(context: StepContext) -> None:
     """End the period once nothing more will happen by itself (C-8)."""
     state = context.state
-    if state.period and not state.owed:
-        state.period = False
+    if state.period and not state.owed and not is_boundary_due(state):
+        state.period = state.boundary_due = False
         context.emit(AgentSettled(state.cancelled, state.limit))
         state.cancelled, state.limit = False, None
 
@@ -67,7 +68,13 @@ def release_hold(context: StepContext) -> None:
 
 
 def queue_update(context: StepContext) -> None:
-    """Tell both queues."""
+    """Tell both queues, unless it is a message of an extension that has changed them: those are not shown."""
+    trigger = context.trigger
+    if not (isinstance(trigger, Command) and trigger.custom is not None):
+        _tell_queues(context)
+
+
+def _tell_queues(context: StepContext) -> None:
     context.emit(QueueUpdate(context.state.steering.texts(), context.state.follow_up.texts()))
 
 
@@ -99,14 +106,15 @@ def _poll(context: StepContext, queue: MessageQueue) -> None:
     for _ in range(count):
         item = queue.take()
         assert item is not None
-        queue_update(context)
+        if item.custom is None:
+            _tell_queues(context)
         deliver(context, item)
 
 
 def _withdraw(context: StepContext) -> tuple[tuple[str, ...], tuple[str, ...]]:
     cleared = (context.state.steering.clear(), context.state.follow_up.clear())
     if cleared != ((), ()):
-        queue_update(context)
+        _tell_queues(context)
     return cleared
 
 
@@ -122,8 +130,8 @@ def accept_cleared(context: StepContext) -> None:
 
 def announce_queue(context: StepContext) -> None:
     """Tell a last time what is queued and will not be delivered by this process."""
-    if len(context.state.steering) or len(context.state.follow_up):
-        queue_update(context)
+    if context.state.steering.texts() or context.state.follow_up.texts():
+        _tell_queues(context)
 
 
 def return_queue(context: StepContext) -> None:
@@ -233,10 +241,11 @@ def withdraw_waiting(context: StepContext) -> None:
     state.line.clear()
     state.line.extend(kept)
     _withdraw_pending(context, shutdown=False)
+    withdraw_reading(context, "aborted")
 
 
 def _withdraw_one(context: StepContext, command: Command) -> bool:
-    if command.name in TEXT_COMMANDS:
+    if command.name in TEXT_COMMANDS or command.name == "extension_command":
         context.emit(Refuse(command.ref, "aborted"))
     elif command.name == "compact":
         context.emit(Refuse(command.ref, "compaction_cancelled"))
@@ -250,6 +259,7 @@ def _withdraw_one(context: StepContext, command: Command) -> bool:
 def withdraw_all(context: StepContext) -> None:
     """Answer everything that waits: the process ends (C-16)."""
     state = context.state
+    withdraw_reading(context, "shutdown")
     for command in state.line:
         if command.name in SESSION_COMMANDS:
             context.emit(Accept(command.ref, cancelled=True))

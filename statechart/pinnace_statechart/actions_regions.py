@@ -121,9 +121,19 @@ def flush_shells(context: StepContext) -> None:
     context.state.finished_shells.clear()
 
 
+def note_instance(context: StepContext) -> None:
+    """Remember whether the session instance that begins has extensions."""
+    context.state.has_extensions = context.happening.enabled
+
+
 def default_dialogs(context: StepContext) -> None:
-    """Resolve open dialogs with their defaults."""
+    """Resolve open dialogs with their defaults: what they belong to is being ended."""
     context.emit(DefaultDialogs())
+
+
+def close_dialogs(context: StepContext) -> None:
+    """Resolve open dialogs with their defaults, and those that will come."""
+    context.emit(DefaultDialogs(for_good=True))
 
 
 def resolve_dialog(context: StepContext) -> None:

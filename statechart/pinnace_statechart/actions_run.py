@@ -76,6 +76,7 @@ def start_run(context: StepContext) -> None:
     state.job = state.next_job()
     state.run_open = True
     state.cancelled, state.limit = False, None
+    state.boundary_due = state.has_extensions
     context.emit(AgentStart(), StartJob("run", state.job))
 
 

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from pinnace_spec.limits import LimitName
 from pinnace_statechart.queues import Item
 
-JobKind = Literal["preflight", "sync", "run", "compaction", "switch", "ask"]
+JobKind = Literal["preflight", "sync", "run", "compaction", "switch", "ask", "read", "boundary", "instance"]
 CompactionReason = Literal["manual", "threshold", "overflow"]
 CompactionOutcome = Literal["ok", "failed", "aborted"]
 Disposition = Literal["started", "queued", "handled"]
@@ -227,19 +227,31 @@ class KeepShell(NamedTuple):
 
 
 class CancelAsk(NamedTuple):
-    """Stop asking extensions about a session command."""
+    """Stop asking extensions about a session command, or letting them read a text."""
 
     job: int
 
 
 class DefaultDialogs(NamedTuple):
-    """Resolve every open dialog with its default; nobody can answer any more."""
+    """Resolve every open dialog with its default; with `for_good` nobody can answer later ones either."""
+
+    for_good: bool = False
 
 
 class ResolveDialog(NamedTuple):
     """Hand an `extension_ui_response` to the dialog that waits for it, if one does."""
 
     ref: int
+
+
+class StartCommand(NamedTuple):
+    """Start the command of an extension that a prompt calls."""
+
+    ref: int
+
+
+class CancelCommands(NamedTuple):
+    """End the commands of extensions that run. Each still reports its end."""
 
 
 class ReturnQueue(NamedTuple):
@@ -291,6 +303,8 @@ Effect = (
     | CancelAsk
     | DefaultDialogs
     | ResolveDialog
+    | StartCommand
+    | CancelCommands
     | ReturnQueue
     | Close
 )

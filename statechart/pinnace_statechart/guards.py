@@ -6,14 +6,15 @@ A guard looks and changes nothing.
 from collections.abc import Callable
 from typing import Final
 
+from pinnace_statechart.actions_extensions import is_boundary_due
 from pinnace_statechart.context import StepContext
 
 
 def barrier(context: StepContext) -> bool:
     """Whether commands that wait must wait now (C-9).
 
-    A barrier is a session command from its admission to its answer, a compact that waits for a run to end, or, in
-    `aborting`, a plain prompt that waits for idle.
+    A barrier is a session command from its admission to its answer, a compact that waits for a run to end, a text that
+    extensions read, or, in `aborting`, a plain prompt that waits for idle.
     """
     state = context.state
     run = context.configuration["run"]
@@ -21,6 +22,7 @@ def barrier(context: StepContext) -> bool:
         state.asking is not None
         or state.approved is not None
         or state.pending_compact is not None
+        or state.reading is not None
         or run == "switching"
         or (run == "aborting" and bool(state.line))
     )
@@ -29,6 +31,27 @@ def barrier(context: StepContext) -> bool:
 def has_behavior(context: StepContext) -> bool:
     """Whether the prompt says how to be queued."""
     return context.command.behavior is not None
+
+
+def unread(context: StepContext) -> bool:
+    """Whether extensions are to read the text before it is queued; a prompt that is not to be queued never is."""
+    command = context.command
+    return command.unread and (command.name != "prompt" or command.behavior is not None)
+
+
+def boundary_due(context: StepContext) -> bool:
+    """Whether extensions have to be asked before the agent settles (R-EXT-05)."""
+    return is_boundary_due(context.state)
+
+
+def goes_on(context: StepContext) -> bool:
+    """Whether an extension wants a further turn (R-EXT-07)."""
+    return context.happening.wish == "go_on"
+
+
+def ends_at_once(context: StepContext) -> bool:
+    """Whether all calls of the turn want the run to end with them, and no text steers it on (R-EXT-07)."""
+    return context.happening.wish == "end" and not len(context.state.steering)
 
 
 def has_own(context: StepContext) -> bool:
@@ -112,6 +135,8 @@ def quiescent(context: StepContext) -> bool:
         and configuration["shell"] == "quiet"
         and state.pending_compact is None
         and state.approved is None
+        and state.reading is None
+        and not state.commands
         and not state.line
         and not state.owed
     )
@@ -124,6 +149,10 @@ GUARDS: Final[dict[str, Guard]] = {
     for guard in (
         barrier,
         has_behavior,
+        unread,
+        boundary_due,
+        goes_on,
+        ends_at_once,
         has_own,
         has_steering,
         has_follow_up,

@@ -136,7 +136,10 @@ class Chart:
 
     def _is_stale(self, trigger: Trigger) -> bool:
         job = trigger.job if isinstance(trigger, Happening) else 0
-        living = self.state.asking_job if trigger.name.startswith("ask_") else self.state.job
+        if trigger.name.startswith("ask_"):
+            living = self.state.asking_job
+        else:
+            living = self.state.reading_job if trigger.name.startswith("text_") else self.state.job
         return job == 0 or job != living
 
     def _dispatch(self, trigger: Trigger) -> None:

@@ -12,11 +12,15 @@ from pinnace_statechart.triggers import QueueMode
 
 
 class Item(NamedTuple):
-    """A user's text on its way into the conversation. `ref` is unique and rises with the order of arrival."""
+    """A text on its way into the conversation. `ref` is unique; those of clients rise with the order of arrival."""
 
     ref: int
     text: str
     images: tuple[object, ...] = ()
+    unread: bool = False
+    """Whether extensions may still change it."""
+    custom: object = None
+    """The message of an extension, whatever that is: it is not the user's, so no client is shown it in a queue."""
 
 
 class MessageQueue:
@@ -46,14 +50,14 @@ class MessageQueue:
         return self._items.pop(0) if self._items else None
 
     def clear(self) -> tuple[str, ...]:
-        """Remove all items and return their texts, oldest first."""
+        """Remove all items and return the texts of the user, oldest first."""
         texts = self.texts()
         self._items.clear()
         return texts
 
     def texts(self) -> tuple[str, ...]:
-        """Return the texts, oldest first."""
-        return tuple(item.text for item in self._items)
+        """Return the texts of the user, oldest first."""
+        return tuple(item.text for item in self._items if item.custom is None)
 
     def __copy__(self) -> "MessageQueue":
         """Return a queue of its own with the same items."""

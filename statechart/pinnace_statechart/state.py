@@ -44,6 +44,11 @@ class ExtendedState:
     own_appended: bool = False  # its text is in the session, not yet answered
     aborts: list[PendingAbort] = field(default_factory=list[PendingAbort])
     line: deque[Command] = field(default_factory=deque[Command])  # what waits behind a barrier (C-9)
+    reading: Command | None = None  # a text that extensions read before it is queued
+    reading_job: int = 0
+    commands: list[int] = field(default_factory=list[int])  # refs of running commands of extensions
+    has_extensions: bool = False  # they are asked before the agent settles
+    boundary_due: bool = False  # and have not been since the last run
     asking: Command | None = None
     asking_job: int = 0
     approved: Command | None = None  # a session command that may replace the session once RUN is idle, or does

@@ -13,7 +13,10 @@ AbortQueue = Literal["hold", "clear", "continue"]
 QueueMode = Literal["all", "one-at-a-time"]
 
 NOBODY: Final = 0
-"""In the place of a serial number: the command comes from inside, and nobody waits for its answer."""
+"""In the place of a serial number: the command comes from inside, and nobody waits for its answer.
+
+Numbers below it belong to commands from inside whose answer somebody waits for.
+"""
 
 
 class Command(NamedTuple):
@@ -33,6 +36,10 @@ class Command(NamedTuple):
     enabled: bool = False
     limit: LimitName | None = None
     """Of an `abort` from inside: what was used up."""
+    unread: bool = False
+    """Of a text: whether extensions are to read it before it counts."""
+    custom: object = None
+    """Of a text: the message of an extension that it stands for, which is not the user's."""
 
 
 class Happening(NamedTuple):
@@ -40,7 +47,8 @@ class Happening(NamedTuple):
 
     A job's trigger carries its number in `job`; with another number than the living job's it is dropped. `text` is the
     error that a client is told and `code` its class; `ref` names a shell's command; `retry_after_s` is what a server
-    asked for, in seconds.
+    asked for, in seconds. `content` is what a text has become, with its images; `enabled` says whether the session
+    instance that began has extensions; `wish` is what extensions want of the run, beyond what it would do anyway.
     """
 
     name: str
@@ -50,6 +58,9 @@ class Happening(NamedTuple):
     code: str = ""
     threshold_due: bool = False
     retry_after_s: float | None = None
+    content: tuple[str, tuple[object, ...]] | None = None
+    enabled: bool = False
+    wish: Literal["go_on", "end"] | None = None
 
 
 Trigger = Command | Happening

@@ -121,6 +121,7 @@ class FakeHost:
         self.is_idle = True
         self.has_pending_messages = False
         self.is_project_trusted = True
+        self.tools: list[ToolInfo] = []
         self.asked: list[object] = []
         self.frames: list[Mapping[str, object]] = []
         self.errors: list[ErrorRecord] = []
@@ -187,7 +188,7 @@ class Actions:
         return ["bash"]
 
     def all_tools(self) -> list[ToolInfo]:
-        return []
+        return list(self.host.tools)
 
     def set_active_tools(self, names: Sequence[str]) -> None:
         self.ask("set_active_tools", list(names))

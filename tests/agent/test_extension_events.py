@@ -192,10 +192,10 @@ def test_making_an_event_is_cheap() -> None:
         assert callable(make)
         best = float("inf")
         for _ in range(5):
-            started = time.perf_counter()
+            started = time.process_time()
             for _ in range(2_000):
                 make()
-            best = min(best, time.perf_counter() - started)
+            best = min(best, time.process_time() - started)
         return best / 2_000
 
     event = per_event(lambda: ev.MessageUpdate(message=message, assistant_message_event=update))

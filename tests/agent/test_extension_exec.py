@@ -12,6 +12,9 @@ import trio
 from pinnace_agent.extensions.programs import ExecResult, run_program
 from pinnace_agent.shell import SHELL_GROUPS
 
+# An interpreter has to start before the time is over: on a busy machine it does within one of the later ones.
+LIMITS_S = (1.5, 6.0, 25.0)
+
 
 def python(code: str) -> list[str]:
     return [sys.executable, "-c", code]
@@ -26,7 +29,7 @@ def is_alive(pid: int) -> bool:
 
 
 async def until(condition: Path) -> str:
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         while not condition.exists() or not condition.read_text():  # noqa: ASYNC110  # a file tells nobody
             await trio.sleep(0.01)
     return condition.read_text()
@@ -57,7 +60,10 @@ async def test_a_missing_folder_is_named(tmp_path: Path) -> None:
 
 async def test_the_time_limit_ends_it(tmp_path: Path) -> None:
     code = "import time; print('begun', flush=True); time.sleep(60)"
-    result = await run_program(python(code), cwd=str(tmp_path), timeout_s=1.0)
+    for limit_s in LIMITS_S:
+        result = await run_program(python(code), cwd=str(tmp_path), timeout_s=limit_s)
+        if result.stdout:
+            break
     assert ExecResult("begun\n", "", 128 + signal.SIGTERM, killed=True) == result
 
 
@@ -65,10 +71,13 @@ async def test_one_that_will_not_end_is_killed(tmp_path: Path) -> None:
     code = (
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
     )
-    started = time.monotonic()
-    result = await run_program(python(code), cwd=str(tmp_path), timeout_s=1.0, grace_s=0.3)
+    for limit_s in LIMITS_S:
+        started = time.monotonic()
+        result = await run_program(python(code), cwd=str(tmp_path), timeout_s=limit_s, grace_s=0.3)
+        if result.stdout:
+            break
     assert (128 + signal.SIGKILL, True, "deaf\n") == (result.code, result.killed, result.stdout)
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 40  # it would sleep for longer
 
 
 async def test_cancelling_ends_the_whole_group(tmp_path: Path) -> None:
@@ -84,7 +93,7 @@ async def test_cancelling_ends_the_whole_group(tmp_path: Path) -> None:
         assert SHELL_GROUPS.pids
         nursery.cancel_scope.cancel()
     assert not SHELL_GROUPS.pids
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         while is_alive(pid):  # noqa: ASYNC110  # it was killed; to die takes a moment
             await trio.sleep(0.01)
 
@@ -97,7 +106,10 @@ async def test_all_of_the_group_are_asked_before_they_are_killed(tmp_path: Path)
         "signal.signal(signal.SIGTERM, end)\nprint('ready', flush=True)\ntime.sleep(60)"
     )
     code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
-    result = await run_program(python(code), cwd=str(tmp_path), timeout_s=1.5)
+    for limit_s in LIMITS_S:
+        result = await run_program(python(code), cwd=str(tmp_path), timeout_s=limit_s)
+        if result.stdout:
+            break
     assert ("ready\nasked\n", True) == (result.stdout, result.killed)
 
 
@@ -105,7 +117,7 @@ async def test_a_child_that_stays_does_not_hold_it_up(tmp_path: Path) -> None:
     code = (
         "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(30)']); print('done')"
     )
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         result = await run_program(python(code), cwd=str(tmp_path))
     assert ("done\n", 0, False) == (result.stdout, result.code, result.killed)
 

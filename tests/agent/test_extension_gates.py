@@ -55,8 +55,23 @@ def stops_iteration(_ctx: object, _event: object) -> None:
     raise StopIteration
 
 
+class SpeechlessError(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no words for it")
+
+
+def raises_what_can_not_be_said(_ctx: object, _event: object) -> None:
+    raise SpeechlessError
+
+
+async def closes(_ctx: object, _event: object) -> None:
+    raise GeneratorExit
+
+
 BAD_GATES = [
     raises,
+    raises_what_can_not_be_said,
+    closes,
     raises_without_text,
     exits,
     group,

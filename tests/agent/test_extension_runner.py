@@ -326,12 +326,12 @@ async def test_a_tool_is_called_with_a_context_of_its_call(rig: "Rig") -> None:
     assert ("greet", "greet", "does it", "", (), False) == told
 
 
-async def test_what_a_result_has_beside_content_is_kept_for_the_host(rig: "Rig") -> None:
+async def test_what_a_result_has_beside_content_reaches_the_host(rig: "Rig") -> None:
     result = rs.ToolResult("done", {"d": 1}, structured={"s": 2}, terminate=True)
     rig.tool("t", lambda _ctx, _params: result)
     tool = rig.runner().tools()["t"]
-    assert ToolResult(text("done"), {"d": 1}) == await tool.execute({}, context_of_call([]))
-    assert {"call-1": result} == tool.whole_results
+    expected = ToolResult(text("done"), {"d": 1}, structured={"s": 2}, terminate=True)
+    assert expected == await tool.execute({}, context_of_call([]))
 
 
 def expected_failure(_ctx: object, _params: object) -> None:

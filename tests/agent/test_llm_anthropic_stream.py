@@ -479,11 +479,11 @@ def test_a_delta_costs_the_same_in_a_long_answer_as_in_a_short_one(kind: str, fi
         reading = Reading()
         reading.recorder.update = lambda event, builder: None  # type: ignore[method-assign]
         sse = SseReader()
-        start_s = time.perf_counter()
+        start_s = time.process_time()
         for at in range(0, len(stream), 1400):
             for each in sse.feed(stream[at : at + 1400]):
                 reading.reader.read(each)
-        return (time.perf_counter() - start_s) / count
+        return (time.process_time() - start_s) / count
 
     small = min(seconds_each(2_000) for _ in range(3))
     large = min(seconds_each(64_000) for _ in range(2))

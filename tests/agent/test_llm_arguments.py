@@ -208,11 +208,11 @@ def test_asking_for_the_guess_after_every_piece_stays_cheap() -> None:
     def seconds_each(count: int) -> float:
         growing = GrowingArguments()
         growing.pieces.add('{"a": "')
-        start_s = time.perf_counter()
+        start_s = time.process_time()
         for _ in range(count):
             growing.pieces.add("abcdefg ")
             growing.guess()
-        return (time.perf_counter() - start_s) / count
+        return (time.process_time() - start_s) / count
 
     small = min(seconds_each(4_000) for _ in range(3))
     large = min(seconds_each(64_000) for _ in range(2))

@@ -435,10 +435,10 @@ def test_a_delta_costs_the_same_however_long_the_message_is() -> None:
         builder = MessageBuilder(MODEL, Silent(), 0)
         builder.start()
         builder.toolcall_start("c", "c1", "write")
-        start_s = time.perf_counter()
+        start_s = time.process_time()
         for _ in range(count):
             grow(builder)
-        return (time.perf_counter() - start_s) / count
+        return (time.process_time() - start_s) / count
 
     kinds: list[Callable[[MessageBuilder], None]] = [
         lambda builder: builder.text_delta("t", "abcdefg "),

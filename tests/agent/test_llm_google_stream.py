@@ -487,11 +487,11 @@ def test_a_delta_costs_the_same_in_a_long_answer_as_in_a_short_one(is_thought: b
     def seconds_each(count: int) -> float:
         reading, sse = Reading(), SseReader()
         reading.witness.update = lambda event, builder: None  # type: ignore[method-assign]
-        start_s = time.perf_counter()
+        start_s = time.process_time()
         for _ in range(count // 8):
             for each in sse.feed(event * 8):
                 reading.reader.read(each)
-        return (time.perf_counter() - start_s) / count
+        return (time.process_time() - start_s) / count
 
     small = min(seconds_each(2_000) for _ in range(3))
     large = min(seconds_each(32_000) for _ in range(2))

@@ -455,11 +455,11 @@ def test_a_delta_costs_the_same_in_a_long_answer_as_in_a_short_one(kind: str) ->
         reading = Reading()
         reading.recorder.update = lambda event, builder: None  # type: ignore[method-assign]
         sse = SseReader()
-        start_s = time.perf_counter()
+        start_s = time.process_time()
         for piece in pieces:
             for each in sse.feed(piece):
                 reading.reader.read(each)
-        return (time.perf_counter() - start_s) / count
+        return (time.process_time() - start_s) / count
 
     small = min(seconds_each(1_000) for _ in range(3))
     large = min(seconds_each(16_000) for _ in range(2))

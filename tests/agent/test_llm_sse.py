@@ -158,9 +158,9 @@ def test_any_bytes_can_be_read(chunks: list[bytes]) -> None:
 
 
 def seconds_to_read(*chunks: bytes) -> float:
-    start_s = time.perf_counter()
+    start_s = time.process_time()
     read(*chunks)
-    return time.perf_counter() - start_s
+    return time.process_time() - start_s
 
 
 def test_a_long_line_costs_the_same_for_each_chunk() -> None:

@@ -110,10 +110,10 @@ def test_only_true_is_true(value: str, is_true: bool) -> None:
     ids=lambda source: f"{source[:12]!r}-{len(source)}",
 )
 def test_what_is_no_yaml_is_refused_in_one_line_and_in_time(source: str) -> None:
-    started_s = time.monotonic()
+    started_s = time.process_time()
     with pytest.raises(FrontmatterError) as caught:
         read_document(f"---\n{source}\n---\nbody")
-    assert time.monotonic() - started_s < TIME_S
+    assert time.process_time() - started_s < TIME_S
     assert caught.value.text.startswith("frontmatter ")
     assert "\n" not in caught.value.text
 
@@ -139,9 +139,9 @@ BOMB = "a0: &a0 [x, x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}, *a{n
     ids=lambda source: f"{source[:12]!r}-{len(source)}",
 )
 def test_what_is_odd_yaml_means_nothing_and_costs_little(source: str) -> None:
-    started_s = time.monotonic()
+    started_s = time.process_time()
     read_document(f"---\n{source}\ndescription: d\n---\nbody" if source == BOMB else f"---\n{source}\n---\nbody")
-    assert time.monotonic() - started_s < TIME_S
+    assert time.process_time() - started_s < TIME_S
 
 
 @pytest.mark.parametrize("bracket", "[{")

@@ -64,9 +64,9 @@ def test_a_hostile_file_takes_time_in_proportion_to_its_size(unit: str) -> None:
         text = unit * (size // len(unit))
         times = []
         for _ in range(3):
-            start = time.perf_counter()
+            start = time.process_time()
             strip_comments(text)
-            times.append(time.perf_counter() - start)
+            times.append(time.process_time() - start)
         return min(times)
 
     assert best_s(300_000) < 50 * max(best_s(30_000), 1e-4)

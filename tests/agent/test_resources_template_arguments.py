@@ -89,9 +89,9 @@ def test_what_follows_a_line_that_leaves_no_quote_open_is_split_by_itself(first:
     "text", ['" ' * MANY, "'\\" * MANY, '"' + '\\"' * MANY, " " * MANY, "' \" " * MANY, "a'" * MANY]
 )
 def test_splitting_takes_time_in_proportion_to_the_line(text: str) -> None:
-    started_s = time.monotonic()
+    started_s = time.process_time()
     split_arguments(text)
-    assert time.monotonic() - started_s < TIME_S
+    assert time.process_time() - started_s < TIME_S
 
 
 def test_a_line_beyond_all_reason_is_not_split() -> None:
@@ -150,9 +150,9 @@ def test_a_text_without_dollars_stays_as_it_is(body: str, given_arguments: list[
 
 @pytest.mark.parametrize("body", ["${1:-" * MANY, "${1:-" * MANY + "}", "${@:1" * MANY + "}", "$1" * MANY, "${" * MANY])
 def test_substitution_takes_time_in_proportion_to_the_template(body: str) -> None:
-    started_s = time.monotonic()
+    started_s = time.process_time()
     substitute(body, ["a"])
-    assert time.monotonic() - started_s < TIME_S
+    assert time.process_time() - started_s < TIME_S
 
 
 def test_a_template_that_multiplies_its_arguments_is_stopped() -> None:

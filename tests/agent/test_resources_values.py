@@ -68,7 +68,7 @@ async def test_a_command_that_gives_no_value_is_told(command: str, why: str) -> 
 
 
 async def test_a_command_that_says_too_much_is_stopped() -> None:
-    with trio.fail_after(8), pytest.raises(UnresolvedValue, match="more than 65536 bytes"):
+    with trio.fail_after(30), pytest.raises(UnresolvedValue, match="more than 65536 bytes"):
         await resolve(Secret("!yes"), ENV)
 
 
@@ -96,7 +96,7 @@ async def test_a_command_that_takes_too_long_is_killed_with_its_children(tmp_pat
         with pytest.raises(UnresolvedValue, match=r"longer than 0\.5 s"):
             await resolve(Secret(f"!exec 9>'{fifo}'; sleep 600 & sleep 600; wait"), ENV, timeout_s=0.5)
         # Whoever has the other end keeps it open: its end says that all are gone.
-        assert [reader] == select.select([reader], [], [], 5)[0]
+        assert [reader] == select.select([reader], [], [], 30)[0]
         assert b"" == os.read(reader, 1)
     finally:
         os.close(reader)
@@ -105,9 +105,9 @@ async def test_a_command_that_takes_too_long_is_killed_with_its_children(tmp_pat
 async def test_cancelling_kills_the_command(tmp_path: Path) -> None:
     fifo = tmp_path / "alive"
     os.mkfifo(fifo)
-    with trio.move_on_after(5) as scope:
+    with trio.move_on_after(30) as scope:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(resolve, Secret(f"!exec 9>'{fifo}'; echo up >&9; sleep 60"), ENV)
+            nursery.start_soon(resolve, Secret(f"!exec 9>'{fifo}'; echo up >&9; sleep 600"), ENV)
             reader = await trio.to_thread.run_sync(os.open, fifo, os.O_RDONLY)
             assert b"up\n" == await trio.to_thread.run_sync(os.read, reader, 3)
             nursery.cancel_scope.cancel()

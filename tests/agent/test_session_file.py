@@ -431,7 +431,7 @@ async def test_a_flush_that_nobody_waits_for_outlives_the_file(present: Path, fl
     Lease.take(present).release()
 
     flushes.gate.set()
-    with trio.fail_after(10):
+    with trio.fail_after(30):
         while len(os.listdir("/proc/self/fd")) > descriptors:
             await trio.lowlevel.checkpoint()
 
@@ -444,7 +444,7 @@ async def test_l8_a_close_that_is_cancelled_has_written_everything(present: Path
         await file.close()
     assert scope.cancelled_caught
     assert present.read_bytes() == HEADER + _line(0) + _line(1)
-    with trio.fail_after(10):
+    with trio.fail_after(30):
         await flushes.begun()
 
 

@@ -158,7 +158,7 @@ async def test_files_that_differ_are_changed_side_by_side(tmp_path: Path) -> Non
     async def write(name: str) -> None:
         await tool.execute({"path": name, "content": name}, ToolContext(str(tmp_path), name, lambda _: None, {}))
 
-    with trio.fail_after(10):
+    with trio.fail_after(30):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(write, "a")
             nursery.start_soon(write, "b")

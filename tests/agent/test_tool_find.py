@@ -20,7 +20,7 @@ from pinnace_agent.tools.search_program import find_fd, find_rg
 from pinnace_agent.tools.validation import validate_arguments
 
 # A search here takes milliseconds; a process that was killed is gone at once.
-TIMEOUT_S = 10
+TIMEOUT_S = 60
 FOUND = {"fd": find_fd(os.environ), "rg": find_rg(os.environ)}
 
 

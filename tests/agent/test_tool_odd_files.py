@@ -194,7 +194,7 @@ async def outcome(tool_name: str, kind: str, folder: Path) -> str:
 @pytest.mark.parametrize("kind", OUTCOMES)
 async def test_what_is_no_ordinary_file_is_told(kind: str, tool: str, tmp_path: Path) -> None:
     expected = OUTCOMES[kind][tool]
-    with trio.fail_after(10):
+    with trio.fail_after(30):
         assert await outcome(tool, kind, tmp_path) == expected
     is_changed = expected.startswith("Successfully") and kind != "a device"
     assert os.listdir(tmp_path) == (["x"] if kind != "missing" or is_changed else [])

@@ -326,7 +326,7 @@ async def test_different_files_do_not_wait_for_each_other() -> None:
             await both.wait()
 
     machine.between = together
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         await edit_all(machine, ["a", "b"])
 
 
@@ -340,7 +340,7 @@ async def test_a_cancelled_write_lets_the_next_one_go() -> None:
             await trio.testing.wait_all_tasks_blocked()
             scope.cancel()
     machine.between = trio.lowlevel.checkpoint
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         await text_of(WriteTool(queue, machine), path="f", content="second")
 
     assert scope.cancelled_caught

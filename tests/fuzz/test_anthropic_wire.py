@@ -16,7 +16,7 @@ BODY = {"model": "m1", "max_tokens": 10, "stream": True, "messages": [{"role": "
 
 @pytest.fixture
 def client() -> Iterator[httpx.Client]:
-    with httpx.Client(timeout=10, trust_env=False) as client:
+    with httpx.Client(timeout=60, trust_env=False) as client:
         yield client
 
 
@@ -101,7 +101,7 @@ def test_other_events_are_named_by_their_type() -> None:
 
 
 def run_one(response: Scripted) -> str:
-    with httpx.Client(timeout=10, trust_env=False) as client:
+    with httpx.Client(timeout=60, trust_env=False) as client:
         return run([response], client)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pinnace_fuzz.agent_process import AgentGone, DriverTimeout
+from pinnace_fuzz.agent_process import DRAIN_TIMEOUT_S, AgentGone, DriverTimeout
 from pinnace_fuzz.driver import Agent
 from pinnace_fuzz.records import encode_record
 
@@ -168,12 +168,12 @@ def test_a_paused_reader_leaves_everything_in_the_pipe(agent: Agent) -> None:
 
 
 def test_a_paused_reader_does_not_delay_the_end() -> None:
-    begun_s = time.monotonic()
     with Agent(STAND_IN) as agent:
         agent.wait({"type": "hello"})
         agent.pause_reading()
         agent.send({"type": "say_many", "n": 100, "size": 10_000})
-    assert time.monotonic() - begun_s < 1
+        begun_s = time.monotonic()
+    assert time.monotonic() - begun_s < DRAIN_TIMEOUT_S
 
 
 def test_an_agent_finds_its_closed_stdout_closed(agent: Agent) -> None:
@@ -242,6 +242,13 @@ def test_stderr_is_kept_apart(agent: Agent) -> None:
 
     assert agent.stderr_text == "ouch\n"
     assert agent.found({"text": "ouch"}) == []
+
+
+def test_what_was_said_on_stderr_before_an_answer_is_known_with_it(agent: Agent) -> None:
+    """Each pipe is read in a thread of its own, and any of them may get its turn later."""
+    for number in range(200):
+        agent.request({"type": "say_stderr", "text": f"{number}\n"})
+        assert agent.stderr_text.endswith(f"{number}\n")
 
 
 def test_a_flood_on_stderr_blocks_no_one_and_keeps_its_end(agent: Agent) -> None:
@@ -341,7 +348,7 @@ def test_waiting_for_a_record_ends_with_stdout(agent: Agent, wait: Callable[[Age
     with pytest.raises(DriverTimeout):
         agent.wait({"type": "never"}, 60)
 
-    assert time.monotonic() - begun_s < 5
+    assert time.monotonic() - begun_s < 30
     with pytest.raises(DriverTimeout, match="stdout ended"):
         wait(agent)
 

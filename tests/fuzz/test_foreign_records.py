@@ -54,11 +54,11 @@ def test_lines_are_the_same_however_they_arrive(data: bytes, cuts: list[int]) ->
 def test_the_time_for_a_line_is_linear_in_its_pieces() -> None:
     def seconds(pieces: int) -> float:
         splitter = LineSplitter()
-        begun_s = time.perf_counter()
+        begun_s = time.process_time()
         for _ in range(pieces):
             splitter.feed(b"x" * 20)
         splitter.feed(b"\n")
-        return time.perf_counter() - begun_s
+        return time.process_time() - begun_s
 
     few_s = min(seconds(5_000) for _ in range(3))
     many_s = min(seconds(40_000) for _ in range(3))

@@ -10,7 +10,7 @@ from pinnace_fuzz.raw_server import LOOPBACK, RawServer, Reply
 
 
 def post(server: RawServer, body: bytes = b"") -> bytes:
-    connection = http.client.HTTPConnection(LOOPBACK, server.port, timeout=10)
+    connection = http.client.HTTPConnection(LOOPBACK, server.port, timeout=60)
     try:
         connection.request("POST", "/path?query", body=body, headers={"X-One": "1"})
         return connection.getresponse().read()

@@ -65,4 +65,6 @@ def test_a_transcript_is_read_by_kind_and_text() -> None:
 
 def test_what_is_left_open_is_a_fault() -> None:
     assert [] == faults(transcript({"type": "agent_settled", "aborted": False}))
-    assert ["I-EOF-1: agent is still open"] == faults(transcript({"type": "agent_start"}))
+    [fault] = faults(transcript({"type": "agent_start"}))
+
+    assert "I-EOF-1: the trace ends while a run of record 1 is open" == fault

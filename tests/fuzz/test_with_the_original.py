@@ -42,4 +42,4 @@ def test_an_abort_at_a_gate_is_noticed(agent: AgentStarter) -> None:
     (departure,) = running.llm.wait_disconnects(1)
 
     assert departure.during == "gate g"
-    assert departure.time_s - sent_s < 2
+    assert departure.time_s - sent_s < 30  # and not at the end, when all connections are closed

@@ -22,7 +22,7 @@ ROOTS = os.pathsep.join(str(REPOSITORY / name) for name in ("spec", "statechart"
 ENVIRONMENT = {"PYTHONPATH": ROOTS}
 COMMAND = (sys.executable, "-m", "pinnace_rpc")
 # Far above what any conversation here takes.
-CONVERSATION_TIMEOUT_S = 30.0
+CONVERSATION_TIMEOUT_S = 60.0
 
 
 @pytest.fixture

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from pinnace_fuzz import coverage
+
 ROOTS = os.pathsep.join(str(Path(__file__).parents[2] / name) for name in ("spec", "statechart", "agent", "rpc"))
 # drain: a prompt is looked at to its end, although nothing else comes.
 COMMAND = [sys.executable, "-m", "pinnace_rpc", "--mode", "rpc", "--no-session", "--on-eof", "drain"]
@@ -42,6 +44,7 @@ class Conversation:
         )
         assert "sk-marker" not in done.stdout + done.stderr
         records = [json.loads(line) for line in done.stdout.splitlines()]
+        coverage.note_records(records)
         return [record for record in records if record["type"] == "response"]
 
 

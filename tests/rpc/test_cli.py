@@ -15,7 +15,7 @@ REPOSITORY = Path(__file__).parents[2]
 ROOTS = os.pathsep.join(str(REPOSITORY / name) for name in ("spec", "statechart", "agent", "rpc", "fuzz"))
 PINNACE = [sys.executable, "-m", "pinnace_rpc"]
 RPC = ["--mode", "rpc", "--no-session"]
-TIMEOUT_S = 30
+TIMEOUT_S = 60
 
 
 def environment(folder: Path, env: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -23,7 +23,7 @@ ROOTS = os.pathsep.join(str(REPOSITORY / name) for name in ("spec", "statechart"
 ENVIRONMENT = {"PYTHONPATH": ROOTS}
 COMMAND = (sys.executable, "-m", "pinnace_rpc")
 # Only a process that is stuck takes so long.
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 
 MakeLlm = Callable[[Iterable[Scripted]], FakeLlm]
 ANSWER: Scripted = {"text": "hello"}

@@ -78,11 +78,9 @@ def test_an_option_means_this(words: str, expected: Options) -> None:
         "--theme p --theme q",
         "--use-theme p",
         "--tui-mode m",
-        "--no-extensions",
-        "-ne",
         "--no-mcp",
         "--offline",
-        "-ne --no-mcp",
+        "--no-themes --no-mcp",
     ],
 )
 def test_what_means_nothing_here_is_accepted_and_ignored(words: str) -> None:
@@ -96,8 +94,6 @@ def test_what_means_nothing_here_is_accepted_and_ignored(words: str) -> None:
         ("--fork x --continue", "--fork cannot be combined with --continue"),
         ("--session-id a --continue", "--session-id cannot be combined with --continue"),
         ("--session-id a --session b", "--session-id cannot be combined with --session"),
-        ("-e x", "extensions are not available"),
-        ("--extension x -ne", "extensions are not available"),
         ("hello", "messages on the command line are not supported"),
         ("-- --hello", "messages on the command line are not supported"),
         ("@file", "@file arguments are not supported"),
@@ -127,8 +123,9 @@ def test_what_is_not_there_is_refused_by_name(words: str, error: str) -> None:
         (["--max-run-seconds", "1m", "-p", "x"], "--max-run-seconds takes a number"),
         (["-r"], "not here: a menu of sessions (--resume). Instead: pinnace sessions lists them"),
         (["-cr"], "not here: a menu of sessions"),
-        ([*RPC, "--bogus"], "--bogus"),
-        ([*RPC, "--bogus=1"], "--bogus"),
+        ([*RPC, "-ne", "--bogus"], "--bogus"),
+        ([*RPC, "-ne", "--bogus=1"], "--bogus"),
+        ([*RPC, "--tool-approval", "maybe"], "--tool-approval takes never, ask or read-only"),
         ([*RPC, "-q"], "-q"),
         ([*RPC, "--name"], "--name"),
         ([*RPC, "--name", " "], "--name requires a value"),
@@ -192,9 +189,19 @@ def test_a_run_has_limits(words: str, expected: Options) -> None:
     assert Arguments(expected, ()) == parse(*words.split())
 
 
+def test_options_that_are_not_ours_are_kept_for_extensions() -> None:
+    """F7"""
+    options, _ = parse("-e", "x.py", "-ne", "--plan", "hello", "--ssh=me@box", "--quick", "--name", "n")
+
+    assert (("x.py",), True) == (options.extensions, options.no_extensions)
+    assert (("plan", "hello"), ("ssh", "me@box"), ("quick", None)) == options.extension_flags
+    assert "n" == options.name
+    assert "me@box" not in repr(options)
+
+
 def test_an_unknown_option_is_an_error_that_names_the_nearest() -> None:
     with pytest.raises(click.UsageError) as wrong:
-        parse("--sesion-dir", "x")
+        parse("-ne", "--sesion-dir", "x")
     assert (
         "No such option '--sesion-dir'. (Did you mean one of: '--session', '--session-dir', '--session-id'?)"
         == wrong.value.format_message()

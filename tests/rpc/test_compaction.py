@@ -448,7 +448,7 @@ def test_a_summary_of_too_much_is_asked_for_with_less(talk: Talk) -> None:
 
 
 def test_an_abort_ends_the_wait_for_the_next_try(agent: AgentStarter) -> None:
-    talk = alone(agent, settings={**SETTINGS, "retry": {"baseDelayMs": 50_000}})
+    talk = alone(agent, settings={**SETTINGS, "retry": {"baseDelayMs": 600_000, "maxAgentDelayMs": 600_000}})
     talk.two_turns()
     talk.script({**BUSY, "hold": talk.gate})
     talk.mark = talk.pi.mark()
@@ -564,7 +564,7 @@ def test_a_compaction_ends_the_run_and_everything_of_it_is_told(agent: AgentStar
     """C-12: the records of the run come first, and it is not gone on with."""
     talk = alone(agent)
     talk.two_turns()
-    sleeping = {"tool_calls": [{"name": "bash", "args": {"command": "sleep 60"}}]}
+    sleeping = {"tool_calls": [{"name": "bash", "args": {"command": "sleep 600"}}]}
     talk.script({"chunks": [{"text": "begun"}, {"hang": True}]} if phase == "llm" else sleeping)
     talk.script({**SUMMARY, "repeat": 2})
     talk.begin("three")
@@ -1004,7 +1004,7 @@ def test_the_second_of_two_that_wait_for_a_run_is_refused(talk: Talk) -> None:
 
 def test_what_is_queued_in_a_retry_delay_runs_behind_the_compaction_that_ends_it(agent: AgentStarter) -> None:
     """C-2, C-12: one settled, at the end."""
-    talk = alone(agent, settings={**SETTINGS, "retry": {"baseDelayMs": 50_000}})
+    talk = alone(agent, settings={**SETTINGS, "retry": {"baseDelayMs": 600_000, "maxAgentDelayMs": 600_000}})
     talk.two_turns()
     talk.script(BUSY, SUMMARY, {"text": "more"})
     talk.begin("three")

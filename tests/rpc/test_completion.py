@@ -49,7 +49,7 @@ def completions(home: Path, *words: str) -> list[str]:
     line = " ".join(["pinnace", *words])
     asked = {"_PINNACE_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(words))}
     env = environment(home, **asked)
-    ended = subprocess.run(PINNACE, cwd=home, env=env, capture_output=True, text=True, timeout=30, check=False)
+    ended = subprocess.run(PINNACE, cwd=home, env=env, capture_output=True, text=True, timeout=60, check=False)
     assert (0, "") == (ended.returncode, ended.stderr)
     return [line for line in ended.stdout.splitlines() if line]
 
@@ -103,7 +103,7 @@ def test_answers_load_no_agent(home: Path) -> None:
     asked = {"_PINNACE_COMPLETE": "bash_complete", "COMP_WORDS": "pinnace --model ", "COMP_CWORD": "2"}
     command = [sys.executable, "-X", "importtime", "-m", "pinnace_rpc"]
     ended = subprocess.run(
-        command, cwd=home, env=environment(home, **asked), capture_output=True, text=True, timeout=30, check=True
+        command, cwd=home, env=environment(home, **asked), capture_output=True, text=True, timeout=60, check=True
     )
     loaded = set(re.findall(r"\| +([\w.]+)$", ended.stderr, re.MULTILINE))
 
@@ -122,7 +122,7 @@ def test_every_subcommand_is_one(home: Path) -> None:
     assert [name for name in SUBCOMMANDS if name not in manual] == []
     for name in set(SUBCOMMANDS) - {"demo"}:
         ended = subprocess.run(
-            [*PINNACE, name, "--bogus"], env=environment(home), capture_output=True, text=True, timeout=30, check=False
+            [*PINNACE, name, "--bogus"], env=environment(home), capture_output=True, text=True, timeout=60, check=False
         )
         assert 2 == ended.returncode, name
         assert ended.stderr.startswith("pinnace: No such option '--bogus'"), name
@@ -132,7 +132,7 @@ def test_every_subcommand_is_one(home: Path) -> None:
 def test_a_script_is_one_that_its_shell_can_read(shell: str, home: Path) -> None:
     program = shutil.which(shell)
     ended = subprocess.run(
-        [*PINNACE, "completion", shell], env=environment(home), capture_output=True, text=True, timeout=30, check=False
+        [*PINNACE, "completion", shell], env=environment(home), capture_output=True, text=True, timeout=60, check=False
     )
     assert (0, "") == (ended.returncode, ended.stderr)
     assert "_PINNACE_COMPLETE" in ended.stdout
@@ -152,6 +152,6 @@ def test_bash_completes_a_command_line(home: Path) -> None:
         '_pinnace_completion pinnace; echo "${COMPREPLY[@]}"'
     )
     env = environment(home, PATH=f"{program.parent}:{os.environ['PATH']}")
-    ended = subprocess.run(["bash", "-c", script], env=env, capture_output=True, text=True, timeout=30, check=False)
+    ended = subprocess.run(["bash", "-c", script], env=env, capture_output=True, text=True, timeout=60, check=False)
 
     assert "json\n" == ended.stdout, ended.stderr

@@ -37,7 +37,7 @@ SCRIPT: list[Scripted] = [
 NEW = "after the damage"
 FOREIGN_ID = "f0f0f0f0"
 # Opened, written to and read again takes milliseconds; cycles used to take forever.
-PROMPT_S = 5.0
+PROMPT_S = 60.0
 
 
 class Made(NamedTuple):

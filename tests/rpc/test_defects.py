@@ -14,6 +14,7 @@ from pinnace_agent.resources.selection import Selection
 from pinnace_agent.resources.settings import Settings
 from pinnace_agent.session import Session
 from pinnace_agent.session.library import Library
+from pinnace_fuzz import coverage
 from pinnace_rpc.dispatch import Dispatcher
 from pinnace_rpc.outbox import Outbox
 from pinnace_rpc.projection import make_projection
@@ -51,7 +52,9 @@ async def answers(*commands: dict[str, object]) -> list[dict[str, Any]]:
             dispatcher.receive(json.dumps(command).encode())
         outbox.close()
         await outbox.pump(sink)
-    return [json.loads(line) for line in sink.data.splitlines()]
+    records = [json.loads(line) for line in sink.data.splitlines()]
+    coverage.note_records(records)
+    return records
 
 
 async def test_a_read_and_a_setting_that_fail_are_answered_and_the_next_command_is_too() -> None:

@@ -48,7 +48,7 @@ def test_a_stray_write_to_descriptor_1_is_no_part_of_the_protocol(tmp_path: Path
         input=b'{"id":"a","type":"get_state"}\n',
         capture_output=True,
         env=environment,
-        timeout=30,
+        timeout=60,
         check=True,
     )
 

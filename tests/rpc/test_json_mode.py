@@ -1,16 +1,17 @@
 """Mode json: the session's header, then the same events as in mode rpc, and an exit code that says little."""
 
+import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
 
 from pinnace_fuzz.one_shot import OneShotStarter
+from pinnace_fuzz.reading import record_faults
 from pinnace_fuzz.records import Record
 from pinnace_fuzz.script import Scripted
 from pinnace_fuzz.workbench import AgentStarter, find_problems
-from pinnace_spec.invariants import TraceObserver
 from pinnace_spec.profiles import PROFILES, Profile
 
 CALLS: Scripted = {
@@ -45,8 +46,26 @@ def settled(value: Any, folder: str) -> Any:
     return value.replace(folder, "{root}") if isinstance(value, str) else value
 
 
+def is_told_by_a_working_tool(record: Record) -> bool:
+    return record["type"] in {"tool_execution_update", "tool_execution_end"}
+
+
+def call_by_call(records: Iterable[Record]) -> list[Record]:
+    """Put what tools tell while they work together by call.
+
+    R-RUN-02: calls of one answer end in the order of completion, which is chance. What one call tells keeps its order,
+    and everything else its place: all starts come before, in call order, and all results behind.
+    """
+    ordered: list[Record] = []
+    for is_free, stretch in itertools.groupby(records, is_told_by_a_working_tool):
+        together = list(stretch)
+        ordered += sorted(together, key=lambda record: record["toolCallId"]) if is_free else together
+    return ordered
+
+
 def events(records: Sequence[Record], folder: object) -> list[object]:
-    return [settled(record, str(folder)) for record in records if record["type"] != "response"]
+    told = call_by_call(record for record in records if record["type"] != "response")
+    return [settled(record, str(folder)) for record in told]
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -59,17 +78,17 @@ def test_its_records_are_the_events_of_mode_rpc(
     for prompt in prompts:
         mark = pi.mark()
         pi.request({"type": "prompt", "message": prompt})
-        # In `seed` nothing says that the agent has settled; here it has when the state says so.
         pi.wait({"type": "agent_end", "willRetry": False}, since=mark)
-        pi.request({"type": "get_state"})
+        # In `seed` nothing says that the agent has settled; here it has when the state says so.
+        while pi.ask("get_state")["isStreaming"]:
+            pass
     one_shot = print_agent(["--mode", "json", "--protocol", profile, *prompts], script, settings=SETTINGS)
     header, *records = one_shot.end().records
 
     assert "session" == header["type"]
     assert events([each.record for each in pi.records], pi.home.root) == events(records, one_shot.home.root)
     assert [] == find_problems(records, profile)
-    observer = TraceObserver()
-    assert [] == [problem for record in records for problem in observer.feed(record)] + observer.finish()
+    assert [] == record_faults(records)
 
 
 def test_the_header_is_the_one_of_the_file(print_agent: OneShotStarter) -> None:

@@ -15,6 +15,8 @@ CALLING: Scripted = {"tool_calls": [{"name": "bash", "args": {"command": "echo a
 COST_OF_ONE = 0.00002
 HANGING: Scripted = {"chunks": [{"text": "one"}, {"hang": True}]}
 SLEEPING: Scripted = {"tool_calls": [{"name": "bash", "args": {"command": "echo begun; sleep 600"}}]}
+# Limits for tests in which something has to happen before the time is over: on a busy machine at one of the later ones.
+LIMITS_S = (0.4, 2.0, 10.0, 50.0)
 
 
 def limited(limit: str) -> dict[str, object]:
@@ -119,23 +121,27 @@ def test_time(script: Scripted, agent: AgentStarter) -> None:
 
 
 def test_time_ends_a_wait_for_the_next_attempt(agent: AgentStarter) -> None:
-    pi = agent([{"error": {"status": 503}}], "--max-run-seconds", "0.3", settings={"retry": {"baseDelayMs": 60_000}})
+    settings = {"retry": {"baseDelayMs": 600_000, "maxAgentDelayMs": 600_000}}
+    for limit_s in LIMITS_S:
+        pi = agent([{"error": {"status": 503}}], "--max-run-seconds", str(limit_s), settings=settings)
+        assert limited("maxRunSeconds") == end_of(pi)
+        if pi.found({"type": "auto_retry_start"}):
+            break
 
-    assert limited("maxRunSeconds") == end_of(pi)
     assert ["auto_retry_start", "auto_retry_end", "agent_settled"] == kinds(
         pi.records, "auto_retry_start", "auto_retry_end", "agent_settled"
     )
 
 
 def test_time_that_is_over_concerns_no_later_run(agent: AgentStarter) -> None:
-    pi = agent([HANGING, {"chunks": [{"text": "two"}, {"gate": "g"}]}], "--max-run-seconds", "0.5")
-    end_of(pi)
-    mark = pi.mark()
-    pi.send({"type": "prompt", "message": "again"})
-    pi.llm.wait_reached("g")
-    pi.llm.release("g")
+    for limit_s in LIMITS_S:
+        pi = agent([HANGING, {"text": "two"}], "--max-run-seconds", str(limit_s))
+        assert limited("maxRunSeconds") == end_of(pi)
+        settled = end_of(pi, {"type": "prompt", "message": "again"})
+        if not settled["aborted"]:
+            break
 
-    assert {"type": "agent_settled", "aborted": False} == pi.wait({"type": "agent_settled"}, since=mark)
+    assert {"type": "agent_settled", "aborted": False} == settled
 
 
 def test_time_ends_a_drain_and_the_queue_is_handed_back(agent: AgentStarter) -> None:
@@ -146,7 +152,7 @@ def test_time_ends_a_drain_and_the_queue_is_handed_back(agent: AgentStarter) -> 
     pi.wait({"type": "queue_update", "followUp": ["F"]})
     pi.close_stdin()
 
-    assert 0 == pi.wait_exit(10)
+    assert 0 == pi.wait_exit(60)
     assert limited("maxRunSeconds") in pi.found({"type": "agent_settled"})
     assert ["go"] == user_texts(pi.records)
 
@@ -185,10 +191,14 @@ def results(pi: HomedAgent) -> list[tuple[bool, str]]:
 
 def test_a_tool_call_takes_no_longer_than_the_settings_say(agent: AgentStarter) -> None:
     """R-LIM-03: the run goes on, and the model reads what the command has said so far."""
-    pi = agent([SLEEPING, {"text": "done"}], settings={"tools": {"timeoutSeconds": 0.4}})
+    for limit_s in LIMITS_S:
+        pi = agent([SLEEPING, {"text": "done"}], settings={"tools": {"timeoutSeconds": limit_s}})
+        assert not end_of(pi)["aborted"]
+        told = f"Command timed out after {limit_s:g} seconds"
+        if [(True, told)] != results(pi):  # it had begun by then
+            break
 
-    assert not end_of(pi)["aborted"]
-    assert [(True, "begun\n\n\nCommand timed out after 0.4 seconds")] == results(pi)
+    assert [(True, f"begun\n\n\n{told}")] == results(pi)
 
 
 def test_a_call_that_names_its_time_has_it(agent: AgentStarter) -> None:

@@ -34,7 +34,7 @@ ANSWER_CHARS: Final = 1_200
 SUMMARY_MARK: Final = "You write summaries"
 OF_A_TURN: Final = "beginning of one turn"
 SETTLED: Final = {"type": "agent_settled"}
-SETTLED_TIMEOUT_S: Final = 20.0
+SETTLED_TIMEOUT_S: Final = 60.0
 
 
 class WindowLedger(Ledger):

@@ -53,7 +53,7 @@ def delta(text: str, index: int = 0) -> dict[str, object]:
 async def drain(outbox: Outbox, reader: Reader) -> list[dict[str, Any]]:
     reader.gate.set()
     outbox.close()
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         await outbox.pump(reader)
     return reader.records
 
@@ -130,7 +130,7 @@ async def test_a_producer_waits_in_room_until_the_reader_has_taken_enough() -> N
         await wait_all_tasks_blocked()
         assert not passed.is_set()
         reader.gate.set()
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             await passed.wait()
         outbox.close()
 

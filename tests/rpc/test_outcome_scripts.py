@@ -10,7 +10,7 @@ import json
 import logging
 import re
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, cast
@@ -38,12 +38,16 @@ from pinnace_agent.session.library import Library
 from pinnace_agent.shells import BashResult, ShellJob, Shells
 from pinnace_agent.tools.base import ToolContext, ToolResult, text_result
 from pinnace_agent.tools.bash import BashTool
+from pinnace_fuzz.reading import worded
 from pinnace_rpc.dispatch import Dispatcher
 from pinnace_rpc.outbox import Outbox
 from pinnace_rpc.projection import make_projection
 from pinnace_spec.chart import INITIAL
-from pinnace_spec.invariants import Record, TraceObserver
+from pinnace_spec.generations import generation
 from pinnace_spec.messages import AssistantMessage, StopReason
+from pinnace_spec.observers import Checks, End, Step, judge
+from pinnace_spec.observers.trace_file import step_of
+from pinnace_spec.observers.verdicts import Record
 from pinnace_spec.outputs import validate_output
 from pinnace_statechart.machine import Chart
 from pinnace_statechart.state import ExtendedState
@@ -187,7 +191,7 @@ class WaitingTool(BashTool):
 class WaitingShells(Shells):
     """Likewise, for the client's own commands."""
 
-    async def _run(self, shell: ShellJob) -> None:
+    async def _run(self, shell: ShellJob, told: Callable[[str], None]) -> None:
         await trio.sleep(3 * TICK_S)
         shell.output.feed(b"done\n")
         shell.result = BashResult(output="done\n", exitCode=0, cancelled=False, truncated=False)
@@ -286,20 +290,30 @@ def user_texts(messages: Sequence[Record]) -> list[str]:
 
 
 class Client:
-    """Takes the bytes and remembers the records."""
+    """Takes the bytes and remembers the records, and the trace: with what was sent in between."""
 
     def __init__(self) -> None:
         self.records: list[dict[str, Any]] = []
+        self.trace: list[Step] = []
+
+    def note(self, direction: Literal["in", "out"], line: bytes) -> None:
+        self.trace.append(step_of(len(self.trace) + 1, direction, line, trio.current_time()))
 
     async def send_all(self, data: bytes) -> None:
         await trio.lowlevel.checkpoint()
-        self.records += [json.loads(line) for line in data.splitlines()]
+        for line in data.splitlines():
+            self.records.append(json.loads(line))
+            self.note("out", line)
 
 
 class Played(NamedTuple):
     """What came of a script."""
 
     records: list[dict[str, Any]]
+    trace: list[Step]
+    """What was sent and written."""
+    after: int
+    """The last step before the input ended."""
     asked: list[list[str]]
     known: list[frozenset[str]]
     ends_with_answer: bool
@@ -365,8 +379,11 @@ async def perform(script: Script) -> Played:
                     command = {"id": str(number), **send.command}
                     if command["type"] in TEXT_COMMANDS:
                         command["message"] = text_of(number)
-                    dispatcher.receive(json.dumps(command).encode())
+                    line = json.dumps(command).encode()
+                    client.note("in", line)
+                    dispatcher.receive(line)
                 await trio.sleep(script.rest_ticks * TICK_S)
+                after = len(client.trace)
                 host.submit(Happening(script.end))
                 with trio.move_on_after(REST_S):
                     await done.wait()
@@ -378,7 +395,17 @@ async def perform(script: Script) -> Played:
     entries = [tree.entries[place] for place in tree.path(tree.leaf)]
     messages = [cast(Record, entry["message"]) for entry in entries if entry["type"] == "message"]
     branch = user_texts(messages)
-    return Played(client.records, provider.asked, provider.known, provider.ends_with_answer, branch, done.is_set(), [])
+    return Played(
+        client.records,
+        client.trace,
+        after,
+        provider.asked,
+        provider.known,
+        provider.ends_with_answer,
+        branch,
+        done.is_set(),
+        [],
+    )
 
 
 class ErrorLog(logging.Handler):
@@ -403,14 +430,13 @@ def play(script: Script) -> Played:
     return played._replace(defects=log.texts)
 
 
-def judge(script: Script, played: Played) -> list[str]:
+def find_problems(script: Script, played: Played) -> list[str]:
     """Say what is wrong with what came of a script."""
     records = played.records
     if not played.has_rested:
         return ["it never comes to rest", *map(str, records[-20:])]
-    observer = TraceObserver()
-    problems = [problem for record in records for problem in observer.feed(record)]
-    problems += observer.finish()
+    checks = Checks(is_ours=True, is_fresh=not script.has_past)
+    problems = worded(judge(played.trace, End("exit", 0, after=played.after), generation("1.5"), checks))
     problems += [problem for record in records for problem in validate_output(record, "1.5")]
     answers = Counter(record["id"] for record in records if record["type"] == "response")
     numbers = range(len(script.sends))
@@ -585,7 +611,7 @@ def test_any_outcomes_under_any_commands_lose_nothing_and_come_to_rest(script: S
     """I-QUE-2, I-EVT-9, I-EVT-10, I-EVT-11, and every promise beside them."""
     played = play(script)
 
-    assert [] == judge(script, played)
+    assert [] == find_problems(script, played)
 
 
 def test_a_script_of_every_kind_retries_overflows_and_compacts() -> None:
@@ -616,7 +642,7 @@ def test_a_script_of_every_kind_retries_overflows_and_compacts() -> None:
     reasons = [record["reason"] for record in played.records if record["type"] == "compaction_end"]
     delays_ms = [record["delayMs"] for record in played.records if record["type"] == "auto_retry_start"]
 
-    assert [] == judge(script, played)
+    assert [] == find_problems(script, played)
     assert 8 == len(delivered(played.records))
     assert ["overflow", "threshold", "manual"] == reasons
     assert [5_000, 2_000, 2_000] == delays_ms  # each after a text of its own

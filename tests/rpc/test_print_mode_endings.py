@@ -9,9 +9,9 @@ from collections.abc import Callable
 import pytest
 
 from pinnace_fuzz.one_shot import OneShot, OneShotStarter, Printed
+from pinnace_fuzz.reading import record_faults
 from pinnace_fuzz.script import Scripted
 from pinnace_fuzz.shell_gate import ShellGate
-from pinnace_spec.invariants import TraceObserver
 
 ENDLESS: Scripted = {"chunks": [{"text": "one"}, {"gate": "g"}, {"hang": True}]}
 CODES = {signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGINT: -signal.SIGINT}
@@ -29,9 +29,7 @@ def in_stream(print_agent: OneShotStarter, mode: str) -> OneShot:
 
 def is_closed(ended: Printed) -> bool:
     """Tell whether every bracket of its records is."""
-    observer = TraceObserver()
-    problems = [problem for record in ended.records[1:] for problem in observer.feed(record)] + observer.finish()
-    return problems == [] and ended.records[-1]["type"] == "agent_settled"
+    return record_faults(ended.records[1:]) == [] and ended.records[-1]["type"] == "agent_settled"
 
 
 @MODES
@@ -72,7 +70,7 @@ def test_a_signal_ends_it_while_it_reads_stdin(number: signal.Signals, print_age
     one_shot.process.stdin.flush()
     one_shot.signal(number)
 
-    assert CODES[number] == one_shot.process.wait(timeout=10)
+    assert CODES[number] == one_shot.process.wait(timeout=60)
     assert [] == one_shot.llm.requests
 
 
@@ -99,7 +97,7 @@ def test_a_reader_that_is_gone_ends_it_quietly(mode: str, print_agent: OneShotSt
     one_shot.llm.wait_reached("g")
     os.close(reader)
     one_shot.llm.release("g")
-    _, err = one_shot.process.communicate(timeout=10)
+    _, err = one_shot.process.communicate(timeout=60)
 
     assert (1, b"") == (one_shot.process.returncode, err)
     assert [] == one_shot.left_behind()
@@ -116,7 +114,7 @@ def test_a_reader_that_is_gone_ends_a_tool(print_agent: OneShotStarter, gates: C
     os.close(reader)
     gate.release("go")
 
-    assert 1 == one_shot.process.wait(timeout=10)
+    assert 1 == one_shot.process.wait(timeout=60)
     assert [] == one_shot.left_behind()
 
 
@@ -141,7 +139,7 @@ def at_terminal(command: list[str], one_shot: OneShot, *, has_stdout: bool) -> t
                     shown += chunk
             except OSError:  # so a terminal ends
                 pass
-        code = process.wait(timeout=10)
+        code = process.wait(timeout=60)
     os.close(ours)
     return code, shown.decode().replace("\r\n", "\n")
 

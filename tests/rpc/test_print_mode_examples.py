@@ -75,7 +75,7 @@ def test_what_is_not_here_stands_in_the_readme_as_the_program_says_it() -> None:
 def test_a_command_of_pi_is_answered_with_the_nearest_way(word: str, tmp_path: Path) -> None:
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": ROOTS}
     command = [sys.executable, "-m", "pinnace_rpc", word, "--anything"]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
 
     assert (2, "") == (done.returncode, done.stdout)
     assert done.stderr.startswith("pinnace: not here: ")

@@ -121,7 +121,7 @@ def test_a_file_that_cannot_be_read_ends_it_before_anything_is_printed(
 ) -> None:
     one_shot = print_agent(["--mode", mode, word, "hello"], prepare=lambda work: (work / "folder").mkdir())
     # Not after the end of stdin, which may be far away.
-    assert 1 == one_shot.process.wait(timeout=10)
+    assert 1 == one_shot.process.wait(timeout=60)
     ended = one_shot.end()
 
     assert "" == ended.out

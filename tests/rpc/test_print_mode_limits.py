@@ -5,8 +5,8 @@ import json
 import pytest
 
 from pinnace_fuzz.one_shot import OneShotStarter
+from pinnace_fuzz.reading import record_faults
 from pinnace_fuzz.script import Scripted
-from pinnace_spec.invariants import TraceObserver
 
 CALLING: Scripted = {"tool_calls": [{"name": "bash", "args": {"command": "echo again"}}], "repeat": -1}
 HANGING: Scripted = {"chunks": [{"text": "one"}, {"hang": True}]}
@@ -35,8 +35,7 @@ def test_a_limit_ends_a_run_that_would_go_on_for_ever(mode: str, name: str, prin
     if mode == "text":
         assert "" == ended.out
         return
-    observer = TraceObserver()
-    assert [] == [fault for record in ended.records[1:] for fault in observer.feed(record)] + observer.finish()
+    assert [] == record_faults(ended.records[1:])
     assert ("agent_settled", True, "limit") == tuple(ended.records[-1][key] for key in ("type", "aborted", "reason"))
 
 

@@ -24,6 +24,9 @@ SETTLED = {"type": "agent_settled"}
 # What waits in the program, in pipes and in the client's sockets is a few MiB, and the HTTP client is loaded meanwhile;
 # the floods below are many times that.
 BOUND_KIB = 32 * 1024
+# So many looks, a twentieth of a second apart, find a process that is held up as it was: what it talks to has its turn
+# within half a second, also on a busy machine.
+STILL_LOOKS = 10
 PROMPT = {"id": "p", "type": "prompt", "message": "go"}
 
 
@@ -150,11 +153,13 @@ def wait_stalled(pi: HomedAgent, before_kib: int) -> None:
     """Wait until the process does nothing any more, since everything that can be full is; until then it stays small."""
     deadline_s = time.monotonic() + DEFAULT_TIMEOUT_S
     looks: list[str] = []
-    while len(looks) < 4 or len(set(looks[-4:])) > 1:
+    while len(looks) < STILL_LOOKS or len(set(looks[-STILL_LOOKS:])) > 1:
         assert time.monotonic() < deadline_s, "it goes on working although nobody reads"
         assert pi.peak_rss_kib() - before_kib < BOUND_KIB
-        fields = Path(f"/proc/{pi.process.pid}/stat").read_text().rpartition(")")[2].split()
-        looks.append(fields[11] + " " + fields[12])  # the time it has used, in the program and in the system
+        state, *fields = Path(f"/proc/{pi.process.pid}/stat").read_text().rpartition(")")[2].split()
+        # The time it has used, in the program and in the system. One that would work, if the machine had not others to
+        # serve, is not still.
+        looks = [*looks, fields[10] + " " + fields[11]] if state == "S" else []
         time.sleep(0.05)
 
 

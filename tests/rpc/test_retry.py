@@ -1,6 +1,7 @@
 """Automatic retry of the whole program over real pipes: which errors, when, how often, and what is told of it.
 
 Delays come from the settings: short where they are waited for, and so long that nobody does where a test acts in them.
+Where it does both, delays grow until the machine was quick enough.
 Rules R-RTY-01 to R-RTY-03, C-2, C-14, C-15.
 """
 
@@ -17,7 +18,9 @@ from pinnace_fuzz.workbench import AgentStarter, HomedAgent
 from pinnace_spec import errors
 
 AT_ONCE: Final = {"retry": {"baseDelayMs": 1}}
-ENDLESS: Final = {"retry": {"baseDelayMs": 50_000}}
+ENDLESS: Final = {"retry": {"baseDelayMs": 600_000, "maxAgentDelayMs": 600_000}}
+# For what has to come in a delay that is waited for: the longer ones count on a machine that is busy with others.
+DELAYS_MS: Final = (100, 1_000, 10_000)
 MORE: Final = {"text": "more", "repeat": -1}
 SETTLED: Final = {"type": "agent_settled"}
 STARTED: Final = {"type": "auto_retry_start"}
@@ -55,6 +58,13 @@ def fail(pi: HomedAgent, text: str = "P") -> Record:
     mark = pi.mark()
     pi.ask("prompt", message=text)
     return pi.wait(STARTED, since=mark)
+
+
+def came_in_the_delay(pi: HomedAgent, answer: str) -> bool:
+    """Say whether a command had this answer before the next attempt began."""
+    pi.ask("get_state")  # what was written before its answer has been read
+    words = kinds(pi.records, "auto_retry_start", "agent_start", answer)
+    return words.index(answer) < words.index("agent_start", words.index("auto_retry_start"))
 
 
 def retries(pi: HomedAgent) -> list[tuple[int, int]]:
@@ -347,11 +357,16 @@ def test_an_error_of_another_kind_ends_the_retries_with_its_own_text(agent: Agen
 
 
 def test_the_failed_message_leaves_the_context_when_the_retry_starts(agent: AgentStarter) -> None:
-    pi = agent([failing(500), {"hold": "g", **MORE}], settings={"retry": {"baseDelayMs": 300}}, has_session=True)
-    fail(pi)
-    assert context(pi) == [("user", "P"), ("assistant", "error")]
+    for delay_ms in DELAYS_MS:
+        settings = {"retry": {"baseDelayMs": delay_ms}}
+        pi = agent([failing(500), {"hold": "g", **MORE}], settings=settings, has_session=True)
+        fail(pi)
+        before = context(pi)
+        pi.llm.wait_reached("g")
+        if came_in_the_delay(pi, "get_messages:ok"):
+            break
 
-    pi.llm.wait_reached("g")
+    assert before == [("user", "P"), ("assistant", "error")]
     assert context(pi) == [("user", "P")]
     assert file_messages(pi) == [("user", "P"), ("assistant", "error")]
     pi.llm.release("g")
@@ -524,20 +539,28 @@ def test_off_in_the_delay_leaves_the_delay_and_counts_for_what_comes_of_it(agent
 
 
 def test_the_retry_asks_the_model_that_was_chosen_meanwhile(agent: AgentStarter) -> None:
-    pi = agent([failing(500), MORE], settings={"retry": {"baseDelayMs": 100}})
-    fail(pi)
-    pi.ask("set_model", provider="fake", modelId="m2")
-    pi.wait(SETTLED)
+    for delay_ms in DELAYS_MS:
+        pi = agent([failing(500), MORE], settings={"retry": {"baseDelayMs": delay_ms}})
+        fail(pi)
+        pi.ask("set_model", provider="fake", modelId="m2")
+        pi.wait(SETTLED)
+        if came_in_the_delay(pi, "set_model:ok"):
+            break
 
     assert [request.body["model"] for request in pi.llm.requests] == ["m1", "m2"]
     assert endings(pi) == [(True, 1)]
 
 
 def test_a_shell_in_the_delay_comes_behind_the_answer(agent: AgentStarter) -> None:
-    pi = agent([failing(500), {"hold": "g", **MORE}], settings={"retry": {"baseDelayMs": 100}}, has_session=True)
-    fail(pi)
-    pi.ask("bash", command="echo beside")
-    pi.llm.wait_reached("g")
+    for delay_ms in DELAYS_MS:
+        settings = {"retry": {"baseDelayMs": delay_ms}}
+        pi = agent([failing(500), {"hold": "g", **MORE}], settings=settings, has_session=True)
+        fail(pi)
+        pi.ask("bash", command="echo beside")
+        pi.llm.wait_reached("g")
+        if came_in_the_delay(pi, "bash:ok"):
+            break
+
     assert context(pi) == [("user", "P")]
     pi.llm.release("g")
     pi.wait(SETTLED)
@@ -549,13 +572,15 @@ def test_a_shell_in_the_delay_comes_behind_the_answer(agent: AgentStarter) -> No
 def test_a_steering_text_goes_with_the_retry_and_gives_it_its_whole_budget(agent: AgentStarter) -> None:
     """C-14: a delivered text is new work."""
     script = [failing(500), failing(500), failing(500), MORE]
-    pi = agent(script, settings={"retry": {"baseDelayMs": 60, "maxRetries": 2}}, has_session=True)
-    fail(pi)
-    pi.ask("steer", message="S")
-    pi.ask("follow_up", message="F")
-    pi.wait(SETTLED)
+    for delay_ms in DELAYS_MS:
+        pi = agent(script, settings={"retry": {"baseDelayMs": delay_ms, "maxRetries": 2}}, has_session=True)
+        fail(pi)
+        pi.send_many([{"id": "s", "type": "steer", "message": "S"}, {"id": "f", "type": "follow_up", "message": "F"}])
+        pi.wait(SETTLED)
+        if came_in_the_delay(pi, "follow_up:ok"):
+            break
 
-    assert retries(pi) == [(1, 60), (1, 60), (2, 120)]
+    assert retries(pi) == [(1, delay_ms), (1, delay_ms), (2, 2 * delay_ms)]
     assert sent_texts(pi, 1) == [("user", "P"), ("user", "S")]
     assert user_texts(pi.records) == ["P", "S", "F"]
     assert context(pi) == [

@@ -279,7 +279,7 @@ def test_an_abort_ends_a_search_at_work(agent: AgentStarter) -> None:
         file.truncate(1 << 39)
     running.request({"type": "prompt", "message": "go"})
     running.wait({"type": "tool_execution_start"})
-    deadline_s = time.monotonic() + 10
+    deadline_s = time.monotonic() + 60
     while not running.descendants():
         assert time.monotonic() < deadline_s
         time.sleep(0.005)

@@ -12,7 +12,7 @@ import pytest
 from pinnace_fuzz.workbench import AgentStarter, HomedAgent
 
 COMMAND = (sys.executable, "-m", "pinnace_rpc", "sessions")
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 
 
 def sessions(pi: HomedAgent, *words: str, cwd: Path | None = None) -> list[Mapping[str, Any]]:

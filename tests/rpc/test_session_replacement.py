@@ -68,7 +68,7 @@ def no_bigger_files(pi: HomedAgent, size: int) -> Generator[None]:
 
 def wait_gone(path: Path) -> None:
     """Wait until a file is no longer there: what is let go of is so beside everything else."""
-    deadline_s = time.monotonic() + 5
+    deadline_s = time.monotonic() + 30
     while path.exists():
         assert time.monotonic() < deadline_s, f"{path} stays"
         time.sleep(0.005)
@@ -311,7 +311,8 @@ def test_an_abort_ends_the_wait_and_the_run(agent: AgentStarter) -> None:
     begun_s = pi.send(ABORT)
     pi.wait_response("A")
 
-    assert time.monotonic() - begun_s < LEASE_WAIT_S / 2
+    # Not when the wait was over anyway; that it was ended, and not refused, its response says too.
+    assert time.monotonic() - begun_s < LEASE_WAIT_S
     assert pi.wait_response("W")["data"] == {"cancelled": True}
     closing = ("switch_session:ok", "agent_end", "agent_settled", "abort:ok")
     assert kinds(pi.records[mark:], *closing) == list(closing)

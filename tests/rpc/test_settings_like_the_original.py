@@ -7,7 +7,7 @@ answer so. To record anew, delete the file and run this with the original.
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -22,8 +22,8 @@ REPOSITORY: Final = Path(__file__).parents[2]
 ROOTS: Final = os.pathsep.join(str(REPOSITORY / name) for name in ("spec", "statechart", "agent", "rpc", "fuzz"))
 RECORDED: Final = Path(__file__).parents[1] / "data" / "settings-of-pi-1.5.2.json"
 NAMES: Final = ("steeringMode", "followUpMode", "thinkingLevel", "autoCompactionEnabled")
-# The original takes one second of it.
-START_S: Final = 8.0
+# The original takes one second of it, on a machine that has nothing else to do.
+START_S: Final = 60.0
 M2: Final = ("--model", "m2")
 ALL: Final = {"steeringMode": "all"}
 State = dict[str, Any]
@@ -112,7 +112,7 @@ def state(command: Sequence[str], root: Path, case: Case) -> State:
         try:
             data = agent.request({"type": "get_state"}, timeout_s=START_S)["data"]
         except (AgentGone, DriverTimeout):
-            assert not agent.alive
+            agent.wait_exit()  # its pipes may be closed before its end is noticed
             return {"starts": False}
     return {name: data[name] for name in NAMES}
 
@@ -134,11 +134,24 @@ def test_a_start_is_as_of_the_original(index: int, tmp_path: Path) -> None:
         assert theirs == ours
 
 
-@pytest.mark.peer
-@pytest.mark.slow
-def test_the_original_still_starts_so(original_pi: list[str], tmp_path: Path) -> None:
-    record = {case.name: state(original_pi, tmp_path / str(number), case) for number, case in enumerate(CASES)}
-    if not RECORDED.exists():
+@pytest.fixture(scope="module")
+def found() -> Iterator[dict[str, State]]:
+    """Takes what the original says, case by case; keeps it if nothing is recorded."""
+    record: dict[str, State] = {}
+    yield record
+    if not RECORDED.exists() and len(record) == len(CASES):
         lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(one)}" for name, one in record.items())
         RECORDED.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
-    assert record == json.loads(RECORDED.read_text(encoding="utf-8"))
+
+
+@pytest.mark.peer
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_original_still_starts_so(
+    case: Case, original_pi: list[str], tmp_path: Path, found: dict[str, State]
+) -> None:
+    # One test each: together they take minutes on a busy machine, as only a test that hangs does.
+    found[case.name] = state(original_pi, tmp_path, case)
+    if RECORDED.exists():
+        record = json.loads(RECORDED.read_text(encoding="utf-8"))
+        assert (len(CASES), found[case.name]) == (len(record), record[case.name])

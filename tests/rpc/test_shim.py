@@ -17,7 +17,7 @@ ROOTS = os.pathsep.join(str(REPOSITORY / name) for name in ("spec", "statechart"
 NODE = REPOSITORY / ".tools" / "node22" / "bin" / "node"
 STATE = b'{"id":"s","type":"get_state"}\n'
 RPC = ["--mode", "rpc", "--no-session", "--provider", "offline"]
-TIMEOUT_S = 30
+TIMEOUT_S = 60
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ FORBIDDEN = {
     "pinnace_agent.resources.frontmatter pinnace_agent.resources.template_arguments pinnace_agent.resources.skills",
     "for another way to run tasks": "asyncio multiprocessing concurrent",
     "for judging what is written": "pinnace_spec.outputs pinnace_spec.output_model pinnace_spec.events "
-    "pinnace_spec.responses pinnace_spec.readings pinnace_spec.invariants pinnace_spec.generate",
+    "pinnace_spec.responses pinnace_spec.readings pinnace_spec.observers pinnace_spec.generate",
     "for tests": "pinnace_fuzz hypothesis pytest unittest jsonschema",
     "for people at a terminal": "rich pygments curses readline pydoc",
 }

@@ -9,7 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import trio
 from hypothesis import given, settings
@@ -26,11 +26,14 @@ from pinnace_agent.session import Session
 from pinnace_agent.session.library import Library
 from pinnace_agent.tools.base import ToolContext, ToolResult, text_result
 from pinnace_agent.tools.bash import BashTool
+from pinnace_fuzz.reading import worded
 from pinnace_rpc.dispatch import Dispatcher
 from pinnace_rpc.outbox import Outbox
 from pinnace_rpc.projection import make_projection
 from pinnace_rpc.startup import Prepared, build_host
-from pinnace_spec.invariants import TraceObserver
+from pinnace_spec.generations import generation
+from pinnace_spec.observers import Checks, End, Step, judge
+from pinnace_spec.observers.trace_file import step_of
 from pinnace_spec.outputs import validate_output
 from pinnace_statechart.triggers import Happening
 
@@ -82,18 +85,24 @@ def sends() -> st.SearchStrategy[Send]:
 
 
 class Client:
-    """Takes the bytes and remembers the records."""
+    """Takes the bytes and remembers the records, and the trace: with what was sent in between."""
 
     def __init__(self) -> None:
         self.records: list[dict[str, Any]] = []
+        self.trace: list[Step] = []
+
+    def note(self, direction: Literal["in", "out"], line: bytes) -> None:
+        self.trace.append(step_of(len(self.trace) + 1, direction, line, trio.current_time()))
 
     async def send_all(self, data: bytes) -> None:
         await trio.lowlevel.checkpoint()
-        self.records += [json.loads(line) for line in data.splitlines()]
+        for line in data.splitlines():
+            self.records.append(json.loads(line))
+            self.note("out", line)
 
 
-async def play(script: list[Send]) -> list[dict[str, Any]]:
-    """Let an agent take a script, then end its input; return what it wrote."""
+async def play(script: list[Send]) -> tuple[list[dict[str, Any]], list[Step], End]:
+    """Let an agent take a script, then end its input; return what it wrote, and the trace."""
     registry = load_configuration({"HOME": "/nonexistent"}, Path("/nonexistent")).registry
     profile = AgentProfile(registry, {"bash": WaitingTool()}, lambda _: "You rehearse.")
     session = Session("/nonexistent")
@@ -110,19 +119,20 @@ async def play(script: list[Send]) -> list[dict[str, Any]]:
                 command = {"id": str(number), **send.command}
                 if "message" in command:
                     command["message"] = f"{command['message']} #{number}"
-                dispatcher.receive(json.dumps(command).encode())
+                line = json.dumps(command).encode()
+                client.note("in", line)
+                dispatcher.receive(line)
+            after = len(client.trace)
             host.submit(Happening("stop_drain"))
             await done.wait()
             jobs_nursery.cancel_scope.cancel()
         outbox.close()
-    return client.records
+    return client.records, client.trace, End("exit", 0, after=after)
 
 
-def judge(script: list[Send], records: list[dict[str, Any]]) -> list[str]:
+def find_problems(script: list[Send], records: list[dict[str, Any]], trace: list[Step], end: End) -> list[str]:
     """Say what is wrong with a transcript."""
-    observer = TraceObserver()
-    problems = [problem for record in records for problem in observer.feed(record)]
-    problems += observer.finish()
+    problems = worded(judge(trace, end, generation("1.5"), Checks(is_ours=True)))
     problems += [problem for record in records for problem in validate_output(record, "1.5")]
     answers = Counter(record["id"] for record in records if record["type"] == "response")
     problems += [f"{n} answered {answers[str(n)]} times" for n in range(len(script)) if answers[str(n)] != 1]
@@ -181,9 +191,9 @@ def fates(script: list[Send], records: list[dict[str, Any]]) -> list[str]:
 @given(st.lists(sends(), max_size=12))
 def test_any_script_keeps_every_promise(script: list[Send]) -> None:
     """I-EVT, I-RSP-1, I-QUE-2, over whatever commands at whatever moments."""
-    records = trio.run(play, script, clock=MockClock(autojump_threshold=0))
+    records, trace, end = trio.run(play, script, clock=MockClock(autojump_threshold=0))
 
-    assert [] == judge(script, records)
+    assert [] == find_problems(script, records, trace, end)
 
 
 def test_a_script_of_every_kind_runs_through_tools_and_queues() -> None:
@@ -196,10 +206,10 @@ def test_a_script_of_every_kind_runs_through_tools_and_queues() -> None:
         Send(40, {"type": "steer", "message": "hello"}),
         Send(0, {"type": "abort", "queue": "continue"}),
     ]
-    records = trio.run(play, script, clock=MockClock(autojump_threshold=0))
+    records, trace, end = trio.run(play, script, clock=MockClock(autojump_threshold=0))
     kinds = Counter(record["type"] for record in records)
 
-    assert [] == judge(script, records)
+    assert [] == find_problems(script, records, trace, end)
     assert kinds["tool_execution_end"] == 1
     assert kinds["agent_start"] == 3
     assert [False, False] == [record["aborted"] for record in records if record["type"] == "agent_settled"]

@@ -10,12 +10,15 @@ from collections import Counter, deque
 from copy import copy, deepcopy
 from dataclasses import fields, replace
 from functools import partial
+from typing import Literal
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from pinnace_fuzz import coverage
 from pinnace_spec.chart import CHART, COMMANDS, JOB_TRIGGERS, REGIONS, Region, Row
+from pinnace_spec.publish.rulebook import row_name
 from pinnace_statechart import effects as fx
 from pinnace_statechart.guards import barrier
 from pinnace_statechart.machine import Chart
@@ -31,6 +34,7 @@ JOB_OF = {
     "compacting.threshold": "compaction",
     "compacting.overflow": "compaction",
     "switching": "switch",
+    "settling": "boundary",
 }
 OUTCOMES = {
     "preflight": ("preflight_ok", "preflight_refused", "preflight_handled", "threshold_due"),
@@ -40,7 +44,8 @@ OUTCOMES = {
     "compacting.manual": ("compaction_ok", "compaction_failed"),
     "compacting.threshold": ("compaction_ok", "compaction_failed"),
     "compacting.overflow": ("compaction_ok", "compaction_failed"),
-    "switching": ("switch_ok", "switch_failed"),
+    "switching": ("switch_ok", "switch_failed", "instance_ready"),
+    "settling": ("boundary_ok", "boundary_goes_on", "job_failed"),
     "aborting": (
         "job_ended",
         "job_failed",
@@ -52,6 +57,9 @@ OUTCOMES = {
         "threshold_due",
         "synced",
         "sync_failed",
+        "boundary_ok",
+        "boundary_goes_on",
+        "own_read",
         "llm_tool_calls",
         "llm_length",
         "llm_stop",
@@ -64,12 +72,16 @@ OUTCOMES = {
 # Preflight has two jobs, one after the other: the checks, then the wait for the disk.
 PREFLIGHT_OUTCOMES = {"preflight": OUTCOMES["preflight"], "sync": ("synced", "sync_failed")}
 ASK_OUTCOMES = ("ask_yes", "ask_no", "ask_invalid")
+READ_OUTCOMES = ("text_read", "text_handled", "text_failed")
+BESIDE_RUN = {"ask", "read"}
+WISHES: tuple[Literal["go_on", "end"] | None, ...] = (None, "go_on", "end")
 # What a cancelled job of each kind may still report.
 ABORTED_REPORTS = {
-    "preflight": {"job_ended", "preflight_ok", "preflight_refused", "preflight_handled", "threshold_due"},
+    "preflight": {"job_ended", "own_read", "preflight_ok", "preflight_refused", "preflight_handled", "threshold_due"},
     "sync": {"job_ended", "synced", "sync_failed"},
     "run": {*OUTCOMES["llm"], "tools_done", "job_ended"},
     "compaction": {"job_ended", "compaction_ok", "compaction_failed"},
+    "boundary": {"job_ended", "job_failed", "boundary_ok", "boundary_goes_on"},
 }
 ALL_COMMANDS = tuple(name for region in REGIONS for name in COMMANDS[region])
 TEXTS = ("prompt", "steer", "follow_up")
@@ -100,6 +112,7 @@ class Watcher:
         self.closed = False
         self.appended: set[int] = set()  # texts in the session whose prompt has no answer yet (R-SES-05)
         self.shells: set[int] = set()
+        self.commands: set[int] = set()  # of extensions
 
     def _row(self, row: Row) -> None:
         ROWS_REACHED[row] += 1
@@ -140,7 +153,7 @@ class Watcher:
             self.blocked = False
 
     def _judge(self, effect: fx.Effect) -> None:  # noqa: PLR0912  # one case an effect
-        assert not self.closed or isinstance(effect, fx.Answer), f"{effect} after close"
+        assert not self.closed or isinstance(effect, fx.Answer | fx.DefaultDialogs), f"{effect} after close"
         match effect:
             case fx.Accept():
                 self._answer(effect.ref)
@@ -174,6 +187,8 @@ class Watcher:
                 del self.jobs[effect.job]
             case fx.StartShell():
                 self.shells.add(effect.ref)
+            case fx.StartCommand():
+                self.commands.add(effect.ref)
             case fx.AgentStart():
                 assert self.open == []
                 assert not self.blocked, "a run starts after an abort though nothing new was accepted"
@@ -217,6 +232,7 @@ class Watcher:
             case fx.Close():
                 self.closed = True
                 assert not self.jobs
+                assert not self.commands
                 assert not {"queued", "leaving"} & set(self.fate.values()), self.fate
                 assert all(self.answers[ref] == 1 for ref in self.sent if self._is_answered(ref))
             case _:
@@ -254,17 +270,19 @@ class Watcher:
 
     def _check_jobs(self) -> None:
         run = self.chart.run
-        kinds = Counter(kind for kind in self.jobs.values() if kind != "ask")
+        kinds = Counter(kind for kind in self.jobs.values() if kind not in BESIDE_RUN)
         if run == "aborting":
             assert kinds.total() == 1, kinds
         elif run == "preflight":
             assert kinds in (Counter(["preflight"]), Counter(["sync"])), kinds
             assert bool(self.appended) == ("sync" in kinds)
         else:
-            assert kinds == (Counter([JOB_OF[run]]) if run in JOB_OF else Counter()), (run, kinds)
+            job = "instance" if "instance" in kinds else JOB_OF.get(run)
+            assert kinds == (Counter([job]) if run in JOB_OF else Counter()), (run, kinds)
         asking = [job for job, kind in self.jobs.items() if kind == "ask"]
         assert len(asking) == (self.chart.configuration["session"] == "asking")
         state = self.chart.state
+        assert [job for job, kind in self.jobs.items() if kind == "read"] == [state.reading_job] * bool(state.reading)
         if run == "idle":
             assert state.held or not (len(state.steering) or len(state.follow_up)), "idle and owed (C-2)"
             assert not state.period
@@ -272,23 +290,52 @@ class Watcher:
             assert not self.retry_open
             assert not self.appended
 
-    def report(self, name: str, *, threshold_due: bool = False) -> None:
+    def report(self, name: str, *, threshold_due: bool = False, wish: Literal["go_on", "end"] | None = None) -> None:
         """Let the living job report."""
-        job = self.chart.state.asking_job if name.startswith("ask_") else self.chart.state.job
-        if not self._goes_on(name):
+        state = self.chart.state
+        job = state.asking_job if name.startswith("ask_") else state.job
+        content = None
+        if name.startswith("text_"):
+            assert state.reading is not None
+            job, content = state.reading_job, (state.reading.text, ())
+        elif name == "own_read" and state.own is not None:
+            content = (state.own.text, ())
+        if not self._goes_on(name, wish):
             self.jobs.pop(job, None)
-        self.step(Happening(name, job, threshold_due=threshold_due))
+        self.step(Happening(name, job, threshold_due=threshold_due, content=content, wish=wish))
 
-    def _goes_on(self, name: str) -> bool:
+    def _goes_on(self, name: str, wish: str | None) -> bool:
         """Whether the job lives on after this report."""
+        if name == "own_read":
+            return True
+        if name.startswith(("ask_", "text_")):
+            return False
         if self.chart.run == "aborting":
             return False
         queued = len(self.chart.state.steering) or len(self.chart.state.follow_up)
-        return name in {"llm_tool_calls", "llm_length", "tools_done"} or (name == "llm_stop" and bool(queued))
+        if name == "tools_done":
+            return wish != "end" or bool(len(self.chart.state.steering))
+        is_wished = bool(queued) or wish == "go_on"
+        return name in {"llm_tool_calls", "llm_length"} or (name == "llm_stop" and is_wished)
 
     def end_shell(self) -> None:
         """Let a shell command end."""
         self.step(Happening("shell_ended", ref=self.shells.pop()))
+
+    @property
+    def can_begin_instance(self) -> bool:
+        """Whether the agent is idle: who wants extensions to be loaded again asks that first."""
+        state = self.chart.state
+        is_waiting = state.line or state.asking or state.approved or state.pending_compact or state.reading
+        return self.chart.run == "idle" and not (state.period or is_waiting or self.closed)
+
+    def begin_instance(self) -> None:
+        """Let extensions be loaded: at the start, or again."""
+        self.step(Happening("begin_instance"))
+
+    def end_command(self) -> None:
+        """Let a command of an extension end."""
+        self.step(Happening("command_ended", ref=self.commands.pop()))
 
     def reach_limit(self) -> None:
         """Let a limit end the run."""
@@ -305,15 +352,22 @@ class Watcher:
         names = list(OUTCOMES.get(run, ()))
         if run == "preflight":
             names = list(PREFLIGHT_OUTCOMES[self.jobs[self.chart.state.job]])
+            own = self.chart.state.own
+            names += ["own_read"] if own is not None and own.unread and "preflight_ok" in names else []
+        if run == "switching":
+            is_instance = self.jobs[self.chart.state.job] == "instance"
+            names = [name for name in names if (name == "instance_ready") == is_instance]
         if run == "aborting":
             kind = self.jobs[self.chart.state.job]
             names = [name for name in names if name in ABORTED_REPORTS[kind]]
         if self.chart.configuration["session"] == "asking":
             names.extend(ASK_OUTCOMES)
+        if self.chart.state.reading is not None:
+            names.extend(READ_OUTCOMES)
         return names
 
 
-def make_command(name: str, ref: int, option: int = 0) -> Command:
+def make_command(name: str, ref: int, option: int = 0, *, unread: bool = False) -> Command:
     """Make a command; texts are their refs, so that they are unique."""
     return Command(
         name,
@@ -323,6 +377,7 @@ def make_command(name: str, ref: int, option: int = 0) -> Command:
         queue=("hold", "clear", "continue")[option % 3],
         mode=("all", "one-at-a-time")[option % 2],
         enabled=bool(option % 2),
+        unread=unread and name in TEXTS,
     )
 
 
@@ -335,8 +390,10 @@ class ChartMachine(RuleBasedStateMachine):
         self.refs = 0
         self.stopped = False
 
-    @initialize(auto_retry=st.booleans(), auto_compaction=st.booleans())
-    def choose(self, auto_retry: bool, auto_compaction: bool) -> None:
+    @initialize(auto_retry=st.booleans(), auto_compaction=st.booleans(), has_extensions=st.booleans())
+    def choose(self, auto_retry: bool, auto_compaction: bool, has_extensions: bool) -> None:
+        self.has_extensions = has_extensions
+        self.watcher.step(Happening("instance_began", enabled=has_extensions))
         state = self.watcher.chart.state
         state.retry = RetryPolicy(enabled=auto_retry, max_attempts=1)
         state.auto_compaction = auto_compaction
@@ -348,18 +405,29 @@ class ChartMachine(RuleBasedStateMachine):
     )
     def command(self, name: str, option: int) -> None:
         self.refs += 1
-        self.watcher.step(make_command(name, self.refs, option))
+        self.watcher.step(make_command(name, self.refs, option, unread=self.has_extensions))
 
     @precondition(lambda self: self.watcher.reports())
-    @rule(data=st.data(), threshold_due=st.booleans())
-    def report(self, data: st.DataObject, threshold_due: bool) -> None:
+    @rule(data=st.data(), threshold_due=st.booleans(), wish=st.sampled_from(WISHES))
+    def report(self, data: st.DataObject, threshold_due: bool, wish: Literal["go_on", "end"] | None) -> None:
         name = data.draw(st.sampled_from(self.watcher.reports()))
-        self.watcher.report(name, threshold_due=threshold_due)
+        self.watcher.report(name, threshold_due=threshold_due, wish=wish)
 
     @precondition(lambda self: self.watcher.shells)
     @rule()
     def shell_ends(self) -> None:
         self.watcher.end_shell()
+
+    @precondition(lambda self: self.watcher.can_begin_instance)
+    @rule(sure=st.integers(0, 9))
+    def begin_instance(self, sure: int) -> None:
+        if sure == 0:
+            self.watcher.begin_instance()
+
+    @precondition(lambda self: self.watcher.commands)
+    @rule()
+    def command_ends(self) -> None:
+        self.watcher.end_command()
 
     @precondition(lambda self: self.watcher.can_reach_limit)
     @rule(sure=st.integers(0, 9))
@@ -370,7 +438,7 @@ class ChartMachine(RuleBasedStateMachine):
     @rule(name=st.sampled_from(JOB_TRIGGERS), job=st.integers(0, 3))
     def stale_report(self, name: str, job: int) -> None:
         state = self.watcher.chart.state
-        if job not in {state.job, state.asking_job}:
+        if job not in {state.job, state.asking_job, state.reading_job}:
             before = deepcopy(state)
             self.watcher.step(Happening(name, job))
             assert before.line == state.line
@@ -391,6 +459,8 @@ class ChartMachine(RuleBasedStateMachine):
                 break
             while self.watcher.shells:
                 self.shell_ends()
+            while self.watcher.commands:
+                self.command_ends()
             if names := self.watcher.reports():
                 self.watcher.report(names[0])
         assert self.watcher.closed
@@ -412,7 +482,12 @@ def fingerprint(watcher: Watcher) -> str:
             len(state.follow_up),
             state.held,
             state.period,
-            state.own is not None,
+            state.own and state.own.unread,
+            state.reading and (state.reading.name, state.reading.behavior),
+            len(state.commands),
+            state.has_extensions,
+            state.boundary_due,
+            state.cancelled,
             [(c.name, c.behavior, c.queue) for c in state.line],
             state.asking and state.asking.name,
             state.approved and state.approved.name,
@@ -433,7 +508,7 @@ def fingerprint(watcher: Watcher) -> str:
 
 
 # One command of each kind of rows; what differs in nothing but its name adds no new behaviour, and is walked above.
-SEARCHED = (
+SEARCHED: tuple[tuple[str, int], ...] = (
     *((name, option) for name in ("prompt", "abort") for option in range(3)),
     *((name, 0) for name in ("steer", "follow_up", "clear_queue", "compact", "abort_retry", "new_session")),
     *((name, 0) for name in ("bash", "abort_bash", "get_state", "set_model", "set_queue_mode", "set_auto_compaction")),
@@ -444,7 +519,16 @@ SEARCHED = (
 SEARCHED_COMMANDS = 4 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 3
 
 
-def explore(commands: int) -> None:
+# The same where extensions read every text and are asked before the agent settles.
+SEARCHED_WITH_EXTENSIONS: tuple[tuple[str, int], ...] = (
+    *((name, option) for name in ("prompt", "abort") for option in range(2)),
+    *((name, 0) for name in ("steer", "follow_up", "compact", "new_session", "extension_command")),
+)
+# A line forms behind a text that is read.
+SEARCHED_LINES: tuple[tuple[str, int], ...] = (("prompt", 0), ("steer", 0))
+
+
+def explore(commands: int, searched: tuple[tuple[str, int], ...], *, has_extensions: bool) -> None:
     """Take every sequence of up to `commands` commands, with every order of reports, once a distinct state.
 
     From each configuration with and without a barrier every other command is tried as well, one step deep.
@@ -452,17 +536,24 @@ def explore(commands: int) -> None:
     seen: set[tuple[int, bool, str]] = set()
     tried: set[str] = set()
     watcher = Watcher()
+    watcher.step(Happening("instance_began", enabled=has_extensions))
+    make = partial(make_command, unread=has_extensions)
     todo: deque[tuple[Snapshot, int, bool]] = deque([(watcher.snapshot(), 0, False)])
     while todo:
         here, sent, stopped = todo.popleft()
         watcher.restore(here)
         moves = [partial(watcher.report, name) for name in watcher.reports()]
         moves += [partial(watcher.report, name, threshold_due=True) for name in watcher.reports()]
+        if has_extensions:
+            moves += [partial(watcher.report, name, wish=wish) for name in watcher.reports() for wish in WISHES[1:]]
         moves += [partial(watcher.end_shell)] if watcher.shells else []
+        moves += [partial(watcher.end_command)] if watcher.commands else []
+        moves += [partial(watcher.begin_instance)] if has_extensions and watcher.can_begin_instance else []
         moves += [partial(watcher.reach_limit)] if watcher.can_reach_limit else []
         stops = [partial(watcher.step, Happening(name)) for name in ("stop_abort", "stop_drain")]
-        sends = [partial(watcher.step, make_command(name, sent + 1, option)) for name, option in SEARCHED]
-        every = [partial(watcher.step, make_command(name, sent + 1, n)) for name in ALL_COMMANDS for n in range(3)]
+        sends = [partial(watcher.step, make(name, sent + 1, option)) for name, option in searched]
+        every = [partial(watcher.step, make(name, sent + 1, n)) for name in ALL_COMMANDS for n in range(3)]
+        every += [partial(watcher.step, Happening("instance_began", enabled=has_extensions))]
         guards = (watcher.chart.configuration, barrier(watcher.chart._context), len(watcher.shells))
         if repr(guards) in tried or watcher.closed or stopped:
             every = []
@@ -483,6 +574,9 @@ def test_every_row_is_reached_and_every_promise_kept_within_a_few_commands() -> 
     """The table has no dead row, and no short conversation breaks a promise, whatever the jobs report."""
     ROWS_REACHED.clear()
 
-    explore(SEARCHED_COMMANDS)
+    explore(SEARCHED_COMMANDS, SEARCHED, has_extensions=False)
+    explore(SEARCHED_COMMANDS - 1, SEARCHED_WITH_EXTENSIONS, has_extensions=True)
+    explore(SEARCHED_COMMANDS, SEARCHED_LINES, has_extensions=True)
 
+    coverage.note_rows(row_name(row) for row in ROWS_REACHED)
     assert [] == [row for row in CHART if row not in ROWS_REACHED]

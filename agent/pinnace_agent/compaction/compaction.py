@@ -5,14 +5,13 @@ the entry. Must not know why it is done, nor who is told. Rules R-CMP-01 to R-CM
 """
 
 from collections.abc import Sequence
-from typing import Final, NotRequired
+from typing import Final, NamedTuple, NotRequired
 
 from typing_extensions import TypedDict
 
 from pinnace_agent.compaction.cut_point import Cut, NothingToDo, find_cut
 from pinnace_agent.compaction.estimate import CHARS_PER_TOKEN, context_tokens, sum_of_estimates
 from pinnace_agent.compaction.file_operations import (
-    FileDetails,
     file_operations,
     with_file_blocks,
     without_file_blocks,
@@ -20,12 +19,12 @@ from pinnace_agent.compaction.file_operations import (
 from pinnace_agent.compaction.prompts import with_turn_prefix
 from pinnace_agent.compaction.serialisation import paragraphs, without_tags
 from pinnace_agent.compaction.summarize import Asked, CompactionFailed, Writer, sum_of_usages, summarize
-from pinnace_agent.compaction.threshold import budgets_for
+from pinnace_agent.compaction.threshold import Budgets, budgets_for
 from pinnace_agent.resources.settings import CompactionSettings
 from pinnace_spec import errors
 from pinnace_spec.entries import Entry
 from pinnace_spec.errors import ErrorCode
-from pinnace_spec.messages import Message, Usage
+from pinnace_spec.messages import Message, Model, Usage
 
 # Of the reserve: the rest is for the next prompt and its answer.
 _HISTORY_SHARE: Final = 0.8
@@ -40,7 +39,8 @@ class CompactionResult(TypedDict):
     tokensBefore: int
     estimatedTokensAfter: int
     """By size alone: it may be more than `tokensBefore`, which goes by what the provider counted."""
-    details: FileDetails
+    details: object
+    """The files (`FileDetails`), or what an extension that made the compaction wants to keep."""
     usage: NotRequired[Usage]
     """Absent if no model was asked."""
 
@@ -72,7 +72,32 @@ async def compact(
     """
     if writer.credentials.problem is not None:
         raise CompactionFailed(writer.credentials.problem, ErrorCode.NO_API_KEY)
-    budgets = budgets_for(settings, writer.model["contextWindow"])
+    plan = plan_compaction(path, messages, writer.model, settings, has_overflowed=has_overflowed)
+    return await carry_out(plan, writer, instructions)
+
+
+class Plan(NamedTuple):
+    """A compaction before a summary is written."""
+
+    cut: Cut
+    tokens_before: int
+    budgets: Budgets
+
+
+def plan_compaction(
+    path: Sequence[Entry],
+    messages: Sequence[Message],
+    model: Model,
+    settings: CompactionSettings,
+    *,
+    has_overflowed: bool,
+) -> Plan:
+    """Find out what is to be summarised; arguments as of `compact`.
+
+    Raises:
+        CompactionFailed: There is nothing to compact.
+    """
+    budgets = budgets_for(settings, model["contextWindow"])
     tokens_before = context_tokens(messages)
     cut = find_cut(path, budgets.keep_tokens)
     if has_overflowed and cut is NothingToDo.TOO_SMALL:
@@ -82,13 +107,25 @@ async def compact(
             cut = find_cut(path, 1)
     if isinstance(cut, NothingToDo):
         raise _nothing_to_do(cut)
-    text, usage = await _summaries(cut, writer, budgets.reserve_tokens, instructions)
+    return Plan(cut, tokens_before, budgets)
+
+
+async def carry_out(plan: Plan, writer: Writer, instructions: str | None) -> CompactionResult:
+    """Have the summary written.
+
+    Raises:
+        CompactionFailed: There is none.
+    """
+    if writer.credentials.problem is not None:
+        raise CompactionFailed(writer.credentials.problem, ErrorCode.NO_API_KEY)
+    cut = plan.cut
+    text, usage = await _summaries(cut, writer, plan.budgets.reserve_tokens, instructions)
     files = file_operations(cut.summarised, cut.compaction)
     summary = with_file_blocks(text, files)
     result: CompactionResult = {
         "summary": summary,
         "firstKeptEntryId": cut.first_kept_entry_id,
-        "tokensBefore": tokens_before,
+        "tokensBefore": plan.tokens_before,
         "estimatedTokensAfter": -(-len(summary) // CHARS_PER_TOKEN) + sum_of_estimates(cut.kept),
         "details": files.details(),
     }

@@ -1,8 +1,8 @@
 """What an exception of an extension becomes: a record, or nothing because it is not the extension's.
 
-Decides who owns an exception (R15 to R17). Cancellation, an interrupt from the keyboard and the closing of a generator
-pass, also out of a group: they are about the work that is ended, never about the extension. Everything else, an attempt
-to exit the interpreter too, is the extension's failure. Must not know events, chains or clients.
+Decides who owns an exception (R15 to R17). Cancellation and an interrupt from the keyboard pass, also out of a group:
+they are about the work that is ended, never about the extension. Everything else, an attempt to exit the interpreter
+too, is the extension's failure. Must not know events, chains or clients.
 """
 
 import inspect
@@ -17,7 +17,7 @@ from pinnace_agent.extensions.registrations import ErrorRecord, ErrorSink, Funct
 
 _log = logging.getLogger("pinnace.extensions")
 
-_PASSING: Final = (trio.Cancelled, KeyboardInterrupt, GeneratorExit)
+_PASSING: Final = (trio.Cancelled, KeyboardInterrupt)
 _EVENT_NAMES: Final = frozenset({"event", "ev", "evt", "e"})
 _CONTEXT_NAMES: Final = frozenset({"ctx", "context", "c"})
 
@@ -36,7 +36,9 @@ def ownership(error: BaseException) -> Ownership:
 
     A part of a group that passes is given as its only leaf if it has only one, or only cancellations.
     """
-    if isinstance(error, _PASSING):
+    # A coroutine is closed by nobody while it is the task at work: within one, somebody has raised that by hand.
+    is_closed = isinstance(error, GeneratorExit) and not trio.lowlevel.in_trio_task()
+    if isinstance(error, _PASSING) or is_closed:
         return Ownership(error, None)
     if not isinstance(error, BaseExceptionGroup):
         return Ownership(None, error)

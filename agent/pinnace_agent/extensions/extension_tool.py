@@ -13,8 +13,8 @@ from pinnace_agent.extensions.contexts import Binding, ToolContext
 from pinnace_agent.extensions.error_records import failure_text, ownership
 from pinnace_agent.extensions.registrations import Extension, ToolDefinition
 from pinnace_agent.extensions.result_shapes import is_object
-from pinnace_agent.extensions.results import ToolResult
 from pinnace_agent.extensions.thread_proxy import thread_context
+from pinnace_agent.extensions.tool_context import CURRENT_CALL
 from pinnace_agent.extensions.tool_results import base_result, failed_result, tool_result
 from pinnace_agent.extensions.watchdog import Owner
 from pinnace_agent.tools import base
@@ -36,8 +36,6 @@ class ExtensionTool:
         """Call the definition's function as `caller` does; `room` waits for the reader of progress."""
         self.extension = extension
         self.definition = definition
-        self.whole_results: dict[str, ToolResult] = {}
-        """Results that have more than content and details, by the id of the call: for the host to take out."""
         self._binding = binding
         self._caller = caller
         self._room = room
@@ -77,6 +75,11 @@ class ExtensionTool:
         """Whether a turn that calls it runs all its calls one after another."""
         return self.definition.is_sequential
 
+    @property
+    def is_read_only(self) -> bool:
+        """Whether it says of itself that it changes nothing."""
+        return self.definition.is_read_only
+
     def prepare(self, raw: Mapping[str, object]) -> Mapping[str, object]:
         """Repair arguments as the extension does.
 
@@ -107,14 +110,14 @@ class ExtensionTool:
         context = thread_context(own) if definition.in_thread else own
         owner = Owner(self.extension.path, f"tool {self.name}")
         work = partial(definition.execute, context, dict(args))
+        token = CURRENT_CALL.set(ctx)
         try:
             value = await self._caller.run(owner, work, in_thread=definition.in_thread, is_timed=False)
-            result = tool_result(value)
+            return base_result(tool_result(value))
         except BaseException as error:
             raise self._failure(error) from error
-        if result.structured is not None or result.usage is not None or result.terminate:
-            self.whole_results[ctx.call_id] = result
-        return base_result(result)
+        finally:
+            CURRENT_CALL.reset(token)
 
     def _failure(self, error: BaseException) -> base.ToolError:
         """Return what a failure is to the model.

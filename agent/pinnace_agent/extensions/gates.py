@@ -147,7 +147,8 @@ def _keep_input(event: ev.ToolCall, arguments: dict[str, object]) -> None:
 def _refusal(bound: Bound, failure: BaseException) -> str:
     text = failure_text(failure)
     # The message of an exception is written to be read; anything else needs to be explained to the model.
-    if isinstance(failure, Exception) and not isinstance(failure, ResultError | BaseExceptionGroup) and str(failure):
+    has_words = isinstance(failure, Exception) and text != type(failure).__name__
+    if has_words and not isinstance(failure, ResultError | BaseExceptionGroup):
         return text
     return f"An extension that checks {bound.owner.event} has failed, so this was not carried out: {text}"
 

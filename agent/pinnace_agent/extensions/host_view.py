@@ -40,6 +40,8 @@ class ToolInfo(NamedTuple):
     source_info: Mapping[str, object]
     """As on the wire: path, source, scope, origin, baseDir."""
     prompt_guidelines: tuple[str, ...] = ()
+    is_read_only: bool = False
+    """Whether it changes nothing: `read`, `grep`, `find` and `ls` do not, of others their authors say so."""
 
 
 class CommandInfo(NamedTuple):

@@ -60,6 +60,7 @@ class Registering(UnusedParts):
         prepare_arguments: Callable[[Mapping[str, object]], Mapping[str, object]] | None = None,
         sequential: bool = False,
         default_active: bool = True,
+        read_only: bool = False,
         thread: bool = False,
     ) -> Callable[[_FunctionT], _FunctionT]: ...
 
@@ -77,6 +78,7 @@ class Registering(UnusedParts):
         prepare_arguments: Callable[[Mapping[str, object]], Mapping[str, object]] | None = None,
         sequential: bool = False,
         default_active: bool = True,
+        read_only: bool = False,
         thread: bool = False,
     ) -> _FunctionT | Callable[[_FunctionT], _FunctionT]:
         """Make a tool of a function `(ctx, ...)`; the model reads its name, docstring, parameters (2.3).
@@ -92,6 +94,7 @@ class Registering(UnusedParts):
             prepare_arguments: Repairs what models send before it is validated.
             sequential: Whether a turn that calls it runs its calls one after another.
             default_active: Whether it is active from the start.
+            read_only: Whether it changes nothing, so that gates may let it pass unasked.
             thread: Whether a sync function runs in a worker thread, since it blocks.
 
         Raises:
@@ -114,6 +117,7 @@ class Registering(UnusedParts):
                     sequential,
                     default_active,
                     thread,
+                    read_only,
                 )
             )
             return made_from

@@ -116,6 +116,8 @@ class ToolDefinition:
     default_active: bool = True
     in_thread: bool = False
     """Whether a sync `execute` runs in a worker thread."""
+    is_read_only: bool = False
+    """Whether it changes nothing, as its author says: gates may let it pass unasked."""
 
 
 class ToolRegistration(NamedTuple):

@@ -22,6 +22,7 @@ from pinnace_agent.extensions.command_runs import CommandRuns
 from pinnace_agent.extensions.contexts import Binding, Context
 from pinnace_agent.extensions.dialogs import DialogMethod, DialogTable, SpanEdge
 from pinnace_agent.extensions.error_records import failure_record, ownership
+from pinnace_agent.extensions.event_lane import EventLane
 from pinnace_agent.extensions.extension_tool import ExtensionTool
 from pinnace_agent.extensions.gates import Gates
 from pinnace_agent.extensions.host_port import HostActions, HostPort
@@ -81,6 +82,10 @@ class Runner:
         self.chains = Chains(self._caller, self._binding)
         self.gates = Gates(self.chains)
         self.has_handlers = self.chains.has_handlers
+        self.lane = EventLane(self.chains)
+        """Events of the runs that nobody has heard of yet."""
+        self.tell_error = tell
+        self._left = trio.Event()
         self.instances = {
             extension: Instance(extension, self._caller, self.chains, tell) for extension in self.extensions
         }
@@ -110,6 +115,7 @@ class Runner:
                     if self.extensions:
                         watching.enter_context(self.watchdog)
                         nursery.start_soon(self.watchdog.watch_waits, name="extensions: slow handlers")
+                        nursery.start_soon(self._tell_rest, name="extensions: events that were left")
                     for extension, instance in self.instances.items():
                         await nursery.start(instance.run, name=f"extension {extension.path}")
                     if self._bus is not None:
@@ -122,6 +128,16 @@ class Runner:
 
     def _start_task(self, path: str, event: str, work: Callable[[], Awaitable[object]]) -> None:
         self.instances[self._paths[path]].start_task(event, work)
+
+    def tell_rest(self) -> None:
+        """Have a task that no abort ends tell what is in the lane. Never waits."""
+        self._left.set()
+
+    async def _tell_rest(self) -> None:
+        while True:
+            await self._left.wait()
+            self._left = trio.Event()
+            await self.lane.drain()
 
     # The lifecycle.
 
@@ -162,7 +178,11 @@ class Runner:
                     self._tell(failure_record(extension.path, "register_provider", error))
 
     async def settled(self, *, aborted: bool) -> None:
-        """Tell that nothing more happens by itself. What handlers ask for begins when the last one is done (R29)."""
+        """Tell that nothing more happens by itself. What handlers ask for begins when the last one is done (R29).
+
+        What is left in the lane is told before.
+        """
+        await self.lane.drain()
         if not self.has_handlers("agent_settled"):
             return
         self.actions.begin_settling()
@@ -177,7 +197,11 @@ class Runner:
         make: Callable[[], ev.TurnEnd | ev.AgentBeforeSettle],
         preview: Preview | None = None,
     ) -> Proposal:
-        """Tell the end of a turn, or that the agent is about to settle; see `run_boundary`."""
+        """Tell the end of a turn, or that the agent is about to settle, after what is left in the lane.
+
+        See `run_boundary`.
+        """
+        await self.lane.drain()
         return await run_boundary(self.chains, name, make, preview)
 
     def later(self, event: str, make: Callable[[], ev.Event]) -> None:

@@ -1,10 +1,19 @@
 """What a tool knows and can do during one call: `ToolContext`."""
 
 from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextvars import ContextVar
+from typing import Final
 
 import trio
 
 from pinnace_agent.extensions.handler_context import Binding, Context, RunScope
+from pinnace_agent.tools import base
+
+CURRENT_CALL: Final[ContextVar[base.ToolContext | None]] = ContextVar(
+    "current call of an extension's tool", default=None
+)
+"""What the agent has given the call that this task, or one that it has started, works on: for helpers of authors that
+do what built-in tools do."""
 
 
 class Room:

@@ -39,7 +39,14 @@ def tool_result(value: object) -> ToolResult:
             return _checked(value)
         # Before lists: it is a tuple.
         case base.ToolResult():
-            return ToolResult(value.content, value.details, is_error=value.is_error)
+            return ToolResult(
+                value.content,
+                value.details,
+                value.structured,
+                value.usage,
+                terminate=value.terminate,
+                is_error=value.is_error,
+            )
         case _ if is_list(value):
             if not is_blocks(value):
                 raise TypeError("a list that a tool returns must be of text and image blocks")
@@ -68,11 +75,13 @@ def failed_result(error: BaseException) -> ToolResult:
 
 
 def base_result(result: ToolResult) -> base.ToolResult:
-    """Return a result as tools of the agent give it. What those have no place for stays with `result`."""
+    """Return a result as tools of the agent give it."""
     details = result.details
     if details is not None and not is_object(details):
         details = {"value": details}
-    return base.ToolResult(result.blocks, details, result.is_error)
+    return base.ToolResult(
+        result.blocks, details, result.is_error, result.structured, result.usage, terminate=result.terminate
+    )
 
 
 def _checked(result: ToolResult) -> ToolResult:

@@ -41,6 +41,36 @@ class ToolSpec(NamedTuple):
     """JSON schema of an object."""
 
 
+class RequestHooks(Protocol):
+    """Who has a say in one request while it is sent, and hears of its answer. Raises nothing but `trio.Cancelled`."""
+
+    @property
+    def wants_payload(self) -> bool:
+        """Whether `payload` is to be asked: else the body is not read again for it."""
+        ...
+
+    @property
+    def hears_stream(self) -> bool:
+        """Whether `streamed` is to be told."""
+        ...
+
+    async def headers(self, headers: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the headers to send. Once a request, however often it is sent."""
+        ...
+
+    async def payload(self, payload: object) -> object:
+        """Return the body to send, as the value of its JSON. Likewise."""
+        ...
+
+    async def answered(self, status: int, headers: Mapping[str, str]) -> None:
+        """Take the head of the response."""
+        ...
+
+    async def streamed(self, data: object) -> None:
+        """Take one event of the stream, as the value of its JSON, before it is read into the message."""
+        ...
+
+
 class LlmRequest(NamedTuple):
     """Everything that one answer of a model depends on."""
 
@@ -62,6 +92,8 @@ class LlmRequest(NamedTuple):
     """How long the server may be silent, before its answer or within it; None: for ever."""
     thinking_budgets: Mapping[ThinkingLevel, int] = THINKING_BUDGETS
     """Tokens that a level may think for, where a provider counts them."""
+    hooks: RequestHooks | None = None
+    """None: nobody has a say."""
 
 
 class UpdateSink(Protocol):

@@ -200,6 +200,11 @@ class MessageBuilder:
         self._close_all()
         self._seal()
 
+    def replace(self, message: AssistantMessage) -> None:
+        """Let another message stand for the one that has ended; what was told of it stays told."""
+        assert self.is_finished
+        self._message = message
+
     def _open(self, block: Block, kind: str, more: Mapping[str, object]) -> None:
         assert self.has_started
         assert not self.is_finished

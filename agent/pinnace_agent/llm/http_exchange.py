@@ -18,6 +18,7 @@ from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.client import CONNECT_TIMEOUT_S, ProxyUnusable, client_for
 from pinnace_agent.llm.content_encoding import BodyDecoder, Undecodable
 from pinnace_agent.llm.failures import MAX_BODY_BYTES, FailureTexts, retry_after_s
+from pinnace_agent.llm.hooked_request import UnsendableBody, as_hooks_want, tell_events
 from pinnace_agent.llm.http_request import HttpRequest
 from pinnace_agent.llm.request_body import body_stream
 from pinnace_agent.llm.sse import MAX_EVENT_BYTES, EventTooLarge, SseEvent, SseReader
@@ -36,6 +37,7 @@ _ERROR_BODY_S: Final = 10.0
 # More connections than a client keeps; whatever happens, sending again has an end.
 _MAX_KEPT: Final = 16
 
+_NO_BODY: Final = "The request cannot be sent: what an extension has made of its body is no JSON"
 _UNSENDABLE: Final = "The request cannot be sent: the API key or a header holds characters that HTTP does not allow"
 
 
@@ -99,6 +101,11 @@ class _Exchange:
             return str(error)
         import httpx
 
+        if self._request.hooks is not None:
+            try:
+                http = await as_hooks_want(self._request.hooks, http)
+            except UnsendableBody as error:
+                return f"{_NO_BODY}: {self._texts.shown(str(error))}"
         failure = None
         try:
             url = httpx.URL(http.url)
@@ -150,6 +157,8 @@ class _Exchange:
 
     async def _receive(self, response: "httpx.Response") -> str | None:
         try:
+            if self._request.hooks is not None:
+                await self._request.hooks.answered(response.status_code, dict(response.headers))
             if not response.is_success:
                 return await self._refusal(response)
             self._builder.start()
@@ -174,6 +183,8 @@ class _Exchange:
                         has_events = has_events or bool(events)
                         if not has_events and len(head) < MAX_BODY_BYTES:
                             head += piece
+                        if self._request.hooks is not None:
+                            await tell_events(self._request.hooks, events)
                         if self._take(events):
                             self._reader.finish()
                             await _read_tail(pieces)
@@ -182,6 +193,8 @@ class _Exchange:
                         if self._reader.is_complete:
                             waiting.deadline = trio.current_time() + _USAGE_S
             rest = sse.finish()
+            if self._request.hooks is not None:
+                await tell_events(self._request.hooks, rest)
             with suppress(UnreadableEvent):  # the stream was cut inside of its last event
                 self._take(rest)
         except StreamBroken as broken:

@@ -59,6 +59,26 @@ class Catalog:
         """Return the names of what the user describes: the rest is near a key."""
         return f"Catalog({', '.join(self._entries)})"
 
+    def with_provider(self, provider: str, entry: JsonObject | None) -> "Catalog":
+        """Return a catalog that says this of a provider, in the place of what was said of it; None: nothing.
+
+        Raises:
+            ValueError: It does not follow the schema of models.json, or makes no sense; the text says why.
+        """
+        entries = {name: each for name, each in self._entries.items() if name != provider}
+        if entry is not None:
+            problems = check_models_file({"providers": {provider: entry}}) or [*_provider_problems(provider, entry)]
+            if problems:
+                raise ValueError(
+                    "; ".join(f"{each.path}: {each.message}" if each.path else each.message for each in problems)
+                )
+            entries[provider] = entry
+        return Catalog(entries, self.diagnostics)
+
+    def entry_of(self, provider: str) -> JsonObject | None:
+        """Return what is said of a provider beside the built-in facts."""
+        return self._entries.get(provider)
+
     def providers(self) -> list[str]:
         """Return the ids of all providers, also of those without models."""
         return list(dict.fromkeys([*index().providers, *self._entries]))

@@ -60,10 +60,30 @@ class FolderReader:
 
     def __init__(self, choice: ResourceChoice, settings: Settings, env: Mapping[str, str], cwd: Path) -> None:
         """Read nothing yet; `cwd` is the folder that the process was started in."""
-        self._choice = choice
+        self._choice = self._chosen = choice
         self._settings = settings
         self._env = env
         self._cwd = cwd
+        self._decided: dict[Path, bool] = {}
+
+    def add(self, skills: Sequence[str], templates: Sequence[str]) -> None:
+        """Read these as well from now on, in the place of those that were added before."""
+        self._choice = self._chosen._replace(
+            skills=(*self._chosen.skills, *skills), templates=(*self._chosen.templates, *templates)
+        )
+
+    def decide(self, folder: Path, is_trusted: bool) -> None:
+        """Take what was decided about a project, for the life of the process."""
+        self._decided[folder] = is_trusted
+
+    def trusts(self, folder: Path) -> bool:
+        """Tell whether a project is trusted."""
+        gated = gated_project_files(folder, self._env)
+        return not gated or bool(self._trusted_files(folder, []))
+
+    def use_settings(self, settings: Settings) -> None:
+        """Take other settings."""
+        self._settings = settings
 
     def read(self, cwd: str) -> FolderResources:
         """Read what a folder adds."""
@@ -89,7 +109,7 @@ class FolderReader:
         if not gated:
             return frozenset()
         is_own = folder == self._cwd
-        approved = self._choice.approved if is_own else None
+        approved = self._decided.get(folder, self._choice.approved if is_own else None)
         decisions = trust_file(agent_dir(self._env))
         trust = decide(decisions, folder, gated, approved, self._settings.default_project_trust)
         if trust.is_trusted:

@@ -53,6 +53,15 @@ class KeyRing:
         """Return nothing of what is inside."""
         return "KeyRing(...)"
 
+    def use_catalog(self, catalog: Catalog) -> None:
+        """Take what another catalog says about getting in."""
+        self._catalog = catalog
+
+    def read_again(self, auth: AuthFile) -> None:
+        """Take what auth.json says now; the output of commands is asked for anew."""
+        self._auth = auth
+        self._kept.clear()
+
     def use(self, provider: str, key: str) -> None:
         """Use this key for a provider, before any other, for the life of the process."""
         self._given[provider] = Secret(key)

@@ -21,6 +21,7 @@ from pinnace_agent.resources.model_patterns import (
     full_name,
     split_level,
 )
+from pinnace_agent.resources.relaxed_json import JsonObject
 from pinnace_agent.resources.thinking import clamp_level, next_level, supported_levels
 from pinnace_spec.messages import Model
 
@@ -47,6 +48,7 @@ class ModelRegistry:
         self._catalog = catalog
         self._keys = KeyRing(catalog, auth, env)
         self._offers_offline = False
+        self._overridden: dict[str, JsonObject | None] = {}
         self._ahead: _Ahead | None = None
 
     def __repr__(self) -> str:
@@ -123,6 +125,37 @@ class ModelRegistry:
     def offer_offline(self) -> None:
         """Put the offline model among the models to choose from: the user asked for it."""
         self._offers_offline = True
+
+    def describe_provider(self, provider: str, entry: JsonObject) -> None:
+        """Say this of a provider from now on, in the place of what models.json says, until `forget_provider`.
+
+        Raises:
+            ValueError: It does not follow the schema of models.json, or makes no sense; the text says why.
+        """
+        catalog = self._catalog.with_provider(provider, entry)
+        self._overridden.setdefault(provider, self._catalog.entry_of(provider))
+        self._use(catalog)
+
+    def forget_provider(self, provider: str) -> None:
+        """Give back what models.json says of a provider; nothing happens if that is in force."""
+        if provider in self._overridden:
+            self._use(self._catalog.with_provider(provider, self._overridden.pop(provider)))
+
+    def forget_providers(self) -> None:
+        """Give back everything that was described after the start."""
+        for provider in tuple(self._overridden):
+            self.forget_provider(provider)
+
+    def read_again(self, catalog: Catalog, auth: AuthFile) -> None:
+        """Take what the files say now."""
+        self._overridden.clear()
+        self._keys.read_again(auth)
+        self._use(catalog)
+
+    def _use(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._keys.use_catalog(catalog)
+        self._ahead = None
 
     def use_key(self, provider: str, key: str) -> None:
         """Use this key for a provider, before any other, for the life of the process."""

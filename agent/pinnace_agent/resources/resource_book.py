@@ -5,7 +5,7 @@ alone. A text is expanded once, before anybody sees it; skills go before templat
 text like any other. Must not know sessions or records.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import Final, NamedTuple
 
@@ -43,6 +43,9 @@ class ResourceBook:
         self._resources = FolderResources()
         self._prompt: tuple[date, str] | None = None
         self._told: set[str] = set()
+        self.on_added: Callable[[Sequence[str], Sequence[str]], None] = _nothing_added
+        """Takes paths of further skills and templates, for what is read from then on."""
+        self._has_added = False
 
     def renew(self, cwd: str) -> list[str]:
         """Read what a folder adds, and return what is to be told of it for the first time. Blocks on files."""
@@ -50,6 +53,35 @@ class ResourceBook:
         notices = [notice for notice in dict.fromkeys(self._resources.notices) if notice not in self._told]
         self._told.update(notices)
         return notices
+
+    def add(self, cwd: str, skills: Sequence[str], templates: Sequence[str]) -> list[str]:
+        """Take further paths, in the place of those that were added before; returns as `renew`."""
+        if not (skills or templates or self._has_added):
+            return []
+        self._has_added = bool(skills or templates)
+        self.on_added(skills, templates)
+        return self.renew(cwd)
+
+    def use_tools(self, tools: Sequence[PromptTool]) -> None:
+        """Tell models of these tools from now on."""
+        self._tools, self._prompt = tools, None
+
+    def options(self, cwd: str) -> Mapping[str, object]:
+        """Return what the prompt for a folder is made from, in the words of extensions."""
+        resources = self.of(cwd)
+        return {
+            "cwd": cwd,
+            "customPrompt": resources.base,
+            "appendSystemPrompt": list(resources.appended),
+            "contextFiles": [{"path": each.path, "content": each.text} for each in resources.context_files],
+            "skills": [
+                {"name": each.name, "description": each.description, "filePath": each.path}
+                for each in resources.skills.values()
+            ],
+            "selectedTools": [tool.name for tool in self._tools],
+            "toolSnippets": {tool.name: tool.snippet for tool in self._tools if tool.snippet},
+            "promptGuidelines": [text for tool in self._tools for text in tool.guidelines],
+        }
 
     def of(self, cwd: str) -> FolderResources:
         """Return what a folder adds."""
@@ -100,3 +132,7 @@ class ResourceBook:
             return Expansion(template.expanded(text[end:]))
         except TooLong:
             return Expansion(text, ExpansionProblem(template.path, "template_expansion", "the text would be too long"))
+
+
+def _nothing_added(_skills: Sequence[str], _templates: Sequence[str]) -> None:
+    """Nobody reads what is added."""

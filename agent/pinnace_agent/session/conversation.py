@@ -106,14 +106,52 @@ class Session:
     def keep(self, message: Message) -> None:
         """Append a message of work in progress. Never refused: what can't be saved now is told and tried again."""
         self._record_choices()
-        self._keep("message", {"message": message})
+        if message["role"] == "custom":
+            fields = {name: value for name, value in message.items() if name not in {"role", "timestamp"}}
+            self._keep("custom_message", fields)
+        else:
+            self._keep("message", {"message": message})
         self.messages.append(message)
         if message["role"] == "assistant":  # readers take the model from whichever came last
             self.recorded_model = message["provider"], message["model"]
 
-    def keep_custom(self, custom_type: str, data: object) -> None:
-        """Append an entry of ours that no model reads, as `keep` does."""
-        self._keep("custom", {"customType": custom_type, "data": data})
+    def keep_custom(self, custom_type: str, data: object) -> Entry:
+        """Append an entry that no model reads, as `keep` does, and return it."""
+        return self._keep("custom", {"customType": custom_type, "data": data})
+
+    def keep_label(self, target_id: str, label: str | None) -> None:
+        """Append a bookmark of an entry, or that it has none any more, as `keep` does."""
+        self._keep("label", {"targetId": target_id, "label": label})
+
+    def move(self, place: int | None, fields: Mapping[str, object] | None = None) -> Entry:
+        """Go on from another entry; None: from before the first. Returns the entry that says so to readers.
+
+        Args:
+            place: Of the entry.
+            fields: Of a summary of what is left, which stands on the new branch.
+        """
+        left = None if self.tree.leaf is None else self.tree.entries[self.tree.leaf]["id"]
+        self.tree.leaf = place
+        if fields is None:
+            entry = self.keep_custom(LEAF_MARKER, {"left": left})
+        else:
+            entry = self._keep("branch_summary", fields)
+        self._rebuild()
+        return entry
+
+    def keep_entry(self, entry_type: str, fields: Mapping[str, object]) -> Entry:
+        """Append an entry of any type, as `keep` does, and return it; the context is made anew."""
+        self._keep(entry_type, fields)
+        self._rebuild()
+        assert self.tree.leaf is not None
+        return self.tree.entries[self.tree.leaf]
+
+    def entry_of(self, message: Message) -> Entry | None:
+        """Return the entry of a message, this very object, that is in the branch."""
+        place = self.tree.leaf
+        while place is not None and self.tree.entries[place].get("message") is not message:
+            place = self.tree.parent(place)
+        return None if place is None else self.tree.entries[place]
 
     def accept(self, message: Message) -> int:
         """Append a message that is refused if it can't be saved. Returns its place, for `drop`.
@@ -220,14 +258,15 @@ class Session:
         if (self.name or None) != self.tree.name:
             self._keep("session_info", {"name": self.name or ""})
 
-    def _keep(self, entry_type: str, fields: Mapping[str, object], *, is_setup: bool = False) -> None:
-        _, failure = self._append(entry_type, fields, is_setup=is_setup)
+    def _keep(self, entry_type: str, fields: Mapping[str, object], *, is_setup: bool = False) -> Entry:
+        place, failure = self._append(entry_type, fields, is_setup=is_setup)
         if failure is None:
             self._told = None
-            return
-        if self._told is None and self.on_problem is not None:
-            self.on_problem(failure.text)
-        self._told = failure.text
+        else:
+            if self._told is None and self.on_problem is not None:
+                self.on_problem(failure.text)
+            self._told = failure.text
+        return self.tree.entries[place]
 
     def _append(
         self, entry_type: str, fields: Mapping[str, object], *, is_setup: bool = False

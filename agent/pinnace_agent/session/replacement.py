@@ -5,7 +5,7 @@ one is in force until it has returned. So a command that is refused, vetoed, can
 was (C-10). What happens to runs, queues and answers is the chart's. Must not know how a command looked on the wire.
 """
 
-from typing import Final, NamedTuple, assert_never
+from typing import Final, Literal, NamedTuple, assert_never
 
 import trio
 
@@ -34,9 +34,10 @@ class SwitchSession(NamedTuple):
 
 
 class ForkSession(NamedTuple):
-    """A session with everything before a user's message."""
+    """A session with everything before a user's message, or up to an entry."""
 
     entry_id: str
+    position: Literal["before", "at"] = "before"
 
 
 class BranchSession(NamedTuple):
@@ -61,7 +62,7 @@ class Replacement:
         self.restores_choices = isinstance(request, SwitchSession)
         self.is_other_conversation = isinstance(request, NewSession | SwitchSession)
         self.notices: tuple[str, ...] = ()
-        self._request = request
+        self.request = request
         self._library = library
         self._current = current
         self._leaf: int | None = None
@@ -71,7 +72,7 @@ class Replacement:
     @property
     def must_wait(self) -> bool:
         """Whether `prepare` has something to wait for."""
-        return isinstance(self._request, SwitchSession)
+        return isinstance(self.request, SwitchSession)
 
     def check(self) -> None:
         """Find out what can be known at once.
@@ -79,25 +80,29 @@ class Replacement:
         Raises:
             ClientError: The command makes no sense now.
         """
-        if isinstance(self._request, NewSession | SwitchSession):
+        if isinstance(self.request, NewSession | SwitchSession):
             _check_saved(self._current)  # copies take along what is not saved
-        match self._request:
+        match self.request:
             case NewSession():
                 pass
             case SwitchSession():
-                check_path(self._request.path, self._current.cwd)
+                check_path(self.request.path, self._current.cwd)
+            case ForkSession(position="at"):
+                self._leaf = self._current.tree.find(self.request.entry_id)
+                if self._leaf is None:
+                    raise errors.ClientError(errors.FORK_INVALID_ENTRY, errors.ErrorCode.ENTRY_NOT_FOUND)
             case ForkSession():
-                self._check_fork(self._request.entry_id)
+                self._check_fork(self.request.entry_id)
             case BranchSession():
                 entries = self._current.tree.entries
-                if not 0 <= self._request.entry_index < len(entries):
+                if not 0 <= self.request.entry_index < len(entries):
                     raise errors.ClientError(errors.FORK_INVALID_ENTRY, errors.ErrorCode.ENTRY_NOT_FOUND)
-                self._check_fork(str(entries[self._request.entry_index]["id"]))
+                self._check_fork(str(entries[self.request.entry_index]["id"]))
             case CloneSession():
                 if self._current.tree.leaf is None:
                     raise errors.ClientError(errors.CLONE_NO_ENTRY, errors.ErrorCode.ENTRY_NOT_FOUND)
             case _:
-                assert_never(self._request)
+                assert_never(self.request)
 
     def _check_fork(self, entry_id: str) -> None:
         point = fork_point(self._current.tree, entry_id)
@@ -111,9 +116,9 @@ class Replacement:
         Raises:
             ClientError: It can't be read, it is no session, or another process writes it.
         """
-        if not isinstance(self._request, SwitchSession):
+        if not isinstance(self.request, SwitchSession):
             return
-        path = check_path(self._request.path, self._current.cwd)
+        path = check_path(self.request.path, self._current.cwd)
         if self._library.find_open(path) is not None:
             return
         try:
@@ -149,14 +154,14 @@ class Replacement:
             ClientError: It could not be made; the former one is in force.
         """
         current = self._current
-        match self._request:
+        match self.request:
             case NewSession():
-                return self._library.new(current.cwd, beside=current, parent=self._request.parent)
+                return self._library.new(current.cwd, beside=current, parent=self.request.parent)
             case SwitchSession():
                 if self._opened is not None:
                     opened, self._opened = self._opened, None
                     return opened.session
-                found = self._library.find_open(check_path(self._request.path, current.cwd))
+                found = self._library.find_open(check_path(self.request.path, current.cwd))
                 if found is None:  # closed meanwhile, by the last shell that worked there
                     await self.prepare()
                     return await self.commit()
@@ -166,7 +171,7 @@ class Replacement:
             case CloneSession():
                 return await self._copy(current.tree.leaf)
             case _:
-                assert_never(self._request)
+                assert_never(self.request)
 
     async def _copy(self, leaf: int | None) -> Session:
         try:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, Protocol
 
 import trio
 
-from pinnace_spec.messages import ImageContent, TextContent
+from pinnace_spec.messages import ImageContent, TextContent, Usage
 
 _context_numbers: Final[Iterator[int]] = itertools.count()
 
@@ -27,6 +27,12 @@ class ToolResult(NamedTuple):
     details: Mapping[str, object] | None = None
     """For clients and extensions, never sent to a model; None leaves the field out."""
     is_error: bool = False
+    structured: object = None
+    """The same for programs; None leaves it out."""
+    usage: Usage | None = None
+    """What the call has cost by asking models itself."""
+    terminate: bool = False
+    """Whether the run may end here; it does if all calls of the turn say so."""
 
 
 def text_result(text: str, details: Mapping[str, object] | None = None, *, is_error: bool = False) -> ToolResult:

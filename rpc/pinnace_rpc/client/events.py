@@ -128,6 +128,7 @@ class ToolOutput(TypedDict):
 
     content: list[TextContent | ImageContent]
     details: NotRequired[object]
+    structuredContent: NotRequired[object]
 
 
 class ToolExecutionStart(TypedDict):

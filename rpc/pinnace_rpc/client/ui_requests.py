@@ -19,6 +19,8 @@ class Select(TypedDict):
     options: list[str]
     timeout: NotRequired[int]
     """Milliseconds after which the agent takes it as cancelled."""
+    toolCallId: NotRequired[str]
+    """The call that the question is about, if it is about one."""
 
 
 class Confirm(TypedDict):
@@ -30,6 +32,7 @@ class Confirm(TypedDict):
     title: str
     message: str
     timeout: NotRequired[int]
+    toolCallId: NotRequired[str]
 
 
 class Input(TypedDict):
@@ -41,6 +44,7 @@ class Input(TypedDict):
     title: str
     placeholder: NotRequired[str]
     timeout: NotRequired[int]
+    toolCallId: NotRequired[str]
 
 
 class Editor(TypedDict):
@@ -51,6 +55,7 @@ class Editor(TypedDict):
     method: Literal["editor"]
     title: str
     prefill: NotRequired[str]
+    toolCallId: NotRequired[str]
 
 
 class Notify(TypedDict):

@@ -19,8 +19,10 @@ REPOSITORY = Path(__file__).parents[3]
 ROOTS = os.pathsep.join(str(REPOSITORY / name) for name in ("spec", "statechart", "agent", "rpc", "fuzz"))
 OURS = (sys.executable, "-m", "pinnace_rpc")
 STAND_IN = (sys.executable, str(Path(__file__).with_name("stand_in.py")))
+# An agent that leaves in order must have the time for it, also on a busy machine, or it is killed and seems not to.
+EXIT_TIMEOUT_S = 30.0
 # A killed process is still there until the kernel gets to it.
-LEFT_BEHIND_TIMEOUT_S = 2.0
+LEFT_BEHIND_TIMEOUT_S = 5.0
 
 
 class Prepared(NamedTuple):
@@ -31,10 +33,10 @@ class Prepared(NamedTuple):
     llm: FakeLlm
 
     def client(self, **more: Any) -> Client:
-        return Client(self.command, **self.options, **more)
+        return Client(self.command, **{"exit_timeout_s": EXIT_TIMEOUT_S, **self.options, **more})
 
     def blocking(self, **more: Any) -> BlockingClient:
-        return BlockingClient(self.command, **self.options, **more)
+        return BlockingClient(self.command, **{"exit_timeout_s": EXIT_TIMEOUT_S, **self.options, **more})
 
 
 @pytest.fixture
@@ -68,6 +70,7 @@ def stand_in(run_id: str) -> Callable[..., Client]:
     """Makes clients of an agent that misbehaves."""
 
     def make(*flags: str, **options: Any) -> Client:
+        options.setdefault("exit_timeout_s", EXIT_TIMEOUT_S)
         return Client([*STAND_IN, *flags], env={**os.environ, RUN_VARIABLE: run_id}, **options)
 
     return make

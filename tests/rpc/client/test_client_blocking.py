@@ -17,7 +17,7 @@ from pinnace_fuzz.process_tree import await_end, processes_of
 from pinnace_rpc.client import AgentExited, BlockingClient, ClientClosed, CommandFailed
 
 Prepare = Callable[..., Any]
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 def test_a_run_a_stream_and_a_command_return_what_the_async_ones_do(prepare: Prepare) -> None:

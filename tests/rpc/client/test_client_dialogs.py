@@ -10,7 +10,7 @@ import trio
 from pinnace_rpc.client import BlockingClient, Client, Dialogs
 
 StandIn = Callable[..., Client]
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 SELECT = {"method": "select", "title": "Which?", "options": ["a", "b"]}
 CONFIRM = {"method": "confirm", "title": "Sure?", "message": "Really?"}

@@ -11,7 +11,7 @@ from pinnace_rpc.client.subscriptions import KEPT_BYTES, PAUSE_BYTES, Hub
 
 StandIn = Callable[..., Client]
 # A fault shows as a hang; only then this is waited for.
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 FILLER = {"type": "filler"}
 
 

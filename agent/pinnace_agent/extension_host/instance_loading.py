@@ -1,0 +1,124 @@
+"""Loading the extensions of one session instance: find them, ask whether the project is trusted, load, sort out.
+
+The user's own extensions are loaded first, and may decide about the project (E1); then the rest, and what was loaded
+stays (R6). What a failure means is decided elsewhere. Must not know sessions beyond their folder.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pinnace_agent.extension_host.seat_plan import SeatPlan
+from pinnace_agent.extensions.builtin.tool_approval import tool_approval
+from pinnace_agent.extensions.contexts import TrustContext
+from pinnace_agent.extensions.dialogs import DialogTable
+from pinnace_agent.extensions.discovery import Wanted, discover
+from pinnace_agent.extensions.extension_folders import LoadFailure
+from pinnace_agent.extensions.flags import flags_of, match_flags
+from pinnace_agent.extensions.loading import Inline, Loaded, Loader, LoadReport
+from pinnace_agent.extensions.precedence import conflicts, keep_needed
+from pinnace_agent.extensions.registrations import ErrorSink, Generation
+from pinnace_agent.extensions.trust_question import ask_for_trust
+from pinnace_agent.extensions.user_interface import RpcUserInterface, UserInterface
+from pinnace_agent.resources.paths import gated_project_files
+
+if TYPE_CHECKING:
+    from pinnace_agent.host import Host
+
+_log = logging.getLogger("pinnace.extensions")
+
+_TOOL_APPROVAL = "builtin:tool-approval"
+
+
+@dataclass(slots=True, frozen=True)
+class LoadedInstance:
+    """The extensions of a session instance, before they begin."""
+
+    loader: Loader
+    all: Sequence[Loaded]
+    """Also those that give way to others."""
+    kept: Sequence[Loaded]
+    failures: Sequence[LoadFailure]
+    flag_errors: Sequence[str]
+    notices: Sequence[str]
+
+
+class InstanceLoading:
+    """Loads the extensions of one process, as often as it needs to."""
+
+    def __init__(self, plan: SeatPlan, host: "Host", tell: ErrorSink) -> None:
+        """Load nothing yet."""
+        self.dialogs: DialogTable | None = None
+        """Where handlers of `project_trust` ask; None: none does."""
+        self._plan = plan
+        self._host = host
+        self._tell = tell
+        self._closed: str | None = None
+
+    async def load(self, generation: Generation) -> LoadedInstance:
+        """Load what there is for the session in force. Cancelling stops at the one that is loading."""
+        plan = self._plan
+        loader = Loader(generation, cwd=self._host.session.cwd, log=_log.info)
+        cwd = Path(self._host.session.cwd)
+        wanted = Wanted(
+            env=plan.env,
+            cwd=str(cwd),
+            settings=plan.settings(),
+            named=plan.named,
+            is_discovering=plan.is_discovering,
+        )
+        is_trusted = plan.trusts(cwd)
+        if plan.approved is None and gated_project_files(cwd, plan.env):
+            report = await loader.load(discover(wanted).candidates)
+            decided = await self._ask_for_trust(cwd, report, generation)
+            is_trusted = is_trusted if decided is None else decided
+        found = discover(wanted._replace(is_trusted=is_trusted, settings=plan.settings()))
+        report = await loader.load(found.candidates, self._inline())
+        kept = keep_needed(report.extensions)
+        flags = match_flags(plan.given, flags_of(kept.extensions))
+        loader.flags.given = flags.values
+        return LoadedInstance(
+            loader,
+            report.loaded,
+            [each for each in report.loaded if each.extension in kept.extensions],
+            [*found.failures, *report.failures, *conflicts(kept.extensions)],
+            flags.errors,
+            [*found.notices, *report.notices, *kept.warnings],
+        )
+
+    def _inline(self) -> Sequence[Inline]:
+        plan = self._plan
+        if plan.approval == "never":
+            return plan.inline
+        # Last, so that it sees what will be executed.
+        return [*plan.inline, Inline(_TOOL_APPROVAL, tool_approval(plan.approval))]
+
+    async def _ask_for_trust(self, cwd: Path, report: LoadReport, generation: Generation) -> bool | None:
+        """Ask the user's extensions about the project; None: nobody decides."""
+        send = self._host.emitter.emit if self._plan.mode == "rpc" else None
+        table = self.dialogs = DialogTable(send or _nobody)
+        self.default_dialogs(for_good=self._closed)
+        ui = UserInterface(generation) if send is None else RpcUserInterface(generation, table, send)
+        context = TrustContext(str(cwd), self._plan.mode, ui)
+        try:
+            answer = await ask_for_trust(report.extensions, generation, context, self._tell)
+        finally:
+            self.dialogs = None
+        if answer is None:
+            return None
+        is_trusted = answer.trusted == "yes"
+        self._plan.decide(cwd, is_trusted, answer.remember)
+        self._host.profile = replace(self._host.profile, is_project_trusted=is_trusted)
+        return is_trusted
+
+    def default_dialogs(self, *, for_good: str | None) -> None:
+        """Give open dialogs their defaults; with a reason, later ones too."""
+        self._closed = for_good
+        if self.dialogs is not None:
+            self.dialogs.close_all(for_good=for_good)
+
+
+def _nobody(_record: Mapping[str, object]) -> None:
+    """There is nobody to ask."""

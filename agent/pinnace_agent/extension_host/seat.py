@@ -1,0 +1,317 @@
+"""Where the extensions of a process sit: loaded for each session instance, and ended with it.
+
+Decides the order of a session instance's life: find, ask for trust, load, bind, begin; and end before another one takes
+its place. The chart decides when: an instance begins and ends while RUN is `switching`, so that commands wait and
+dialogs are answered. Must not know what an extension does, nor how a session is made. R6, R20, R21, R31, R32; rule
+R-EXT-06.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+import trio
+
+from pinnace_agent.extension_host.actions import Actions
+from pinnace_agent.extension_host.asking import asked_before, found_resources
+from pinnace_agent.extension_host.desk import Desk
+from pinnace_agent.extension_host.instance_loading import InstanceLoading, LoadedInstance
+from pinnace_agent.extension_host.seat_plan import SeatError, SeatPlan
+from pinnace_agent.extension_host.speech import Speech
+from pinnace_agent.extension_host.view import View
+from pinnace_agent.extensions.events import ModelSelect
+from pinnace_agent.extensions.host_port import HostPort
+from pinnace_agent.extensions.host_view import CommandInfo, Setup, ToolInfo
+from pinnace_agent.extensions.registrations import ErrorRecord, Generation
+from pinnace_agent.extensions.runner import Runner
+from pinnace_agent.extensions.session_events import ShutdownReason, StartReason
+from pinnace_agent.notices import extension_error
+from pinnace_agent.session import Session
+from pinnace_agent.session.replacement import NewSession, SessionRequest, SwitchSession
+from pinnace_spec.messages import Model
+from pinnace_statechart.triggers import Happening
+
+if TYPE_CHECKING:
+    from pinnace_agent.host import Host
+
+_log = logging.getLogger("pinnace.extensions")
+
+
+class ExtensionSeat:
+    """The extensions of one process: those of one session instance at a time."""
+
+    def __init__(self, plan: SeatPlan, host: "Host") -> None:
+        """Load nothing yet."""
+        self.plan = plan
+        self.host = host
+        self.speech = Speech(self)
+        self.setups: dict[int, Setup] = {}
+        """What fills a new session, by the request for it."""
+        self.failure: SeatError | None = None
+        """Why the process can't start."""
+        self.on_shutdown: Callable[[], None] | None = None
+        """Ends the process."""
+        self.is_command_in_hand: Callable[[], bool] = lambda: False
+        self.ready = trio.Event()
+        """The instance of the start, or of the last reload, is there."""
+        self.desk = Desk(self)
+        self._runner: Runner | None = None
+        self._loaded: LoadedInstance | None = None
+        self._loading = InstanceLoading(plan, host, self.tell)
+        self._wants_shutdown = False
+        self._numbers = 0
+        self._kept_tools: Sequence[str] | None = None
+        self._reason: StartReason = "startup"
+        self._closed: str | None = None
+        host.toolbox.on_change = lambda: host.profile.resources.use_tools(tuple(host.toolbox.values()))
+        host.choices.on_model = self._tell_model
+        host.sessions.extensions = self
+        host.idleness.on_idle = self.look
+
+    @property
+    def runner(self) -> Runner | None:
+        """The extensions in force; None: there are none."""
+        return self._runner
+
+    # The life of an instance.
+
+    async def start(self, job: int) -> None:
+        """Begin as the chart asks for it, at the start of the process and for a reload."""
+        reason, self._reason = self._reason, "reload"
+        try:
+            if reason == "reload":
+                await self._before_reload()
+            await self.begin(reason)
+        except SeatError as error:
+            self.failure = error
+            if self.on_shutdown is not None:
+                self.on_shutdown()
+        self.host.submit(Happening("instance_ready", job))
+        self.ready.set()
+
+    async def begin(self, reason: StartReason, previous_file: str | None = None) -> None:
+        """Load the extensions of the session in force and let them begin.
+
+        Raises:
+            SeatError: At the start of the process: some can't be loaded.
+        """
+        host = self.host
+        generation = Generation()
+        loaded = await self._loading.load(generation)
+        self._tell_failures(loaded, reason)
+        self._loaded = loaded
+        runner = self._runner = host.extensions = self._bound(loaded, generation)
+        self._numbers += 1
+        host.jobs.start(f"extensions:{self._numbers}", runner.serve, _ended)
+        self._use_tools(reason)
+        host.submit(Happening("instance_began", enabled=True))
+        found = await runner.start(reason, previous_file)
+        added = found_resources(found)
+        for notice in host.profile.resources.add(host.session.cwd, added.skills, added.templates):
+            _log.warning("%s", notice)
+
+    def _tell_failures(self, loaded: LoadedInstance, reason: StartReason) -> None:
+        for text in loaded.notices:
+            _log.warning("%s", text)
+        failures, flags = loaded.failures, loaded.flag_errors
+        if reason == "startup" and not self.plan.keeps_going and (failures or flags):
+            texts = [f"{each.path}: {each.error}" for each in failures]
+            hint = ["start without them by --no-extensions, or without those that fail by --keep-going"]
+            raise SeatError([*texts, *(hint if failures else ()), *flags])
+        for each in failures:
+            self.tell(ErrorRecord(each.path, "load", each.error, each.traceback))
+        for text in flags:
+            _log.warning("%s", text)
+
+    def _bound(self, loaded: LoadedInstance, generation: Generation) -> Runner:
+        host = self.host
+        apis = {each.extension: each.api for each in loaded.kept}
+        send = host.emitter.emit if self.plan.mode == "rpc" else None
+        port = HostPort(View(host, self.plan.mode), Actions(self), self.tell, send, host.emitter.room)
+        runner = Runner(list(apis), generation, port, apis=apis, bus=loaded.loader.bus)
+        if self._closed is not None:
+            runner.dialogs.close_all(for_good=self._closed)
+        return runner
+
+    async def end(self, reason: ShutdownReason, target_file: str | None = None) -> None:
+        """End the instance in force; afterwards everything of it is stale."""
+        runner, loaded = self._runner, self._loaded
+        if runner is None or loaded is None:
+            return
+        await runner.shutdown(reason, target_file)
+        self._runner = self._loaded = self.host.extensions = None
+        loaded.loader.unload(loaded.all)
+
+    async def fill(self, ref: int, session: Session) -> None:
+        """Let whoever asked for a new session fill it before it begins."""
+        setup = self.setups.get(ref)
+        if setup is None:
+            return
+        from pinnace_agent.extension_host.session_setup import fill
+
+        await fill(session, setup)
+
+    # Replacing the session.
+
+    def asks(self, request: SessionRequest) -> bool:
+        """Tell whether extensions are to be asked before a session command is carried out."""
+        return self._runner is not None and self._runner.has_handlers(asked_before(request))
+
+    async def allows(self, request: SessionRequest, leaf_id: str | None) -> bool:
+        """Ask extensions about a session command (E7, E8)."""
+        from pinnace_agent.extension_host.asking import allows
+
+        return self._runner is None or await allows(self._runner, request, leaf_id)
+
+    @staticmethod
+    def reason_of(request: SessionRequest) -> Literal["new", "resume", "fork"]:
+        """Return why the next instance begins, and this one ends."""
+        if isinstance(request, NewSession):
+            return "new"
+        return "resume" if isinstance(request, SwitchSession) else "fork"
+
+    async def reload(self) -> None:
+        """Load settings, resources and extensions afresh, and let the session go on with them (K6, 1.9).
+
+        Raises:
+            RuntimeError: Something is in progress.
+        """
+        host = self.host
+        if not host.idleness.is_idle:
+            raise RuntimeError("reload: something runs; wait_for_idle() first")
+        self.ready = trio.Event()
+        host.submit(Happening("begin_instance"))
+        await self.ready.wait()
+
+    async def _before_reload(self) -> None:
+        """End what was there, and read everything again."""
+        if self._runner is None:
+            return
+        self._kept_tools = list(self.host.toolbox)
+        await self.end("reload")
+        registry = self.host.profile.registry
+        registry.forget_providers()
+        notices = [*self.plan.reread(), *self.host.profile.resources.renew(self.host.session.cwd)]
+        for notice in notices:
+            _log.warning("%s", notice)
+
+    # Dialogs.
+
+    def answer(self, response: Mapping[str, object]) -> None:
+        """Take an `extension_ui_response`."""
+        tables = [self._loading.dialogs, None if self._runner is None else self._runner.dialogs]
+        for table in tables:
+            if table is not None and table.answer(response):
+                return
+
+    def default_dialogs(self, *, for_good: bool) -> None:
+        """Give every open dialog its default: an abort, or nobody can answer any more."""
+        if for_good:
+            self._closed = "the client is gone"
+        self._loading.default_dialogs(for_good=self._closed)
+        if self._runner is None:
+            return
+        if for_good:
+            self._runner.dialogs.close_all(for_good=self._closed)
+        else:
+            self._runner.abort()
+
+    # Tools and commands.
+
+    def _use_tools(self, reason: StartReason) -> None:
+        assert self._runner is not None
+        tools = self._runner.tools()
+        defaults = [name for name, tool in tools.items() if tool.definition.default_active]
+        toolbox = self.host.toolbox
+        toolbox.use(tools, defaults, kept=self._kept_tools if reason == "reload" else None)
+        self._kept_tools = None
+        for warning in toolbox.warnings:
+            _log.warning("%s", warning)
+
+    def tools_changed(self, registered: str | None) -> None:
+        """Read the tools of the extensions again; a new one becomes active if it does so by itself."""
+        if self._runner is None:
+            return
+        tools = self._runner.tools()
+        new = tools.get(registered) if registered is not None else None
+        is_activated = new is not None and new.definition.default_active
+        self.host.toolbox.refresh(tools, activated=registered if is_activated else None)
+
+    def tool_infos(self) -> list[ToolInfo]:
+        """Return every tool, active or not."""
+        from pinnace_agent.extension_host.lists import tool_info
+
+        return [tool_info(tool) for tool in self.host.toolbox.all.values()]
+
+    def command_infos(self) -> list[CommandInfo]:
+        """Return what `/name` can be: extensions', then templates, then skills."""
+        from pinnace_agent.extension_host.lists import resource_commands
+
+        own = [] if self._runner is None else self._runner.commands.infos()
+        return [*own, *resource_commands(self.host.profile.resources.of(self.host.session.cwd))]
+
+    def settings(self) -> dict[str, object]:
+        """Return the merged settings."""
+        return self.plan.raw_settings()
+
+    # Settling, and the end of the process.
+
+    def settled(self, *, aborted: bool) -> None:
+        """Tell that nothing more happens by itself, and do then what was asked for."""
+        runner = self._runner
+        if runner is None:
+            return
+        self._numbers += 1
+        self.host.idleness.settling += 1
+        self.host.jobs.start(f"settled:{self._numbers}", partial(runner.settled, aborted=aborted), self._has_settled)
+
+    def _tell_model(self, model: Model, former: Model | None, source: Literal["set", "cycle", "restore"]) -> None:
+        runner = self._runner
+        if runner is None or not runner.has_handlers("model_select"):
+            return
+        self._numbers += 1
+        event = partial(ModelSelect, model=model, previous_model=former, source=source)
+        self.host.jobs.start(f"model:{self._numbers}", partial(runner.chains.notify, "model_select", event), _ended)
+
+    def _has_settled(self, _cancelled: bool, _failure: BaseException | None) -> None:
+        self.host.idleness.settling -= 1
+        self.host.idleness.look()
+
+    def ask_for_shutdown(self) -> None:
+        """End the process as soon as it is idle and no command is in hand (R31); only with a client."""
+        if self.plan.mode == "rpc":
+            self._wants_shutdown = True
+            self.host.idleness.look_later()
+
+    def look(self) -> None:
+        """End the process if that was asked for and can be done now."""
+        host = self.host
+        if (
+            self._wants_shutdown
+            and host.idleness.is_idle
+            and not self.is_command_in_hand()
+            and self.on_shutdown is not None
+        ):
+            self._wants_shutdown = False
+            self.on_shutdown()
+
+    async def wait_for_idle(self) -> None:
+        """Wait until nothing runs and nothing will by itself."""
+        await self.host.idleness.wait()
+
+    async def close(self) -> None:
+        """End everything of extensions: the process ends (R32)."""
+        await self.end("quit")
+
+    # Errors.
+
+    def tell(self, record: ErrorRecord) -> None:
+        """Tell an error of an extension (R16)."""
+        if record.stack:
+            _log.info("%s: %s", record.extension_path, record.stack)
+        self.host.emitter.emit(extension_error(record.extension_path, record.event, record.error))
+
+
+def _ended(_cancelled: bool, _failure: BaseException | None) -> None:
+    """Nobody waits for this job."""

@@ -1,0 +1,44 @@
+"""What the command line, the settings and the mode say about extensions; and why a process can't start with them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from pinnace_agent.extensions.builtin.tool_approval import ApprovalMode
+from pinnace_agent.extensions.flags import GivenFlag
+from pinnace_agent.extensions.host_view import Mode
+from pinnace_agent.extensions.loading import Inline
+from pinnace_agent.resources.settings import ResourceSettings
+
+__all__ = ["GivenFlag", "SeatError", "SeatPlan"]
+
+
+class SeatPlan(NamedTuple):
+    """What the command line, the settings and the mode say about extensions."""
+
+    env: Mapping[str, str]
+    mode: Mode
+    settings: Callable[[], Sequence[ResourceSettings]]
+    raw_settings: Callable[[], dict[str, object]]
+    trusts: Callable[[Path], bool]
+    """Whether a project is trusted, as far as the user has decided."""
+    decide: Callable[[Path, bool, bool], None]
+    """Takes what an extension has decided about a project: the folder, yes or no, and whether to remember it."""
+    reread: Callable[[], Sequence[str]]
+    """Reads settings, models and keys again; returns what is to be told."""
+    named: Sequence[str] = ()
+    is_discovering: bool = True
+    approved: bool | None = None
+    """What the command line says about trust."""
+    approval: ApprovalMode = "never"
+    given: Sequence[GivenFlag] = ()
+    keeps_going: bool = False
+    inline: Sequence[Inline] = ()
+
+
+class SeatError(Exception):
+    """The process can't start with these extensions; the texts are for the user."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        super().__init__("\n".join(texts))
+        self.texts = texts

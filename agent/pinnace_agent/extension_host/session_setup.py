@@ -1,0 +1,43 @@
+"""Filling a new session before it begins: `setup` of `ctx.new_session` (K2)."""
+
+import inspect
+from collections.abc import Awaitable
+from typing import cast
+
+from pinnace_agent.extensions.host_view import Setup
+from pinnace_agent.session import Session
+from pinnace_agent.session.tree import clean_name
+from pinnace_spec.messages import Message
+
+
+class Writer:
+    """A session that is not in force yet."""
+
+    def __init__(self, session: Session) -> None:
+        """Write into a session."""
+        self._session = session
+
+    def append_message(self, message: Message) -> str:
+        """Append a message. Returns the entry's id."""
+        self._session.keep(message)
+        return self._leaf_id()
+
+    def append_custom(self, custom_type: str, data: object) -> str:
+        """Append an entry that no model reads. Returns its id."""
+        return str(self._session.keep_custom(custom_type, data)["id"])
+
+    def set_name(self, name: str | None) -> None:
+        """Name it."""
+        self._session.name = None if name is None else clean_name(name)
+
+    def _leaf_id(self) -> str:
+        tree = self._session.tree
+        assert tree.leaf is not None
+        return str(tree.entries[tree.leaf]["id"])
+
+
+async def fill(session: Session, setup: Setup) -> None:
+    """Let an extension fill a session."""
+    answer = setup(Writer(session))
+    if inspect.isawaitable(answer):
+        await cast("Awaitable[object]", answer)

@@ -1,0 +1,1 @@
+"""Extensions that are part of the program, written as any other."""

@@ -1,0 +1,40 @@
+"""Records that tell what becomes of a run, or of an extension, beside its messages.
+
+Shapes only: when they are written is the chart's to know. Rules R-RTY-01, R-RTY-02, R-SET-01, R-LIM-01.
+"""
+
+from pinnace_agent.emitter import Record
+from pinnace_spec import errors
+from pinnace_statechart import effects as fx
+
+
+def retry_start(effect: fx.RetryStart, error: str) -> Record:
+    """Make `auto_retry_start`: what has failed is tried again, and when."""
+    return {
+        "type": "auto_retry_start",
+        "attempt": effect.attempt,
+        "maxAttempts": effect.max_attempts,
+        "delayMs": round(effect.delay_s * 1000),
+        "errorMessage": error,
+    }
+
+
+def retry_end(effect: fx.RetryEnd, error: str) -> Record:
+    """Make `auto_retry_end`: it worked, or the last error is final."""
+    record: dict[str, object] = {"type": "auto_retry_end", "success": effect.success, "attempt": effect.attempt}
+    if not effect.success:
+        record["finalError"] = errors.RETRY_CANCELLED if effect.cancelled else error or errors.NO_ROOM_TO_ANSWER
+    return record
+
+
+def agent_settled(effect: fx.AgentSettled) -> Record:
+    """Make `agent_settled`."""
+    record: dict[str, object] = {"type": "agent_settled", "aborted": effect.aborted}
+    if effect.limit is not None:
+        record |= {"reason": "limit", "limit": effect.limit}
+    return record
+
+
+def extension_error(path: str, event: str, text: str) -> Record:
+    """Make `extension_error`: also for failures beside commands that are no extension's."""
+    return {"type": "extension_error", "extensionPath": path, "event": event, "error": text}

@@ -1,0 +1,82 @@
+"""Performs the effects that write a run: its brackets, the texts that are delivered, what is called next.
+
+Holds the log of the open run and its job. Extensions add messages where a run begins, between its turns and behind it.
+Must not know when any of it happens: that is the chart's.
+"""
+
+from typing import TYPE_CHECKING, cast
+
+from pinnace_agent.limits import LimitWatch
+from pinnace_agent.run import RunJob
+from pinnace_agent.run_log import RunLog, new_log
+from pinnace_spec import errors
+from pinnace_spec.messages import CustomMessage
+from pinnace_statechart import effects as fx
+from pinnace_statechart.queues import Item
+
+if TYPE_CHECKING:  # it owns this
+    from pinnace_agent.host import Host
+
+
+class RunRecords:
+    """The records of the open run, or of the last one."""
+
+    def __init__(self, host: "Host", limits: LimitWatch) -> None:
+        """Begin without a run."""
+        self.log = RunLog(host.session, host.emitter)
+        self.run: RunJob | None = None
+        self._host = host
+        self._limits = limits
+
+    def perform(self, effect: fx.Effect) -> None:
+        """Perform an effect that is about the run.
+
+        Raises:
+            InternalError: It is not.
+        """
+        log = self.log
+        match effect:
+            case fx.AgentStart():
+                self.log = new_log(self._host.session, self._host.emitter, self._host.extensions)
+                self.log.start()
+                self._limits.run_begins()
+            case fx.TurnStart():
+                log.start_turn()
+                self._say_rest(log)
+            case fx.Deliver():
+                self._deliver(effect.item, is_appended=effect.is_appended)
+            case fx.CallModel() | fx.CallTools():
+                assert self.run is not None
+                self.run.next = "model" if isinstance(effect, fx.CallModel) else "tools"
+            case fx.EndMessage():
+                log.end_message()
+            case fx.FailCalls():
+                log.fail_cut_calls()
+            case fx.EndTools():
+                log.append_results()
+            case fx.TurnEnd():
+                log.end_turn()
+            case fx.AgentEnd():
+                log.end(will_retry=effect.will_retry)
+                self._say_rest(None)
+            case fx.CloseRun():
+                assert self.run is not None
+                log.close(self.run.new_builder(), effect.error)
+                self._say_rest(None)
+            case _:
+                raise errors.InternalError(f"no body for {effect}")
+
+    def _deliver(self, item: Item, *, is_appended: bool) -> None:
+        if item.custom is not None:
+            self.log.add(cast("CustomMessage", item.custom))  # made by whoever has put it into the queue
+        elif not is_appended:
+            self.log.add_user(item.text, item.images)
+        else:
+            self.log.tell_user(self._host.sessions.take_own())
+            if (seat := self._host.seat) is not None:
+                for message in seat.desk.take_opening():
+                    self.log.add(message)
+
+    def _say_rest(self, log: RunLog | None) -> None:
+        if self._host.seat is not None:
+            self._host.seat.speech.say_rest(log)

@@ -1,0 +1,122 @@
+"""One process under judgement: the driver's agent with a recorded trace, and the way it ends."""
+
+import re
+import signal
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pinnace_fuzz.conform.adapter import Prepared, Quit
+from pinnace_fuzz.conform.recording import Recording
+from pinnace_fuzz.driver import Agent
+from pinnace_spec.observers.verdicts import End, Ending
+
+# What an agent has killed needs a moment to be gone.
+LEFT_BEHIND_S = 1.0
+# A bundled program shows its whole source line.
+MAX_WORDS = 300
+_ERROR = re.compile(r"(Uncaught )?\w*(Error|Exception|panic)\w*\b.*:")
+
+
+class ProcessTrace(NamedTuple):
+    """What is known of one process when it is over."""
+
+    recording: Recording
+    end: End
+    is_fresh: bool
+    left_behind: int
+    """Processes that lived on behind its exit."""
+    is_reading: bool
+    """The client read all the time."""
+
+
+class Body(Agent):
+    """One process. `close` must be called; it leaves nothing behind."""
+
+    def __init__(self, command: Sequence[str], prepared: Prepared, is_fresh: bool) -> None:
+        self.recording = Recording()
+        super().__init__(command, cwd=prepared.folders["work"], env=prepared.env, journal=self.recording)
+        self.is_fresh = is_fresh
+        self.left_behind = 0
+        self.asked_to_end_s: float | None = None
+        self.signals: list[signal.Signals] = []
+        self._how: Ending | None = None
+        self._has_paused = False
+
+    def close_stdin(self) -> None:
+        """Close the agent's stdin; what stands behind the last LF is a line."""
+        self.recording.end_input()
+        self.asked_to_end_s = self.asked_to_end_s or time.monotonic()
+        super().close_stdin()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the agent, not to its group."""
+        self.asked_to_end_s = self.asked_to_end_s or time.monotonic()
+        self.signals.append(number)
+        super().signal(number)
+
+    def ending(self) -> str:
+        """Say how the process ended, for people."""
+        code = self.process.exit_code
+        if code is None:
+            return "stdout ended and the process lives"
+        lines = [line.strip() for line in self.stderr_text.splitlines() if line.strip() and len(line) < MAX_WORDS]
+        words = next((line for line in lines if _ERROR.match(line)), lines[-1] if lines else "")
+        return f"the process ended with {code}" + (f": {words}" if words else "")
+
+    def end(self, quit: Quit, limit_s: float, kill_s: float) -> None:
+        """Ask it to end, wait, and note what it leaves behind; killed if it does not end at all.
+
+        Args:
+            quit: How it is asked.
+            limit_s: What it should need at most.
+            kill_s: When it is killed.
+        """
+        if self.alive:
+            self.resume_reading()
+            self.close_stdin()
+            if quit == "signal" and not self.signals:
+                self.signal(signal.SIGTERM)
+            begun = self.asked_to_end_s or time.monotonic()
+            if not self.process.await_exit(max(0.5, begun + kill_s - time.monotonic())):
+                self._how = "hang"
+                return
+        self.process.drain()
+        self.left_behind = len(self.process.left_behind(LEFT_BEHIND_S))
+
+    def kill(self) -> None:
+        """Kill it as a power cut would."""
+        if self.alive:
+            self._how = "killed"
+        super().kill()
+        self.process.drain()
+
+    def close(self) -> None:
+        """Kill what is left, read what it wrote, close every descriptor."""
+        if self.alive and self._how is None:
+            self._how = "open"
+        self.process.close()
+
+    def pause_reading(self) -> None:
+        """Play a client that reads no stdout from now on."""
+        self._has_paused = True
+        super().pause_reading()
+
+    def trace(self) -> ProcessTrace:
+        """Say what is known; behind `close`."""
+        return ProcessTrace(
+            self.recording,
+            self._end(),
+            self.is_fresh,
+            self.left_behind,
+            not (self._has_paused or self.has_closed_stdout),
+        )
+
+    def _end(self) -> End:
+        code = self.process.exit_code
+        how: Ending = self._how or "exit"
+        seconds = 0.0
+        if self.asked_to_end_s is not None and self.process.exited_s is not None:
+            seconds = max(0.0, self.process.exited_s - self.asked_to_end_s)
+        rest = self.journal.unterminated.decode("utf-8", "surrogateescape")
+        return End(how, code, self.stderr_text[-4000:], seconds, rest)

@@ -1,0 +1,150 @@
+"""Bytes: what is no record, what is nearly one, and how it is cut. After each, does the agent still answer?
+
+First a fixed list from the grammar of a record, then mixtures of it by chance.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from pinnace_fuzz.conform.cases import case
+from pinnace_fuzz.conform.recording import is_of_kit
+from pinnace_fuzz.conform.results import CaseResult
+from pinnace_fuzz.conform.running import run_once
+from pinnace_fuzz.conform.scenario import Scenario
+from pinnace_spec.observers import Step
+from pinnace_spec.observers.comparisons import same_however_cut, same_with_cr
+
+if TYPE_CHECKING:
+    from pinnace_fuzz.conform.hunting import Hunt
+    from pinnace_fuzz.conform.pool import Pool
+
+NAME = "framing"
+_STATE = b'{"id":"s","type":"get_state"}'
+_SCALARS = (b"null", b"true", b"42", b"-0.0", b"1e400", b"1e-400", b'"x"', b"[]", b"{}", b"[null]", b"[[]]", b'["a"]')
+_BROKEN = (
+    b"{", b"}", b"{]", b'{"type"', b'{"type":', b'{"type":"get_state"', b'{"type":"get_state",}',
+    b"{'type':'get_state'}", b'{type:"get_state"}', b'{"type":"get_state"}{"type":"get_state"}',
+    b'{"type":"get_state"} x', b"NaN", b"Infinity", b'{"id":NaN,"type":"get_state"}',
+    b'{"id":"\\x","type":"get_state"}', b'{"id":"\x01","type":"get_state"}', b"// x",
+    b'{"id":"a\tb","type":"get_state"}', b"get_state", b"\x00", b'{"type":"get_state"}\x00',
+    b"\xef\xbb\xbf" + _STATE, b"\xff\xfe", b'{"type":"\xff\xfe"}', b'{"id":"\xff","type":"get_state"}',
+    b'{"id":"\xc3\x28","type":"get_state"}', b'{"id":"\xed\xa0\x80","type":"get_state"}',
+    b'{"id":"\xf4\x90\x80\x80","type":"get_state"}',
+)  # fmt: skip
+_BLANK = (b"", b" ", b"\t", b"\r", b"  \r", b"\x0b", b"\xc2\xa0", b"\xe2\x80\xa8")
+_TEXTS = ("\u2028", "\u2029", "\u0085", "\ufeff", "😀", "\\ud800", "\x7f", "a" * 10_000, "", "\\u0000", "\\u2028")
+_DEPTHS = (100, 600, 3000, 5000, 20_000)
+
+
+def lines() -> Iterator[bytes]:
+    """Yield single lines, each wrong or odd in one way, without their LF."""
+    yield from _SCALARS
+    yield from _BROKEN
+    yield from _BLANK
+    for value in _SCALARS:
+        yield b'{"id":"v","type":' + value + b"}"
+        yield b'{"id":' + value + b',"type":"get_state"}'
+        yield b'{"id":"v","type":"get_state","more":' + value + b"}"
+    for text in _TEXTS:
+        yield b'{"id":"' + text.encode() + b'","type":"get_state"}'
+        yield b'{"id":"v","type":"' + text.encode() + b'"}'
+        yield b'{"id":"v","type":"set_session_name","name":"' + text.encode() + b'"}'
+    yield b'{"id":"a","id":"b","type":"get_state"}'
+    yield b'{"id":"a","type":"abort","type":"get_state"}'
+    yield b'{"type":"get_state","id":"\\u0061"}'
+    yield b'  {"id":"a" , "type":"get_state"}  '
+    for depth in _DEPTHS:
+        nested = b"[" * depth + b"]" * depth
+        objects = b'{"a":' * depth + b"1" + b"}" * depth
+        yield nested
+        yield b'{"type":"get_last_assistant_text","id":' + nested + b"}"
+        yield b'{"id":"d","type":' + nested + b"}"
+        yield b'{"id":"d","type":"get_state","more":' + objects + b"}"
+        yield b'{"id":"d","type":"set_session_name","name":' + nested + b"}"
+    for power in (16, 20):
+        yield b'{"id":"big","type":"get_state","more":"' + b"x" * (1 << power) + b'"}'
+
+
+def byte_cases() -> Iterator[Scenario]:
+    """Yield the fixed list."""
+    for line in lines():
+        yield _case(line + b"\n")
+    for line in (_STATE, b'{"id":"\xc3\xa4\xf0\x9f\x98\x80","type":"get_state"}'):
+        yield _case(line + b"\r\n")
+        yield _case(line + b"\r\r\n")
+        yield _case(line + b"\n", cut="each")
+        yield _case(line + b"\r\n" + line + b"\n", cut=[len(line), len(line) + 1])
+    yield _case(b"\n" * 100 + _STATE + b"\n")
+    yield _case((_STATE + b"\n") * 200)
+    # The last line has no LF: only the end of stdin ends it.
+    yield case(NAME, [{"bytes": _octets(_STATE)}, {"close": "stdin"}, {"exit": 0}])
+    yield case(NAME, [{"bytes": _octets(b'{"id":"half","ty')}, {"close": "stdin"}, {"exit": 0}])
+
+
+def _case(data: bytes, cut: Any = None) -> Scenario:
+    step: dict[str, Any] = {"bytes": _octets(data)}
+    if cut is not None:
+        step["cut"] = cut
+    return case(NAME, [step, {"send": {"id": "alive", "type": "get_state"}}, "answered"])
+
+
+def _octets(data: bytes) -> str | Mapping[str, Any]:
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return {"hex": data.hex()}
+    return text
+
+
+def _scripts() -> Iterator[list[Mapping[str, Any]]]:
+    """Yield inputs of several records, whose answers do not depend on how they arrive."""
+    yield [
+        {"id": "a", "type": "get_last_assistant_text"},
+        {"id": "ä😀\u2028", "type": "set_session_name", "name": "NAMED ä😀\u2028"},
+        {"id": "b", "type": "nonsense"},
+        {"id": "c", "type": "get_messages"},
+    ]
+
+
+def compare_cuts(hunt: "Hunt") -> None:
+    """Play one input whole, byte by byte and with CR before each LF: the answers are the same (I-FRM-3, I-FRM-4)."""
+    for records in _scripts():
+        lines = [json.dumps(record, ensure_ascii=False).encode() for record in records]
+        whole, with_cr = (b"".join(line + end for line in lines) for end in (b"\n", b"\r\n"))
+        plain = _sent_as(hunt, whole)
+        for other, cut, compare in ((whole, "each", same_however_cut), (with_cr, None, same_with_cr)):
+            result = _sent_as(hunt, other, cut)
+            verdicts = compare(_judged(plain), _judged(result), is_ours=hunt.kit.is_ours)
+            hunt.tell_comparison(result, verdicts, NAME)
+
+
+def _sent_as(hunt: "Hunt", data: bytes, cut: Any = None) -> CaseResult:
+    step: dict[str, Any] = {"bytes": _octets(data)}
+    if cut is not None:
+        step["cut"] = cut
+    return run_once(case(NAME, [step, {"send": {"id": "alive", "type": "get_messages"}}, "answered"]), hunt.kit, NAME)
+
+
+def _judged(result: CaseResult) -> list[Step]:
+    # A state names the address of the model, which no two runs share.
+    return [step for step in result.logs[0].steps if step.record is None or not is_of_kit(step.record)]
+
+
+def framing(hunt: "Hunt", pool: "Pool", chance: Random, is_over: Callable[[], bool]) -> None:
+    """Play the list, then mixtures."""
+    compare_cuts(hunt)
+    for each in byte_cases():
+        if is_over():
+            return
+        hunt.try_case(pool, each, NAME)
+    parts = [*lines()]
+    small = [line for line in parts if len(line) < 2000]
+    for _ in range(300):
+        if is_over():
+            return
+        chosen = [chance.choice(small) for _ in range(chance.randint(2, 6))]
+        data = b"\n".join([*chosen, _STATE]) + b"\n"
+        cuts = sorted({chance.randrange(1, len(data)) for _ in range(chance.randint(0, 6))})
+        hunt.try_case(pool, _case(data, cuts or None), NAME)

@@ -1,0 +1,134 @@
+"""What verdicts are called on the page: a letter and a word beside each colour, for whoever sees no colours."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from pinnace_fuzz.conform.html.markup import Html, chip, join, tag
+from pinnace_fuzz.conform.results import ORDER
+
+
+class Look(NamedTuple):
+    """How a verdict is shown."""
+
+    letter: str
+    kind: str
+    """The class of the style that colours it."""
+    meaning: str
+
+
+LOOKS: Final[Mapping[str, Look]] = {
+    "PASS": Look("P", "pass", "Nothing wrong was seen."),
+    "INFORMATIONAL": Look("i", "info", "Nothing wrong, something worth a look."),
+    "NON-STRICT": Look(
+        "N", "lax", "Breaks only what this project recommends or has set where the protocol is silent; does not count."
+    ),
+    "FAIL": Look("F", "fail", "Breaks a rule."),
+    "HANG": Look("H", "hang", "No longer answers."),
+    "CRASH": Look("C", "crash", "The process is gone."),
+    "INCONCLUSIVE": Look("?", "open", "A deadline was missed on an overloaded machine, or it never came again."),
+    "UNIMPLEMENTED": Look("U", "lack", "Does not know a command of its generation."),
+    "NOT-RUN": Look("–", "none", "Not of this generation, or the agent or its adapter lacks what it needs."),
+}
+"""From good to bad, then what says nothing."""
+
+UNKNOWN: Final = Look("*", "open", "")
+BAD: Final = frozenset({"FAIL", "HANG", "CRASH"})
+
+SHUTDOWNS: Final[Mapping[str, tuple[str, str]]] = {
+    "crash": ("bad", "It was gone before it was to end."),
+    "leftovers": ("bad", "Processes that it had started outlived it."),
+    "hang": ("bad", "It did not end."),
+    "code": ("bad", "It ended with a wrong code."),
+    "late": ("odd", "It ended, but late."),
+    "killed": ("odd", "The case killed it."),
+    "clean": ("good", "It ended in time, with the right code."),
+    "none": ("odd", "Nobody looked."),
+}
+"""The worst first: class and meaning of each end."""
+
+
+def look(verdict: str) -> Look:
+    """Return how a verdict is shown."""
+    return LOOKS.get(verdict, UNKNOWN)
+
+
+def rank(verdict: str) -> int:
+    """Return the place of a verdict, the worst first; what says nothing is last."""
+    if verdict == "NOT-RUN":
+        return len(ORDER)
+    return list[str](ORDER).index(verdict) if verdict in ORDER else len(ORDER)
+
+
+def worst(verdicts: Iterable[str]) -> str:
+    """Return the worst of some; NOT-RUN if there is none."""
+    return min(verdicts, key=rank, default="NOT-RUN")
+
+
+def worst_shutdown(shutdowns: Iterable[str]) -> str:
+    """Return the worst end of some; `none` if there is none."""
+    order = list(SHUTDOWNS)
+    return min(shutdowns, key=lambda each: order.index(each) if each in order else len(order), default="none")
+
+
+def sign(verdict: str) -> Html:
+    """Write a verdict as a sign: its letter, and its word for whoever hears the page."""
+    shown = look(verdict)
+    word = tag("span", f" {verdict}", class_="hear")
+    return tag("span", tag("b", shown.letter), word, class_=f"sign {shown.kind}", title=verdict)
+
+
+def badge(verdict: str) -> Html:
+    """Write a verdict as letter and word."""
+    shown = look(verdict)
+    return tag("span", tag("b", shown.letter, aria_hidden="true"), verdict, class_=f"badge {shown.kind}")
+
+
+def ending(shutdown: str) -> Html:
+    """Write the second verdict, how the process ended."""
+    kind, meaning = SHUTDOWNS.get(shutdown, ("odd", ""))
+    return chip(f"end {kind}", shutdown or "none", title=meaning or None)
+
+
+def tally(counts: Mapping[str, int]) -> Html:
+    """Write how many there are of each verdict, the worst first."""
+    shown = sorted((each for each in counts if counts[each]), key=rank)
+    return join(
+        tag(
+            "span",
+            tag("b", look(each).letter),
+            str(counts[each]),
+            class_=f"count {look(each).kind}",
+            title=f"{counts[each]} {each}",
+        )
+        for each in shown
+    )
+
+
+def legend() -> Html:
+    """Say what all of it means."""
+    verdicts = [
+        tag("div", tag("dt", badge(name)), tag("dd", shown.meaning), class_="means") for name, shown in LOOKS.items()
+    ]
+    ends = [
+        tag("div", tag("dt", ending(name)), tag("dd", meaning), class_="means")
+        for name, (_, meaning) in SHUTDOWNS.items()
+    ]
+    return tag(
+        "details",
+        tag("summary", "What the signs mean"),
+        tag("h3", "Verdict"),
+        tag("dl", *verdicts, class_="legend"),
+        tag("h3", "End: how the process behaved when it was to stop"),
+        tag("dl", *ends, class_="legend"),
+        tag(
+            "p",
+            "A sign in brackets does not count: the baseline expects it, or its case is not scored. In a transcript ",
+            tag("i", "\\u202e"),
+            " is a character that can't be seen, ",
+            tag("i", "\\xff"),
+            " a byte that is no UTF-8.",
+            class_="soft",
+        ),
+        class_="box",
+        id="legend",
+    )

@@ -1,0 +1,64 @@
+"""Judges recorded logs: traces of the kit, transcripts, or plain logs of records, as they are or as they grow."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from pinnace_spec.generations import GENERATIONS, generation
+from pinnace_spec.observers import Judge, Verdict
+from pinnace_spec.observers.trace_file import NotATrace, Trace, read_trace
+
+FOLLOW_S = 0.3
+
+
+def observe_file(file: Path, profile: str, *, is_following: bool, is_ours: bool, told: Callable[[str], None]) -> int:
+    """Judge a file; return 1 if it breaks a rule, 0 if not, 3 if it is no trace."""
+    try:
+        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8", errors="surrogateescape")
+        trace = read_trace(text)
+    except (OSError, NotATrace) as error:
+        told(f"{file}: {error}")
+        return 3
+    name = trace.head.get("generation", "seed") if profile == "auto" else profile
+    if name not in GENERATIONS:
+        told(f"{file}: no generation {name}")
+        return 3
+    found = generation(name)
+    checks = trace.checks._replace(is_ours=is_ours or found.is_ours)
+    judging = Judge(found, checks=checks)
+    broken = 0
+
+    def tell(verdicts: list[Verdict]) -> None:
+        nonlocal broken
+        for verdict in verdicts:
+            broken += verdict.level == "violation"
+            told(f"{verdict.level} {verdict.invariant} ({', '.join(verdict.rules)}): {verdict.text}")
+
+    for step in trace.steps:
+        tell(judging.feed(step))
+    if is_following:
+        for grown in _grown(file, len(trace.steps)):
+            for step in grown.steps:
+                tell(judging.feed(step))
+    else:
+        tell(judging.finish(trace.end))
+    armed = sum(1 for count in judging.report.armed.values() if count)
+    told(f"{judging.report.steps} lines, {armed} invariants armed, {broken} violations")
+    return 1 if broken else 0
+
+
+def _grown(file: Path, known: int) -> Iterator[Trace]:
+    """Yield what a file gains, until it is interrupted."""
+    size = file.stat().st_size
+    while True:
+        time.sleep(FOLLOW_S)  # files do not tell when they grow
+        now = file.stat().st_size
+        if now == size:
+            continue
+        size = now
+        text = file.read_text(encoding="utf-8", errors="surrogateescape")
+        # Only whole lines; reading the whole again is linear in what was logged, and logs are read by machines here.
+        trace = read_trace(text[: text.rfind("\n") + 1])
+        yield trace._replace(steps=trace.steps[known:])
+        known = len(trace.steps)

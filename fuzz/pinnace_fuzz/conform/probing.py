@@ -1,0 +1,146 @@
+"""Finds out what an agent is: its generation and its capabilities, by asking it, never by its name or version.
+
+A command that an agent does not know is refused as unknown; what it writes in a run tells the rest. The generation
+whose commands and records fit best is taken, the newest of several.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from pinnace_fuzz.conform.kit import Kit
+from pinnace_fuzz.conform.play import Played, play
+from pinnace_fuzz.conform.running import folder
+from pinnace_fuzz.conform.scenario import Scenario
+from pinnace_fuzz.conform.scenario_reading import read_scenario
+from pinnace_fuzz.conform.shapes import as_object
+from pinnace_spec.generations import GENERATIONS, GenerationName, generation
+from pinnace_spec.observers.trace_file import record_of
+
+# They change nothing, and came or went with some generation.
+COMMANDS: Final[tuple[Mapping[str, object], ...]] = (
+    {"type": "get_state"},
+    {"type": "get_entries"},
+    {"type": "get_tree"},
+    {"type": "get_available_thinking_levels"},
+    {"type": "clear_queue"},
+    {"type": "get_fork_messages"},
+    {"type": "get_branch_messages"},
+    {"type": "get_commands"},
+    {"type": "get_last_assistant_text"},
+    {"type": "set_steering_mode", "mode": "one-at-a-time"},
+    {"type": "set_queue_mode", "mode": "one-at-a-time"},
+)
+_RECORDS: Final = ("agent_settled", "queue_update")
+
+
+class NotStarted(Exception):
+    """The agent does not start, or does not speak the protocol. The text shows what it said."""
+
+
+class Found(NamedTuple):
+    """What probing has shown."""
+
+    generation: GenerationName
+    is_ours: bool
+    """It answers `hello` as this project's agent does."""
+    told: Mapping[str, Any]
+    """What `hello` says."""
+    commands: frozenset[str]
+    """The probed ones that it knows."""
+    version: str
+    does_llm: bool
+    """The kit's model was asked."""
+
+
+def probe(kit: Kit) -> Found:
+    """Ask an agent what it is.
+
+    Raises:
+        NotStarted: It is not there, or says nothing.
+    """
+    has_llm = "llm" in kit.capabilities
+    with folder(kit) as root:
+        played = play(kit, _scenario(has_llm), root)
+    records = list(_records(played))
+    responses = {str(each["id"]): each for each in records if each.get("type") == "response" and "id" in each}
+    if "probe-0" not in responses:
+        raise NotStarted(_what_it_said(played))
+    hello = responses.get("probe-hello", {})
+    told = (as_object(hello.get("data")) or {}) if hello.get("success") else {}
+    known = frozenset(
+        str(command["type"]) for at, command in enumerate(COMMANDS) if _is_known(responses.get(f"probe-{at}"))
+    )
+    return Found(
+        _best(known, records, told),
+        told.get("name") == "pinnace",
+        told,
+        known,
+        str(told.get("version", "")),
+        bool(played.requests),
+    )
+
+
+def _scenario(has_llm: bool) -> Scenario:
+    client: list[Any] = [{"send": {"id": "probe-hello", "type": "hello"}}]
+    client += [{"send": {"id": f"probe-{at}", **command}} for at, command in enumerate(COMMANDS)]
+    client.append("answered")
+    if has_llm:
+        client += [{"send": {"id": "probe-run", "type": "prompt", "message": "PROBE"}}, {"requests": 1}, "quiet"]
+    source = {
+        "id": "KIT/probe",
+        "title": "What is it?",
+        "rules": ["R-CMD-01"],
+        "client": client,
+        "llm": [{"text": ["probe ", "answer"], "repeat": -1}],
+        "exit": None,
+    }
+    return read_scenario(source)
+
+
+def _records(played: Played) -> Iterable[Mapping[str, Any]]:
+    for trace in played.traces:
+        for line in trace.recording.lines:
+            if (
+                line.direction == "out"
+                and (record := record_of(line.data.decode("utf-8", "surrogateescape"))) is not None
+            ):
+                yield record
+
+
+def _is_known(response: Mapping[str, Any] | None) -> bool:
+    if response is None:
+        return False
+    return bool(response.get("success")) or "nknown command" not in str(response.get("error"))
+
+
+def _best(known: frozenset[str], records: Sequence[Mapping[str, Any]], told: Mapping[str, Any]) -> GenerationName:
+    for name in GENERATIONS:
+        if told.get("protocol") == name:
+            return name
+    probed = {str(command["type"]) for command in COMMANDS}
+    types = {each.get("type") for each in records}
+    has_run = "agent_end" in types
+    has_disposition = any(
+        "disposition" in (each.get("data") or {}) for each in records if each.get("id") == "probe-run"
+    )
+
+    def misfits(name: GenerationName) -> int:
+        found = generation(name)
+        wrong = len(known ^ (found.commands & probed))
+        if has_run:
+            wrong += 2 * (found.has_settled is not ("agent_settled" in types))
+            wrong += 2 * (found.has_disposition is not has_disposition)
+        return wrong
+
+    candidates: list[GenerationName] = [name for name in GENERATIONS if not generation(name).is_ours]
+    return min(candidates[::-1], key=misfits)
+
+
+def _what_it_said(played: Played) -> str:
+    for trace in played.traces:
+        lines = [
+            line.data[:300].decode("utf-8", "replace") for line in trace.recording.lines if line.direction == "out"
+        ]
+        said = "\n".join(lines[:5]) or "nothing on stdout"
+        return f"{played.stopped.text if played.stopped else 'no answer'}\n{said}\n{trace.end.stderr[-2000:]}".rstrip()
+    return played.stopped.text if played.stopped else "it was not started"

@@ -1,0 +1,141 @@
+"""Runs scenarios, several at a time, and confirms in fresh processes what fails.
+
+An accusation is repeated before it is told: what fails is played again, and what never comes again is inconclusive.
+"""
+
+import shutil
+import threading
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+from pinnace_fuzz.conform.judging import judge
+from pinnace_fuzz.conform.kit import Kit
+from pinnace_fuzz.conform.play import play
+from pinnace_fuzz.conform.results import BAD, CaseResult
+from pinnace_fuzz.conform.scenario import Scenario
+from pinnace_spec.generations import GENERATIONS, Generation, generation, release_of
+
+CONFIRMATIONS = 2
+
+_numbers = count(1)
+_lock = threading.Lock()
+
+
+@contextmanager
+def folder(kit: Kit) -> Generator[Path]:
+    """Make a folder for one case, gone behind it."""
+    with _lock:
+        path = kit.root / f"case-{next(_numbers)}"
+    path.mkdir(parents=True)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def run_once(scenario: Scenario, kit: Kit, kind: str = "scenario") -> CaseResult:
+    """Play and judge a scenario once, in a process of its own."""
+    with folder(kit) as root:
+        return judge(play(kit, scenario, root), kit, kind)
+
+
+def run(scenario: Scenario, kit: Kit, confirmations: int = CONFIRMATIONS) -> CaseResult:
+    """Play and judge a scenario; what fails is played again, with more patience.
+
+    Returns:
+        The first result, with how often it came again. What never did is INCONCLUSIVE.
+    """
+    if why := reason_not_to_run(scenario, kit):
+        return not_run(scenario, why)
+    first = run_once(scenario, kit)
+    if first.verdict not in BAD or not confirmations:
+        return first
+    return confirmed(first, kit._replace(patience=kit.patience * 1.5), confirmations)
+
+
+def confirmed(first: CaseResult, kit: Kit, times: int) -> CaseResult:
+    """Play a failing case again in fresh processes."""
+    again = [run_once(first.scenario, kit, first.kind) for _ in range(times)]
+    same = [each for each in again if each.verdict in BAD and _signatures(first) & _signatures(each)]
+    result = first._replace(reproduced=(len(same), times))
+    if not same:
+        return result._replace(verdict="INCONCLUSIVE", why=f"came once and not again in {times} processes")
+    return result
+
+
+def _signatures(result: CaseResult) -> set[str]:
+    return {each.signature for each in result.findings if each.level == "violation"}
+
+
+def not_run(scenario: Scenario, why: str) -> CaseResult:
+    """Make the result of a case that is left out."""
+    return CaseResult(scenario, "scenario", "NOT-RUN", "none", "", (), (), {}, (), 0.0, why=why)
+
+
+def reason_not_to_run(scenario: Scenario, kit: Kit) -> str:
+    """Say why a scenario is not for this agent; empty if it is."""
+    if missing := scenario.needs - kit.capabilities:
+        return f"needs {', '.join(sorted(missing))}"
+    if not concerns(scenario, kit.generation):
+        return f"not of generation {kit.generation.name}"
+    return ""
+
+
+def concerns(scenario: Scenario, which: Generation) -> bool:
+    """Say whether a scenario is about a generation. Ours speaks everything, of whatever time."""
+    if scenario.since is not None and _place(scenario.since) > _place(which.name):
+        return False
+    return scenario.until is None or _place(scenario.until) >= _place(which.name)
+
+
+def _place(name: str) -> tuple[int, ...]:
+    """Order generations and releases: `until` names the last one that a scenario is about."""
+    if name in GENERATIONS:
+        found = generation(name)
+        return (*release_of(found.release), 1 if found.is_ours else 0)
+    return release_of(name)
+
+
+def run_all(
+    scenarios: Sequence[Scenario],
+    kit: Kit,
+    *,
+    jobs: int = 1,
+    told: Callable[[CaseResult], None] = lambda result: None,
+    is_over: Callable[[], bool] = lambda: False,
+) -> list[CaseResult]:
+    """Run scenarios, `jobs` at a time; return the results in the order of the scenarios.
+
+    Args:
+        scenarios: What to run.
+        kit: Against what.
+        jobs: How many at a time.
+        told: Is told of each result as it comes, in this thread.
+        is_over: No further scenario is begun once this says so; what was not begun is NOT-RUN.
+    """
+    results: dict[int, CaseResult] = {}
+    left = list(enumerate(scenarios))
+    with ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="case") as pool:
+        running: dict[Future[CaseResult], int] = {}
+        try:
+            while left or running:
+                while left and len(running) < jobs and not is_over():
+                    number, scenario = left.pop(0)
+                    running[pool.submit(run, scenario, kit)] = number
+                if not running:
+                    break
+                done, _ = wait(running, return_when=FIRST_COMPLETED, timeout=0.5)
+                for each in done:
+                    result = each.result()
+                    results[running.pop(each)] = result
+                    told(result)
+        finally:
+            left_over = list(running)
+            for each in left_over:
+                each.cancel()
+    for number, scenario in left:
+        results[number] = not_run(scenario, "the time was over")
+    return [results[number] for number in sorted(results)]

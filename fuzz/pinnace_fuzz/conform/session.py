@@ -1,0 +1,245 @@
+"""A whole run: probes the agent, plays the scenarios, then lets the campaigns hunt until the time is over.
+
+Decides what is run and what the exit code is. Knows neither the command line nor how reports look.
+"""
+
+import json
+import os
+import platform
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from pinnace_fuzz.conform import store
+from pinnace_fuzz.conform.adapter import Adapter, AdapterError
+from pinnace_fuzz.conform.coverage import Coverage
+from pinnace_fuzz.conform.fields import texts
+from pinnace_fuzz.conform.kit import Kit
+from pinnace_fuzz.conform.load import Load, LoadMeter
+from pinnace_fuzz.conform.probing import Found, NotStarted, probe
+from pinnace_fuzz.conform.report_json import Run
+from pinnace_fuzz.conform.results import CaseResult
+from pinnace_fuzz.conform.running import reason_not_to_run, run_all
+from pinnace_fuzz.conform.scenario import Scenario
+from pinnace_fuzz.conform.scenario_files import load
+from pinnace_spec.generations import GenerationName, generation
+
+# Up to here a run is smoke: the scenarios so marked, and no campaign.
+SMOKE_S = 90.0
+# What scenarios may take of the time, at most; then the campaigns begin.
+SCENARIO_SHARE = 0.5
+_OURS = frozenset({"pinnace", "extensions"})
+
+
+@dataclass(slots=True, kw_only=True)
+class Options:
+    """What is wanted of a run."""
+
+    command: tuple[str, ...]
+    adapter: Adapter
+    profile: str = "auto"
+    only: Sequence[str] = ()
+    skip: Sequence[str] = ()
+    seed: int = 0
+    time_s: float = 600.0
+    jobs: int = 2
+    out: Path = Path(".conform")
+    baseline: Path | None = None
+    is_strict: bool = False
+    campaigns: Sequence[str] | None = None
+    """None: all, if there is time."""
+    patience: float = 1.0
+    told: Callable[[str], None] = field(default=lambda text: None)
+
+
+def resolve(command: Sequence[str]) -> tuple[str, ...]:
+    """Make the files that a command names independent of the folder that it runs in.
+
+    Raises:
+        NotStarted: There is no such program.
+    """
+    program = shutil.which(command[0])
+    if program is None:
+        raise NotStarted(f"no program {command[0]}")
+    rest = [
+        str(Path(each).resolve()) if not each.startswith("-") and Path(each).is_file() else each for each in command[1:]
+    ]
+    return (os.path.abspath(program), *rest)
+
+
+@contextmanager
+def opened(options: Options) -> Generator[tuple[Kit, Found]]:
+    """Make the kit for an agent: temporary folder, load meter, what probing shows.
+
+    Raises:
+        NotStarted: The agent does not start.
+    """
+    with tempfile.TemporaryDirectory(prefix="conform-", ignore_cleanup_errors=True) as root, LoadMeter() as meter:
+        asked: GenerationName = "seed" if options.profile == "auto" else options.profile  # type: ignore[assignment]
+        kit = Kit(
+            resolve(options.command),
+            options.adapter,
+            options.adapter.capabilities,
+            generation(asked),
+            Path(root),
+            meter,
+            options.patience,
+            is_strict=options.is_strict,
+        )
+        found = probe(kit)
+        name = found.generation if options.profile == "auto" else asked
+        capabilities = options.adapter.capabilities | (_OURS if found.is_ours else frozenset[str]())
+        if not found.does_llm:
+            capabilities -= {"llm", "tools", "images", "reasoning"}
+        yield kit._replace(generation=generation(name), capabilities=capabilities, is_ours=found.is_ours), found
+
+
+def chosen(scenarios: Sequence[Scenario], options: Options) -> list[Scenario]:
+    """Choose scenarios by their ids, the smoke ones first, or alone if there is no time for more."""
+    found = [
+        each
+        for each in scenarios
+        if (not options.only or each.id.startswith(tuple(options.only)))
+        and not (options.skip and each.id.startswith(tuple(options.skip)))
+    ]
+    if options.time_s <= SMOKE_S and not options.only:
+        found = [each for each in found if each.is_smoke]
+    return sorted(found, key=lambda each: not each.is_smoke)
+
+
+def conduct(options: Options) -> Run:
+    """Carry out a run.
+
+    Raises:
+        NotStarted: The agent does not start.
+        HarnessFault: The kit itself failed.
+    """
+    begun_s = time.monotonic()
+    with opened(options) as (kit, found):
+        options.told(f"generation {kit.generation.name}{', ours' if kit.is_ours else ''}; seed {options.seed}")
+        coverage = Coverage()
+        stored: dict[str, str] = {}
+
+        def take(result: CaseResult) -> None:
+            coverage.take(result)
+            if result.verdict != "PASS":
+                options.told(f"{result.verdict} {result.scenario.id}")
+
+        scenarios = chosen(load(), options)
+        is_smoke = options.time_s <= SMOKE_S
+        end_s = begun_s + options.time_s * (1.0 if is_smoke else SCENARIO_SHARE)
+        cases = run_all(scenarios, kit, jobs=options.jobs, told=take, is_over=lambda: time.monotonic() > end_s)
+        for case in cases:
+            if case.is_bad:
+                _store(case, options, kit, stored)
+        campaigns: Mapping[str, Mapping[str, Any]] = {}
+        if not is_smoke and options.campaigns != ():
+            from pinnace_fuzz.conform.hunting import hunt_all
+
+            hunted, campaigns = hunt_all(kit, options, begun_s + options.time_s, coverage)
+            for case in hunted:
+                if case.is_bad:
+                    _store(case, options, kit, stored)
+            cases += hunted
+        baseline = _compare(cases, options.baseline)
+        return Run(
+            _agent(kit, found),
+            _about(options, kit.meter.since(begun_s)),
+            tuple(options.command),
+            cases,
+            campaigns,
+            coverage.report(kit.generation),
+            stored,
+            baseline,
+            exit_code(cases, baseline),
+        )
+
+
+def _store(case: CaseResult, options: Options, kit: Kit, stored: dict[str, str]) -> None:
+    finding = next((each for each in case.findings if each.level == "violation"), None)
+    if finding is not None and case.logs:
+        stored[case.scenario.id] = str(store.save(case, finding, options.out, kit.generation))
+
+
+def _agent(kit: Kit, found: Found) -> dict[str, Any]:
+    return {
+        "name": str(found.told.get("name") or Path(list(kit.command)[-1]).name),
+        "version": found.version,
+        "command": list(kit.command),
+        "generation": kit.generation.name,
+        "is_ours": kit.is_ours,
+        "adapter": kit.adapter.name,
+        "capabilities": sorted(kit.capabilities),
+        "commands_known": sorted(found.commands),
+    }
+
+
+def _about(options: Options, load: Load) -> dict[str, Any]:
+    return {
+        "version": _version(),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "load": {"late_s": round(load.late_s, 3), "is_overloaded": load.is_overloaded},
+        "seed": options.seed,
+        "budget_s": options.time_s,
+        "seconds": round(load.elapsed_s, 1),
+        "jobs": options.jobs,
+        "strict": options.is_strict,
+        "only": list(options.only),
+        "skip": list(options.skip),
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "cpus": os.cpu_count(),
+    }
+
+
+def _version() -> str:
+    """Return the release of the kit, whichever distribution it came in; empty where it is not installed."""
+    for name in ("pinnace-conform", "pinnace"):
+        try:
+            return f"{name} {metadata.version(name)}"
+        except metadata.PackageNotFoundError:
+            continue
+    return ""
+
+
+def _compare(cases: Sequence[CaseResult], baseline: Path | None) -> dict[str, Sequence[str]]:
+    """Compare with the failures that were expected: a list of ids."""
+    if baseline is None:
+        return {"known": (), "stale": ()}
+    expected = read_baseline(baseline)
+    bad = {case.scenario.id for case in cases if case.is_bad}
+    run = {case.scenario.id for case in cases if case.verdict != "NOT-RUN"}
+    return {"known": sorted(bad & expected), "stale": sorted((expected & run) - bad)}
+
+
+def read_baseline(path: Path) -> set[str]:
+    """Read the ids of the cases that are expected to fail: {"expected_failures": […]}.
+
+    Raises:
+        AdapterError: The file says something else.
+    """
+    try:
+        found: object = json.loads(path.read_text(encoding="utf-8"))["expected_failures"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise AdapterError(f"{path}: no baseline: {error!r}") from None
+    return set(texts(found, ("expected_failures",)))
+
+
+def exit_code(cases: Sequence[CaseResult], baseline: Mapping[str, Sequence[str]]) -> int:
+    """Choose the exit code: violations, else a stale baseline, else conformant."""
+    bad = {case.scenario.id for case in cases if case.is_bad} - set(baseline.get("known", ()))
+    if bad:
+        return 1
+    return 2 if baseline.get("stale") else 0
+
+
+def not_run_reasons(scenarios: Sequence[Scenario], kit: Kit) -> Iterator[tuple[Scenario, str]]:
+    """Say of each scenario whether it would be run."""
+    return ((each, reason_not_to_run(each, kit)) for each in scenarios)

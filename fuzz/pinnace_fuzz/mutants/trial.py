@@ -1,0 +1,95 @@
+"""Puts a fault into a private copy of the checkout and runs its check there.
+
+The checkout itself is never touched. A fault is found when its check passes without it and fails with it: with a
+failure of the test, not an error in collecting it.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from pinnace_fuzz.mutants.catalogue import AgentMutant
+
+CHECKOUT: Final = Path(__file__).resolve().parents[3]
+_FOLDERS: Final = ("spec", "statechart", "agent", "rpc", "fuzz", "tests")
+_FILES: Final = ("pyproject.toml", "README.md")
+_LEFT_OUT: Final = shutil.ignore_patterns("__pycache__", "*.pyc", "benchmarks", "data", "real_model")
+_TIMEOUT_S: Final = 120
+# Of pytest: all passed, some failed.
+_PASSED, _FAILED = 0, 1
+
+
+class StaleMutant(Exception):
+    """The text that the fault replaces is not in its file exactly once."""
+
+
+class Trial(NamedTuple):
+    """What a check said of a fault."""
+
+    is_found: bool
+    printed: str
+
+
+def patched(mutant: AgentMutant, root: Path = CHECKOUT) -> str:
+    """Return a file's text with the fault in it.
+
+    Raises:
+        StaleMutant: The catalogue is out of date.
+    """
+    path = root / mutant.file
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    if (count := text.count(mutant.old)) != 1:
+        raise StaleMutant(f"{mutant.name}: its text is {count} times in {mutant.file}")
+    return text.replace(mutant.old, mutant.new)
+
+
+class Copy:
+    """A private copy of the packages and tests."""
+
+    def __init__(self, folder: Path) -> None:
+        """Copy them into an empty folder."""
+        self.root = folder / "checkout"
+        self.root.mkdir()
+        for name in _FOLDERS:
+            shutil.copytree(CHECKOUT / name, self.root / name, ignore=_LEFT_OUT, symlinks=True)
+        for name in _FILES:
+            shutil.copy2(CHECKOUT / name, self.root / name)
+        if (CHECKOUT / ".tools").exists():
+            (self.root / ".tools").symlink_to(CHECKOUT / ".tools")
+
+    def attempt(self, mutant: AgentMutant) -> Trial:
+        """Put the fault in, run its check, take the fault out again."""
+        path = self.root / mutant.file
+        whole = path.read_text(encoding="utf-8")
+        path.write_text(patched(mutant, self.root), encoding="utf-8")
+        try:
+            code, printed = self.run(mutant.check)
+        finally:
+            path.write_text(whole, encoding="utf-8")
+        return Trial(code == _FAILED, printed)
+
+    def passes(self, check: str) -> bool:
+        """Whether a check passes in the copy as it is."""
+        return self.run(check)[0] == _PASSED
+
+    def run(self, check: str) -> tuple[int, str]:
+        """Run one test; return pytest's exit code and what it printed."""
+        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "HYPOTHESIS_PROFILE": "dev"}
+        environment.pop("PYTEST_XDIST_WORKER", None)
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", check]
+        ended = subprocess.run(
+            command,
+            cwd=self.root,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+        return ended.returncode, ended.stdout

@@ -1,0 +1,27 @@
+"""Whether there may be extensions at all: a few looks at the file system, before anything of theirs is loaded.
+
+A process without any pays for nothing else. Reads no file.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from pinnace_agent.resources.configuration import Configuration
+from pinnace_agent.resources.paths import agent_dir, project_dir
+from pinnace_rpc.options import Options
+
+_FOLDER = "extensions"
+
+
+def may_have_extensions(options: Options, configuration: Configuration, env: Mapping[str, str], cwd: Path) -> bool:
+    """Tell whether the command line, the settings or a folder may name an extension."""
+    if options.extensions or options.tool_approval != "never":
+        return True
+    if options.no_extensions:
+        return False
+    if any(each.extensions or each.packages for each in configuration.settings.resources):
+        return True
+    if os.path.isdir(agent_dir(env) / _FOLDER):
+        return True
+    return configuration.is_project_trusted and os.path.isdir(project_dir(cwd) / _FOLDER)

@@ -1,0 +1,105 @@
+"""What extensions add to `--help` and `--list-models`: their options and their models, without a session (F8, F9).
+
+Loads them as a session would, and lets them go; none of their handlers is called. One that fails is told and left out:
+who asks for help wants it. Writes to stderr alone; what extensions print goes there, too.
+"""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import trio
+
+from pinnace_agent.extensions.discovery import Wanted, discover
+from pinnace_agent.extensions.flags import flags_of
+from pinnace_agent.extensions.loading import Loader
+from pinnace_agent.extensions.registrations import FlagRegistration, Generation
+from pinnace_agent.resources.configuration import load_configuration
+from pinnace_agent.resources.models import ModelRegistry
+
+_INDENT = "  "
+
+
+class Preview(NamedTuple):
+    """What extensions would bring."""
+
+    flags: Mapping[str, FlagRegistration]
+    providers: Sequence[tuple[str, object]]
+    """Names with their descriptions; None takes a provider away."""
+
+
+def preview(named: Sequence[str], *, is_discovering: bool, approved: bool | None = None) -> Preview:
+    """Load the extensions that a start would load."""
+    cwd = Path.cwd()
+    configuration = load_configuration(os.environ, cwd, approved=approved)
+    resources = configuration.settings.resources
+    wanted = Wanted(
+        env=os.environ,
+        cwd=str(cwd),
+        settings=[
+            *(each for each in resources if each.is_project),
+            *(each for each in resources if not each.is_project),
+        ],
+        is_trusted=configuration.is_project_trusted,
+        named=named,
+        is_discovering=is_discovering,
+    )
+    found = discover(wanted)
+    if not found.candidates and not found.failures:
+        return Preview({}, ())
+
+    async def load() -> Preview:
+        generation = Generation()
+        loader = Loader(generation, cwd=str(cwd))
+        report = await loader.load(found.candidates)
+        for failure in (*found.failures, *report.failures):
+            sys.stderr.write(f"pinnace: {failure.path}: {failure.error}\n")
+        made = Preview(
+            flags_of(report.extensions), [each for extension in report.extensions for each in extension.providers]
+        )
+        generation.end("this was only a look at what there is")
+        loader.unload(report.loaded)
+        return made
+
+    before = sys.stdout
+    try:
+        return trio.run(load)
+    finally:
+        sys.stdout = before
+
+
+def flag_lines(flags: Mapping[str, FlagRegistration]) -> str:
+    """Return the part of `--help` about options of extensions; empty without any."""
+    if not flags:
+        return ""
+    rows = [
+        (f"--{name}" + ("" if flag.kind is bool else " TEXT"), flag.description or "") for name, flag in flags.items()
+    ]
+    width = max(len(option) for option, _ in rows)
+    lines = [f"{_INDENT}{option.ljust(width)}{_INDENT}{text}".rstrip() for option, text in rows]
+    return "\n".join(["", "Options of extensions:", *lines])
+
+
+def add_providers(registry: ModelRegistry, providers: Sequence[tuple[str, object]]) -> None:
+    """Describe the providers of extensions; one that makes no sense is told and left out."""
+    for name, config in providers:
+        if config is None:
+            registry.forget_provider(name)
+            continue
+        try:
+            registry.describe_provider(name, dict(config))  # type: ignore[call-overload]  # an object, as was checked
+        except ValueError as error:
+            sys.stderr.write(f"pinnace: {name}: {error}\n")
+
+
+def named_in(words: Sequence[str]) -> tuple[list[str], bool]:
+    """Return the extensions that a command line names, and whether others are looked for."""
+    named: list[str] = []
+    for place, word in enumerate(words):
+        if word in {"-e", "--extension"} and place + 1 < len(words):
+            named.append(words[place + 1])
+        elif word.startswith("--extension="):
+            named.append(word.partition("=")[2])
+    return named, not {"-ne", "--no-extensions"} & set(words)

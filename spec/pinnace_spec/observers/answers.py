@@ -1,0 +1,203 @@
+"""Responses: I-RSP-1 (once), I-RSP-2 (shape), I-RSP-3 (dialogs), I-RSP-4 (causes), I-RSP-5 (no internals).
+
+Pure. The shape is that of the envelope and of what clients build on; `outputs` knows every field of our own records.
+Sources: R-RSP-01, R-RSP-02, R-UI-01, R-ERR-01, R-ERR-03, R-EOF-01.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from pinnace_spec.observers import edge
+from pinnace_spec.observers.automaton import Automaton
+from pinnace_spec.observers.commands import SLOW_COMMANDS, UNANSWERED, UNREADABLE, UNTYPED, Sent
+from pinnace_spec.observers.fold import Fold
+from pinnace_spec.observers.verdicts import ORDERLY, End, Record, Step
+
+_INTERNALS: Final = re.compile(
+    r"Cannot read propert|is not a function|is not iterable|is not defined|undefined is not|\bTraceback \(most recent"
+    r"|\n\s+at \S+ \(|\bAttributeError\b|\bKeyError\b|\bTypeError\b|\bNoneType\b|Converting circular structure"
+    r"|must be of type string or an instance of|Maximum call stack"
+)
+# What clients read of an answer, by type: enough to tell another answer, or none, from the right one.
+_SHAPES: Final[Mapping[str, Mapping[str, type | tuple[type, ...]]]] = {
+    "get_state": {
+        "thinkingLevel": str,
+        "isStreaming": bool,
+        "isCompacting": bool,
+        "sessionId": str,
+        "messageCount": int,
+    },
+    "get_messages": {"messages": list},
+    "get_available_models": {"models": list},
+    "get_commands": {"commands": list},
+    "get_entries": {"entries": list},
+    "get_tree": {"tree": list},
+    "get_fork_messages": {"messages": list},
+    "get_branch_messages": {"messages": list},
+    "get_session_stats": {"sessionId": str, "userMessages": int, "assistantMessages": int, "tokens": dict},
+    "bash": {"output": str, "cancelled": bool, "truncated": bool},
+    "compact": {"summary": str, "tokensBefore": int},
+    "clear_queue": {"steering": list, "followUp": list},
+    "new_session": {"cancelled": bool},
+    "switch_session": {"cancelled": bool},
+    "fork": {"cancelled": bool},
+    "clone": {"cancelled": bool},
+    "branch": {"text": str},
+    "set_model": {"id": str, "provider": str},
+    "export_html": {"path": str},
+}
+_MODES: Final = ("all", "one-at-a-time")
+
+
+class AnsweredOnce(Automaton):
+    """Each command has one response."""
+
+    id = "I-RSP-1"
+    rules = ("R-RSP-01",)
+
+    def __init__(self, fold: Fold) -> None:
+        super().__init__(fold)
+        self._answered_at_once = 0  # the newest command that was answered although it was no slow one
+
+    def take(self, step: Step) -> None:
+        """Count."""
+        commands = self.fold.commands
+        if (answered := commands.answered) is not None:
+            self.armed += 1
+            if answered.kind not in SLOW_COMMANDS:
+                self._answered_at_once = max(self._answered_at_once, answered.number)
+        elif (again := commands.again) is not None:
+            self.armed += 1
+            what = (
+                f"record {step.number} answers record {again.number} again, which record {again.answered} had answered"
+            )
+            self.accuse(what, again.number, again.answered, step.number)
+
+    def end(self, end: End) -> None:
+        """Look for what was left without an answer."""
+        if end.how != "exit" or not self.fold.checks.has_inputs:
+            return
+        for sent in self.fold.commands.open.values():
+            # What was overtaken was forgotten; otherwise the end of the process may have come between.
+            is_forgotten = sent.kind not in SLOW_COMMANDS and sent.number < self._answered_at_once
+            rules = ("R-RSP-01",) if is_forgotten or end.code not in ORDERLY else ("R-EOF-01",)
+            self.accuse(f"record {sent.number} ({sent.kind}) is never answered", sent.number, rules=rules)
+
+
+class ResponseShape(Automaton):
+    """A response says what it answers, whether it worked, and what a client needs."""
+
+    id = "I-RSP-2"
+    rules = ("R-RSP-02",)
+
+    def take(self, step: Step) -> None:
+        """Look at the envelope, then at the data."""
+        record = step.record
+        if step.direction == "in" or record is None or edge.text(record, "type") != "response":
+            return
+        self.armed += 1
+        command, success = record.get("command"), record.get("success")
+        number = step.number
+        sent = self.fold.commands.answered
+        cause = sent.number if sent is not None else 0
+        if not isinstance(command, str) or not isinstance(success, bool):
+            # What is no command has no type that a response could name.
+            is_odd = not self.fold.checks.has_inputs or (sent is not None and sent.kind in {UNREADABLE, UNTYPED})
+            rules = ("R-ERR-01",) if is_odd else self.rules
+            self.accuse(f"record {number} is a response without command or success", cause, number, rules=rules)
+            return
+        if success == ("error" in record) or ("error" in record and not isinstance(record["error"], str)):
+            what = "has an error" if success else "has no proper error"
+            self.accuse(f"record {number} {what}, though success is {str(success).lower()}", cause, number)
+        if sent is not None:
+            self._compare(sent, command, success, step, record)
+
+    def _compare(self, sent: Sent, command: str, success: bool, step: Step, record: Record) -> None:
+        if sent.kind in {UNREADABLE, UNTYPED}:
+            if success or (command != sent.kind and sent.kind == UNREADABLE):
+                what = (
+                    f"record {step.number} answers record {sent.number}, which is no command, as {edge.shown(command)}"
+                )
+                self.accuse(what, sent.number, step.number, rules=("R-ERR-01",))
+        elif command != sent.kind and not (command == UNREADABLE and sent.is_extreme):
+            what = f"record {step.number} names {edge.shown(command)}, record {sent.number} is {edge.shown(sent.kind)}"
+            self.accuse(what, sent.number, step.number)
+        elif success:
+            self._look(command, edge.inner(record, "data"), step.number, sent.number)
+
+    def _look(self, command: str, data: Record, number: int, cause: int) -> None:
+        for name, wanted in _SHAPES.get(command, {}).items():
+            value = data.get(name)
+            is_wrong = not isinstance(value, wanted) or (wanted is int and isinstance(value, bool))
+            if is_wrong and not self._is_younger(command, name):
+                self.accuse(f"record {number} answers {command} without a proper {name}", cause, number)
+                return
+        if command == "get_state":
+            for name in ("steeringMode", "followUpMode"):
+                if name in data and data[name] not in _MODES:
+                    what = f"record {number} shows a {name} that is none: {edge.shown(str(data[name]))}"
+                    self.accuse(what, cause, number, rules=("R-ERR-03",))
+
+    def _is_younger(self, command: str, name: str) -> bool:
+        """Tell whether an answer may lack this in the agent's generation."""
+        if self.fold.generation.has_two_queues:
+            return False
+        return command in {"get_session_stats", "new_session", "compact"} or name in {"isCompacting", "truncated"}
+
+
+class DialogsUnanswered(Automaton):
+    """Answers to dialogs get no response."""
+
+    id = "I-RSP-3"
+    rules = ("R-UI-01",)
+
+    def __init__(self, fold: Fold) -> None:
+        super().__init__(fold)
+        self._last = 0
+
+    def take(self, step: Step) -> None:
+        """Wait for a response to one."""
+        commands = self.fold.commands
+        if commands.sent is not None and commands.sent.kind == UNANSWERED:
+            self.armed += 1
+            self._last = step.number
+        elif commands.is_stray and edge.text(edge.as_record(step.record), "command") == UNANSWERED:
+            self.accuse(f"record {step.number} answers the answer to a dialog", self._last, step.number)
+
+
+class CauseFirst(Automaton):
+    """No response precedes its command, and none is without one."""
+
+    id = "I-RSP-4"
+    rules = ("R-RSP-01",)
+
+    def take(self, step: Step) -> None:
+        """Look for the command."""
+        commands, checks = self.fold.commands, self.fold.checks
+        if not checks.has_inputs or not checks.is_whole:
+            return
+        if commands.answered is not None:
+            self.armed += 1
+        elif commands.is_stray and edge.text(edge.as_record(step.record), "command") != UNANSWERED:
+            self.armed += 1
+            name = edge.shown(edge.text(edge.as_record(step.record), "command"))
+            self.accuse(f"record {step.number} answers a {name} that nobody has sent", step.number)
+
+
+class NoInternals(Automaton):
+    """An error is written for people, not by a runtime."""
+
+    id = "I-RSP-5"
+    rules = ("R-ERR-03",)
+
+    def take(self, step: Step) -> None:
+        """Read the error."""
+        record = edge.as_record(step.record)
+        if step.direction == "in" or edge.text(record, "type") != "response" or not edge.text(record, "error"):
+            return
+        self.armed += 1
+        if found := _INTERNALS.search(edge.text(record, "error")):
+            sent = self.fold.commands.answered
+            what = f"record {step.number} shows the inside of the program: {edge.shown(found[0].strip())}"
+            self.accuse(what, sent.number if sent is not None else 0, step.number)

@@ -1,0 +1,163 @@
+"""Which response answers which command: by id, else by the name of the command, each used once.
+
+Pure. A part of the fold (`fold`). Judges nothing: a response that answers nothing is only marked as such. Rules
+R-RSP-01, R-ERR-01, R-ID-01.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Final
+
+from pinnace_spec.observers import edge
+from pinnace_spec.observers.verdicts import Record, Step
+
+UNREADABLE: Final = "parse"
+"""Stands for the type of a line that is no JSON object, as responses do."""
+UNTYPED: Final = "unknown"
+"""Stands for the type of an object without one, as responses do."""
+UNANSWERED: Final = "extension_ui_response"
+
+TEXT_COMMANDS: Final = frozenset({"prompt", "steer", "follow_up", "queue_message"})
+SESSION_COMMANDS: Final = frozenset({"new_session", "switch_session", "fork", "clone", "reset", "branch"})
+SLOW_COMMANDS: Final = TEXT_COMMANDS | SESSION_COMMANDS | {"bash", "compact", "abort", "export_html"}
+"""May take as long as what they do. All others are answered as soon as they are read."""
+READS: Final = frozenset(
+    {"get_state", "get_messages", "get_session_stats", "get_last_assistant_text", "get_fork_messages", "get_commands"}
+    | {"get_branch_messages", "get_available_models", "get_available_thinking_levels", "get_entries", "get_tree"}
+    | {"hello", "export_html"}
+)
+"""Change nothing."""
+
+_LARGE: Final = 1 << 20
+_MANY_BRACKETS: Final = 100
+
+
+@dataclass(slots=True, eq=False)
+class Sent:
+    """One line of the client, and its answer."""
+
+    number: int
+    """Of its step."""
+    kind: str
+    """Its type, or `UNREADABLE`, or `UNTYPED`."""
+    key: str | None
+    """Of its id; None: it has none, or none that can be a key."""
+    has_id: bool
+    record: Record
+    at: float
+    answered: int = 0
+    """The step of its first answer."""
+    is_success: bool = False
+    """What that answer said."""
+    is_extreme: bool = False
+    """An agent may have a limit that this line is over."""
+
+
+@dataclass(slots=True)
+class Commands:
+    """What was sent, and what is still open."""
+
+    sent: Sent | None = None
+    """What this step sent; None also for a blank line, which is no command."""
+    answered: Sent | None = None
+    """What this step is the first answer to."""
+    again: Sent | None = None
+    """What this step answers once more."""
+    is_stray: bool = False
+    """This step is a response, and nothing was sent that it answers."""
+    open: dict[int, Sent] = field(default_factory=dict[int, Sent])
+    """Not answered yet, by step."""
+    last_input: int = 0
+    _by_id: dict[str, deque[Sent]] = field(default_factory=dict[str, deque[Sent]])
+    _plain: dict[str, deque[Sent]] = field(default_factory=dict[str, deque[Sent]])
+    """Without an id, by type."""
+    _odd: dict[str, deque[Sent]] = field(default_factory=dict[str, deque[Sent]])
+    """With an id that is no text, which an agent may refuse to echo; by type."""
+    _counts: dict[str, int] = field(default_factory=dict[str, int])
+    """How many are open, by type."""
+    _done: dict[str, Sent] = field(default_factory=dict[str, Sent])
+
+    def advance(self, step: Step) -> None:
+        """Take a step."""
+        self.sent = self.answered = self.again = None
+        self.is_stray = False
+        if step.direction == "in":
+            self._take_line(step)
+        elif step.record is not None and edge.text(step.record, "type") == "response":
+            self._take_response(step, step.record)
+
+    def are_open(self, kinds: frozenset[str]) -> bool:
+        """Tell whether a command of one of these types waits for its answer."""
+        return any(self._counts.get(kind) for kind in kinds)
+
+    def _take_line(self, step: Step) -> None:
+        self.last_input = step.number
+        record = step.record
+        if record is None:
+            if not step.line.strip():
+                return
+            has_id = False
+            sent = Sent(step.number, UNREADABLE, None, False, edge.EMPTY, step.at)
+        else:
+            name = record.get("type")
+            kind, has_id = name if isinstance(name, str) else UNTYPED, "id" in record
+            key = edge.id_key(record["id"]) if has_id else None
+            sent = Sent(step.number, kind, key, has_id, record, step.at)
+        # Nesting is not counted: any line with so many brackets may be too deep for someone.
+        sent.is_extreme = len(step.line) > _LARGE or step.line.count("[") + step.line.count("{") > _MANY_BRACKETS
+        self.sent = sent
+        if sent.kind == UNANSWERED:
+            return
+        self.open[step.number] = sent
+        self._counts[sent.kind] = self._counts.get(sent.kind, 0) + 1
+        if sent.key is not None:
+            self._by_id.setdefault(sent.key, deque()).append(sent)
+        if not has_id:
+            self._plain.setdefault(sent.kind, deque()).append(sent)
+        elif not isinstance(sent.record["id"], str):
+            self._odd.setdefault(sent.kind, deque()).append(sent)
+
+    def _take_response(self, step: Step, record: Record) -> None:
+        name = edge.text(record, "command")
+        key = edge.id_key(record["id"]) if "id" in record else None
+        sent = self._find(name, key)
+        if sent is not None:
+            sent.answered, sent.is_success = step.number, record.get("success") is True
+            del self.open[sent.number]
+            self._counts[sent.kind] -= 1
+            self.answered = sent
+            if sent.key is not None:
+                self._done[sent.key] = sent
+        elif key is not None and key in self._done:
+            self.again = self._done[key]
+        else:
+            self.is_stray = True
+
+    def _find(self, name: str, key: str | None) -> Sent | None:
+        if key is not None:
+            waiting = _waiting(self._by_id, key)
+            same = next((sent for sent in waiting if sent.kind == name and not sent.answered), None)
+            return same or _first(self._by_id, key)
+        # An id that is none is not echoed, and a line that can't be read has none.
+        found = _first(self._plain, name) or _first(self._odd, name) or _first(self._plain, UNREADABLE)
+        if found is None and name in {UNREADABLE, UNTYPED, ""}:
+            # What this judge can read may be over a limit of the agent; and others call both by other names.
+            return self._extreme() or _first(self._plain, UNTYPED) or _first(self._odd, UNTYPED)
+        return found
+
+    def _extreme(self) -> Sent | None:
+        return next((sent for sent in self.open.values() if sent.is_extreme), None)
+
+
+def _waiting(index: dict[str, deque[Sent]], key: str) -> deque[Sent]:
+    waiting = index.get(key)
+    if waiting is None:
+        return deque()
+    while waiting and waiting[0].answered:
+        waiting.popleft()
+    return waiting
+
+
+def _first(index: dict[str, deque[Sent]], key: str) -> Sent | None:
+    waiting = _waiting(index, key)
+    return waiting[0] if waiting else None

@@ -1,0 +1,121 @@
+"""The messages of the context, as the records before have told them.
+
+Pure. A part of the fold (`fold`). Remembers every message, since `get_messages` shows every message. What a compaction,
+a fork or another session leaves of them is not in the records: then the next `get_messages` is taken for what it says.
+Judges nothing. Rules R-BSH-03, R-CMP-01, R-RTY-01, R-MSG-01.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from pinnace_spec.observers import edge
+from pinnace_spec.observers.commands import SESSION_COMMANDS, Commands, Sent
+from pinnace_spec.observers.verdicts import Record, Step
+
+
+@dataclass(slots=True, eq=False)
+class Told:
+    """One message, and the step that told it."""
+
+    message: Record
+    number: int
+    is_optional: bool = False
+    """A failure that was tried again: it leaves the context, sooner or later."""
+
+
+class Compacted(NamedTuple):
+    """What a compaction left."""
+
+    number: int
+    summary: str
+
+
+Knowledge = Literal["all", "tail", "nothing"]
+"""All of the context is told; what stands behind a summary; nothing that could be compared."""
+
+
+@dataclass(slots=True)
+class Conversation:
+    """What is told of the context."""
+
+    knowledge: Knowledge = "all"
+    told: list[Told] = field(default_factory=list[Told])
+    shells: list[Told] = field(default_factory=list[Told])
+    """Results of the client's `bash`, which enter where the agent finds a place for them."""
+    compacted: Compacted | None = None
+    is_straight: bool = True
+    """The session has never been compacted, forked or replaced: its file holds what its context does."""
+    _replaced: int = 0
+
+    def advance(self, step: Step, commands: Commands) -> None:
+        """Take a step that `commands` has taken."""
+        if step.direction == "in" or step.record is None:
+            return
+        if commands.answered is not None:
+            self._answer(commands.answered, step.number, step.record)
+            return
+        match edge.out_kind(step):
+            case "message_end":
+                self.told.append(Told(edge.inner(step.record, "message"), step.number))
+            case "auto_retry_start":
+                self._drop_failure()
+            case "compaction_start" if step.record.get("reason") == "overflow":
+                self._drop_failure()
+            case "compaction_end":
+                result = step.record.get("result")
+                if edge.is_object(result):
+                    self._compact(step.number, edge.text(edge.as_record(result), "summary"))
+            case "entry_appended":
+                # An extension may have added a message.
+                self.knowledge = "nothing"
+            case _:
+                pass
+
+    def learn(self, messages: list[Record], number: int) -> None:
+        """Take what the agent shows for what the context is."""
+        self.knowledge, self.compacted = "all", None
+        self.told = [Told(message, number) for message in messages]
+        # A result that is not there yet comes with the next text.
+        shown = {_shell_key(message) for message in messages if message.get("role") == "bashExecution"}
+        self.shells = [shell for shell in self.shells if _shell_key(shell.message) not in shown]
+
+    def _drop_failure(self) -> None:
+        for told in reversed(self.told):
+            if told.message.get("role") == "assistant":
+                told.is_optional = edge.text(told.message, "stopReason") in {"error", "length"}
+                return
+
+    def _compact(self, number: int, summary: str) -> None:
+        self.compacted, self.is_straight = Compacted(number, summary), False
+        if self.knowledge == "all":
+            self.knowledge = "tail"
+
+    def _answer(self, sent: Sent, number: int, record: Record) -> None:
+        if not sent.is_success:
+            return
+        data = edge.inner(record, "data")
+        if sent.kind == "bash":
+            shell = {"role": "bashExecution", "command": sent.record.get("command"), "output": data.get("output")}
+            # What was begun in a session that is gone is recorded there.
+            self.shells.append(Told(shell, number, is_optional=sent.number < self._replaced))
+        elif sent.kind == "compact" and self.compacted is None and self.is_straight:
+            # Older generations compact without a record.
+            self._compact(number, edge.text(data, "summary"))
+        elif sent.kind in SESSION_COMMANDS and data.get("cancelled") is not True:
+            self._replaced = number
+            if sent.kind in {"new_session", "reset"}:
+                self.knowledge, self.told, self.shells = "all", [], []
+                self.compacted, self.is_straight = None, True
+                return
+            self.is_straight = False
+            if sent.kind != "clone":
+                self.knowledge, self.shells = "nothing", []
+
+
+def _shell_key(message: Record) -> tuple[str, str]:
+    return edge.text(message, "command"), edge.text(message, "output")
+
+
+def is_shell(message: Record, shell: Told) -> bool:
+    """Tell whether a message is the result of that `bash`."""
+    return _shell_key(message) == _shell_key(shell.message)

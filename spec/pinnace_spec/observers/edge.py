@@ -1,0 +1,113 @@
+"""Reads what may be anything: fields of records of any agent, with a plain answer where they are missing or wrong.
+
+Pure. Raises nothing for any JSON value. What a wrong type means is decided by who asks.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+from pinnace_spec.observers.verdicts import Record, Step
+
+EMPTY: Final[Record] = {}
+_NOTHING: Final[Sequence[Any]] = ()
+# A text is shown so far that it can be recognised.
+_SHOWN_CHARACTERS: Final = 60
+
+
+def as_record(value: object) -> Record:
+    """Take an object as it is, anything else as an empty one."""
+    return cast(Record, value) if isinstance(value, Mapping) else EMPTY
+
+
+def is_object(value: object) -> bool:
+    """Tell whether a value is an object."""
+    return isinstance(value, Mapping)
+
+
+def text(record: Record, key: str) -> str:
+    """Read a text; empty where there is none."""
+    value = record.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def inner(record: Record, key: str) -> Record:
+    """Read an object; empty where there is none."""
+    return as_record(record.get(key))
+
+
+def items(record: Record, key: str) -> Sequence[Any]:
+    """Read a list; empty where there is none."""
+    value: object = record.get(key)
+    return cast(Sequence[Any], value) if isinstance(value, list | tuple) else _NOTHING
+
+
+def number(record: Record, key: str) -> float | None:
+    """Read a number; None where there is none. Truth values are none."""
+    value = record.get(key)
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def count(record: Record, key: str) -> int | None:
+    """Read a whole number; None where there is none."""
+    value = record.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def texts(record: Record, key: str) -> list[str] | None:
+    """Read a list of texts; None where it is none."""
+    value: object = record.get(key)
+    if not isinstance(value, list):
+        return None
+    found = [each for each in cast("list[object]", value) if isinstance(each, str)]
+    return found if len(found) == len(cast("list[object]", value)) else None
+
+
+def blocks(message: Record) -> list[Record]:
+    """Read the content of a message as blocks; a plain text is one block."""
+    if isinstance(content := message.get("content"), str):
+        return [{"type": "text", "text": content}]
+    return [as_record(block) for block in items(message, "content")]
+
+
+def words(message: Record) -> str:
+    """Join the texts of a message."""
+    return "".join(text(block, "text") for block in blocks(message) if block.get("type") == "text")
+
+
+def calls(message: Record) -> list[Record]:
+    """Choose the tool calls of a message."""
+    return [block for block in blocks(message) if block.get("type") == "toolCall"]
+
+
+def out_kind(step: Step) -> str:
+    """Name what an agent wrote by its type; empty for what a client wrote, and for what has none.
+
+    Compactions have one name here, whatever their generation calls them.
+    """
+    if step.direction != "out" or step.record is None:
+        return ""
+    kind = text(step.record, "type")
+    return kind.removeprefix("auto_") if kind.startswith("auto_compaction_") else kind
+
+
+def id_key(value: object) -> str | None:
+    """Write an id, of whatever type, as something that can be a key; 1 and "1" differ. None: too deep to be one."""
+    try:
+        return json.dumps(value)
+    except (RecursionError, ValueError, TypeError):
+        return None
+
+
+def is_equal(first: object, second: object) -> bool:
+    """Compare values; two that are too deep to be compared are taken as equal."""
+    try:
+        return first == second
+    except RecursionError:
+        return True
+
+
+def shown(value: str) -> str:
+    """Write a text so that it fits into one line."""
+    cut = value if len(value) <= _SHOWN_CHARACTERS else value[: _SHOWN_CHARACTERS - 1] + "…"
+    return json.dumps(cut)

@@ -1,0 +1,57 @@
+"""Endings: I-EOF-1 (everything is closed in time), I-CRASH (nothing else ends the process).
+
+Pure. Commands that were left without an answer are I-RSP-1's. Sources: R-EOF-01, R-EOF-02, R-SIG-01, R-ERR-02.
+"""
+
+import re
+from typing import Final
+
+from pinnace_spec.observers import edge
+from pinnace_spec.observers.automaton import Automaton
+from pinnace_spec.observers.verdicts import ORDERLY, End, Step
+
+_TRACEBACK: Final = re.compile(r"Traceback \(most recent call last\)|^\s+at .+:\d+:\d+\)?$", re.MULTILINE)
+
+
+class ClosedInTime(Automaton):
+    """When the process ends every bracket is closed, and it ends in time."""
+
+    id = "I-EOF-1"
+    rules = ("R-EOF-01",)
+
+    def end(self, end: End) -> None:
+        """Judge the end."""
+        if end.how not in {"exit", "hang"}:
+            return
+        self.armed += 1
+        if end.how == "exit":
+            for name, begun in self.fold.work.open_brackets():
+                self.accuse(f"the trace ends while {name} of record {begun} is open", begun)
+        if end.how == "hang" or end.seconds > self.fold.checks.exit_s:
+            text = "the process does not end" if end.how == "hang" else f"the process ends after {end.seconds:.1f} s"
+            self.accuse(f"{text}, though its input has", end.after or 0, level=self.late)
+
+
+class NoCrash(Automaton):
+    """Only the end of stdin and signals end the process."""
+
+    id = "I-CRASH"
+    # A process that is gone leaves unanswered what ended it.
+    rules = ("R-ERR-02", "R-RSP-01")
+    _has_begun = False
+
+    def take(self, step: Step) -> None:
+        """Count what might have ended it."""
+        self.armed += step.direction == "in"
+        self._has_begun = True
+
+    def end(self, end: End) -> None:
+        """Look at the code."""
+        # Who says nothing and is told nothing has refused to start.
+        if end.how != "exit" or end.code in ORDERLY or not self._has_begun:
+            return
+        found = _TRACEBACK.search(end.stderr)
+        last = self.fold.commands.last_input
+        shown = f": {edge.shown(end.stderr.strip().splitlines()[-1])}" if found and end.stderr.strip() else ""
+        behind = f" behind record {last}" if last else ""
+        self.accuse(f"the process ends with {end.code}{behind}{shown}", last)

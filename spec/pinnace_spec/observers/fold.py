@@ -1,0 +1,68 @@
+"""The state that the records so far tell, as far as a stranger can know it; observers that need it share one.
+
+Pure; linear in the trace. Judges nothing and must not know the chart: a defect of the chart must not hide itself here.
+"""
+
+from pinnace_spec.generations import Generation
+from pinnace_spec.observers import edge
+from pinnace_spec.observers.commands import SESSION_COMMANDS, TEXT_COMMANDS, Commands
+from pinnace_spec.observers.conversation import Conversation
+from pinnace_spec.observers.queue_texts import QueueTexts
+from pinnace_spec.observers.settings import Settings
+from pinnace_spec.observers.verdicts import Checks, Step
+from pinnace_spec.observers.work import Work
+
+# Commands that may set off a run, or end one, while they are under way.
+_STARTERS = TEXT_COMMANDS | SESSION_COMMANDS | {"abort", "abort_retry", "compact", "clear_queue"}
+
+
+class Fold:
+    """All parts, kept in step."""
+
+    def __init__(self, generation: Generation, checks: Checks) -> None:
+        """Begin before the first step."""
+        self.generation = generation
+        self.checks = checks
+        self.commands = Commands()
+        self.work = Work()
+        self.queues = QueueTexts()
+        self.settings = Settings()
+        self.conversation = Conversation(knowledge="all" if checks.is_whole and checks.is_fresh else "nothing")
+        self.is_quiet = checks.is_whole
+        """Nothing works, and nothing that was sent may still start something. False where nobody can know."""
+        self._step: Step | None = None
+
+    def advance(self, step: Step) -> None:
+        """Take a step, once, however many observers show it."""
+        if step is self._step:
+            return
+        self._step = step
+        self.commands.advance(step)
+        self.work.advance(step)
+        self.queues.advance(step, self.commands)
+        self.settings.advance(step, self.commands)
+        self.conversation.advance(step, self.commands)
+        self._listen(step)
+
+    def _listen(self, step: Step) -> None:
+        sent, answered = self.commands.sent, self.commands.answered
+        if self.checks.has_extensions or not self.checks.has_inputs:
+            self.is_quiet = False
+        elif sent is not None:
+            self.is_quiet = self.is_quiet and sent.kind not in _STARTERS
+        elif self.work.active == step.number:
+            is_over = self.work.settled == step.number and self.work.is_resting
+            self.is_quiet = is_over and not self._may_start()
+        elif answered is not None and answered.is_success and self.work.is_resting and not self._may_start():
+            data = edge.inner(edge.as_record(step.record), "data")
+            is_idle = answered.kind == "get_state" and data.get("isStreaming") is False
+            is_new = answered.kind in {"new_session", "reset"} and data.get("cancelled") is not True
+            is_ended = (
+                answered.kind in {"abort", "abort_retry", "compact"} and answered.record.get("queue") != "continue"
+            )
+            self.is_quiet = self.is_quiet or is_idle or is_new or is_ended
+
+    def _may_start(self) -> bool:
+        if self.queues.pending and not self.queues.is_held:
+            return True
+        return self.commands.are_open(_STARTERS)

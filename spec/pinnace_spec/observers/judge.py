@@ -1,0 +1,139 @@
+"""The judge of one trace: all observers, fed in step; as a whole, or record by record while a trace grows.
+
+Pure. Says nothing itself. `never_armed` tells which observers proved nothing over a set of traces.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from pinnace_spec.generations import Generation
+from pinnace_spec.observers.aborts import Aborted
+from pinnace_spec.observers.answers import AnsweredOnce, CauseFirst, DialogsUnanswered, NoInternals, ResponseShape
+from pinnace_spec.observers.automaton import Automaton
+from pinnace_spec.observers.brackets import NoIds, RunGrammar, Times, UpdatesInside
+from pinnace_spec.observers.causes import Compactions, Retries, Settled
+from pinnace_spec.observers.contexts import CountsAgree, MessagesAgree
+from pinnace_spec.observers.deliveries import DeliveryOrder, DeliveryPlaces
+from pinnace_spec.observers.endings import ClosedInTime, NoCrash
+from pinnace_spec.observers.fold import Fold
+from pinnace_spec.observers.frames import Alive, Framing, OnlyRecords, RoundTrip
+from pinnace_spec.observers.queues import NothingStranded, QueuesShown, TextsConserved
+from pinnace_spec.observers.states import RefusedChangesNothing, StateAgrees
+from pinnace_spec.observers.sums import Sums
+from pinnace_spec.observers.tools import CallsPaired, OutputGrows
+from pinnace_spec.observers.updates import DeltasAddUp, PartialsGrow
+from pinnace_spec.observers.verdicts import WHOLE, Checks, End, Observer, Report, Step, Verdict
+
+# MessagesAgree is behind whoever reads the fold, since it lets the fold learn.
+OBSERVERS: Final[tuple[type[Automaton], ...]] = (
+    Framing,
+    OnlyRecords,
+    RoundTrip,
+    Alive,
+    AnsweredOnce,
+    ResponseShape,
+    DialogsUnanswered,
+    CauseFirst,
+    NoInternals,
+    RunGrammar,
+    UpdatesInside,
+    DeltasAddUp,
+    PartialsGrow,
+    NoIds,
+    CallsPaired,
+    OutputGrows,
+    Sums,
+    Retries,
+    Compactions,
+    Settled,
+    Times,
+    QueuesShown,
+    TextsConserved,
+    DeliveryOrder,
+    DeliveryPlaces,
+    NothingStranded,
+    Aborted,
+    StateAgrees,
+    RefusedChangesNothing,
+    CountsAgree,
+    MessagesAgree,
+    ClosedInTime,
+    NoCrash,
+)
+MULTI_TRACE: Final = ("I-FRM-3", "I-FRM-4", "I-ABT-2", "I-LLM-1", "I-PER-1")
+"""Judged by functions over more than one trace (`comparisons`)."""
+INVARIANTS: Final[tuple[str, ...]] = (*(each.id for each in OBSERVERS), *MULTI_TRACE)
+
+
+def observers(generation: Generation, *, checks: Checks = WHOLE) -> list[Observer]:
+    """Make one observer for each invariant that one trace can break; they share a fold, so feed all of them."""
+    fold = Fold(generation, checks)
+    return [each(fold) for each in OBSERVERS]
+
+
+class Judge:
+    """Judges a trace that may still grow."""
+
+    def __init__(self, generation: Generation, *, checks: Checks = WHOLE) -> None:
+        """Begin before the first step."""
+        self._observers = observers(generation, checks=checks)
+        self._verdicts: list[Verdict] = []
+        self._steps = 0
+
+    def feed(self, step: Step) -> list[Verdict]:
+        """Take the next step; return what it breaks."""
+        self._steps += 1
+        found = [verdict for observer in self._observers for verdict in observer.feed(step)]
+        self._verdicts += found
+        return found
+
+    def finish(self, end: End) -> list[Verdict]:
+        """Take the end; return what it breaks."""
+        found = [verdict for observer in self._observers for verdict in observer.finish(end)]
+        self._verdicts += found
+        return found
+
+    @property
+    def report(self) -> Report:
+        """The judgement so far."""
+        armed = {observer.id: observer.armed for observer in self._observers}
+        return Report(tuple(self._verdicts), armed, self._steps)
+
+
+def judge(steps: Iterable[Step], end: End, generation: Generation, checks: Checks = WHOLE) -> Report:
+    """Judge a whole trace.
+
+    Args:
+        steps: In order.
+        end: How it ended.
+        generation: What the agent speaks.
+        checks: What is known about the trace.
+    """
+    judging = Judge(generation, checks=checks)
+    for step in steps:
+        judging.feed(step)
+    judging.finish(end)
+    return judging.report
+
+
+def never_armed(reports: Iterable[Report]) -> list[str]:
+    """Name the invariants that were not armed once: of them these traces prove nothing."""
+    total = armed_in(reports)
+    return [invariant for invariant, count in total.items() if not count]
+
+
+def armed_in(reports: Iterable[Report]) -> dict[str, int]:
+    """Add up how often each invariant was armed."""
+    total: Counter[str] = Counter({each.id: 0 for each in OBSERVERS})
+    for report in reports:
+        total.update(report.armed)
+    return dict(total)
+
+
+def armed_table(reports: Sequence[Report]) -> str:
+    """Print how often each invariant was armed, one line each."""
+    rows = [
+        f"{invariant:10} {count:8}{'' if count else '  never armed'}" for invariant, count in armed_in(reports).items()
+    ]
+    return "\n".join(rows) + "\n"

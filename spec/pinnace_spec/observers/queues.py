@@ -1,0 +1,248 @@
+"""Queues: I-QUE-1 (what they show), I-QUE-2 (nothing lost, nothing twice), I-QUE-5 (nothing stranded).
+
+Pure. Texts are told by their words (`queue_texts`). Where extensions may send texts of their own, nothing is said of
+texts that nobody has sent. Sources: R-PRM-02, R-QUE-01 to R-QUE-10, C-1, C-2.
+"""
+
+from typing import Final
+
+from pinnace_spec.observers import edge
+from pinnace_spec.observers.automaton import Automaton
+from pinnace_spec.observers.commands import SESSION_COMMANDS, TEXT_COMMANDS
+from pinnace_spec.observers.fold import Fold
+from pinnace_spec.observers.queue_texts import QUEUES, Text
+from pinnace_spec.observers.verdicts import End, Step
+
+_CHANGERS: Final = TEXT_COMMANDS | SESSION_COMMANDS | {"clear_queue", "abort"}
+
+
+class QueuesShown(Automaton):
+    """`queue_update` and `pendingMessageCount` show what was accepted and neither delivered nor returned."""
+
+    id = "I-QUE-1"
+    rules = ("R-QUE-01",)
+
+    def __init__(self, fold: Fold) -> None:
+        super().__init__(fold)
+        self._is_gone = False  # the queues went with their session, without a word
+
+    def take(self, step: Step) -> None:
+        """Compare."""
+        if self._is_gone:
+            self._is_gone = False
+            self.fold.queues.forget()
+        queues, checks, number = self.fold.queues, self.fold.checks, step.number
+        if edge.out_kind(step) == "queue_update":
+            self.armed += 1
+            self._compare_update(step)
+            return
+        self._compare_text(step)
+        answered = self.fold.commands.answered
+        if answered is None or answered.kind != "get_state" or not self.fold.generation.has_queue_update:
+            return
+        shown = edge.count(edge.inner(edge.as_record(step.record), "data"), "pendingMessageCount")
+        if shown is None or not checks.is_whole or checks.has_extensions:
+            return
+        self.armed += 1
+        if shown != queues.pending and not self.fold.commands.are_open(TEXT_COMMANDS):
+            what = f"record {number} counts {shown} pending, the queues hold {queues.pending}"
+            last = f"as record {queues.view_step} tells" if queues.view_step else "as nothing was queued"
+            # Replacing the session empties the queues, which only our rules want told.
+            replaced = [text.replaced for text in queues.texts if text.replaced and not text.is_over]
+            rules = ("R-QUE-09",) if shown == 0 and replaced else self.rules
+            self.accuse(f"{what}, {last}", queues.view_step, *replaced[-1:], number, rules=rules)
+            self._is_gone = rules == ("R-QUE-09",)
+
+    def _compare_text(self, step: Step) -> None:
+        """A text is shown before it is answered as queued, and no more when it is delivered."""
+        queues, answered, number = self.fold.queues, self.fold.commands.answered, step.number
+        if not self.fold.generation.has_queue_update or self.fold.checks.has_extensions:
+            return
+        text = queues.of(answered) if answered is not None else None
+        is_hidden = text is not None and text.way in QUEUES and not (text.queued or text.delivered or text.may_change)
+        if text is not None and text.accepted == number and is_hidden:
+            what = f"record {number} accepts {edge.shown(text.words)} of record {text.sent.number} for a queue"
+            self.accuse(f"{what} that does not show it", text.sent.number, number, rules=("R-QUE-01", "R-PRM-03"))
+        text = queues.delivered
+        if text is not None and text.queued and not text.unqueued:
+            what = f"record {number} delivers {edge.shown(text.words)}, which record {queues.view_step} shows as queued"
+            self.accuse(what, text.queued, queues.view_step, number)
+
+    def _compare_update(self, step: Step) -> None:
+        queues, checks, number = self.fold.queues, self.fold.checks, step.number
+        for queue in QUEUES:
+            if edge.texts(edge.as_record(step.record), queue) is None:
+                self.accuse(f"record {number} does not tell the queue {queue}", number)
+        if checks.has_inputs and not checks.has_extensions and checks.is_whole:
+            for words in queues.strangers:
+                self.accuse(f"record {number} shows {edge.shown(words)} as queued, which nobody has sent", number)
+        for text in queues.out_of_order:
+            if text.queued != number:
+                what = f"record {number} shows {edge.shown(text.words)} elsewhere than record {text.queued}"
+                self.accuse(f"{what}, or once more", text.sent.number, text.queued, number)
+            else:
+                self.accuse(f"record {number} shows {edge.shown(text.words)} twice", text.sent.number, number)
+
+
+class TextsConserved(Automaton):
+    """What was accepted is delivered once, or returned once, or still pending: never zero times, never twice."""
+
+    id = "I-QUE-2"
+    rules = ("R-QUE-03", "R-QUE-04")
+
+    def __init__(self, fold: Fold) -> None:
+        super().__init__(fold)
+        self._emptied: list[tuple[int, Text]] = []  # left a queue without having been delivered
+        self._accused: set[int] = set()
+
+    def take(self, step: Step) -> None:
+        """Follow the texts."""
+        fold, checks = self.fold, self.fold.checks
+        queues, number = fold.queues, step.number
+        if not checks.has_inputs:
+            return
+        if queues.delivered is not None:
+            self.armed += 1
+        elif queues.again is not None:
+            self.armed += 1
+            self._deliver_again(queues.again, number)
+        elif queues.is_unknown and checks.is_whole and not checks.has_extensions:
+            words = edge.shown(edge.words(edge.inner(edge.as_record(step.record), "message")))
+            self.accuse(f"record {number} delivers {words}, which nobody has sent", number)
+        answered = fold.commands.answered
+        if answered is not None and (text := queues.of(answered)) is not None:
+            self._judge_answer(text, number)
+        self._emptied += [(number, text) for text in queues.removed]
+        if fold.work.settled == number and not fold.commands.are_open(_CHANGERS):
+            self._judge_emptied(number)
+            self._judge_own(number)
+
+    def end(self, end: End) -> None:
+        """Look for what is lost."""
+        checks = self.fold.checks
+        if end.how != "exit" or not checks.has_inputs or checks.has_extensions:
+            return
+        queues = self.fold.queues
+        shown = {id(text) for view in queues.view.values() for text in view}
+        for text in queues.texts:
+            is_shown = id(text) in shown and not text.replaced
+            if not text.accepted or text.is_over or is_shown or text.may_change:
+                continue
+            if text.replaced:
+                # Its queue went with its session: told by a queue_update, or silently.
+                if text.way == "own" or (text.queued and not text.unqueued):
+                    self._lose(text, text.replaced, rules=("R-PRM-02",) if text.way == "own" else ("R-QUE-09",))
+            elif text.way == "own":
+                is_past = self.fold.work.settled > text.accepted
+                self._lose(text, 0, rules=("R-PRM-02",) if is_past else ("R-EOF-01",))
+            elif text.unqueued and self.fold.commands.last_input > text.unqueued:
+                # Not handed back by the end of the process: the client went on after it.
+                self._lose(text, text.unqueued, rules=self.rules)
+            elif not text.queued and self.fold.generation.has_queue_update and text.way != "any":
+                self._lose(text, 0, rules=("R-QUE-01",))
+
+    def _judge_answer(self, text: Text, number: int) -> None:
+        """An answer comes before its text is told, and before the run that it starts."""
+        words, sent, run = edge.shown(text.words), text.sent.number, self.fold.work.run
+        if text.refused and text.delivered:
+            what = f"record {number} refuses {words}, which record {text.delivered} had delivered"
+            self.accuse(what, sent, text.delivered, number, rules=("R-PRM-01", "R-PRM-02"))
+        elif text.accepted and text.delivered and not text.is_handled:
+            what = f"record {number} accepts {words}, which record {text.delivered} had delivered"
+            self.accuse(what, sent, text.delivered, number, rules=("R-PRM-02", "R-PRM-03"))
+        elif text.accepted and text.way == "own" and run and not text.may_change and not self._is_free(text):
+            what = f"record {number} accepts {words} inside of the run of record {run}"
+            self.accuse(what, sent, run, number, rules=("R-PRM-02", "R-PRM-04"))
+
+    def _is_free(self, text: Text) -> bool:
+        """Tell whether an accepted text need not start a run of its own."""
+        return text.is_handled or self.fold.checks.has_extensions
+
+    def _deliver_again(self, text: Text, number: int) -> None:
+        first = text.delivered or text.returned or text.refused
+        words, sent = edge.shown(text.words), text.sent.number
+        if text.delivered:
+            cause = f"record {text.accepted} had accepted" if text.accepted else f"record {sent} had sent"
+            what = f"record {number} delivers {words}, which {cause}, a second time; the first was record {first}"
+        elif text.returned:
+            what = f"record {number} delivers {words}, which record {first} had given back"
+        else:
+            what = f"record {number} delivers {words}, which record {first} had refused"
+        self.accuse(what, sent, text.accepted, first, number)
+
+    def _judge_emptied(self, number: int) -> None:
+        """What left a queue while something worked, and has come to no end now that nothing does."""
+        for _, text in self._emptied:
+            if not text.is_over and not text.replaced:
+                self._lose(text, number, rules=self.rules)
+        self._emptied = []
+
+    def _judge_own(self, number: int) -> None:
+        """A prompt that was accepted before the work settled has been delivered."""
+        last = self.fold.queues.last_accepted
+        if last is None or last.way != "own" or last.is_over or last.may_change or self.fold.checks.has_extensions:
+            return
+        self._lose(last, number, rules=("R-PRM-02",))
+
+    def _lose(self, text: Text, number: int, rules: tuple[str, ...]) -> None:
+        if text.sent.number in self._accused:
+            return
+        self._accused.add(text.sent.number)
+        what = f"{edge.shown(text.words)}, which record {text.accepted or text.sent.number} accepted, is lost"
+        if number:
+            what = f"{what}: by record {number} it is neither delivered nor returned nor pending"
+        self.accuse(what, text.sent.number, text.accepted, number, rules=rules)
+
+
+class NothingStranded(Automaton):
+    """Once settled nothing is pending, unless an abort holds it."""
+
+    id = "I-QUE-5"
+    rules = ("C-2",)
+
+    def __init__(self, fold: Fold) -> None:
+        super().__init__(fold)
+        self._suspect = 0  # settled with something pending; the end of stdin would explain it
+        self._accused = 0
+
+    def take(self, step: Step) -> None:
+        """Take a step."""
+        queues, number, checks = self.fold.queues, step.number, self.fold.checks
+        if not checks.has_inputs or checks.has_extensions or not checks.is_whole:
+            return
+        if edge.out_kind(step) == "agent_settled":
+            self.armed += 1
+            self._suspect = number if self._is_stranded() else 0
+        elif self.fold.work.active == number:
+            self._suspect = 0
+        elif self.fold.commands.sent is not None and self._suspect:
+            suspect, self._suspect = self._suspect, 0
+            if self._is_stranded():
+                self._tell(suspect, queues.view_step)
+        answered = self.fold.commands.answered
+        if answered is not None and answered.kind == "get_state" and answered.is_success:
+            state = edge.inner(edge.as_record(step.record), "data")
+            pending = edge.count(state, "pendingMessageCount") or 0
+            is_idle = state.get("isStreaming") is False and state.get("isCompacting") is False
+            if is_idle and pending:
+                self.armed += 1
+                if not queues.is_held and not self.fold.commands.are_open(TEXT_COMMANDS | {"abort", "compact"}):
+                    self._tell(number, queues.view_step)
+
+    def end(self, end: End) -> None:
+        """Without an end of stdin in between, a suspicion is a finding."""
+        if self._suspect and end.after is not None and end.after >= self._suspect:
+            self._tell(self._suspect, self.fold.queues.view_step)
+
+    def _is_stranded(self) -> bool:
+        fold = self.fold
+        if not fold.queues.pending or fold.queues.is_held:
+            return False
+        # What was sent and is not answered yet may release or hold it.
+        return not fold.commands.are_open(_CHANGERS)
+
+    def _tell(self, number: int, shown: int) -> None:
+        if self._accused != shown or not shown:
+            self._accused = shown
+            what = f"record {number} is at rest with {self.fold.queues.pending} texts queued, and no abort holds them"
+            self.accuse(what, shown, number)

@@ -1,0 +1,77 @@
+"""Sums: I-EVT-8, `turn_end` and `agent_end` hold what was told.
+
+Pure. Keeps the messages of the run. Source: R-RUN-07.
+"""
+
+from pinnace_spec.observers import edge
+from pinnace_spec.observers.automaton import Automaton
+from pinnace_spec.observers.fold import Fold
+from pinnace_spec.observers.verdicts import Record, Step
+
+
+class Sums(Automaton):
+    """`turn_end` holds the turn's answer and results, `agent_end` all messages of the run."""
+
+    id = "I-EVT-8"
+    rules = ("R-RUN-07",)
+
+    def __init__(self, fold: Fold) -> None:
+        super().__init__(fold)
+        self._run: list[tuple[int, Record]] = []
+        self._answer: tuple[int, Record] | None = None
+        self._results: list[tuple[int, Record]] = []
+        self._is_run_known = False
+
+    def take(self, step: Step) -> None:
+        """Take a record."""
+        record = edge.as_record(step.record)
+        match edge.out_kind(step):
+            case "agent_start":
+                self._run, self._is_run_known = [], True
+            case "turn_start":
+                self._answer, self._results = None, []
+            case "message_end":
+                message = edge.inner(record, "message")
+                self._run.append((step.number, message))
+                if message.get("role") == "assistant":
+                    self._answer = (step.number, message)
+                elif message.get("role") == "toolResult":
+                    self._results.append((step.number, message))
+            case "turn_end":
+                self._compare_turn(step.number, record)
+            case "agent_end":
+                self._compare_run(step.number, record)
+            case _:
+                pass
+
+    def _compare_turn(self, number: int, record: Record) -> None:
+        if self._answer is None:
+            return
+        self.armed += 1
+        told, message = self._answer
+        if not edge.is_equal(message, record.get("message")):
+            self.accuse(f"record {number} ends the turn with another answer than record {told} told", told, number)
+        self._compare(
+            number, [edge.as_record(each) for each in edge.items(record, "toolResults")], self._results, "turn"
+        )
+        self._answer = None
+
+    def _compare_run(self, number: int, record: Record) -> None:
+        if self._is_run_known:
+            self.armed += 1
+            self._compare(number, [edge.as_record(each) for each in edge.items(record, "messages")], self._run, "run")
+        self._run, self._is_run_known = [], False
+
+    def _compare(self, number: int, held: list[Record], told: list[tuple[int, Record]], what: str) -> None:
+        for (step, message), other in zip(told, held, strict=False):
+            if not edge.is_equal(message, other):
+                self.accuse(
+                    f"record {number} ends the {what} with another message than record {step} told", step, number
+                )
+                return
+        if len(held) < len(told):
+            step = told[len(held)][0]
+            self.accuse(f"record {number} ends the {what} without the message of record {step}", step, number)
+        elif len(held) > len(told):
+            extra = f"{len(held) - len(told)} messages that were not told"
+            self.accuse(f"record {number} ends the {what} with {extra}", *(step for step, _ in told[-1:]), number)

@@ -1,0 +1,136 @@
+"""What observers are fed and what they say: steps of a trace, its end, verdicts that cite the steps.
+
+Pure data. Nothing may be assumed of a step: its line is whatever an agent or a client wrote.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple, Protocol, runtime_checkable
+
+Direction = Literal["in", "out"]
+"""As the agent sees it: what it reads is in, what it writes is out."""
+
+Record = Mapping[str, Any]
+"""The edge of JSON: records of any agent, of which nothing may be assumed."""
+
+Level = Literal["violation", "nonstrict", "information"]
+"""A rule broken; one that this agent has not promised to keep; worth a look."""
+
+Ending = Literal["exit", "killed", "hang", "open"]
+"""The process exited by itself, was ended by a signal of the kit, had not ended in time, or was still running."""
+
+
+ORDERLY: Final = frozenset({None, 0, 129, 130, 143, -1, -2, -15})
+"""Codes of an orderly end: of stdin, by SIGHUP, SIGINT, SIGTERM; negative where the signal itself ended the process."""
+
+
+class Step(NamedTuple):
+    """One line, in one direction."""
+
+    number: int
+    """Its place in the trace, from 1."""
+    direction: Direction
+    line: str
+    """Without its LF. Bytes that are no UTF-8 are surrogate escapes."""
+    record: Record | None
+    """What the line says; None: it is no JSON object."""
+    at: float = 0.0
+    """Seconds since the agent was started; 0 where that is not known."""
+    group: int = 0
+    """Steps of one write share it."""
+
+
+class End(NamedTuple):
+    """How a trace ended."""
+
+    how: Ending
+    code: int | None = None
+    """Of the exit; negative: the signal that ended the process."""
+    stderr: str = ""
+    seconds: float = 0.0
+    """From the end of stdin, or from the signal, to the exit."""
+    rest: str = ""
+    """What stood on stdout behind the last LF."""
+    after: int | None = None
+    """The last step before the end of stdin, or before the signal that ended the process; None: nobody knows."""
+
+
+class Checks(NamedTuple):
+    """What is known about a trace, and so what can be judged in it. The default: all, by a kit on a quiet machine."""
+
+    has_inputs: bool = True
+    """Commands are in the trace. Without them nothing is said that needs one."""
+    is_whole: bool = True
+    """The trace begins with the process. Otherwise what came before is unknown, and so is the state."""
+    is_fresh: bool = True
+    """The session was empty when the process began."""
+    is_ours: bool | None = None
+    """The agent has promised to keep the rules of origin `ours`; None: as its generation says."""
+    has_times: bool = True
+    """`Step.at` is known."""
+    has_extensions: bool = False
+    """Extensions may send texts and messages of their own, and take commands away."""
+    is_reading: bool = True
+    """The client read all the time; otherwise times and the order of inputs and outputs say nothing."""
+    is_overloaded: bool = False
+    """The machine lagged: a deadline that was missed is information."""
+    settle_s: float = 30.0
+    """In this time behind the last input an agent with a scripted model is done with everything."""
+    answer_s: float = 5.0
+    """A `get_state` is answered in this time."""
+    exit_s: float = 5.0
+    """The process ends in this time behind the end of stdin, or a signal."""
+
+
+WHOLE: Final = Checks()
+"""Everything is known."""
+
+
+class Verdict(NamedTuple):
+    """One finding."""
+
+    invariant: str
+    """`I-QUE-2`."""
+    rules: tuple[str, ...]
+    """Ids of the rules that are broken."""
+    steps: tuple[int, ...]
+    """Numbers of the steps that prove it, in order; empty: the end of the trace does."""
+    text: str
+    """One line for people. Names the steps."""
+    level: Level = "violation"
+
+
+@runtime_checkable
+class Observer(Protocol):
+    """An automaton that judges one invariant. Never raises, whatever it is fed."""
+
+    @property
+    def id(self) -> str:
+        """The invariant."""
+        ...
+
+    armed: int
+    """How often what the invariant is about was seen: one that is never armed proves nothing."""
+
+    def feed(self, step: Step) -> Sequence[Verdict]:
+        """Take the next step and say what it breaks."""
+        ...
+
+    def finish(self, end: End) -> Sequence[Verdict]:
+        """Take the end of the trace and say what it breaks."""
+        ...
+
+
+class Report(NamedTuple):
+    """The judgement of one trace."""
+
+    verdicts: tuple[Verdict, ...]
+    """In the order of the steps that gave rise to them."""
+    armed: Mapping[str, int]
+    """Invariant -> how often it was armed."""
+    steps: int
+    """How many were judged."""
+
+    @property
+    def violations(self) -> tuple[Verdict, ...]:
+        """The findings that make an agent fail."""
+        return tuple(verdict for verdict in self.verdicts if verdict.level == "violation")

@@ -1,0 +1,54 @@
+"""Each fault of the model is found by its property, and the way to it does the real program no harm."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pinnace_fuzz.model_check import search_mutant
+from pinnace_fuzz.model_check_campaign import own_agent
+from pinnace_fuzz.model_check_paths import read_path
+from pinnace_fuzz.model_check_replay import Replay
+from pinnace_spec.publish.promela_mutants import MUTANTS, Mutant, mutated
+from pinnace_spec.publish.promela_properties import PROPERTIES
+from pinnace_spec.publish.source import load
+
+IS_LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
+# The first fault of each property; the others by command, or here in long runs.
+FIRST = {mutant.property: mutant for mutant in reversed(MUTANTS)}
+SEARCHED = MUTANTS if IS_LONG else [mutant for mutant in MUTANTS if FIRST[mutant.property] is mutant]
+
+
+def test_there_are_enough_faults_and_each_names_a_property() -> None:
+    names = {each.name for each in PROPERTIES} | {"deadlock"}
+
+    assert len(MUTANTS) >= 12
+    assert [] == [mutant.name for mutant in MUTANTS if mutant.property not in names]
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_every_fault_still_changes_the_model(mutant: Mutant) -> None:
+    """A fault whose row or text is gone is an error."""
+    assert mutated(mutant, load().rows)
+
+
+@pytest.mark.peer
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", SEARCHED, ids=lambda mutant: mutant.name)
+def test_a_fault_is_found_by_its_property(spin: list[str], mutant: Mutant, tmp_path: Path) -> None:
+    verdict = search_mutant(mutant, tmp_path)
+
+    assert mutant.property == verdict.property
+    assert verdict.path, "the way to it can't be shown"
+
+
+@pytest.mark.peer
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["hold_forgotten", "texts_overtake", "results_forgotten"])
+def test_the_program_takes_the_path_of_a_fault_as_any_other(spin: list[str], name: str, tmp_path: Path) -> None:
+    """Judged by the observers alone: what the faulty model expects is wrong."""
+    mutant = next(each for each in MUTANTS if each.name == name)
+    verdict = search_mutant(mutant, tmp_path / "search")
+    with own_agent(tmp_path) as starter:
+        Replay(starter, tmp_path).endure(read_path(verdict.path))

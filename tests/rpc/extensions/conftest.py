@@ -1,0 +1,184 @@
+"""Real agents with extensions, as a client sees them."""
+
+import itertools
+import textwrap
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Unpack
+
+import pytest
+
+from pinnace_fuzz.adapters import HomeOptions
+from pinnace_fuzz.fake_llm import FakeLlm
+from pinnace_fuzz.records import Record
+from pinnace_fuzz.script import Scripted
+from pinnace_fuzz.workbench import AgentStarter, HomedAgent
+
+EXAMPLES = Path(__file__).parents[3] / "examples" / "extensions"
+
+
+class Extended:
+    """An agent with extensions, and what its client does."""
+
+    def __init__(self, agent: HomedAgent) -> None:
+        self.pi = agent
+        self._numbers = itertools.count(1)
+        self._is_there = False
+
+    # What the client says.
+
+    def begin(self, text: str, **fields: object) -> str:
+        """Send a prompt, and wait for nothing: a command answers when it has ended. Returns its id."""
+        if text.startswith("/") and not self._is_there:
+            # A read waits until the extensions are there; before, nobody knows what calls a command.
+            self.pi.request({"type": "get_state"})
+            self._is_there = True
+        command_id = f"said-{next(self._numbers)}"
+        self.pi.send({"id": command_id, "type": "prompt", "message": text, **fields})
+        return command_id
+
+    def accepted(self, command_id: str) -> None:
+        response = self.pi.wait_response(command_id)
+        assert response["success"], response
+
+    def say(self, text: str) -> None:
+        """Send a prompt, and wait until the agent has settled."""
+        mark = self.pi.mark()
+        self.accepted(self.begin(text))
+        self.pi.wait({"type": "agent_settled"}, since=mark)
+
+    def command(self, text: str) -> None:
+        """Send a command of an extension that asks nothing, and wait until it has ended."""
+        self.accepted(self.begin(text))
+
+    def reply(self, request: Record, **answer: object) -> None:
+        """Answer a dialog."""
+        self.pi.send({"type": "extension_ui_response", "id": request["id"], **answer})
+
+    # What it is told.
+
+    def asked(self, method: str) -> Record:
+        """Wait for the next frame of a kind."""
+        return self.pi.wait({"type": "extension_ui_request", "method": method})
+
+    def notice(self) -> str:
+        """Wait for the next message that is shown."""
+        return str(self.asked("notify")["message"])
+
+    def frames(self, *methods: str) -> list[Record]:
+        """Return the frames so far, or those of some kinds."""
+        return [
+            each for each in self.pi.found({"type": "extension_ui_request"}) if each["method"] in methods or not methods
+        ]
+
+    @property
+    def errors(self) -> list[tuple[str, str]]:
+        """The errors of extensions so far: event and message."""
+        return [(each["event"], each["error"]) for each in self.pi.found({"type": "extension_error"})]
+
+    @property
+    def ends(self) -> list[tuple[str, bool]]:
+        """The text of each result so far, and whether it is an error."""
+        found = self.pi.found({"type": "tool_execution_end"})
+        return [(text_of(each["result"]), each["isError"]) for each in found]
+
+    @property
+    def read(self) -> list[str]:
+        """What the model has read of results in the last request."""
+        messages = self.pi.llm.requests[-1].body["messages"]
+        return [_content(message) for message in messages if message["role"] == "tool"]
+
+    @property
+    def prompt(self) -> str:
+        """The system prompt of the last request."""
+        return _content(self.pi.llm.requests[-1].body["messages"][0])
+
+    @property
+    def heard(self) -> list[str]:
+        """What users say in the last request."""
+        messages = self.pi.llm.requests[-1].body["messages"]
+        return [_content(message) for message in messages if message["role"] == "user"]
+
+    @property
+    def declared(self) -> list[str]:
+        """The tools that the last request declares."""
+        return [tool["function"]["name"] for tool in self.pi.llm.requests[-1].body["tools"]]
+
+    @property
+    def work(self) -> Path:
+        return self.pi.home.work
+
+
+def text_of(result: Record) -> str:
+    return "".join(block["text"] for block in result["content"] if block["type"] == "text")
+
+
+def _content(message: Record) -> str:
+    content = message["content"]
+    if isinstance(content, str):
+        return content
+    return "".join(block["text"] for block in content if block["type"] == "text")
+
+
+def call(name: str, **arguments: object) -> dict[str, object]:
+    """What a model says that calls one tool."""
+    return calls((name, arguments))
+
+
+def calls(*each: tuple[str, dict[str, object]]) -> dict[str, object]:
+    """What a model says that calls several."""
+    return {"tool_calls": [{"name": name, "args": arguments} for name, arguments in each]}
+
+
+Start = Callable[..., Extended]
+MakeExtension = Callable[..., Path]
+
+
+@pytest.fixture
+def extended(agent: AgentStarter) -> Start:
+    """Starts an agent with extensions: names of examples, or paths."""
+
+    def start(
+        extensions: str | Path | Iterable[str | Path],
+        script: Iterable[Scripted] | FakeLlm = (),
+        *flags: str,
+        again: HomedAgent | None = None,
+        is_checked: bool = True,
+        **options: Unpack[HomeOptions],
+    ) -> Extended:
+        wanted = [extensions] if isinstance(extensions, str | Path) else list(extensions)
+        words = [word for each in wanted for word in ("-e", str(EXAMPLES / each))]  # of two absolute paths, the second
+        if again is not None:
+            return Extended(agent((), *words, *flags, again=again, is_checked=is_checked))
+        return Extended(agent(script, *words, *flags, is_checked=is_checked, **options))
+
+    return start
+
+
+@pytest.fixture
+def changed(tmp_path: Path) -> MakeExtension:
+    """Makes a copy of an example in which texts are replaced: times, above all."""
+
+    def make(name: str, **replaced: str) -> Path:
+        text = (EXAMPLES / name).read_text(encoding="utf-8")
+        for key, value in replaced.items():
+            [line] = [each for each in text.splitlines() if each.startswith(f"{key} = ")]
+            text = text.replace(line, f"{key} = {value}")
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return make
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> MakeExtension:
+    """Writes an extension."""
+    numbers = itertools.count(1)
+
+    def make(text: str, name: str | None = None) -> Path:
+        path = tmp_path / (name or f"written_{next(numbers)}.py")
+        path.write_text(textwrap.dedent(text), encoding="utf-8")
+        return path
+
+    return make

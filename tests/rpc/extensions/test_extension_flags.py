@@ -1,0 +1,295 @@
+"""Where extensions come from, and the options about them, in the real program."""
+
+import os
+import textwrap
+from pathlib import Path
+
+import pytest
+from tests.rpc.extensions.conftest import EXAMPLES, Extended, MakeExtension, Start, call
+
+from pinnace_fuzz.one_shot import OneShotStarter
+from pinnace_fuzz.workbench import AgentStarter
+
+DONE: dict[str, object] = {"text": "done"}
+NAMED = 'def extension(pi):\n    pi.command("{0}")(lambda ctx, args: ctx.ui.notify("{0}"))\n'
+
+
+def put(path: Path, name: str) -> Path:
+    """Write an extension with a command of this name."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(NAMED.replace("{0}", name))
+    return path
+
+
+def names(one: Extended) -> list[str]:
+    return [each["name"] for each in one.pi.ask("get_commands")["commands"] if each["source"] == "extension"]
+
+
+def user_extension(work: Path, name: str) -> None:
+    """Put an extension into the agent folder of a home, given its working folder."""
+    put(work.parent / "agent" / "extensions" / f"{name}.py", name)
+
+
+def test_files_and_folders_of_the_user_are_loaded(agent: AgentStarter) -> None:
+    first = agent()
+    folder = first.home.agent_dir / "extensions"
+    put(folder / "file.py", "file")
+    put(folder / "folder" / "extension.py", "folder")
+    put(folder / "package" / "__init__.py", "package")
+    put(folder / "project" / "deep" / "inside.py", "project")
+    (folder / "project" / "pyproject.toml").write_text('[tool.pinnace]\nextensions = ["deep/inside.py"]\n')
+    put(folder / "_skipped.py", "skipped")
+    put(folder / ".hidden.py", "hidden")
+
+    assert {"file", "folder", "package", "project"} == set(names(Extended(agent(again=first))))
+    assert [] == names(Extended(agent((), "--no-extensions", again=first)))
+
+
+def test_settings_name_extensions_and_leave_some_out(agent: AgentStarter, tmp_path: Path) -> None:
+    named = put(tmp_path / "elsewhere" / "named.py", "named")
+    first = agent(settings={"extensions": [str(named), "!file.py"]})
+    put(first.home.agent_dir / "extensions" / "file.py", "file")
+
+    assert ["named"] == names(Extended(agent(again=first)))
+
+
+def test_the_command_line_goes_before_everything_else(agent: AgentStarter, tmp_path: Path) -> None:
+    first = agent()
+    put(first.home.agent_dir / "extensions" / "own.py", "own")
+    put(tmp_path / "folder" / "a.py", "a")
+    put(tmp_path / "folder" / "b.py", "b")
+    one = Extended(
+        agent((), "-e", str(tmp_path / "folder"), "--extension", str(tmp_path / "folder" / "a.py"), again=first)
+    )
+
+    assert ["a", "b", "own"] == names(one)
+
+
+@pytest.mark.parametrize("flag", [(), ("--approve",), ("-na",)])
+def test_a_projects_extensions_wait_for_trust(agent: AgentStarter, flag: tuple[str, ...]) -> None:
+    first = agent()
+    put(first.home.work / ".pi" / "extensions" / "theirs.py", "theirs")
+    one = Extended(agent((), *flag, again=first))
+
+    assert (["theirs"] if flag == ("--approve",) else []) == names(one)
+
+
+@pytest.mark.parametrize(("decision", "expected"), [("yes", ["theirs"]), ("no", []), ("undecided", [])])
+def test_an_extension_of_the_user_may_decide_about_trust(
+    agent: AgentStarter, written: MakeExtension, decision: str, expected: list[str]
+) -> None:
+    path = written(f"def extension(pi):\n    pi.on('project_trust')(lambda ctx, event: {{'trusted': {decision!r}}})\n")
+    first = agent()
+    put(first.home.work / ".pi" / "extensions" / "theirs.py", "theirs")
+    one = Extended(agent((), "-e", str(path), again=first))
+
+    assert expected == names(one)
+    assert one.pi.ask("get_state")["projectTrusted"] is (decision == "yes")
+
+
+def test_a_path_that_is_not_there_is_no_start(extended: Start, tmp_path: Path) -> None:
+    one = extended(tmp_path / "nothing.py", is_checked=False)
+
+    assert 1 == one.pi.wait_exit()
+    assert "nothing.py" in one.pi.stderr_text
+
+
+def test_two_extensions_with_one_tool_are_no_start(extended: Start, written: MakeExtension) -> None:
+    text = 'def extension(pi):\n    @pi.tool\n    def same(ctx) -> str:\n        """Do it."""\n        return ""\n'
+    one = extended([written(text), written(text)], is_checked=False)
+
+    assert 1 == one.pi.wait_exit()
+    assert "same" in one.pi.stderr_text
+
+
+def test_a_typescript_extension_is_left_out_with_a_notice(agent: AgentStarter) -> None:
+    first = agent()
+    folder = first.home.agent_dir / "extensions"
+    folder.mkdir()
+    (folder / "theirs.ts").write_text("export default function () {}\n")
+    one = Extended(agent(again=first))
+    one.pi.ask("get_state")
+
+    assert "TypeScript" in one.pi.stderr_text
+
+
+def test_what_is_needed_and_not_installed_is_named(extended: Start, written: MakeExtension) -> None:
+    text = '# /// script\n# dependencies = ["seamanship>=2"]\n# ///\ndef extension(pi): ...\n'
+    one = extended(written(text), is_checked=False)
+
+    assert 1 == one.pi.wait_exit()
+    assert "pip install 'seamanship>=2'" in one.pi.stderr_text
+
+
+def test_a_file_that_everybody_can_write_to_is_refused(extended: Start, written: MakeExtension) -> None:
+    path = written(NAMED.replace("{0}", "open"))
+    os.chmod(path, 0o666)
+    one = extended(path, is_checked=False)
+
+    assert 1 == one.pi.wait_exit()
+    assert str(path) in one.pi.stderr_text
+
+
+# Flags of extensions.
+
+FLAGS = """
+    def extension(pi):
+        pi.flag("plan", type=bool, default=False)
+        pi.flag("--word", type=str, default="none")
+        during = pi.get_flag("word")
+
+        @pi.command("flags")
+        def flags(ctx, args):
+            ctx.ui.notify(f"{during} {pi.get_flag('plan')} {pi.get_flag('word')} {pi.get_flag('of-others')}")
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ((), "none False none None"),
+        (("--plan",), "none True none None"),
+        (("--word", "ahoy"), "none False ahoy None"),
+        (("--word=ahoy", "--plan"), "none True ahoy None"),
+    ],
+)
+def test_flags_are_given_on_the_command_line(
+    extended: Start, written: MakeExtension, words: tuple[str, ...], shown: str
+) -> None:
+    one = extended(written(FLAGS), (), *words)
+    one.command("/flags")
+
+    assert shown == one.notice()
+
+
+def test_flags_survive_a_reload(extended: Start, written: MakeExtension) -> None:
+    one = extended([written(FLAGS), "reload_command.py"], (), "--word", "ahoy")
+    one.command("/reload-runtime")
+    one.command("/flags")
+
+    assert "none False ahoy None" == one.notice()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"), [(("--wrod", "x"), "Unknown option: --wrod (did you mean --word?)"), (("--word",), "--word")]
+)
+def test_flags_that_make_no_sense_are_no_start(
+    extended: Start, written: MakeExtension, words: tuple[str, ...], told: str
+) -> None:
+    one = extended(written(FLAGS), (), *words, is_checked=False)
+
+    assert 0 != one.pi.wait_exit()
+    assert told in one.pi.stderr_text
+
+
+def test_flags_are_in_the_manual(print_agent: OneShotStarter, written: MakeExtension) -> None:
+    printed = print_agent(["--help", "-e", str(written(FLAGS))]).end()
+
+    assert "--word" in printed.out
+
+
+# Which tools there are.
+
+
+@pytest.mark.parametrize(
+    ("words", "declared"),
+    [
+        ((), ["read", "bash", "edit", "write", "echo_session"]),
+        (("--no-tools",), []),
+        (("--no-builtin-tools",), ["echo_session"]),
+        (("--tools", "read,echo_session"), ["read", "echo_session"]),
+        (("--tools", "read"), ["read"]),
+    ],
+)
+def test_options_choose_among_all_tools(extended: Start, words: tuple[str, ...], declared: list[str]) -> None:
+    one = extended("dynamic_tools.py", [DONE], *words)
+    one.say("go")
+    tools = one.pi.llm.requests[-1].body.get("tools") or []
+
+    assert declared == [tool["function"]["name"] for tool in tools]
+
+
+# --tool-approval
+
+
+@pytest.mark.parametrize("is_discovering", [True, False])
+def test_ask_asks_and_a_refusal_blocks(extended: Start, is_discovering: bool) -> None:
+    flags = ("--tool-approval", "ask", *(() if is_discovering else ("--no-extensions",)))
+    one = extended((), [call("bash", command="touch ran"), call("bash", command="touch ran"), DONE], *flags)
+    one.begin("go")
+    first = one.asked("select")
+    one.reply(first, value="No")
+    second = one.asked("select")
+    one.reply(second, value="Yes")
+    one.pi.wait({"type": "agent_settled"})
+
+    assert [True, False] == [is_error for _, is_error in one.ends]
+    assert (one.work / "ran").exists()
+    ids = [each["toolCallId"] for each in one.pi.found({"type": "tool_execution_start"})]
+    assert ids == [first["toolCallId"], second["toolCallId"]]
+
+
+def test_yes_for_this_session_ends_with_the_session(extended: Start) -> None:
+    touch = call("bash", command="true")
+    one = extended((), [touch, touch, DONE, touch, DONE], "--tool-approval", "ask")
+    one.begin("go")
+    one.reply(one.asked("select"), value="Yes for this session")
+    one.pi.wait({"type": "agent_settled"})
+    assert 1 == len(one.frames("select"))
+    one.pi.ask("new_session")
+    one.begin("go")
+    one.reply(one.asked("select"), value="No")
+    one.pi.wait({"type": "agent_settled"})
+
+    assert [False, False, True] == [is_error for _, is_error in one.ends]
+
+
+def test_read_only_runs_what_changes_nothing_and_explains_the_rest(extended: Start) -> None:
+    script = [call("read", path="a.txt"), call("echo_session", message="x"), call("todo", action="list"), DONE]
+    one = extended(["dynamic_tools.py", "todo.py"], script, "--tool-approval", "read-only")
+    (one.work / "a.txt").write_text("content")
+    one.say("go")
+
+    assert [False, False, True] == [is_error for _, is_error in one.ends]
+    assert "read-only" in one.ends[2][0]
+    assert [] == one.frames("select")
+
+
+def test_a_command_of_the_users_own_is_not_asked_about(extended: Start) -> None:
+    one = extended((), [], "--tool-approval", "read-only")
+
+    assert "mine\n" == one.pi.ask("bash", command="echo mine")["output"]
+
+
+@pytest.mark.parametrize("mode", ["ask", "read-only"])
+def test_without_a_client_approval_blocks(print_agent: OneShotStarter, mode: str) -> None:
+    words = ["-p", "go", "--tool-approval", mode]
+    one_shot = print_agent(words, [call("bash", command="touch ran"), DONE])
+
+    assert (0, "done\n") == one_shot.end()[:2]
+    assert not (one_shot.home.work / "ran").exists()
+
+
+def test_an_approval_that_does_not_exist_is_refused(extended: Start) -> None:
+    one = extended((), [], "--tool-approval", "sometimes", is_checked=False)
+
+    assert 2 == one.pi.wait_exit()
+
+
+def test_an_open_question_about_a_call_blocks_it_at_an_abort(extended: Start) -> None:
+    one = extended((), [call("bash", command="touch ran"), DONE], "--tool-approval", "ask")
+    one.begin("go")
+    one.asked("select")
+    one.pi.ask("abort")
+    one.pi.wait({"type": "agent_settled"}, since=0)
+
+    assert not (one.work / "ran").exists()
+
+
+def test_an_example_works_from_the_folder_of_the_user(agent: AgentStarter) -> None:
+    first = agent()
+    folder = first.home.agent_dir / "extensions"
+    folder.mkdir()
+    (folder / "todo.py").write_text(textwrap.dedent((EXAMPLES / "todo.py").read_text()))
+
+    assert ["todos"] == names(Extended(agent(again=first)))

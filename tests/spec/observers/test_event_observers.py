@@ -1,0 +1,311 @@
+"""What the observers say of events: nothing of good traces, the steps that prove it of bad ones."""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from pinnace_spec.observers import Report
+
+# Steps 1 to 6: a prompt, its answer, the run, the turn, the text. A whole answer is steps 7 to 11.
+BEGUN = "> prompt a hi\n< ok a / agent_start / turn_start / user hi\n"
+ENDED = "\n< turn_end / agent_end / settled\n$ exit 0"
+WHOLE = BEGUN + "< says hello" + ENDED
+FAILED = BEGUN + '< answer error / turn_end / agent_end {"willRetry": true} / retry 1 3\n'  # to step 11
+PARTIAL = '{"role": "assistant", "content": [{"type": "text", "text": "%s"}]}'
+UPDATE = '< message_update {"assistantMessageEvent": {"type": "%s", "contentIndex": 0%s}}\n'
+CALL = '{"type": "toolCall", "id": "c", "name": "x", "arguments": {"a": 2}}'
+GROWING = (
+    '< message_update {"message": %s, "assistantMessageEvent": {"type": "text_delta", "contentIndex": '
+    '0, "delta": "%s"}}'
+)
+
+
+def update(kind: str, **fields: str) -> str:
+    return UPDATE % (kind, "".join(f', "{name}": "{value}"' for name, value in fields.items()))
+
+
+def growing(shown: str, delta: str) -> str:
+    return GROWING % (PARTIAL % shown, delta) + "\n"
+
+
+STREAM = BEGUN + "< begin assistant\n" + update("text_start")  # to step 8
+TOOLS = BEGUN + "< calls c1 c2\n"  # to step 8
+CALLED = TOOLS + "< tool c1 / tool c2 / tool_end c2 / tool_end c1 / result c1 / result c2 / turn_end\n"  # to step 17
+ROOM = '< compact overflow / compacted overflow {"willRetry": true}\n'
+
+GOOD: list[tuple[str, str, str]] = [
+    ("a run", "I-EVT-1", WHOLE),
+    ("two turns", "I-EVT-1", CALLED + "< turn_start / says done" + ENDED),
+    (
+        "a run after room was made",
+        "I-EVT-1",
+        BEGUN + "< answer error / turn_end / agent_end\n" + ROOM + "< agent_start / turn_start / says x" + ENDED,
+    ),
+    ("updates", "I-EVT-2", WHOLE),
+    (
+        "deltas",
+        "I-EVT-3",
+        STREAM
+        + update("text_delta", delta="a")
+        + update("text_delta", delta="b")
+        + update("text_end", content="ab")
+        + (
+            '< message_end {"message": {"role": "assistant", "content": [{"type": "text", "text": "ab"}], '
+            '"stopReason": "stop"}}'
+        ),
+    ),
+    ("a message that grows", "I-EVT-4", STREAM + growing("a", "a") + growing("ab", "b")),
+    ("no ids", "I-EVT-5", '< agent_start / bash_execution_update {"id": "a", "delta": "x"}'),
+    ("tools", "I-EVT-6", CALLED + "< turn_start / says done" + ENDED),
+    (
+        "calls that were cut",
+        "I-EVT-6",
+        BEGUN
+        + (
+            '< calls c1 {"stopReason": "length"} / tool c1 / tool_end c1 {"isError": true} / result c1 / '
+            "turn_end / turn_start / says x"
+        )
+        + ENDED,
+    ),
+    ("calls of an answer that failed", "I-EVT-6", BEGUN + '< calls c1 {"stopReason": "error"}' + ENDED),
+    ("output that grows", "I-EVT-7", TOOLS + "< tool c1 / tool_update c1 a / tool_update c1 ab / tool_update c1 ab"),
+    ("sums", "I-EVT-8", WHOLE),
+    ("a retry", "I-EVT-9", FAILED + "@ 2\n< agent_start / turn_start / answer stop / retry_end 1 ok" + ENDED),
+    (
+        "a retry that is given up",
+        "I-EVT-9",
+        FAILED
+        + "@ 2\n< agent_start / turn_start / answer error / turn_end / agent_end / retry_end 1 no / settled\n$ exit 0",
+    ),
+    ("a retry that is cancelled", "I-EVT-9", FAILED + "< retry_end 1 no / settled\n$ exit 0"),
+    (
+        "two retries",
+        "I-EVT-9",
+        FAILED
+        + (
+            '@ 2\n< agent_start / turn_start / answer error / turn_end / agent_end {"willRetry": true} / '
+            "retry 2 3\n@ 4\n< agent_start / turn_start / answer stop / retry_end 2 ok"
+        )
+        + ENDED,
+    ),
+    ("a compaction", "I-EVT-10", "< compact manual / compacted manual\n$ exit 0"),
+    (
+        "an overflow",
+        "I-EVT-10",
+        BEGUN + "< answer error / turn_end / agent_end\n" + ROOM + "< agent_start / turn_start / says x" + ENDED,
+    ),
+    (
+        "settled once a piece of work",
+        "I-EVT-11",
+        WHOLE.replace("$ exit 0", "> prompt b no\n< no b refused / settled\n$ exit 0"),
+    ),
+    ("times", "I-EVT-12", WHOLE),
+]
+
+BAD: list[tuple[str, str, str, list[tuple[int, ...]]]] = [
+    ("a run in a run", "I-EVT-1", BEGUN + "< agent_start / turn_start / user ho / says x" + ENDED, [(3, 7)]),
+    ("a turn outside of a run", "I-EVT-1", "< turn_start", [(1,)]),
+    ("a turn in a turn", "I-EVT-1", BEGUN + "< turn_start / says x" + ENDED, [(4, 7)]),
+    ("a message outside of a turn", "I-EVT-1", "< agent_start / user hi", [(2,)]),
+    ("a text behind the answer", "I-EVT-1", BEGUN + "< says x / user ho" + ENDED, [(7, 12)]),
+    ("two answers in a turn", "I-EVT-1", BEGUN + "< says x / answer stop" + ENDED, [(7, 12)]),
+    (
+        "a message that changes",
+        "I-EVT-1",
+        BEGUN + '< begin user / message_end {"message": {"role": "user", "content": "x"}}',
+        [(7, 8)],
+    ),
+    ("the end of nothing", "I-EVT-1", "< agent_start / turn_start / turn_end / turn_end / agent_end", [(4,)]),
+    ("a turn that ends in a message", "I-EVT-1", BEGUN + "< begin assistant / turn_end / agent_end", [(4, 7, 8)]),
+    ("a run for nothing", "I-EVT-1", "< agent_start / turn_start / says x" + ENDED, [(1, 3)]),
+    ("a tool before the answer is complete", "I-EVT-1", BEGUN + "< begin assistant / tool c1", [(7, 8)]),
+    ("an update outside", "I-EVT-2", WHOLE.replace("$ exit 0", update("text_delta", delta="x")), [(11, 15)]),
+    ("an update of a user's message", "I-EVT-2", BEGUN + "< begin user\n" + update("text_start"), [(7, 8)]),
+    (
+        "a delta that is lost",
+        "I-EVT-3",
+        STREAM + update("text_delta", delta="a") + update("text_end", content="ab"),
+        [(8, 9, 10)],
+    ),
+    (
+        "a block that was not begun",
+        "I-EVT-3",
+        BEGUN + "< begin assistant\n" + update("text_delta", delta="a"),
+        [(7, 8)],
+    ),
+    (
+        "a block that had ended",
+        "I-EVT-3",
+        STREAM + update("text_end", content="") + update("text_delta", delta="a"),
+        [(9, 10)],
+    ),
+    ("a block of another kind", "I-EVT-3", STREAM + update("thinking_delta", delta="a"), [(8, 9)]),
+    (
+        "another text in the end",
+        "I-EVT-3",
+        BEGUN
+        + "< says hello"
+        + "\n< turn_end / turn_start / begin assistant\n"
+        + update("text_start")
+        + update("text_delta", delta="a")
+        + update("text_end", content="a")
+        + (
+            '< message_end {"message": {"role": "assistant", "content": [{"type": "text", "text": "b"}], '
+            '"stopReason": "stop"}}'
+        ),
+        [(16, 18)],
+    ),
+    (
+        "other arguments than were told",
+        "I-EVT-3",
+        BEGUN
+        + "< begin assistant\n"
+        + update("toolcall_start")
+        + update("toolcall_delta", delta='{\\"a\\": 1}')
+        + UPDATE % ("toolcall_end", f', "toolCall": {CALL}'),
+        [(8, 9, 10)],
+    ),
+    (
+        "a block that never ends",
+        "I-EVT-3",
+        STREAM
+        + update("text_delta", delta="a")
+        + (
+            '< message_end {"message": {"role": "assistant", "content": [{"type": "text", "text": "a"}], '
+            '"stopReason": "stop"}}'
+        ),
+        [(8, 10)],
+    ),
+    ("a message that shrinks", "I-EVT-4", STREAM + growing("ab", "ab") + growing("b", ""), [(9, 10)]),
+    ("a message that is not what was told", "I-EVT-4", STREAM + growing("ax", "a"), [(8, 9)]),
+    ("an event with an id", "I-EVT-5", '> prompt a x\n< agent_start {"id": "a"}', [(2,)]),
+    ("a message with the id of its command", "I-EVT-5", BEGUN.replace("turn_start", 'turn_start {"id": "a"}'), [(4,)]),
+    ("a call that is none", "I-EVT-6", TOOLS + "< tool c3", [(8, 9)]),
+    ("a call that is executed twice", "I-EVT-6", TOOLS + "< tool c1 / tool_end c1 / tool c1", [(9, 11)]),
+    ("calls out of order", "I-EVT-6", TOOLS + "< tool c2 / tool c1", [(8, 10)]),
+    ("the end of no execution", "I-EVT-6", TOOLS + "< tool_end c1", [(8, 9)]),
+    (
+        "a result that lacks",
+        "I-EVT-6",
+        TOOLS + "< tool c1 / tool c2 / tool_end c1 / tool_end c2 / result c1 / turn_end",
+        [(8, 14, 15)],
+    ),
+    (
+        "results out of order",
+        "I-EVT-6",
+        TOOLS + "< tool c1 / tool c2 / tool_end c1 / tool_end c2 / result c2 / result c1 / turn_end",
+        [(8, 14, 16, 17)],
+    ),
+    (
+        "a result before its end",
+        "I-EVT-6",
+        TOOLS + "< tool c1 / tool c2 / tool_end c2 / result c1 / tool_end c1 / result c2 / turn_end",
+        [(9, 12)],
+    ),
+    ("a call of an answer that failed", "I-EVT-6", BEGUN + '< calls c1 {"stopReason": "error"} / tool c1', [(8, 9)]),
+    (
+        "a call of an answer that failed, carried out",
+        "I-EVT-6",
+        BEGUN + '< calls c1 {"stopReason": "aborted"} / tool c1 / tool_end c1',
+        [(8, 9), (8, 10)],
+    ),
+    (
+        "a call of an answer that was cut",
+        "I-EVT-6",
+        BEGUN + '< calls c1 {"stopReason": "length"} / tool c1 / tool_end c1',
+        [(8, 10)],
+    ),
+    ("output that is lost", "I-EVT-7", TOOLS + "< tool c1 / tool_update c1 ab / tool_update c1 b", [(10, 11)]),
+    ("output that changes", "I-EVT-7", TOOLS + "< tool c1 / tool_update c1 ab / tool_update c1 xbc", [(10, 11)]),
+    (
+        "another answer in turn_end",
+        "I-EVT-8",
+        BEGUN + '< says x / turn_end {"message": {"role": "assistant"}} / agent_end',
+        [(11, 12)],
+    ),
+    (
+        "a message that agent_end lacks",
+        "I-EVT-8",
+        BEGUN + '< says x / turn_end / agent_end {"messages": []}',
+        [(6, 13)],
+    ),
+    (
+        "a result that turn_end lacks",
+        "I-EVT-8",
+        CALLED.replace("/ turn_end", '/ turn_end {"toolResults": []}'),
+        [(14, 17)],
+    ),
+    (
+        "a message that nobody told",
+        "I-EVT-8",
+        BEGUN + '< says x / turn_end {"toolResults": [{"role": "toolResult"}]} / agent_end',
+        [(12,)],
+    ),
+    ("a retry that was not announced", "I-EVT-9", BEGUN + "< answer error / turn_end / agent_end / retry 1 3", [(11,)]),
+    (
+        "a retry that does not come",
+        "I-EVT-9",
+        BEGUN + '< answer error / turn_end / agent_end {"willRetry": true} / settled',
+        [(10, 11)],
+    ),
+    ("an attempt that is left out", "I-EVT-9", FAILED.replace("retry 1 3", "retry 2 3"), [(11,)]),
+    ("an attempt too many", "I-EVT-9", FAILED.replace("retry 1 3", "retry 1 0"), [(11,)]),
+    ("too early", "I-EVT-9", FAILED + "@ 1\n< agent_start", [(11, 12)]),
+    ("too late", "I-EVT-9", FAILED + "@ 9\n< agent_start", [(11, 12)]),
+    ("another attempt ends", "I-EVT-9", FAILED + "< retry_end 2 no", [(11, 12)]),
+    ("the end of no retry", "I-EVT-9", WHOLE.replace("$ exit 0", "< retry_end 1 ok"), [(15,)]),
+    (
+        "success with an answer that failed",
+        "I-EVT-9",
+        FAILED + "@ 2\n< agent_start / turn_start / answer error / retry_end 1 ok",
+        [(11, 16)],
+    ),
+    ("settled in a retry", "I-EVT-9", FAILED + "@ 2\n< agent_start / turn_start / answer stop" + ENDED, [(11, 18)]),
+    ("a compaction in a delay", "I-EVT-9", FAILED + "< compact manual", [(11, 12)]),
+    ("two compactions", "I-EVT-10", "< compact manual / compact manual / compacted manual", [(1, 2)]),
+    ("a compaction in a run", "I-EVT-10", BEGUN + "< compact threshold / compacted threshold", [(3, 7)]),
+    ("a run in a compaction", "I-EVT-10", "< compact manual / agent_start", [(1, 2)]),
+    ("another reason", "I-EVT-10", "< compact manual / compacted threshold", [(1, 2)]),
+    ("the end of none", "I-EVT-10", "< compacted overflow", [(1,)]),
+    (
+        "a run for a threshold",
+        "I-EVT-10",
+        '< compact threshold / compacted threshold {"willRetry": true} / agent_start',
+        [(1, 2)],
+    ),
+    ("a run that does not come", "I-EVT-10", ROOM + "< settled", [(2, 3)]),
+    ("a run that never comes", "I-EVT-10", ROOM + "$ exit 0", [(2,)]),
+    ("settled in a run", "I-EVT-11", BEGUN + "< settled", [(4, 7)]),
+    ("settled twice", "I-EVT-11", WHOLE.replace("$ exit 0", "< settled"), [(14, 15)]),
+    ("work that nobody asked for", "I-EVT-11", WHOLE.replace("$ exit 0", "< agent_start"), [(14, 15)]),
+    (
+        "work that never settles",
+        "I-EVT-11",
+        WHOLE.replace(
+            "$ exit 0",
+            "> prompt b ho\n< ok b / agent_start / turn_start / user ho / says x / turn_end / agent_end\n$ exit 0",
+        ),
+        [(17,)],
+    ),
+    ("an answer before its question", "I-EVT-12", BEGUN + '< answer stop {"timestamp": 3}', [(5, 7)]),
+    ("a result before its call", "I-EVT-12", TOOLS + '< result c1 {"timestamp": 1}', [(7, 9)]),
+]
+
+
+@pytest.mark.parametrize(("invariant", "text"), [row[1:] for row in GOOD], ids=[row[0] for row in GOOD])
+def test_nothing_is_said_of_a_good_trace(invariant: str, text: str, judged: Callable[..., Report]) -> None:
+    report = judged(text)
+
+    assert () == report.verdicts
+    assert report.armed[invariant] > 0
+
+
+@pytest.mark.parametrize(("invariant", "text", "steps"), [row[1:] for row in BAD], ids=[row[0] for row in BAD])
+def test_a_bad_trace_is_told_with_the_steps_that_prove_it(
+    invariant: str,
+    text: str,
+    steps: list[tuple[int, ...]],
+    judged: Callable[..., Report],
+    cited: Callable[[Report, str], Sequence[tuple[int, ...]]],
+) -> None:
+    assert steps == cited(judged(text), invariant)

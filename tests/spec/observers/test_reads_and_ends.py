@@ -1,0 +1,135 @@
+"""What the observers say of reads and endings: nothing of good traces, the steps that prove it of bad ones."""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from pinnace_spec.observers import Report
+
+# Steps 1 to 6: a prompt, its answer, the run, the turn, the text; a whole run ends with step 14.
+BEGUN = "> prompt a hi\n< ok a / agent_start / turn_start / user hi\n"
+ENDED = "\n< turn_end / agent_end / settled\n"
+WHOLE = BEGUN + "< says hello" + ENDED
+STATE = "> get_state s\n< state s %s\n"
+MESSAGES = "> get_messages m\n< messages m %s\n"
+SHELL = '> bash b {"command": "ls"}\n< ok b {"output": "x", "cancelled": false, "truncated": false, "exitCode": 0}\n'
+STATS = (
+    '> get_session_stats t\n< ok t {"sessionId": "s", "userMessages": %d, "assistantMessages": 1, '
+    '"toolResults": 0, "toolCalls": 0, "tokens": {}}\n'
+)
+SUMMARY = '{"role": "compactionSummary", "summary": "in short"}'
+COMPACTED = WHOLE + "< compact manual / compacted manual\n"  # to step 16
+REFUSED = '> set_steering_mode r {"mode": "x"}\n< no r "mode must be all or one-at-a-time"\n'
+
+GOOD: list[tuple[str, str, str]] = [
+    (
+        "idle, at work, idle",
+        "I-STA-1",
+        STATE % "" + BEGUN + STATE.replace("s", "s") % '{"isStreaming": true}' + "< says x" + ENDED + STATE % "",
+    ),
+    (
+        "as it was set",
+        "I-STA-1",
+        '> set_follow_up_mode f {"mode": "all"}\n< ok f\n' + STATE % '{"followUpMode": "all"}',
+    ),
+    (
+        "named",
+        "I-STA-1",
+        '> set_session_name f {"name": " my  work "}\n< ok f\n' + STATE % '{"sessionName": "my work"}',
+    ),
+    (
+        "compacting",
+        "I-STA-1",
+        "< compact manual\n" + STATE % '{"isCompacting": true}' + "< compacted manual\n" + STATE % "",
+    ),
+    ("refused, and as before", "I-STA-2", STATE % "" + REFUSED + STATE % ""),
+    ("what was told", "I-MSG-1", WHOLE + MESSAGES % ""),
+    (
+        "with the result of a shell",
+        "I-MSG-1",
+        SHELL + MESSAGES % '{"messages": [{"role": "bashExecution", "command": "ls", "output": "x"}]}',
+    ),
+    ("a summary", "I-MSG-1", COMPACTED + MESSAGES % f'{{"messages": [{SUMMARY}]}}'),
+    (
+        "of a new session",
+        "I-MSG-1",
+        WHOLE + '> new_session n\n< ok n {"cancelled": false}\n' + MESSAGES % '{"messages": []}',
+    ),
+    ("counted", "I-STAT-1", WHOLE + STATS % 1),
+    ("closed", "I-EOF-1", WHOLE + "$ exit 0"),
+    ("ended by a signal", "I-EOF-1", WHOLE + "$ exit 143"),
+    ("nothing ended it", "I-CRASH", ">> nonsense\n< no parse bad\n$ exit 0"),
+]
+
+BAD: list[tuple[str, str, str, list[tuple[int, ...]]]] = [
+    ("idle in a run", "I-STA-1", BEGUN + STATE % "", [(3, 8)]),
+    ("at work for nothing", "I-STA-1", WHOLE + STATE % '{"isStreaming": true}', [(14, 16)]),
+    ("not compacting in a compaction", "I-STA-1", "< compact manual\n" + STATE % "", [(1, 3)]),
+    ("compacting nothing", "I-STA-1", STATE % '{"isCompacting": true}', [(2,)]),
+    ("another mode than was set", "I-STA-1", '> set_steering_mode f {"mode": "all"}\n< ok f\n' + STATE % "", [(2, 4)]),
+    ("a mode that changes by itself", "I-STA-1", STATE % "" + STATE % '{"steeringMode": "all"}', [(2, 4)]),
+    ("another name", "I-STA-1", '< session_info_changed {"name": "x"}\n' + STATE % '{"sessionName": "y"}', [(1, 3)]),
+    ("messages that nobody told", "I-STA-1", WHOLE + STATE % '{"messageCount": 3}', [(11, 16)]),
+    (
+        "another count of what waits",
+        "I-STA-1",
+        BEGUN + "> steer b B\n< queue B | / ok b\n" + STATE % '{"isStreaming": true}',
+        [(8, 11)],
+    ),
+    ("refused, and changed", "I-STA-2", STATE % "" + REFUSED + STATE % '{"steeringMode": "all"}', [(2, 3, 6)]),
+    ("refused, and another level", "I-STA-2", STATE % "" + REFUSED + STATE % '{"thinkingLevel": "high"}', [(2, 3, 6)]),
+    ("a message that lacks", "I-MSG-1", WHOLE + MESSAGES % '{"messages": []}', [(6, 16)]),
+    ("another message", "I-MSG-1", WHOLE + MESSAGES % '{"messages": [{"role": "user", "content": "x"}]}', [(6, 16)]),
+    ("without the result of a shell", "I-MSG-1", SHELL + MESSAGES % '{"messages": []}', [(2, 4)]),
+    ("without the summary", "I-MSG-1", COMPACTED + MESSAGES % "", [(16, 18)]),
+    (
+        "another summary",
+        "I-MSG-1",
+        COMPACTED + MESSAGES % '{"messages": [{"role": "compactionSummary", "summary": "x"}]}',
+        [(16, 18)],
+    ),
+    (
+        "behind a summary what was never told",
+        "I-MSG-1",
+        COMPACTED + MESSAGES % f'{{"messages": [{SUMMARY}, {{"role": "user"}}]}}',
+        [(16, 18)],
+    ),
+    (
+        "of the former session",
+        "I-MSG-1",
+        WHOLE + '> new_session n\n< ok n {"cancelled": false}\n' + MESSAGES % "",
+        [(18,)],
+    ),
+    ("another count of users", "I-STAT-1", WHOLE + STATS % 2, [(11, 16)]),
+    (
+        "another count after a new session",
+        "I-STAT-1",
+        WHOLE + '> new_session n\n< ok n {"cancelled": false}\n' + STATS % 0,
+        [(18,)],
+    ),
+    ("open at the end", "I-EOF-1", BEGUN + "$ exit 0", [(4,), (3,)]),
+    ("a tool open at the end", "I-EOF-1", BEGUN + "< calls c / tool c\n$ exit 0", [(9,), (4,), (3,)]),
+    ("too late", "I-EOF-1", WHOLE + '$ exit 0 {"seconds": 9, "after": 14}', [(14,)]),
+    ("never", "I-EOF-1", WHOLE + "$ hang", [()]),
+    ("a crash", "I-CRASH", ">> null\n$ exit 1", [(1,)]),
+    ("a signal of the machine's", "I-CRASH", "> get_state a\n$ exit -11", [(1,)]),
+]
+
+
+@pytest.mark.parametrize(("invariant", "text"), [row[1:] for row in GOOD], ids=[row[0] for row in GOOD])
+def test_nothing_is_said_of_a_good_trace(invariant: str, text: str, judged: Callable[..., Report]) -> None:
+    report = judged(text)
+
+    assert () == report.verdicts
+    assert report.armed[invariant] > 0
+
+
+@pytest.mark.parametrize(("invariant", "text", "steps"), [row[1:] for row in BAD], ids=[row[0] for row in BAD])
+def test_a_bad_trace_is_told_with_the_steps_that_prove_it(
+    invariant: str,
+    text: str,
+    steps: list[tuple[int, ...]],
+    judged: Callable[..., Report],
+    cited: Callable[[Report, str], Sequence[tuple[int, ...]]],
+) -> None:
+    assert steps == cited(judged(text), invariant)
