@@ -14,10 +14,11 @@ from pinnace_agent.llm.json_edge import as_object
 from pinnace_agent.resources.configuration import Configuration, load_configuration
 from pinnace_agent.resources.file_lock import LockHeld
 from pinnace_agent.resources.folder_resources import FolderReader
-from pinnace_agent.resources.paths import agent_dir, project_dir
+from pinnace_agent.resources.paths import agent_dir, gated_project_files, project_dir
 from pinnace_agent.resources.relaxed_json import ConfigurationFileError, read_object
 from pinnace_agent.resources.settings import ResourceSettings
 from pinnace_agent.resources.trust import save_decision, trust_file
+from pinnace_agent.resources.trust_digest import keep_digest
 from pinnace_rpc.options import Options
 
 _MODES: Mapping[str, Mode] = {"rpc": "rpc", "json": "json", "text": "print"}
@@ -44,7 +45,10 @@ class _Files:
         if not is_remembered:
             return
         try:
-            save_decision(trust_file(agent_dir(os.environ)), folder, is_trusted)
+            decisions = trust_file(agent_dir(os.environ))
+            save_decision(decisions, folder, is_trusted)
+            if is_trusted:
+                keep_digest(decisions, folder, gated_project_files(folder, os.environ))
         except (ConfigurationFileError, LockHeld, OSError):
             # It holds for this process; the next one asks again.
             return

@@ -11,9 +11,10 @@ from pathlib import Path
 import click
 
 from pinnace_agent.resources.file_lock import LockHeld
-from pinnace_agent.resources.paths import agent_dir
+from pinnace_agent.resources.paths import agent_dir, gated_project_files
 from pinnace_agent.resources.relaxed_json import ConfigurationFileError
 from pinnace_agent.resources.trust import read_decisions, save_decision, trust_file
+from pinnace_agent.resources.trust_digest import keep_digest
 
 
 def main(words: Sequence[str], *, decision: bool) -> int:
@@ -60,4 +61,6 @@ def _decide(path: Path, folder: Path, *, decision: bool) -> None:
     if decision and not folder.is_dir():
         raise click.ClickException(f"{folder}: there is no such folder")
     is_new = save_decision(path, folder, decision)
+    if decision and (gated := gated_project_files(folder.absolute(), os.environ)):
+        keep_digest(path, folder, gated)
     click.echo(f"{os.path.realpath(folder)}: {'' if is_new else 'already '}{'trusted' if decision else 'not trusted'}")

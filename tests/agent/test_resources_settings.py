@@ -76,6 +76,7 @@ ALL = {
     "limits": {"maxTurns": 5, "maxCost": 0.5, "maxRunSeconds": 60},
     "tools": {"timeoutSeconds": 1.5},
     "defaultProjectTrust": "never",
+    "recheckProjectTrust": True,
     "enableSkillCommands": False,
     "packages": ["npm:x", {"source": "npm:y", "skills": []}],
     "extensions": ["e.py"],
@@ -109,6 +110,7 @@ def read_in(folder: Path) -> Settings:
         limits=RunLimits(5, 0.5, 60.0),
         tool_timeout_s=1.5,
         default_project_trust="never",
+        rechecks_project_trust=True,
         enables_skill_commands=False,
         resources=(
             ResourceSettings(folder, False, ("npm:x", {"source": "npm:y", "skills": []}), ("e.py",), ("s",), ("p.md",)),

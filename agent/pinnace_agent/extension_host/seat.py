@@ -20,6 +20,8 @@ from pinnace_agent.extension_host.instance_loading import InstanceLoading, Loade
 from pinnace_agent.extension_host.seat_plan import SeatError, SeatPlan
 from pinnace_agent.extension_host.speech import Speech
 from pinnace_agent.extension_host.view import View
+from pinnace_agent.extensions.chains import Found
+from pinnace_agent.extensions.command_runs import RUNTIME
 from pinnace_agent.extensions.events import ModelSelect
 from pinnace_agent.extensions.host_port import HostPort
 from pinnace_agent.extensions.host_view import CommandInfo, Setup, ToolInfo
@@ -59,6 +61,7 @@ class ExtensionSeat:
         self._runner: Runner | None = None
         self._loaded: LoadedInstance | None = None
         self._loading = InstanceLoading(plan, host, self.tell)
+        self._beginning: trio.CancelScope | None = None
         self._wants_shutdown = False
         self._numbers = 0
         self._kept_tools: Sequence[str] | None = None
@@ -106,10 +109,20 @@ class ExtensionSeat:
         host.jobs.start(f"extensions:{self._numbers}", runner.serve, _ended)
         self._use_tools(reason)
         host.submit(Happening("instance_began", enabled=True))
-        found = await runner.start(reason, previous_file)
+        found = await self._started(runner, reason, previous_file)
         added = found_resources(found)
         for notice in host.profile.resources.add(host.session.cwd, added.skills, added.templates):
             _log.warning("%s", notice)
+
+    async def _started(self, runner: Runner, reason: StartReason, previous_file: str | None) -> Sequence[Found]:
+        """Let an instance begin. An abort ends handlers that take too long: everything waits for them."""
+        found: Sequence[Found] = ()
+        with trio.CancelScope() as self._beginning:
+            found = await runner.start(reason, previous_file)
+        if self._beginning.cancelled_caught:
+            self.tell(ErrorRecord(RUNTIME, "session_start", "handlers were still running at an abort, and were ended"))
+        self._beginning = None
+        return found
 
     def _tell_failures(self, loaded: LoadedInstance, reason: StartReason) -> None:
         for text in loaded.notices:
@@ -210,6 +223,8 @@ class ExtensionSeat:
         if for_good:
             self._closed = "the client is gone"
         self._loading.default_dialogs(for_good=self._closed)
+        if self._beginning is not None:
+            self._beginning.cancel()
         if self._runner is None:
             return
         if for_good:

@@ -69,7 +69,15 @@ def _load_settings(env: Mapping[str, str], cwd: Path, approved: bool | None) -> 
     user = read_scope(folder / "settings.json")
     loaded = settings_in(user)
     gated = gated_project_files(cwd, env)
-    trust = decide(trust_file(folder), cwd, gated, approved, loaded.settings.default_project_trust)
+    settings = loaded.settings
+    trust = decide(
+        trust_file(folder),
+        cwd,
+        gated,
+        approved,
+        settings.default_project_trust,
+        rechecks=settings.rechecks_project_trust,
+    )
     project = project_dir(cwd) / "settings.json"
     # Only what was there when it was decided: what appears later was not asked about.
     if trust.is_trusted and project in gated:

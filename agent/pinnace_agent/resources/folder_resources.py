@@ -111,7 +111,9 @@ class FolderReader:
         is_own = folder == self._cwd
         approved = self._decided.get(folder, self._choice.approved if is_own else None)
         decisions = trust_file(agent_dir(self._env))
-        trust = decide(decisions, folder, gated, approved, self._settings.default_project_trust)
+        settings = self._settings
+        rechecks = settings.rechecks_project_trust
+        trust = decide(decisions, folder, gated, approved, settings.default_project_trust, rechecks=rechecks)
         if trust.is_trusted:
             return frozenset(gated)
         if not is_own:  # of its own folder the process has said so

@@ -135,6 +135,8 @@ class Settings:
     tool_timeout_s: float | None = None
     """How long a tool call may take that says nothing about it; None: for ever."""
     default_project_trust: ProjectTrust = "ask"
+    rechecks_project_trust: bool = False
+    """Whether a project that has changed since it was trusted is not trusted any more."""
     enables_skill_commands: bool = True
     resources: tuple[ResourceSettings, ...] = ()
     """Of the project, then of the user; without those that name none."""
@@ -212,6 +214,7 @@ def _settings(reader: SettingsReader) -> Settings:
         ),
         tool_timeout_s=_limit(reader, "tools.timeoutSeconds", _amount, "a number of seconds"),
         default_project_trust=reader.choice("defaultProjectTrust", PROJECT_TRUST, default.default_project_trust),
+        rechecks_project_trust=reader.flag("recheckProjectTrust", default.rechecks_project_trust),
         enables_skill_commands=reader.flag("enableSkillCommands", default.enables_skill_commands),
         resources=_resources(reader),
     )

@@ -31,6 +31,7 @@ USERS_ALONE: Final = frozenset(
         "limits.maxCost",
         "limits.maxRunSeconds",
         "limits.maxTurns",
+        "recheckProjectTrust",
         "shellProviderKeys",
     }
 )

@@ -9,13 +9,15 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pinnace_agent.resources.diagnostics import Diagnostic, Problem
 from pinnace_agent.resources.relaxed_json import ConfigurationFileError, JsonObject, read_object
 from pinnace_agent.resources.settings import ProjectTrust
 
 Decisions = Mapping[str, bool | None]
+
+_CHANGED: Final = "what the project brings is not what was trusted; `pinnace trust` trusts it as it is now"
 
 
 class Trust(NamedTuple):
@@ -50,7 +52,15 @@ def saved_decision(decisions: Decisions, folder: Path) -> bool | None:
     return None
 
 
-def decide(path: Path, cwd: Path, gated: Sequence[Path], approved: bool | None, default: ProjectTrust) -> Trust:
+def decide(
+    path: Path,
+    cwd: Path,
+    gated: Sequence[Path],
+    approved: bool | None,
+    default: ProjectTrust,
+    *,
+    rechecks: bool = False,
+) -> Trust:
     """Say whether a project is trusted, in this order: the command line, an earlier decision, the user's default.
 
     A project that brings nothing is trusted unless there is a decision against it. Where the original would ask, there
@@ -62,6 +72,7 @@ def decide(path: Path, cwd: Path, gated: Sequence[Path], approved: bool | None, 
         gated: What it brings that needs trust.
         approved: What the command line says, if anything.
         default: Of the user's settings.
+        rechecks: Whether an earlier decision holds only for what the project brought then.
     """
     if approved is not None:
         return Trust(approved, tuple(gated))
@@ -71,6 +82,12 @@ def decide(path: Path, cwd: Path, gated: Sequence[Path], approved: bool | None, 
         # DEVIATION D-31: no file that is read ends the process.
         problem = Diagnostic(str(path), (Problem("", str(error)),), "no project is trusted")
         return Trust(False, tuple(gated), (problem,))
+    if saved and rechecks and gated:
+        from pinnace_agent.resources.trust_digest import is_changed
+
+        if is_changed(path, cwd, gated):
+            problem = Diagnostic(str(cwd), (Problem("", _CHANGED),), "it is not trusted")
+            return Trust(False, tuple(gated), (problem,))
     if saved is not None:
         return Trust(saved, tuple(gated))
     return Trust(not gated or default == "always", tuple(gated))

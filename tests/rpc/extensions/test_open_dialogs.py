@@ -205,3 +205,30 @@ def test_several_questions_are_open_at_once_and_end_together(extended: Start, as
 
     assert ["tool 'b'"] == notes.read_text().splitlines()[:1]
     assert 2 == len(notes.read_text().splitlines())
+
+
+@pytest.mark.parametrize("command", ["new_session", "start"])
+def test_an_abort_ends_a_beginning_that_hangs(extended: Start, written: MakeExtension, command: str) -> None:
+    """R-ABT-01, R-EXT-06: everything waits for the handlers of session_start, so they must not wait for ever."""
+    hangs = written(
+        f"""
+        import trio
+
+        def extension(pi):
+            @pi.on("session_start")
+            async def wait(ctx, event):
+                if event.reason == {"new" if command == "new_session" else "startup"!r}:
+                    ctx.ui.notify("here")
+                    await trio.sleep_forever()
+        """
+    )
+    one = extended(hangs, [{"text": "fine"}])
+    if command == "new_session":
+        one.pi.send({"id": "n", "type": "new_session"})
+    assert "here" == one.notice()
+    one.pi.send({"id": "p", "type": "get_state"})
+    one.pi.ask("abort")
+
+    assert ["session_start"] == [event for event, _ in one.errors]
+    assert one.pi.wait_response("p")["success"]
+    one.say("hello")
