@@ -1,9 +1,9 @@
 """Whether what a project brings is still what the user has trusted.
 
-A digest of the files that need trust is kept beside the decision when it is made, in a file of ours: pi's own file holds
-nothing but decisions. With the setting `recheckProjectTrust` a project that has changed since is not trusted until the
-user decides again. Loaded only where that setting is on, or a decision is kept. Reads files. A link counts by where it
-points, not by what is there.
+A digest of the files that need trust is kept beside the decision when it is made, in a file of ours: pi's own file
+holds nothing but decisions. With the setting `recheckProjectTrust` a project that has changed since is not trusted
+until the user decides again. Loaded only where that setting is on, or a decision is kept. Reads files. A link counts by
+where it points, not by what is there.
 """
 
 import hashlib
