@@ -37,13 +37,15 @@ from pinnace_agent.toolbox import Toolbox, all_active
 from pinnace_spec import errors
 from pinnace_statechart import effects as fx
 from pinnace_statechart.machine import Chart
-from pinnace_statechart.triggers import Happening, Trigger
+from pinnace_statechart.triggers import Command, Happening, Trigger
 
 if TYPE_CHECKING:  # loaded with the first extension
     from pinnace_agent.extension_host.seat import ExtensionSeat
     from pinnace_agent.extensions.runner import Runner
 
 _log = logging.getLogger("pinnace.host")
+
+_NEW_INSTANCE = frozenset({"instance_ready", "switch_ok"})
 
 
 class CommandBook(Protocol):
@@ -63,6 +65,10 @@ class CommandBook(Protocol):
 
     def command_text(self, ref: int) -> str:
         """Return the text of a prompt that calls a command."""
+        ...
+
+    def read_again(self, command: Command) -> Command:
+        """Return a text that waits as it is to be understood now."""
         ...
 
 
@@ -116,7 +122,7 @@ class Host:
     @property
     def is_starting(self) -> bool:
         """Whether the extensions of the session in force have not begun yet, so that nobody knows what a text means."""
-        return self.seat is not None and (self.chart.run == "switching" or not self.seat.ready.is_set())
+        return self.seat is not None and self.chart.run == "switching"
 
     @property
     def run_scope(self) -> trio.CancelScope | None:
@@ -150,6 +156,8 @@ class Host:
 
         From within an effect the trigger is taken next, after the remaining effects.
         """
+        if trigger.name in _NEW_INSTANCE:
+            trigger = self._with_texts(trigger)
         self._inbox.append(trigger)
         if self._busy:
             return
@@ -162,6 +170,13 @@ class Host:
         finally:
             self._busy = False
         self.idleness.look()
+
+    def _with_texts(self, trigger: Trigger) -> Trigger:
+        """Read the texts again that wait: only now it is known what calls a command, and which templates there are."""
+        line = self.chart.state.line
+        if self.book is None or not line or not isinstance(trigger, Happening):
+            return trigger
+        return trigger._replace(texts=tuple(self.book.read_again(command) for command in line if command.ref > 0))
 
     def _try(self, effect: fx.Effect) -> None:
         try:

@@ -44,6 +44,7 @@ _log = logging.getLogger("pinnace.dispatch")
 
 # Never answered, whatever stands in it: nobody waits for an answer to an answer (R-UI-01).
 UNANSWERED: Final = "extension_ui_response"
+_TEXTS: Final = frozenset({"prompt", "steer", "follow_up", "extension_command"})
 # The oldest generation's names, by what they are called today.
 ALIASES: Final[Mapping[str, str]] = {"queue_message": "steer", "reset": "new_session"}
 
@@ -134,18 +135,30 @@ class Dispatcher:
 
     def _read(self, trigger: Command) -> Command:
         """Find out what a text means before the chart sees it, so that queue, session and model have the same text."""
+        return trigger._replace(unread=True) if self._agent.is_starting else self._classified(trigger)
+
+    def _classified(self, trigger: Command) -> Command:
         agent = self._agent
         extensions = agent.extensions
         if extensions is not None and extensions.commands.find(trigger.text) is not None:
             if trigger.name == "prompt":
-                return Command("extension_command", trigger.ref, trigger.text)
+                return trigger._replace(name="extension_command")
             text = errors.not_queueable(trigger.text[1:].partition(" ")[0])
             self._pending[trigger.ref].error = errors.ClientError(text, errors.ErrorCode.NOT_QUEUEABLE)
             return Command("unknown", trigger.ref)
-        if agent.is_starting or (extensions is not None and extensions.has_handlers("input")):
+        if extensions is not None and extensions.has_handlers("input"):
             return trigger._replace(unread=True)
         # What it names is a small regular file: to read it takes less time than to reserve a place for it.
         return trigger._replace(text=agent.expand(trigger.text))
+
+    def read_again(self, command: Command) -> Command:
+        """Return a text that waits as it is to be understood now; other commands as they are."""
+        if command.name not in _TEXTS:
+            return command
+        pending = self._pending[command.ref]
+        text = cast("cmd.Prompt", pending.command).message  # the model of this name, or one with the same field
+        name = ALIASES.get(pending.name, pending.name)
+        return self._classified(command._replace(name=name, text=text, unread=False))
 
     # What the agent answers.
 

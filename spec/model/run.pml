@@ -428,6 +428,8 @@ inline a_replace_own() {
    skip }
 inline a_replace_session() {
    held = false; withdraw(sw) }
+inline a_reread_line() {
+   skip }
 inline a_reset_counters() {
    att = 0; ovf = false }
 inline a_resolve_dialog() {
@@ -883,7 +885,7 @@ if
 :: t == t_instance_ready ->
    if
    :: RUN == run_switching ->
-      d_step { fired++; a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+      d_step { fired++; a_reread_line(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
    :: else
    fi
 :: t == t_abort ->
@@ -1112,7 +1114,7 @@ if
 :: t == t_switch_ok ->
    if
    :: RUN == run_switching ->
-      d_step { fired++; a_replace_session(); a_settle(); a_accept_session(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+      d_step { fired++; a_replace_session(); a_settle(); a_accept_session(); a_reread_line(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
    :: else
    fi
 :: t == t_switch_failed ->

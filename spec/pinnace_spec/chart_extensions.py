@@ -33,7 +33,8 @@ _SETTLING: Final = (
 # Before the first command, and for a reload: everything waits meanwhile, but for answers to dialogs.
 _INSTANCES: Final = (
     *one("idle", "begin_instance", "", "switching", "start_instance", "R-EXT-06"),
-    *one("switching", "instance_ready", "", "idle", END, "R-EXT-06"),
+    # What calls a command is known only now.
+    *one("switching", "instance_ready", "", "idle", f"reread_line {END}", "R-EXT-03 R-EXT-06"),
 )
 
 EXTENSION_ROWS: Final = (*_READING, *_COMMANDS, *_SETTLING, *_INSTANCES)

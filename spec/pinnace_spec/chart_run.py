@@ -314,7 +314,14 @@ _SWITCHING: Final = (
     *rows(CANCELLABLE, ("session_approved",), "", "aborting", "cancel_job", "C-10"),
     *one("retrying", "session_approved", "", "idle", f"note_cancel cancel_timer retry_cancelled {END}", "C-10"),
     *one("aborting", "session_approved", "", None, "", "C-10"),
-    *one("switching", "switch_ok", "", "idle", f"replace_session settle accept_session {END}", "C-10 R-QUE-09"),
+    *one(
+        "switching",
+        "switch_ok",
+        "",
+        "idle",
+        f"replace_session settle accept_session reread_line {END}",
+        "C-10 R-QUE-09",
+    ),
     *one("switching", "switch_failed", "", "idle", f"refuse_session {END}", "C-10"),
 )
 

@@ -83,6 +83,15 @@ def cancel_commands(context: StepContext) -> None:
         context.emit(CancelCommands())
 
 
+def reread_line(context: StepContext) -> None:
+    """Take the texts that wait as they are understood by the extensions that are there now."""
+    anew = {command.ref: command for command in context.happening.texts}
+    line = context.state.line
+    kept = [anew.get(command.ref, command) for command in line]
+    line.clear()
+    line.extend(kept)
+
+
 def start_instance(context: StepContext) -> None:
     """Let the extensions of the session in force be loaded and begin."""
     state = context.state

@@ -48,7 +48,8 @@ class Happening(NamedTuple):
     A job's trigger carries its number in `job`; with another number than the living job's it is dropped. `text` is the
     error that a client is told and `code` its class; `ref` names a shell's command; `retry_after_s` is what a server
     asked for, in seconds. `content` is what a text has become, with its images; `enabled` says whether the session
-    instance that began has extensions; `wish` is what extensions want of the run, beyond what it would do anyway.
+    instance that began has extensions; `texts` are commands of the line as they are to be understood now; `wish` is
+    what extensions want of the run, beyond what it would do anyway.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Happening(NamedTuple):
     content: tuple[str, tuple[object, ...]] | None = None
     enabled: bool = False
     wish: Literal["go_on", "end"] | None = None
+    texts: tuple[Command, ...] = ()
 
 
 Trigger = Command | Happening

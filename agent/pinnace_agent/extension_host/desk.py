@@ -13,7 +13,6 @@ from pinnace_agent.extensions import events as ev
 from pinnace_agent.extensions.drafts import commit, preview
 from pinnace_agent.extensions.host_view import CustomDraft
 from pinnace_agent.extensions.run_events import InputSource
-from pinnace_spec import errors
 from pinnace_spec.messages import CustomMessage, ImageContent, Message
 from pinnace_statechart.triggers import Happening
 
@@ -30,7 +29,6 @@ class Desk:
         """Do nothing yet."""
         self._seat = seat
         self._opening: list[CustomMessage] = []
-        self._late = 0
         self.system_prompt: str | None = None
         """What handlers have made of the prompt, for the runs until the next prompt of the user."""
 
@@ -42,11 +40,6 @@ class Desk:
         own = host.chart.state.own
         if own is None or not own.unread:
             return True
-        if self._is_command(own.ref, own.text):
-            # It came before the extensions were there: nobody knew what it was.
-            host.submit(Happening("preflight_handled", job))
-            self._start_late(own.text)
-            return False
         content = await self._read(own.text, own.images, own.ref, None)
         if content is None:
             host.submit(Happening("preflight_handled", job))
@@ -62,15 +55,6 @@ class Desk:
         behavior: Literal["steer", "followUp"] | None = command.behavior
         if command.name != "prompt":
             behavior = "steer" if command.name == "steer" else "followUp"
-        is_call = self._is_command(command.ref, command.text)
-        if is_call and command.name != "prompt":
-            text = errors.not_queueable(command.text[1:].partition(" ")[0])
-            host.submit(Happening("text_failed", job, text=text, code=errors.ErrorCode.NOT_QUEUEABLE))
-            return
-        if is_call:
-            host.submit(Happening("text_handled", job))
-            self._start_late(command.text)
-            return
         content = await self._read(command.text, command.images, command.ref, behavior)
         if content is None:
             host.submit(Happening("text_handled", job))
@@ -149,20 +133,6 @@ class Desk:
 
     # Commands.
 
-    def _is_command(self, ref: int, text: str) -> bool:
-        """Tell whether a text of the client's calls a command."""
-        runner = self._seat.runner
-        return ref >= 0 and runner is not None and runner.commands.find(text) is not None
-
-    def _start_late(self, text: str) -> None:
-        """Run a command whose prompt is answered already."""
-        runner = self._seat.runner
-        call = None if runner is None else runner.commands.find(text)
-        if runner is None or call is None:
-            return
-        self._late += 1
-        self._seat.host.jobs.start(f"late command:{self._late}", partial(runner.commands.run, call), _passed)
-
     def start_command(self, ref: int, text: str) -> None:
         """Run the command that a text calls, in a task that no run waits for."""
         host, runner = self._seat.host, self._seat.runner
@@ -181,10 +151,6 @@ class Desk:
         """End commands that run."""
         for ref in refs:
             self._seat.host.jobs.cancel(_name(ref))
-
-
-def _passed(_cancelled: bool, _failure: BaseException | None) -> None:
-    """Nobody waits for it."""
 
 
 def _name(ref: int) -> str:

@@ -114,7 +114,11 @@ def judge(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...],
     )
     if given["dryrun"]:
         return _dryrun(options, chosen(load(), options))
-    run = conduct(options)
+    try:
+        run = conduct(options)
+    except BrokenPipeError as error:
+        # To click that is a reader of the report that went away, and it would end without a word.
+        raise HarnessFault(f"a pipe of the kit's broke: {error}") from error
     click.echo(terminal(run))
     if given["verbose"]:
         _whole(run.cases)

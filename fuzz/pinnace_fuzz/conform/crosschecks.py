@@ -62,7 +62,7 @@ def _deliveries(log: ProcessLog, requests: int) -> list[Delivery] | None:
     answers = 0
     for step in log.steps:
         record = step.record or {}
-        if record.get("type") in _FORGETTING:
+        if str(record.get("type")) in _FORGETTING:
             return None
         if step.direction == "in" or record.get("type") != "message_start":
             continue

@@ -5,10 +5,8 @@ shows a catch is made smaller and then played in fresh processes; only what come
 """
 
 import random
-import re
 import threading
 import time
-import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,35 +16,26 @@ from typing import Any, NamedTuple
 from pinnace_fuzz.conform.adapter import Wishes
 from pinnace_fuzz.conform.campaigns import CAMPAIGNS, Campaign
 from pinnace_fuzz.conform.cases import named
+from pinnace_fuzz.conform.catches import Sighting, fault_of, faults_of, sightings, steps_of
 from pinnace_fuzz.conform.coverage import Coverage
 from pinnace_fuzz.conform.kit import Kit
 from pinnace_fuzz.conform.pool import Glance, Pool
-from pinnace_fuzz.conform.recording import is_of_kit
 from pinnace_fuzz.conform.results import CaseResult, Finding
-from pinnace_fuzz.conform.running import run_once
+from pinnace_fuzz.conform.running import CONFIRMATIONS, run_once
 from pinnace_fuzz.conform.scenario import Restart, Scenario
 from pinnace_fuzz.conform.shrinking import shrink
-from pinnace_spec.observers import Step, Verdict
+from pinnace_spec.observers import Verdict
 from pinnace_spec.observers.verdicts import Level
 
 # How often a case is played again in fresh processes before it is told.
-REPLAYS: Mapping[str, int] = {"violation": 3, "nonstrict": 2, "information": 1}
+REPLAYS: Mapping[str, int] = {"violation": CONFIRMATIONS, "nonstrict": 3, "information": 1}
 # Of one invariant so many catches are told; what more there is is the same fault from another side.
 MAX_CATCHES: Mapping[str, int] = {"violation": 10, "nonstrict": 6, "information": 0}
-MAX_PLAYS: Mapping[str, int] = {"violation": 24, "nonstrict": 12, "information": 0}
+MAX_PLAYS: Mapping[str, int] = {"violation": 24, "nonstrict": 16, "information": 0}
+# A case that ends with a wait in vain takes half a minute.
+MAX_WAITS = 6
 # A catch that never came again in a fresh process is tried so often anew when it is seen again.
 MAX_DOUBTS = 2
-_PARTICULAR = re.compile(r'"(?:[^"\\\\]|\\\\.)*"?|\d+')
-MAX_NAME = 40
-# Told apart by more commands than these, catches of one fault would be endless.
-MAX_NAMED_COMMANDS = 2
-
-
-class Sighting(NamedTuple):
-    """A finding of a case, and the catch that it belongs to."""
-
-    signature: str
-    finding: Finding
 
 
 class Hunt:
@@ -125,46 +114,79 @@ class Hunt:
         self._catch(pool, scenario, sighting, campaign)
 
     def _catch(self, pool: Pool, scenario: Scenario, sighting: Sighting, campaign: str) -> None:
-        source, level = sighting.finding.source, sighting.finding.level
-
-        wanted = what(sighting.finding)
+        wanted, level = sighting.fault, sighting.finding.level
 
         def fails(candidate: Scenario) -> bool:
             if self.is_over:
                 return False  # what is smallest by now is told as it is
             found = play_apart(self.kit, candidate) if needs_own(candidate) else pool.play(candidate)
-            return any(
-                each.source == source and each.level == level and what(each) == wanted for each in found.findings
-            )
+            # A smaller case of another fault would be that fault's.
+            return any(each.level == level and fault_of(each, found.steps) == wanted for each in found.findings)
 
-        smallest = shrink(scenario, fails, lambda changed: named(changed, campaign), MAX_PLAYS[level])
-        replays = [run_once(smallest, self.kit, campaign) for _ in range(REPLAYS[level])]
-        shown = [each for each in replays if _shows(each, source, wanted)]
-        if not shown and smallest is not scenario:
+        most = MAX_WAITS if sighting.finding.source in ("step", "hang") else MAX_PLAYS[level]
+        smallest = shrink(scenario, fails, lambda changed: named(changed, campaign), most)
+        replays, shown = self._replay(smallest, sighting, campaign)
+        if len(shown) < len(replays) and smallest is not scenario:
             # It was made smaller in processes that had played other cases; by itself it may need more.
             smallest = scenario
-            replays = [run_once(smallest, self.kit, campaign) for _ in range(REPLAYS[level])]
-            shown = [each for each in replays if _shows(each, source, wanted)]
+            replays, shown = self._replay(smallest, sighting, campaign)
         if not shown:
             self._doubt(sighting, campaign)
             return
-        best = shown[0]
-        finding = next(each for each in best.findings if _is_it(each, source, wanted))
-        titled = named({**smallest.source, "rules": list(finding.rules) or ["R-ERR-02"]}, campaign)
+        self._tell(shown[0], replays, len(shown), sighting, campaign)
+
+    def _replay(
+        self, scenario: Scenario, sighting: Sighting, campaign: str
+    ) -> tuple[list[CaseResult], list[CaseResult]]:
+        """Play a case in fresh processes, until it does not come again; return all, and those that show it."""
+        replays: list[CaseResult] = []
+        shown: list[CaseResult] = []
+        while len(replays) < REPLAYS[sighting.finding.level] and len(shown) == len(replays):
+            replays.append(run_once(scenario, self.kit, campaign))
+            if sighting.fault in faults_of(replays[-1]):
+                shown.append(replays[-1])
+        return replays, shown
+
+    def _tell(
+        self, best: CaseResult, replays: Sequence[CaseResult], count: int, sighting: Sighting, campaign: str
+    ) -> None:
+        steps = steps_of(best)
+        finding = next(each for each in best.findings if fault_of(each, steps) == sighting.fault)
+        titled = named({**best.scenario.source, "rules": list(finding.rules) or ["R-ERR-02"]}, campaign)
         title = f"{finding.source}: {finding.text}"[:300]
-        # The finding that was hunted stands first.
-        ordered = (finding, *(each for each in best.findings if each is not finding))
+        lasting = set[str].intersection(*map(faults_of, replays)) | {sighting.fault}
+        # The finding that was hunted stands first; what did not come every time accuses nobody.
+        others = [
+            each if fault_of(each, steps) in lasting else each._replace(level="information")
+            for each in best.findings
+            if each is not finding
+        ]
         result = best._replace(
-            scenario=_retitled(titled, title), findings=ordered, reproduced=(len(shown), len(replays)), kind=campaign
+            scenario=_retitled(titled, title),
+            findings=(finding, *others),
+            reproduced=(count, len(replays)),
+            kind=campaign,
         )
+        if count < len(replays):
+            why = f"came again in {count} of {len(replays)} fresh processes"
+            result = result._replace(verdict="INCONCLUSIVE", why=why)
         with self._lock:
             same = [each for each in self.results if each.scenario.id == result.scenario.id]
-            if not any(_shows(each, source, wanted) for each in same):
+            if not any(sighting.fault in faults_of(each) for each in same):
                 self.results.append(result)
-        self._told(f"{result.verdict} {result.scenario.id} ({len(shown)} of {len(replays)}): {title}")
+        self._told(f"{result.verdict} {result.scenario.id} ({count} of {len(replays)}): {title}")
 
-    def tell_comparison(self, result: CaseResult, verdicts: Sequence[Verdict], campaign: str) -> None:
-        """Take the comparison of two cases; what differs is told with the second."""
+    def tell_comparison(
+        self, result: CaseResult, verdicts: Sequence[Verdict], campaign: str, reproduced: tuple[int, int]
+    ) -> None:
+        """Take the comparison of two cases; what differs is told with the second.
+
+        Args:
+            result: The second case.
+            verdicts: What differs.
+            campaign: Whose it is.
+            reproduced: In how many of how many further pairs of processes it differed again.
+        """
         with self._lock:
             self.examples[campaign] += 1
             self._coverage.armed.update(dict.fromkeys({"I-FRM-3", "I-FRM-4"}, 1))
@@ -172,12 +194,14 @@ class Hunt:
                 return
             found = [Finding(each.invariant, each.rules, each.text, each.level, 0, each.steps) for each in verdicts]
             bad = any(each.level == "violation" for each in found)
-            title = f"{found[0].source}: {found[0].text}"[:300]
+            is_sure = reproduced[0] == reproduced[1]
             self.results.append(
                 result._replace(
-                    scenario=_retitled(result.scenario, title),
+                    scenario=_retitled(result.scenario, f"{found[0].source}: {found[0].text}"[:300]),
                     findings=(*found, *result.findings),
-                    verdict="FAIL" if bad else "NON-STRICT",
+                    verdict="INCONCLUSIVE" if not is_sure else "FAIL" if bad else "NON-STRICT",
+                    reproduced=reproduced,
+                    why="" if is_sure else f"came again in {reproduced[0]} of {reproduced[1]} pairs of processes",
                 )
             )
 
@@ -193,15 +217,6 @@ def _retitled(scenario: Scenario, title: str) -> Scenario:
     return replace(scenario, title=title, source={**scenario.source, "title": title})
 
 
-def _shows(result: CaseResult, source: str, wanted: str) -> bool:
-    return any(_is_it(each, source, wanted) for each in result.findings)
-
-
-def _is_it(finding: Finding, source: str, wanted: str) -> bool:
-    # How a wait failed, or what a process said at its end, may differ from time to time.
-    return finding.source == source and (source in (*_END_OF_ALL, "step") or what(finding) == wanted)
-
-
 def needs_own(scenario: Scenario) -> bool:
     """Say whether a case can't share a process with others."""
     has_restart = any(isinstance(step, Restart) for step in scenario.client)
@@ -211,68 +226,9 @@ def needs_own(scenario: Scenario) -> bool:
 def play_apart(kit: Kit, scenario: Scenario) -> Glance:
     """Play a case in a process of its own, as if in a pool."""
     result = run_once(scenario, kit, "apart")
-    steps = result.logs[-1].steps if result.logs else ()
-    return Glance(scenario, result.findings, steps, dict(result.armed), True, result.verdict == "INCONCLUSIVE")
-
-
-# Of these the first that is there is the only one that is told.
-_END_OF_ALL = ("I-CRASH", "crash", "hang")
-
-
-def sightings(glance: Glance) -> list[Sighting]:
-    """Name what a case has shown, each catch once; what a busy machine may have caused is passed over."""
-    found: dict[str, Sighting] = {}
-    findings = glance.findings
-    for source in _END_OF_ALL:
-        # What is open or unanswered because the process is gone is no fault of its own.
-        if fatal := [each for each in findings if each.source == source]:
-            findings = tuple(fatal)
-            break
-    for finding in findings:
-        if finding.level == "information" or (finding.is_timed and glance.is_overloaded):
-            continue
-        name = signature(finding, glance.steps)
-        found.setdefault(name, Sighting(name, finding))
-    return list(found.values())
-
-
-# These are about records alone; which command led to them says nothing.
-_WITHOUT_COMMANDS = frozenset({"I-EVT-12", "I-EVT-5", "I-FRM-1", "I-FRM-2"})
-
-
-def signature(finding: Finding, steps: Sequence[Step]) -> str:
-    """Name a catch: the invariant, and the commands among the lines that prove it, or else all of the case."""
-    if finding.source in _WITHOUT_COMMANDS:
-        return finding.source
-    inputs = [step for step in steps if step.direction == "in" and not (step.record and is_of_kit(step.record))]
-    proof = [step for step in inputs if step.number in finding.steps] or inputs
-    commands = sorted({_command(step) for step in proof})
-    words = "+".join(commands) if len(commands) <= MAX_NAMED_COMMANDS else "several"
-    # An invariant can be broken in several ways; the process' end and a wait say nothing more of theirs.
-    way = "" if finding.source in (*_END_OF_ALL, "step") else f" {zlib.crc32(what(finding).encode()):08x}"
-    return f"{finding.source}@{words}{way}"
-
-
-def _command(step: Step) -> str:
-    if step.record is None:
-        return _shape(step.line)
-    kind, behaviour = step.record.get("type"), step.record.get("streamingBehavior")
-    name = kind if isinstance(kind, str) and len(kind) < MAX_NAME else "no type"
-    return f"{name}/{behaviour}" if isinstance(behaviour, str) else name
-
-
-def _shape(line: str) -> str:
-    """Say what kind of line that is no record it is, so that different faults are different catches."""
-    if "[[[[[[[[" in line or '{"a":{"a":{"a":' in line:
-        return "deep line"
-    if any("\udc80" <= character <= "\udcff" for character in line):
-        return "line of no UTF-8"
-    return "line with braces" if "{" in line else "line"
-
-
-def what(finding: Finding) -> str:
-    """Say what a finding is about without its numbers and texts: two of the same fault have the same."""
-    return _PARTICULAR.sub("", finding.text)
+    return Glance(
+        scenario, result.findings, steps_of(result), dict(result.armed), True, result.verdict == "INCONCLUSIVE"
+    )
 
 
 class _Slot(NamedTuple):

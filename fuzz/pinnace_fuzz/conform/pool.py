@@ -122,7 +122,7 @@ class _Life:
             stopped = self._reset(stage, scenario)
         verdicts = self._feed()
         findings = [_finding(each) for each in verdicts]
-        if stopped is not None or ends_process(scenario) or not self._body.alive:
+        if stopped is not None or stage.is_doubtful or ends_process(scenario) or not self._body.alive:
             self.is_usable = False
             self._end()
             findings += [_finding(each) for each in self._feed() + self._judging.finish(self._body.trace().end)]

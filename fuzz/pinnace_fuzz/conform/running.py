@@ -1,6 +1,7 @@
 """Runs scenarios, several at a time, and confirms in fresh processes what fails.
 
-An accusation is repeated before it is told: what fails is played again, and what never comes again is inconclusive.
+An accusation is repeated before it is told: what fails is played again, and what does not come every time is
+inconclusive.
 """
 
 import shutil
@@ -14,11 +15,12 @@ from pathlib import Path
 from pinnace_fuzz.conform.judging import judge
 from pinnace_fuzz.conform.kit import Kit
 from pinnace_fuzz.conform.play import play
-from pinnace_fuzz.conform.results import BAD, CaseResult
+from pinnace_fuzz.conform.results import BAD, CaseResult, Finding
 from pinnace_fuzz.conform.scenario import Scenario
 from pinnace_spec.generations import GENERATIONS, Generation, generation, release_of
 
-CONFIRMATIONS = 2
+# Nothing is told as a failure that does not come again in every one of so many fresh processes.
+CONFIRMATIONS = 5
 
 _numbers = count(1)
 _lock = threading.Lock()
@@ -46,7 +48,7 @@ def run(scenario: Scenario, kit: Kit, confirmations: int = CONFIRMATIONS) -> Cas
     """Play and judge a scenario; what fails is played again, with more patience.
 
     Returns:
-        The first result, with how often it came again. What never did is INCONCLUSIVE.
+        The first result, with how often it came again. What does not always is INCONCLUSIVE.
     """
     if why := reason_not_to_run(scenario, kit):
         return not_run(scenario, why)
@@ -57,17 +59,47 @@ def run(scenario: Scenario, kit: Kit, confirmations: int = CONFIRMATIONS) -> Cas
 
 
 def confirmed(first: CaseResult, kit: Kit, times: int) -> CaseResult:
-    """Play a failing case again in fresh processes."""
-    again = [run_once(first.scenario, kit, first.kind) for _ in range(times)]
-    same = [each for each in again if each.verdict in BAD and _signatures(first) & _signatures(each)]
-    result = first._replace(reproduced=(len(same), times))
-    if not same:
-        return result._replace(verdict="INCONCLUSIVE", why=f"came once and not again in {times} processes")
-    return result
+    """Play a failing case again in fresh processes; see `told_of`."""
+    again: list[CaseResult] = []
+    while len(again) < times and (not again or _is_same(first, again[-1])):
+        again.append(run_once(first.scenario, kit, first.kind))
+    return told_of(first, again, signature_of)
 
 
-def _signatures(result: CaseResult) -> set[str]:
-    return {each.signature for each in result.findings if each.level == "violation"}
+def _is_same(first: CaseResult, other: CaseResult) -> bool:
+    return other.verdict in BAD and bool(broken(first, signature_of) & broken(other, signature_of))
+
+
+def signature_of(finding: Finding) -> str:
+    """Name the fault that a finding of a scenario is of."""
+    return finding.signature
+
+
+def told_of(first: CaseResult, again: Sequence[CaseResult], name: Callable[[Finding], str]) -> CaseResult:
+    """Keep of a failing case what came in every process; what did not is worth a look, and no accusation.
+
+    Args:
+        first: What has failed.
+        again: What the further processes have shown. The last one may be the one in which it did not come again.
+        name: Names the fault that a finding is of.
+    """
+    faults = broken(first, name)
+    shown = [each for each in again if each.verdict in BAD and faults & broken(each, name)]
+    lasting = faults.intersection(*(broken(each, name) for each in again))
+    findings = tuple(
+        each if each.level != "violation" or name(each) in lasting else each._replace(level="information")
+        for each in first.findings
+    )
+    result = first._replace(reproduced=(len(shown), len(again)))
+    if len(shown) < len(again) or not lasting:
+        why = f"came again in {len(shown)} of {len(again)} further processes"
+        return result._replace(verdict="INCONCLUSIVE", why=why)
+    return result._replace(findings=findings)
+
+
+def broken(result: CaseResult, name: Callable[[Finding], str]) -> set[str]:
+    """Name the faults of a case."""
+    return {name(each) for each in result.findings if each.level == "violation"}
 
 
 def not_run(scenario: Scenario, why: str) -> CaseResult:

@@ -7,48 +7,29 @@ import contextlib
 import os
 import re
 import signal
-import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, assert_never
 
-from pinnace_fuzz.agent_process import AgentGone, DriverTimeout
+from pinnace_fuzz.agent_process import DriverTimeout
 from pinnace_fuzz.conform import scenario as s
 from pinnace_fuzz.conform.adapter import Prepared, place, write_files
+from pinnace_fuzz.conform.asking import Dialogue, StepFailed, UnknownCommand
 from pinnace_fuzz.conform.body import Body
 from pinnace_fuzz.conform.classes import MISSING, Record, field
 from pinnace_fuzz.conform.expression import read_class
 from pinnace_fuzz.conform.holes import Holes
 from pinnace_fuzz.conform.kit import Kit
 from pinnace_fuzz.conform.likeness import differences, short
-from pinnace_fuzz.conform.recording import KIT_ID, is_of_kit
+from pinnace_fuzz.conform.recording import is_of_kit
 from pinnace_fuzz.conform.shapes import as_list, as_object
 from pinnace_fuzz.conform.surroundings import children_faults, file_faults
 from pinnace_fuzz.fake_llm import FakeLlm
-from pinnace_fuzz.journal import Journal, id_key
 from pinnace_fuzz.records import encode_records
 
-WAIT_S = 10.0
-# Programs under node need a second or two to start, more on a busy machine.
-START_S = 30.0
-QUIET_S = 15.0
-# How often the kit asks whether an agent is done, if no record tells.
-ASK_EVERY_S = 0.15
 CHILDREN_S = 2.0
 TRY_S = 1.5
-# Answers to the agent's own requests get no response.
-UNANSWERED = "extension_ui_response"
 _UNKNOWN = re.compile(r"unknown command", re.IGNORECASE)
-
-
-class StepFailed(AssertionError):
-    """A step could not be carried out, and that is the agent's doing."""
-
-
-class UnknownCommand(StepFailed):
-    """The agent does not know a command of the script."""
 
 
 class Persisted(NamedTuple):
@@ -63,7 +44,7 @@ class Persisted(NamedTuple):
     process: int
 
 
-class Stage:
+class Stage(Dialogue):
     """The agent, the model and the files of one scenario while it is played."""
 
     def __init__(
@@ -85,7 +66,7 @@ class Stage:
             start: Starts a process there.
             case: In a process that plays several cases one after the other: what tells the gates and ids of this one.
         """
-        self.body: Body | None = None
+        super().__init__(kit, Holes(prepared.folders, case), case)
         self.ended: list[Body] = []
         """Processes that were replaced by another, not yet collected."""
         self.faults: list[str] = []
@@ -93,23 +74,11 @@ class Stage:
         self._left_lines: tuple[str, ...] | None = None
         self._processes = 0
         self._scenario = scenario
-        self._kit = kit
         self._llm = llm
         self._prepared = prepared
         self._start = start
-        self._case = case
-        self.holes = Holes(prepared.folders, case)
         # A model that serves several cases has been asked before.
         self._requests_before, self._gone_before = len(llm.requests), len(llm.disconnects)
-        self._sent: Counter[str] = Counter()
-        self._asked = 0
-        self.is_warm = False
-        self._is_over = False
-
-    @property
-    def has_ended_input(self) -> bool:
-        """The script has closed stdin, or sent a signal."""
-        return self.body is not None and self.body.asked_to_end_s is not None
 
     def begin(self) -> None:
         """Start the agent."""
@@ -206,22 +175,6 @@ class Stage:
         if self._left_lines is not None:
             self.persisted.append(Persisted(self._left_lines, tuple(shown), True, step, process))
 
-    def is_alive(self, limit_s: float) -> bool:
-        """Say whether the agent still answers."""
-        try:
-            self._own({"type": "get_state"}, limit_s)
-        except (DriverTimeout, AgentGone):
-            return False
-        return True
-
-    def _body(self) -> Body:
-        assert self.body is not None, "not begun"
-        return self.body
-
-    def _limit_s(self) -> float:
-        limit_s = WAIT_S if self.is_warm else START_S
-        return limit_s * self._kit.patience
-
     def _send(self, data: bytes) -> None:
         self._body().send_bytes(data, self._limit_s())
 
@@ -273,23 +226,6 @@ class Stage:
         else:
             self._all_answered(self._limit_s())
 
-    def _all_answered(self, limit_s: float) -> None:
-        journal = self._body().journal
-        if not journal.wait_until(lambda: journal.has_ended or not self._outstanding(), limit_s):
-            raise DriverTimeout(f"no response within {limit_s:g} s to {', '.join(self._outstanding())}")
-        if self._outstanding():
-            raise DriverTimeout(f"stdout ended without a response to {', '.join(self._outstanding())}")
-
-    def _outstanding(self) -> list[str]:
-        """Find ids that have fewer responses than commands."""
-        responses = self._body().journal.responses
-        return [each for each, sent in self._sent.items() if len(responses.get(id_key(each), ())) < sent]
-
-    def _count(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """Note what must be answered. An id that is no text may be refused; raw bytes may be anything."""
-        ids = [each["id"] for each in records if isinstance(each.get("id"), str) and each.get("type") != UNANSWERED]
-        self._sent.update(ids)
-
     def _note_unknown(self, response: Record) -> None:
         command = response.get("command")
         error = response.get("error")
@@ -307,7 +243,10 @@ class Stage:
     def _open(self, gates: Sequence[str]) -> None:
         for gate in gates:
             if gate in self.holes.shell_gates:
-                self.holes.shell_gates[gate].release(timeout_s=self._limit_s())
+                try:
+                    self.holes.shell_gates[gate].release(timeout_s=self._limit_s())
+                except BrokenPipeError:
+                    raise StepFailed(f"who waited at the gate {gate} was gone when it opened") from None
                 del self.holes.shell_gates[gate]
             else:
                 self._llm.release(self.holes.gate(gate))
@@ -339,14 +278,6 @@ class Stage:
 
     # Asking.
 
-    def _own(self, record: Mapping[str, Any], limit_s: float) -> Record:
-        self._asked += 1
-        own = f"{KIT_ID}{self._case}{self._asked}"
-        body = self._body()
-        self._sent[own] += 1
-        body.send({"id": own, **record})
-        return body.wait_response(own, limit_s)
-
     def _state(self, fields: Mapping[str, Any], what: str) -> None:
         response = self._own({"type": "get_state"}, self._limit_s())
         found = differences(response.get("data", {}), self.holes.filled(dict(fields)))
@@ -368,50 +299,10 @@ class Stage:
         ]
         self._keep(keep, response)
 
-    def quiet(self, limit_s: float = QUIET_S) -> None:
-        """Wait until everything is answered and nothing more happens by itself.
-
-        Raises:
-            DriverTimeout: That does not come.
-        """
-        limit_s = limit_s * self._kit.patience + (0 if self.is_warm else START_S)
-        deadline_s = time.monotonic() + limit_s
-        journal = self._body().journal
-        while True:
-            self._release_shell_gates()
-            left_s = max(0.01, deadline_s - time.monotonic())
-            with contextlib.suppress(DriverTimeout):
-                self._all_answered(min(left_s, ASK_EVERY_S * 4))
-                mark = len(journal.records)
-                state = as_object(self._own({"type": "get_state"}, left_s).get("data")) or {}
-                self.is_warm = True
-                if not (state.get("isStreaming") or state.get("isCompacting") or state.get("isBashRunning")):
-                    return
-                if time.monotonic() < deadline_s:
-                    journal.wait_until(partial(_has_ended_work, journal, mark), ASK_EVERY_S)
-            if journal.has_ended:
-                raise DriverTimeout("stdout has ended")
-            if time.monotonic() >= deadline_s:
-                self._all_answered(0)
-                raise DriverTimeout(f"the agent is still busy after {limit_s:g} s")
-
-    def _release_shell_gates(self) -> None:
-        if not self._is_over:
-            return
-        for gate in self.holes.shell_gates.values():
-            # Nobody waits there; or who did was killed this moment.
-            with contextlib.suppress(DriverTimeout, BrokenPipeError):
-                gate.release(timeout_s=0)
-
 
 def _lines_of(path: Path) -> tuple[str, ...]:
     lines = path.read_text(encoding="utf-8", errors="surrogateescape").split("\n")
     return tuple(line for line in lines if line)
-
-
-def _has_ended_work(journal: Journal, mark: int) -> bool:
-    ends = {"agent_settled", "agent_end", "compaction_end", "auto_compaction_end", "auto_retry_end"}
-    return journal.has_ended or any(each.record.get("type") in ends for each in journal.records[mark:])
 
 
 def _records(step: s.Step) -> Sequence[Mapping[str, Any]]:

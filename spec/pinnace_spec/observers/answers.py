@@ -48,6 +48,16 @@ _SHAPES: Final[Mapping[str, Mapping[str, type | tuple[type, ...]]]] = {
     "export_html": {"path": str},
 }
 _MODES: Final = ("all", "one-at-a-time")
+_LEVELS: Final = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
+# What a setter can be told, by type: its field, and all that may stand there.
+_ARGUMENTS: Final[Mapping[str, tuple[str, tuple[str | bool, ...]]]] = {
+    "set_steering_mode": ("mode", _MODES),
+    "set_follow_up_mode": ("mode", _MODES),
+    "set_queue_mode": ("mode", _MODES),
+    "set_thinking_level": ("level", _LEVELS),
+    "set_auto_compaction": ("enabled", (True, False)),
+    "set_auto_retry": ("enabled", (True, False)),
+}
 
 
 class AnsweredOnce(Automaton):
@@ -79,6 +89,8 @@ class AnsweredOnce(Automaton):
         if end.how != "exit" or not self.fold.checks.has_inputs:
             return
         for sent in self.fold.commands.open.values():
+            if sent.is_blank:
+                continue
             # What was overtaken was forgotten; otherwise the end of the process may have come between.
             is_forgotten = sent.kind not in SLOW_COMMANDS and sent.number < self._answered_at_once
             rules = ("R-RSP-01",) if is_forgotten or end.code not in ORDERLY else ("R-EOF-01",)
@@ -105,6 +117,8 @@ class ResponseShape(Automaton):
             # What is no command has no type that a response could name.
             is_odd = not self.fold.checks.has_inputs or (sent is not None and sent.kind in {UNREADABLE, UNTYPED})
             rules = ("R-ERR-01",) if is_odd else self.rules
+            if sent is not None and "\ufffd" in sent.lenient:
+                rules = ("R-FRM-05",)
             self.accuse(f"record {number} is a response without command or success", cause, number, rules=rules)
             return
         if success == ("error" in record) or ("error" in record and not isinstance(record["error"], str)):
@@ -119,11 +133,13 @@ class ResponseShape(Automaton):
                 what = (
                     f"record {step.number} answers record {sent.number}, which is no command, as {edge.shown(command)}"
                 )
-                self.accuse(what, sent.number, step.number, rules=("R-ERR-01",))
+                is_replaced = "\ufffd" in sent.lenient
+                self.accuse(what, sent.number, step.number, rules=("R-FRM-05" if is_replaced else "R-ERR-01",))
         elif command != sent.kind and not (command == UNREADABLE and sent.is_extreme):
             what = f"record {step.number} names {edge.shown(command)}, record {sent.number} is {edge.shown(sent.kind)}"
             self.accuse(what, sent.number, step.number)
         elif success:
+            self._check_argument(sent, step.number)
             self._look(command, edge.inner(record, "data"), step.number, sent.number)
 
     def _look(self, command: str, data: Record, number: int, cause: int) -> None:
@@ -133,11 +149,25 @@ class ResponseShape(Automaton):
             if is_wrong and not self._is_younger(command, name):
                 self.accuse(f"record {number} answers {command} without a proper {name}", cause, number)
                 return
+        if command == "get_last_assistant_text" and "text" not in data and self.fold.generation.has_two_queues:
+            self.accuse(
+                f"record {number} answers {command} without text, which is null where there is none", cause, number
+            )
         if command == "get_state":
             for name in ("steeringMode", "followUpMode"):
                 if name in data and data[name] not in _MODES:
                     what = f"record {number} shows a {name} that is none: {edge.shown(str(data[name]))}"
                     self.accuse(what, cause, number, rules=("R-ERR-03",))
+
+    def _check_argument(self, sent: Sent, number: int) -> None:
+        """What was accepted was something that can be."""
+        name, allowed = _ARGUMENTS.get(sent.kind, ("", ()))
+        value = sent.record.get(name)
+        # Truth values are no numbers, as they would be here.
+        if name and not any(value is each or (isinstance(each, str) and value == each) for each in allowed):
+            shown = "no" if value is None else f"the {edge.shown(str(value))}"
+            what = f"record {number} accepts record {sent.number}, a {sent.kind} with {shown} {name}"
+            self.accuse(what, sent.number, number, rules=("R-ERR-03",))
 
     def _is_younger(self, command: str, name: str) -> bool:
         """Tell whether an answer may lack this in the agent's generation."""
@@ -181,7 +211,13 @@ class CauseFirst(Automaton):
             self.armed += 1
         elif commands.is_stray and edge.text(edge.as_record(step.record), "command") != UNANSWERED:
             self.armed += 1
-            name = edge.shown(edge.text(edge.as_record(step.record), "command"))
+            command = edge.text(edge.as_record(step.record), "command")
+            if command in {UNREADABLE, ""} and commands.blanks:
+                blank = commands.blanks.popleft()
+                what = f"record {step.number} answers record {blank}, which is blank"
+                self.accuse(what, blank, step.number, rules=("R-FRM-04",))
+                return
+            name = edge.shown(command)
             self.accuse(f"record {step.number} answers a {name} that nobody has sent", step.number)
 
 

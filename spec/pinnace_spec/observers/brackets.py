@@ -184,8 +184,10 @@ class Times(Automaton):
 
     def __init__(self, fold: Fold) -> None:
         super().__init__(fold)
-        self._last = 0.0
-        self._told = 0
+        self._last = (0.0, 0)
+        """Time and step of the newest message."""
+        self._before_results = (0.0, 0)
+        """The same of the newest that is no result."""
 
     def take(self, step: Step) -> None:
         """Compare with the message before."""
@@ -196,10 +198,14 @@ class Times(Automaton):
         if time is None or message.get("role") not in _CONVERSATION:
             return
         self.armed += 1
-        if time < self._last:
-            what = (
-                f"record {step.number} is {self._last - time:.0f} ms older than record {self._told}, which it follows"
-            )
+        # Calls that run side by side end in any order, and their results are told in the order of the calls.
+        is_result = message.get("role") == "toolResult"
+        last, told = self._before_results if is_result else self._last
+        if time < last:
+            what = f"record {step.number} is {last - time:.0f} ms older than record {told}, which it follows"
             # The original dates a queued text by when it was sent.
-            self.accuse(what, self._told, step.number, level="nonstrict")
-        self._last, self._told = time, step.number
+            self.accuse(what, told, step.number, level="nonstrict")
+        if not is_result:
+            self._last = self._before_results = (time, step.number)
+        elif time >= self._last[0]:
+            self._last = (time, step.number)

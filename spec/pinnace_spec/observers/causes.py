@@ -260,6 +260,8 @@ class Settled(Automaton):
         if text.accepted != number or text.way != "own" or text.is_handled or text.may_change or not self._work:
             return
         fold = self.fold
+        if fold.queues.pending and not fold.queues.is_held:
+            return  # what is left would have been told in a run of its own: this one takes it along
         if fold.generation.has_settled and not fold.work.run and not fold.checks.has_extensions:
             what = f"record {number} starts new work, and the work of record {self._work} has not settled"
             self.accuse(what, self._work, number)

@@ -28,6 +28,10 @@ READS: Final = frozenset(
 )
 """Change nothing."""
 
+_BLANKS: Final = " \t\r\v\f"
+"""What a blank line holds (R-FRM-04). Others also take wider blanks for none, or for no line at all."""
+_MAX_BLANKS: Final = 1000
+_LONG_ID: Final = 256
 _LARGE: Final = 1 << 20
 _MANY_BRACKETS: Final = 100
 
@@ -51,6 +55,10 @@ class Sent:
     """What that answer said."""
     is_extreme: bool = False
     """An agent may have a limit that this line is over."""
+    lenient: str = ""
+    """Of a line that can't be read: what it says to who replaces what is no UTF-8."""
+    is_blank: bool = False
+    """An agent may take this line for a blank one, which needs no answer."""
 
 
 @dataclass(slots=True)
@@ -65,6 +73,8 @@ class Commands:
     """What this step answers once more."""
     is_stray: bool = False
     """This step is a response, and nothing was sent that it answers."""
+    blanks: deque[int] = field(default_factory=lambda: deque[int](maxlen=_MAX_BLANKS))
+    """Blank lines that were not answered, which they need not be."""
     open: dict[int, Sent] = field(default_factory=dict[int, Sent])
     """Not answered yet, by step."""
     last_input: int = 0
@@ -72,7 +82,7 @@ class Commands:
     _plain: dict[str, deque[Sent]] = field(default_factory=dict[str, deque[Sent]])
     """Without an id, by type."""
     _odd: dict[str, deque[Sent]] = field(default_factory=dict[str, deque[Sent]])
-    """With an id that is no text, which an agent may refuse to echo; by type."""
+    """With an id that is no text or a very long one, which an agent may refuse to echo; by type."""
     _counts: dict[str, int] = field(default_factory=dict[str, int])
     """How many are open, by type."""
     _done: dict[str, Sent] = field(default_factory=dict[str, Sent])
@@ -94,16 +104,19 @@ class Commands:
         self.last_input = step.number
         record = step.record
         if record is None:
-            if not step.line.strip():
+            if not step.line.strip(_BLANKS):
+                self.blanks.append(step.number)
                 return
             has_id = False
             sent = Sent(step.number, UNREADABLE, None, False, edge.EMPTY, step.at)
+            sent.lenient = _lenient(step.line)
         else:
             name = record.get("type")
             kind, has_id = name if isinstance(name, str) else UNTYPED, "id" in record
             key = edge.id_key(record["id"]) if has_id else None
             sent = Sent(step.number, kind, key, has_id, record, step.at)
         # Nesting is not counted: any line with so many brackets may be too deep for someone.
+        sent.is_blank = record is None and not step.line.strip()
         sent.is_extreme = len(step.line) > _LARGE or step.line.count("[") + step.line.count("{") > _MANY_BRACKETS
         self.sent = sent
         if sent.kind == UNANSWERED:
@@ -114,7 +127,7 @@ class Commands:
             self._by_id.setdefault(sent.key, deque()).append(sent)
         if not has_id:
             self._plain.setdefault(sent.kind, deque()).append(sent)
-        elif not isinstance(sent.record["id"], str):
+        elif not isinstance(sent.record["id"], str) or len(sent.record["id"]) > _LONG_ID:
             self._odd.setdefault(sent.kind, deque()).append(sent)
 
     def _take_response(self, step: Step, record: Record) -> None:
@@ -137,7 +150,8 @@ class Commands:
         if key is not None:
             waiting = _waiting(self._by_id, key)
             same = next((sent for sent in waiting if sent.kind == name and not sent.answered), None)
-            return same or _first(self._by_id, key)
+            found = same or _first(self._by_id, key)
+            return found if found is not None or key in self._done else self._misread(name, key)
         # An id that is none is not echoed, and a line that can't be read has none.
         found = _first(self._plain, name) or _first(self._odd, name) or _first(self._plain, UNREADABLE)
         if found is None and name in {UNREADABLE, UNTYPED, ""}:
@@ -145,8 +159,18 @@ class Commands:
             return self._extreme() or _first(self._plain, UNTYPED) or _first(self._odd, UNTYPED)
         return found
 
+    def _misread(self, name: str, key: str) -> Sent | None:
+        """Find a line that this judge can't read and the agent has taken for that command all the same."""
+        unreadable = (sent for sent in self.open.values() if sent.kind == UNREADABLE)
+        word = f'"{name}"' if name else key
+        return next((sent for sent in unreadable if word in sent.lenient), None)
+
     def _extreme(self) -> Sent | None:
         return next((sent for sent in self.open.values() if sent.is_extreme), None)
+
+
+def _lenient(line: str) -> str:
+    return line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _waiting(index: dict[str, deque[Sent]], key: str) -> deque[Sent]:

@@ -52,7 +52,8 @@ class Conversation:
         if step.direction == "in" or step.record is None:
             return
         if commands.answered is not None:
-            self._answer(commands.answered, step.number, step.record)
+            is_leaving = commands.are_open(SESSION_COMMANDS)
+            self._answer(commands.answered, step.number, step.record, is_leaving=is_leaving)
             return
         match edge.out_kind(step):
             case "message_end":
@@ -90,14 +91,16 @@ class Conversation:
         if self.knowledge == "all":
             self.knowledge = "tail"
 
-    def _answer(self, sent: Sent, number: int, record: Record) -> None:
+    def _answer(self, sent: Sent, number: int, record: Record, *, is_leaving: bool) -> None:
         if not sent.is_success:
             return
         data = edge.inner(record, "data")
         if sent.kind == "bash":
             shell = {"role": "bashExecution", "command": sent.record.get("command"), "output": data.get("output")}
-            # What was begun in a session that is gone is recorded there.
-            self.shells.append(Told(shell, number, is_optional=sent.number < self._replaced))
+            # What was begun in a session that is gone, or may be, is recorded there; what never began, nowhere.
+            is_unborn = data.get("cancelled") is True and not data.get("output") and data.get("exitCode") is None
+            is_elsewhere = sent.number < self._replaced or is_leaving
+            self.shells.append(Told(shell, number, is_optional=is_unborn or is_elsewhere))
         elif sent.kind == "compact" and self.compacted is None and self.is_straight:
             # Older generations compact without a record.
             self._compact(number, edge.text(data, "summary"))

@@ -11,6 +11,7 @@ from pinnace_spec.observers.automaton import Automaton
 from pinnace_spec.observers.verdicts import ORDERLY, End, Step
 
 _TRACEBACK: Final = re.compile(r"Traceback \(most recent call last\)|^\s+at .+:\d+:\d+\)?$", re.MULTILINE)
+_ERROR: Final = re.compile(r"(?:Uncaught )?\w*(?:Error|Exception|panic)\w*\b.*:")
 
 
 class ClosedInTime(Automaton):
@@ -52,6 +53,12 @@ class NoCrash(Automaton):
             return
         found = _TRACEBACK.search(end.stderr)
         last = self.fold.commands.last_input
-        shown = f": {edge.shown(end.stderr.strip().splitlines()[-1])}" if found and end.stderr.strip() else ""
+        shown = f": {edge.shown(_last_words(end.stderr))}" if found and end.stderr.strip() else ""
         behind = f" behind record {last}" if last else ""
         self.accuse(f"the process ends with {end.code}{behind}{shown}", last)
+
+
+def _last_words(stderr: str) -> str:
+    """Choose the line that names the error: some runtimes tell the trace behind it, and more behind that."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    return next((line for line in reversed(lines) if _ERROR.match(line)), lines[-1])

@@ -94,7 +94,9 @@ class RoundTrip(Automaton):
             # A name is one line: what parts lines may become a blank.
             is_delicate = _SURROGATE.search(edge.text(answered.record, "name"))
             self._name = answered if is_delicate else None
-        elif self._name is not None and answered.kind == "get_state" and answered.number > self._name.number:
+        elif self._name is not None and answered.kind == "get_state" and answered.is_success:
+            if answered.number < self._name.number:
+                return
             name, self._name = self._name, None
             shown = edge.text(edge.inner(edge.as_record(step.record), "data"), "sessionName")
             self.armed += 1

@@ -8,11 +8,13 @@ from typing import Final
 
 from pinnace_spec.observers import edge
 from pinnace_spec.observers.automaton import Automaton
-from pinnace_spec.observers.commands import SESSION_COMMANDS, TEXT_COMMANDS
+from pinnace_spec.observers.commands import SESSION_COMMANDS, TEXT_COMMANDS, Sent
 from pinnace_spec.observers.fold import Fold
 from pinnace_spec.observers.queue_texts import QUEUES, Text
 from pinnace_spec.observers.verdicts import End, Step
 
+# In this time an accepted text begins its run, on a machine that is not overloaded.
+_START_S: Final = 1.0
 _CHANGERS: Final = TEXT_COMMANDS | SESSION_COMMANDS | {"clear_queue", "abort"}
 
 
@@ -94,6 +96,8 @@ class TextsConserved(Automaton):
         super().__init__(fold)
         self._emptied: list[tuple[int, Text]] = []  # left a queue without having been delivered
         self._accused: set[int] = set()
+        self._accepted_at: dict[int, float] = {}
+        self._idle: Sent | None = None  # the newest get_state that nothing worked for
 
     def take(self, step: Step) -> None:
         """Follow the texts."""
@@ -111,7 +115,9 @@ class TextsConserved(Automaton):
             self.accuse(f"record {number} delivers {words}, which nobody has sent", number)
         answered = fold.commands.answered
         if answered is not None and (text := queues.of(answered)) is not None:
+            self._accepted_at[text.sent.number] = step.at
             self._judge_answer(text, number)
+        self._see_rest(step)
         self._emptied += [(number, text) for text in queues.removed]
         if fold.work.settled == number and not fold.commands.are_open(_CHANGERS):
             self._judge_emptied(number)
@@ -132,14 +138,33 @@ class TextsConserved(Automaton):
                 # Its queue went with its session: told by a queue_update, or silently.
                 if text.way == "own" or (text.queued and not text.unqueued):
                     self._lose(text, text.replaced, rules=("R-PRM-02",) if text.way == "own" else ("R-QUE-09",))
-            elif text.way == "own":
-                is_past = self.fold.work.settled > text.accepted
-                self._lose(text, 0, rules=("R-PRM-02",) if is_past else ("R-EOF-01",))
+            elif text.way == "own" or (text.way == "any" and not text.queued and self.fold.generation.has_queue_update):
+                self._lose_at_end(text)
             elif text.unqueued and self.fold.commands.last_input > text.unqueued:
                 # Not handed back by the end of the process: the client went on after it.
                 self._lose(text, text.unqueued, rules=self.rules)
             elif not text.queued and self.fold.generation.has_queue_update and text.way != "any":
                 self._lose(text, 0, rules=("R-QUE-01",))
+
+    def _see_rest(self, step: Step) -> None:
+        answered = self.fold.commands.answered
+        if answered is None or answered.kind != "get_state" or not answered.is_success:
+            return
+        state = edge.inner(edge.as_record(step.record), "data")
+        is_busy = state.get("isStreaming") is not False or state.get("isCompacting") is True
+        self._idle = None if is_busy or not self.fold.work.is_resting else answered
+
+    def _lose_at_end(self, text: Text) -> None:
+        """Tell what the end of stdin has cut off from what nothing worked for any more."""
+        if self.fold.work.settled > text.accepted:
+            self._lose(text, 0, rules=("R-PRM-02",))
+            return
+        idle = self._idle if self.fold.checks.has_times and not self.fold.checks.is_overloaded else None
+        waited_s = idle.at - self._accepted_at.get(text.sent.number, idle.at) if idle is not None else 0.0
+        if idle is None or waited_s < _START_S:
+            self._lose(text, 0, rules=("R-EOF-01",))
+            return
+        self._lose(text, idle.answered, rules=("R-PRM-02",), why=f"{waited_s:.1f} s later nothing works, and ")
 
     def _judge_answer(self, text: Text, number: int) -> None:
         """An answer comes before its text is told, and before the run that it starts."""
@@ -180,17 +205,20 @@ class TextsConserved(Automaton):
     def _judge_own(self, number: int) -> None:
         """A prompt that was accepted before the work settled has been delivered."""
         last = self.fold.queues.last_accepted
+        # Who settles inside of a run may still deliver it.
         if last is None or last.way != "own" or last.is_over or last.may_change or self.fold.checks.has_extensions:
+            return
+        if self.fold.work.run:
             return
         self._lose(last, number, rules=("R-PRM-02",))
 
-    def _lose(self, text: Text, number: int, rules: tuple[str, ...]) -> None:
+    def _lose(self, text: Text, number: int, rules: tuple[str, ...], why: str = "") -> None:
         if text.sent.number in self._accused:
             return
         self._accused.add(text.sent.number)
         what = f"{edge.shown(text.words)}, which record {text.accepted or text.sent.number} accepted, is lost"
         if number:
-            what = f"{what}: by record {number} it is neither delivered nor returned nor pending"
+            what = f"{what}: {why}by record {number} it is neither delivered nor returned nor pending"
         self.accuse(what, text.sent.number, text.accepted, number, rules=rules)
 
 

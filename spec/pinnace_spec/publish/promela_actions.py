@@ -191,6 +191,7 @@ if :: IO == io_closing -> refuse(id) :: else -> accept_text(id, q_handled) fi"""
     "start_instance": "start_job(j_instance)",
     "start_boundary": "start_job(j_boundary)",
     "skip_boundary": "bd = false",
+    "reread_line": "skip",
 }
 
 ACTIONS: Final[Mapping[str, str]] = {**_TEXTS, **_RUN, **_REGIONS, **_EXTENSIONS}

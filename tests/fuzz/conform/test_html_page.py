@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import re
+import sys
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
@@ -219,3 +220,15 @@ def test_a_report_that_lacks_fields_or_has_other_shapes_still_makes_a_page() -> 
 
 def test_the_same_reports_make_the_same_page() -> None:
     assert page([report()]) == page([report()])
+
+
+def test_a_run_writes_its_page_and_the_json_makes_the_same_one(tmp_path: Path) -> None:
+    tiny = [sys.executable, str(Path(__file__).parent / "tiny_agent.py"), "dies-of-null"]
+    options = ["--adapter", "none", "--only", "ERR/no-object-null", "--out", str(tmp_path), "--patience", "0.3"]
+
+    assert main([*options, "--report", "html,json", "--", *tiny]) == 1
+    written = (tmp_path / "report.html").read_text()
+    read = check(written)
+    assert page([json.loads((tmp_path / "report.json").read_text())]) == written
+    assert "TypeError: null has no fields" in read.text()
+    assert re.search(r"quiet enough: .* late|overloaded: ", read.text())

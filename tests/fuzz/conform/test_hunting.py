@@ -14,14 +14,19 @@ from pinnace_fuzz.conform.campaigns.framing import byte_cases
 from pinnace_fuzz.conform.campaigns.interleavings import orders
 from pinnace_fuzz.conform.campaigns.sequences import weights
 from pinnace_fuzz.conform.cases import case
+from pinnace_fuzz.conform.catches import signature
 from pinnace_fuzz.conform.coverage import Coverage
 from pinnace_fuzz.conform.hunting import Hunt
 from pinnace_fuzz.conform.kit import Kit
 from pinnace_fuzz.conform.load import LoadMeter
+from pinnace_fuzz.conform.results import CaseResult, Finding
+from pinnace_fuzz.conform.running import not_run, signature_of, told_of
 from pinnace_spec.commands import MODELS
 from pinnace_spec.generations import generation
 
 TINY = Path(__file__).parent / "tiny_agent.py"
+STATE = {"send": {"id": "s", "type": "get_state"}}
+CLIENT = [STATE, {"bytes": "[]\n"}, {"bytes": "null\n"}, STATE, "answered"]
 
 
 @pytest.fixture
@@ -35,10 +40,6 @@ def hunt_for(kit: Kit, fault: str) -> Hunt:
     return Hunt(kit._replace(command=(*kit.command, fault)), Coverage(), time.monotonic() + 120, seed=1)
 
 
-STATE = {"send": {"id": "s", "type": "get_state"}}
-CLIENT = [STATE, {"bytes": "[]\n"}, {"bytes": "null\n"}, STATE, "answered"]
-
-
 def test_what_breaks_an_invariant_is_made_small_and_confirmed(kit: Kit) -> None:
     hunt = hunt_for(kit, "dies-of-null")
     with hunt.pool() as pool:
@@ -46,8 +47,49 @@ def test_what_breaks_an_invariant_is_made_small_and_confirmed(kit: Kit) -> None:
         hunt.try_case(pool, case("framing", CLIENT), "framing")
 
     (result,) = hunt.results
-    assert ("CRASH", (3, 3)) == (result.verdict, result.reproduced)
+    assert ("CRASH", (5, 5)) == (result.verdict, result.reproduced)
     assert [{"bytes": "null\n"}] == result.scenario.source["client"]
+
+
+def crash(words: str, number: int) -> Finding:
+    return Finding(
+        "I-CRASH", ("R-ERR-02",), f'the process ends with 1 behind record {number}: "{words}"', steps=(number,)
+    )
+
+
+def test_two_crashes_are_two_catches_however_alike_the_inputs_are() -> None:
+    first = signature(crash("TypeError: null", 4), ())
+
+    assert first == signature(crash("TypeError: null", 7), ())
+    assert first != signature(crash("RangeError: too deep", 4), ())
+
+
+def failed(*sources: str) -> CaseResult:
+    findings = tuple(Finding(each, ("R-RSP-01",), "wrong") for each in sources)
+    return not_run(case("framing", CLIENT), "")._replace(verdict="FAIL" if sources else "PASS", findings=findings)
+
+
+def test_what_comes_every_time_is_told_and_the_rest_accuses_nobody() -> None:
+    told = told_of(failed("I-RSP-1", "I-RSP-2"), [failed("I-RSP-1"), failed("I-RSP-1", "I-RSP-2")], signature_of)
+
+    assert ("FAIL", (2, 2)) == (told.verdict, told.reproduced)
+    assert ["violation", "information"] == [each.level for each in told.findings]
+
+
+@pytest.mark.parametrize("last", [failed(), failed("I-RSP-2")], ids=["passed", "other fault"])
+def test_what_does_not_come_every_time_is_inconclusive(last: CaseResult) -> None:
+    told = told_of(failed("I-RSP-1"), [failed("I-RSP-1"), last], signature_of)
+
+    assert ("INCONCLUSIVE", (1, 2)) == (told.verdict, told.reproduced)
+
+
+def test_the_nasty_cases_come_first() -> None:
+    known = generation("0.87")
+    orders_first = [each for _, each in zip(range(3), orders(known, Random(1)), strict=False)]
+
+    assert {"bytes": "null\n"} == next(byte_cases()).source["client"][0]
+    assert ["prompt", "prompt"] == [each["type"] for each in orders_first[0].source["client"][0]["send"]]
+    assert ["new_session", "prompt"] == [each["type"] for each in orders_first[2].source["client"][0]["send"]]
 
 
 def test_a_process_that_behaves_plays_many_cases(kit: Kit) -> None:

@@ -23,16 +23,11 @@ class Extended:
     def __init__(self, agent: HomedAgent) -> None:
         self.pi = agent
         self._numbers = itertools.count(1)
-        self._is_there = False
 
     # What the client says.
 
     def begin(self, text: str, **fields: object) -> str:
         """Send a prompt, and wait for nothing: a command answers when it has ended. Returns its id."""
-        if text.startswith("/") and not self._is_there:
-            # A read waits until the extensions are there; before, nobody knows what calls a command.
-            self.pi.request({"type": "get_state"})
-            self._is_there = True
         command_id = f"said-{next(self._numbers)}"
         self.pi.send({"id": command_id, "type": "prompt", "message": text, **fields})
         return command_id

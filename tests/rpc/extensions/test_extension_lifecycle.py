@@ -414,3 +414,64 @@ def test_in_print_mode_the_source_is_interactive(print_agent: OneShotStarter, wr
     assert ["interactive"] == [each["source"] for each in events if each["type"] == "input"]
     assert ("session_start", "session_shutdown") == (events[0]["type"], events[-1]["type"])
     assert "quit" == events[-1]["reason"]
+
+
+def test_a_command_that_comes_first_of_all_is_answered_when_it_has_ended(
+    extended: Start, written: MakeExtension
+) -> None:
+    """R-EXT-03: nobody knows what calls a command before the extensions are there, so it waits for them."""
+    asks = written(
+        """
+        def extension(pi):
+            @pi.command("ask")
+            async def ask(ctx, args):
+                ctx.ui.notify(str(await ctx.ui.confirm("Sure?")))
+        """
+    )
+    one = extended(asks, [{"text": "fine"}])
+    asked = one.begin("/ask")
+    one.pi.send({"id": "s", "type": "steer", "message": "/ask"})
+    one.pi.send({"id": "p", "type": "prompt", "message": "/else"})
+    request = one.asked("confirm")
+    assert [] == one.pi.found({"id": asked})
+    one.reply(request, confirmed=True)
+    one.accepted(asked)
+
+    assert "True" == one.notice()
+    assert "not_queueable" == one.pi.wait_response("s")["errorCode"]
+    assert one.pi.wait_response("p")["success"]
+    one.pi.wait({"type": "agent_settled"}, since=0)
+    assert ["/else"] == one.heard
+
+
+def test_a_text_behind_a_new_session_means_what_its_extensions_say(extended: Start, written: MakeExtension) -> None:
+    """R-EXT-03, R-EXT-06"""
+    path = written(
+        """
+        import pathlib
+
+        marker = pathlib.Path(__file__).with_name("second")
+
+        def extension(pi):
+            name = "later" if marker.exists() else "sooner"
+            marker.touch()
+
+            @pi.command(name)
+            async def run(ctx, args):
+                ctx.ui.notify(name)
+        """
+    )
+    one = extended(path, [{"text": "fine"}])
+    one.command("/sooner")
+    assert "sooner" == one.notice()
+    one.pi.send_many(
+        [
+            {"id": "n", "type": "new_session"},
+            {"id": "a", "type": "prompt", "message": "/later"},
+            {"id": "b", "type": "prompt", "message": "/sooner"},
+        ]
+    )
+    assert "later" == one.notice()
+    assert "handled" == one.pi.wait_response("a")["data"]["disposition"]
+    assert "started" == one.pi.wait_response("b")["data"]["disposition"]
+    one.pi.wait({"type": "agent_settled"}, since=0)

@@ -34,6 +34,14 @@ CALLED = TOOLS + "< tool c1 / tool c2 / tool_end c2 / tool_end c1 / result c1 / 
 ROOM = '< compact overflow / compacted overflow {"willRetry": true}\n'
 
 GOOD: list[tuple[str, str, str]] = [
+    (
+        "a prompt that takes along what an abort has left",
+        "I-EVT-11",
+        BEGUN
+        + "> abort x\n> steer s S\n> prompt b B\n< queue S | / ok s / answer aborted / turn_end / agent_end / ok x\n"
+        + "< ok b / agent_start / turn_start / user B / queue | / user S / says hello"
+        + ENDED,
+    ),
     ("a run", "I-EVT-1", WHOLE),
     ("two turns", "I-EVT-1", CALLED + "< turn_start / says done" + ENDED),
     (

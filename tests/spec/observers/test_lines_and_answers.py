@@ -4,7 +4,11 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from pinnace_spec.observers import Report
+from pinnace_spec.generations import generation
+from pinnace_spec.observers import End, Report, judge
+from pinnace_spec.observers.trace_file import step_of
+
+LONG_ID = "i" * 300
 
 # Name, the invariant that is armed, the trace.
 GOOD: list[tuple[str, str, str]] = [
@@ -43,6 +47,19 @@ GOOD: list[tuple[str, str, str]] = [
     ("the shape of an error", "I-RSP-2", ">> nonsense\n< no parse bad\n> bogus a\n< no a unknown"),
     ("an answer to a dialog", "I-RSP-3", '> extension_ui_response a {"value": 1}\n> abort_retry b\n< ok b'),
     ("its command before it", "I-RSP-4", "> abort_retry a\n< ok a"),
+    ("a long id that is not echoed", "I-RSP-4", f"> get_commands {LONG_ID}\n< no get_commands long\n$ exit 0"),
+    (
+        "a refused read behind a delicate name",
+        "I-FRM-5",
+        """
+        > set_session_name a {"name": "x\\ud800y"}
+        < ok a
+        > get_state "b\u2028c"
+        < no "b\u2028c" busy
+        """,
+    ),
+    ("no text yet", "I-RSP-2", '> get_last_assistant_text a\n< ok a {"text": null}'),
+    ("a mode that is one", "I-RSP-2", '> set_follow_up_mode a {"mode": "all"}\n< ok a'),
     ("an error for people", "I-RSP-5", '> bogus a\n< no a "Unknown command: bogus"'),
 ]
 
@@ -97,6 +114,10 @@ BAD: list[tuple[str, str, str, list[tuple[int, ...]]]] = [
     ("a mode that is none", "I-RSP-2", '> get_state a\n< state a {"steeringMode": "bogus"}', [(1, 2)]),
     ("an answer to an answer", "I-RSP-3", "> extension_ui_response a\n< ok extension_ui_response", [(1, 2)]),
     ("an answer to an answer, with its id", "I-RSP-3", "> extension_ui_response a\n< ok a", [(1, 2)]),
+    ("a text left out", "I-RSP-2", "> get_last_assistant_text a\n< ok a {}", [(1, 2)]),
+    ("a mode that is none", "I-RSP-2", '> set_steering_mode a {"mode": "x"}\n< ok a', [(1, 2)]),
+    ("no mode at all", "I-RSP-2", "> set_follow_up_mode a\n< ok a", [(1, 2)]),
+    ("neither true nor false", "I-RSP-2", '> set_auto_compaction a {"enabled": 1}\n< ok a', [(1, 2)]),
     ("before its command", "I-RSP-4", "< ok abort_retry\n> abort_retry -", [(1,)]),
     ("of nobody", "I-RSP-4", "> abort_retry a\n< ok a\n< ok get_state", [(3,)]),
     (
@@ -126,3 +147,50 @@ def test_a_bad_trace_is_told_with_the_steps_that_prove_it(
     cited: Callable[[Report, str], Sequence[tuple[int, ...]]],
 ) -> None:
     assert steps == cited(judged(text), invariant)
+
+
+# Lines that this judge can't read and an agent may: nobody has sent nothing, whatever else is wrong.
+MISREAD = [
+    (
+        "an id",
+        '{"id":"\udcff","type":"abort_bash"}',
+        '"id":"\ufffd","command":"abort_bash","success":true',
+        "R-FRM-05",
+    ),
+    ("a type", '{"type":"\udcff"}', '"command":"\ufffd","success":false,"error":"Unknown command"', "R-FRM-05"),
+    ("a number", '{"id":"v","type":1e400}', '"id":"v","success":false,"error":"Unknown command: Infinity"', "R-ERR-01"),
+]
+
+
+@pytest.mark.parametrize(("line", "answer", "rule"), [row[1:] for row in MISREAD], ids=[row[0] for row in MISREAD])
+def test_a_line_that_is_read_leniently_is_no_answer_without_a_command(
+    line: str, answer: str, rule: str, judged: Callable[..., Report]
+) -> None:
+    report = judged(f'>> {line}\n<< {{"type":"response",{answer}}}\n$ exit 0', "0.87")
+
+    assert [("I-RSP-2", (rule,), "nonstrict")] == [(each.invariant, each.rules, each.level) for each in report.verdicts]
+
+
+REFUSED = '{"type":"response","command":"parse","success":false,"error":"no JSON"}'
+
+
+@pytest.mark.parametrize("answers", [[], [REFUSED]], ids=["ignored", "refused"])
+@pytest.mark.parametrize("line", ["\u00a0", "\u2003\u3000"])
+def test_a_wider_blank_may_be_ignored_or_refused(line: str, answers: list[str]) -> None:
+    # The short form has no such line.
+    steps = [step_of(1, "in", line), *(step_of(2, "out", answer) for answer in answers)]
+
+    assert () == judge(steps, End("exit", 0), generation("pi")).verdicts
+
+
+def test_what_is_blank_for_everybody_is_not_answered() -> None:
+    steps = [step_of(1, "in", " \t"), step_of(2, "out", REFUSED)]
+
+    (verdict,) = judge(steps, End("exit", 0), generation("0.87")).verdicts
+
+    assert ("I-RSP-4", ("R-FRM-04",), (1, 2), "nonstrict") == (
+        verdict.invariant,
+        verdict.rules,
+        verdict.steps,
+        verdict.level,
+    )

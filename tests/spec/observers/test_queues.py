@@ -15,6 +15,9 @@ FOLLOW = "> follow_up f F\n< queue | F / ok f\n"  # three steps
 KNOWN = "> get_state s\n< state s\n"  # two steps
 ABORT = "> abort x\n< answer aborted" + ENDED + "< ok x\n"
 
+# Who answers a second prompt before it is busy.
+TOGETHER = '> prompt a A\n> prompt b B {"streamingBehavior": "steer"}\n< ok a / ok b / agent_start'
+
 GOOD: list[tuple[str, str, str]] = [
     (
         "shown and counted",
@@ -261,3 +264,23 @@ def test_a_bad_trace_is_told_with_the_steps_that_prove_it(
     cited: Callable[[Report, str], Sequence[tuple[int, ...]]],
 ) -> None:
     assert steps == cited(judged(text), invariant)
+
+
+LOST = [
+    ("that was to steer", TOGETHER + " / turn_start / user A / says x" + ENDED + "$ exit 0", ("R-PRM-02",)),
+    ("and nothing works", "> prompt a A\n< ok a\n@ 1.5\n> get_state s\n< state s\n$ exit 0", ("R-PRM-02",)),
+    ("as stdin ends", "> prompt a A\n< ok a\n@ 0.5\n> get_state s\n< state s\n$ exit 0", ("R-EOF-01",)),
+]
+
+
+@pytest.mark.parametrize(("text", "rules"), [row[1:] for row in LOST], ids=[row[0] for row in LOST])
+def test_a_prompt_that_is_lost_is_told_with_the_rule(
+    text: str, rules: tuple[str, ...], judged: Callable[..., Report]
+) -> None:
+    assert rules in [each.rules for each in judged(text, "0.87").verdicts if each.invariant == "I-QUE-2"]
+
+
+def test_a_text_is_not_lost_by_who_settles_inside_of_its_run(judged: Callable[..., Report]) -> None:
+    text = "> prompt a A\n< ok a / agent_start / settled / turn_start / user A / says x" + ENDED + "$ exit 0"
+
+    assert "I-QUE-2" not in [each.invariant for each in judged(text, "0.87").verdicts]

@@ -42,6 +42,21 @@ GOOD: list[tuple[str, str, str]] = [
         "I-STA-1",
         "< compact manual\n" + STATE % '{"isCompacting": true}' + "< compacted manual\n" + STATE % "",
     ),
+    (
+        "a shell that was cancelled before it began",
+        "I-STA-1",
+        '> bash b {"command": "ls"}\n< ok b {"output": "", "cancelled": true, "truncated": false}\n'
+        + WHOLE
+        + STATE % '{"messageCount": 2}',
+    ),
+    (
+        "a shell that ended while its session was left",
+        "I-STA-1",
+        WHOLE
+        + '> bash b {"command": "ls"}\n> clone c\n'
+        + '< ok b {"output": "x", "cancelled": false, "truncated": false} / ok c {"cancelled": false}\n'
+        + STATE % '{"messageCount": 2}',
+    ),
     ("refused, and as before", "I-STA-2", STATE % "" + REFUSED + STATE % ""),
     ("what was told", "I-MSG-1", WHOLE + MESSAGES % ""),
     (
@@ -133,3 +148,11 @@ def test_a_bad_trace_is_told_with_the_steps_that_prove_it(
     cited: Callable[[Report, str], Sequence[tuple[int, ...]]],
 ) -> None:
     assert steps == cited(judged(text), invariant)
+
+
+def test_a_crash_is_told_with_the_line_that_names_the_error(judged: Callable[..., Report]) -> None:
+    stderr = r"TypeError: no x\n    at f (file:1:2)\n\nNode.js v22"
+    report = judged(f'>> null\n$ exit 1 {{"stderr": "{stderr}"}}')
+    (verdict,) = [each for each in report.verdicts if each.invariant == "I-CRASH"]
+
+    assert verdict.text.endswith('"TypeError: no x"')

@@ -33,6 +33,13 @@ _SENSIBLE: Mapping[str, Mapping[str, Any]] = {
     "extension_ui_response": {"id": "nobody", "cancelled": True},
 }
 _WRONG: tuple[Any, ...] = (None, True, 7, -1.5, "bogus", "", [], ["x"], {}, {"a": 1})
+# Settings that agents are known to take as they come.
+_NASTY: tuple[Mapping[str, Any], ...] = (
+    {"type": "set_steering_mode", "mode": "bogus"},
+    {"type": "set_follow_up_mode"},
+    {"type": "set_auto_compaction", "enabled": "no"},
+    {"type": "set_thinking_level", "level": "ultra"},
+)
 _SAMPLES: Mapping[str, Any] = {
     "string": "a text",
     "boolean": True,
@@ -93,6 +100,9 @@ def argument_cases(generation: Generation) -> Iterator[Scenario]:
     commands = [name for name in MODELS if name in generation.commands]
     for command in commands:
         yield _case(valid(command))
+    for each in _NASTY:
+        if each["type"] in generation.commands:
+            yield _case(each)
     # Round robin: when the time is short, every command has been tried a little.
     queues = [wrong(command) for command in commands]
     while queues:

@@ -50,6 +50,8 @@ def model_faults() -> Iterator[Scenario]:
 
 def client_faults() -> Iterator[Scenario]:
     """Yield ends: stdin closed, signals, a reader that stops, in every state."""
+    bash = {"send": {"id": "b", "type": "bash", "command": "sleep 0.3; echo x"}}
+    yield case(NAME, [bash, {"close": "stdin"}, {"exit": {"code": None}}], needs=["bash"], exit=None)
     for state in STATES.values():
         fields: dict[str, Any] = {} if state.settings is None else {"settings": state.settings}
         for end in ({"close": "stdin"}, {"signal": "TERM"}):
@@ -68,8 +70,6 @@ def client_faults() -> Iterator[Scenario]:
             needs=state.needs,
             **fields,
         )
-    bash = {"send": {"id": "b", "type": "bash", "command": "echo x"}}
-    yield case(NAME, [bash, {"close": "stdin"}, {"exit": {"code": None}}], needs=["bash"], exit=None)
 
 
 def deaths() -> Iterator[Scenario]:

@@ -61,6 +61,27 @@ def _unique(command: Command, at: int) -> Command:
     return {**command, "message": f"{command['message']} {at}"}
 
 
+def nasty(generation: Generation) -> Iterator[tuple[State, tuple[Command, ...], bool]]:
+    """Yield the cases in which agents are known to lose a text or their order; they come first."""
+    idle, busy = STATES["idle"], STATES["llm"]
+    prompt: Command = {"type": "prompt", "message": "ONE"}
+    steered: Command = {"type": "prompt", "message": "TWO", "streamingBehavior": "steer"}
+    abort, new_session = {"type": "abort"}, {"type": "new_session"}
+    rows: list[tuple[State, tuple[Command, ...], bool]] = [
+        (idle, (prompt, prompt), True),
+        (idle, (prompt, steered), True),
+        (idle, (new_session, prompt), True),
+        (idle, (prompt, new_session), True),
+        (idle, (prompt, abort), True),
+        (idle, ({"type": "compact"}, {"type": "compact"}), True),
+        (STATES["tools"], (abort,), True),
+        (busy, ({"type": "steer", "message": "FOUR"}, new_session), False),
+    ]
+    for state, commands, is_one_write in rows:
+        if all(each["type"] in generation.commands for each in commands):
+            yield state, commands, is_one_write
+
+
 def orders(generation: Generation, chance: Random) -> Iterator[Scenario]:
     """Yield the cases, the telling ones first."""
     commands = alphabet(generation)
@@ -74,7 +95,7 @@ def orders(generation: Generation, chance: Random) -> Iterator[Scenario]:
     for each in (idle, joined, apart):
         chance.shuffle(each)
     rest = [each for group in itertools.zip_longest(joined, idle, apart) for each in group if each is not None]
-    for state, chosen, is_one_write in itertools.chain(first, singles, rest):
+    for state, chosen, is_one_write in itertools.chain(nasty(generation), first, singles, rest):
         yield together(state, chosen, is_one_write=is_one_write)
     names = list(STATES)
     while True:

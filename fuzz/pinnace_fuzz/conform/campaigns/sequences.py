@@ -19,7 +19,8 @@ from pinnace_spec.chart import CHART
 from pinnace_spec.generations import Generation
 
 if TYPE_CHECKING:
-    from pinnace_fuzz.conform.hunting import Hunt, Sighting
+    from pinnace_fuzz.conform.catches import Sighting
+    from pinnace_fuzz.conform.hunting import Hunt
     from pinnace_fuzz.conform.pool import Pool
 
 NAME = "sequences"
@@ -141,7 +142,7 @@ class _Chase:
 
     def play(self, scenario: Scenario) -> None:
         """Play a script; raise the first thing in it that is new."""
-        from pinnace_fuzz.conform.hunting import sightings
+        from pinnace_fuzz.conform.catches import sightings
 
         if self._is_over() or self._plays > MAX_SHRINKS:
             raise _Enough

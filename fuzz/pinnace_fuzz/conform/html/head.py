@@ -147,7 +147,7 @@ def _reach(cases: int) -> Html:
 def lead(reports: Sequence[Report], found: Sequence[Row]) -> Html:
     """Say in a sentence what the page is about."""
     cases = sum(len(each.cases) for each in reports)
-    differ = sum(1 for row in found if len({cell.verdict for cell in row.cells}) > 1)
+    differ = sum(1 for row in found if row.differs)
     agents = f"{len(reports)} agents" if len(reports) > 1 else "One agent"
     parts = [f"{agents}, {len(found)} rules, {cases} cases."]
     if len(reports) > 1:

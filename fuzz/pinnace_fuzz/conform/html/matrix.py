@@ -59,6 +59,11 @@ class Row(NamedTuple):
     rule: Rule
     cells: tuple[Cell, ...]
 
+    @property
+    def differs(self) -> bool:
+        """Agents that were judged by this rule have kept to it differently."""
+        return len({cell.verdict for cell in self.cells} - {"NOT-RUN"}) > 1
+
 
 def rows(reports: Sequence[Report]) -> list[Row]:
     """Return the rules that any case is about, sorted by area and number."""
@@ -74,7 +79,7 @@ def rows(reports: Sequence[Report]) -> list[Row]:
 
 def _natural(name: str) -> list[tuple[int, str]]:
     """Let C-2 stand before C-10."""
-    return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", name)]
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d{1,9})", name)]
 
 
 def _cells(report: Report) -> Mapping[str, list[Evidence]]:
@@ -155,7 +160,6 @@ def _row(row: Row, reports: Sequence[Report], width: int) -> Iterator[Html]:
     head = tag("th", name, tag("span", prose(row.rule.text), class_="text"), scope="row")
     cells = [cell for at, each in enumerate(row.cells) for cell in _pair(each, row, reports[at])]
     verdicts = [cell.verdict for cell in row.cells]
-    differs = len(set(verdicts)) > 1
     yield tag(
         "tr",
         head,
@@ -163,7 +167,7 @@ def _row(row: Row, reports: Sequence[Report], width: int) -> Iterator[Html]:
         class_="rule",
         id=key,
         data_v=" ".join(verdicts),
-        data_differs=differs,
+        data_differs=row.differs,
     )
     inside = tag("td", _drill(row, reports), colspan=width)
     yield tag("tr", inside, class_="drill", id=f"{key}-more")

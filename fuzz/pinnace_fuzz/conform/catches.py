@@ -1,0 +1,118 @@
+"""Names what cases have shown: two findings of the same fault have the same name, of two faults never.
+
+A catch is a fault and the commands that led to it: campaigns follow up each catch once. Pure.
+"""
+
+import re
+import zlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pinnace_fuzz.conform.pool import Glance
+from pinnace_fuzz.conform.recording import is_of_kit
+from pinnace_fuzz.conform.results import CaseResult, Finding
+from pinnace_spec.observers import Step
+
+_PARTICULAR = re.compile(r'"(?:[^"\\\\]|\\\\.)*"?|\d+')
+_DIGITS = re.compile(r"\d+")
+MAX_NAME = 40
+# Told apart by more commands than these, catches of one fault would be endless.
+MAX_NAMED_COMMANDS = 2
+
+
+class Sighting(NamedTuple):
+    """A finding of a case, and the catch that it belongs to."""
+
+    signature: str
+    finding: Finding
+    fault: str
+    """What any case that shows the same fault has in common."""
+
+
+# Of these the first that is there is the only one that is told.
+_END_OF_ALL = ("I-CRASH", "crash", "hang")
+
+
+def sightings(glance: Glance) -> list[Sighting]:
+    """Name what a case has shown, each catch once; what a busy machine may have caused is passed over."""
+    found: dict[str, Sighting] = {}
+    findings = glance.findings
+    for source in _END_OF_ALL:
+        # What is open or unanswered because the process is gone is no fault of its own.
+        if fatal := [each for each in findings if each.source == source]:
+            findings = tuple(fatal)
+            break
+    for finding in findings:
+        if finding.level == "information" or (finding.is_timed and glance.is_overloaded):
+            continue
+        name = signature(finding, glance.steps)
+        found.setdefault(name, Sighting(name, finding, fault_of(finding, glance.steps)))
+    return list(found.values())
+
+
+# These are about records alone; which command led to them says nothing.
+_WITHOUT_COMMANDS = frozenset({"I-EVT-12", "I-EVT-5", "I-FRM-1", "I-FRM-2"})
+
+
+def signature(finding: Finding, steps: Sequence[Step]) -> str:
+    """Name a catch: the fault, and the commands among the lines that prove it, or else all of the case."""
+    if finding.source in _WITHOUT_COMMANDS:
+        return f"{finding.source}@"
+    fault = fault_of(finding, steps)
+    if finding.source == "I-CRASH" and '"' in finding.text:
+        return fault  # what the process said at its end tells faults apart better than what was sent
+    proof = _proof(finding, steps) or _inputs(steps)
+    commands = sorted({_command(step) for step in proof})
+    return f"{fault} {'+'.join(commands) if len(commands) <= MAX_NAMED_COMMANDS else 'several'}"
+
+
+def fault_of(finding: Finding, steps: Sequence[Step]) -> str:
+    """Name what is broken, and by which commands if the proof cites some; a smaller case must break the same."""
+    source = finding.source
+    if source in ("crash", "hang", "step") or source in _WITHOUT_COMMANDS:
+        return f"{source}@"
+    if source == "I-CRASH":
+        return f"{source}@{zlib.crc32(_DIGITS.sub('', finding.text).encode()):08x}"
+    cited = "+".join(sorted({_command(step) for step in _proof(finding, steps)}))
+    return f"{source}@{zlib.crc32(f'{what(finding)} {cited}'.encode()):08x}"
+
+
+def _inputs(steps: Sequence[Step]) -> list[Step]:
+    return [step for step in steps if step.direction == "in" and not (step.record and is_of_kit(step.record))]
+
+
+def _proof(finding: Finding, steps: Sequence[Step]) -> list[Step]:
+    return [step for step in _inputs(steps) if step.number in finding.steps]
+
+
+def _command(step: Step) -> str:
+    if step.record is None:
+        return _shape(step.line)
+    kind, behaviour = step.record.get("type"), step.record.get("streamingBehavior")
+    name = kind if isinstance(kind, str) and len(kind) < MAX_NAME else "no type"
+    return f"{name}/{behaviour}" if isinstance(behaviour, str) else name
+
+
+def _shape(line: str) -> str:
+    """Say what kind of line that is no record it is, so that different faults are different catches."""
+    if "[[[[[[[[" in line or '{"a":{"a":{"a":' in line:
+        return "deep line"
+    if any("\udc80" <= character <= "\udcff" for character in line):
+        return "line of no UTF-8"
+    return "line with braces" if "{" in line else "line"
+
+
+def what(finding: Finding) -> str:
+    """Say what a finding is about without its numbers and texts: two of the same fault have the same."""
+    return _PARTICULAR.sub("", finding.text)
+
+
+def steps_of(result: CaseResult) -> tuple[Step, ...]:
+    """Return the trace that a campaign's case is judged by."""
+    return result.logs[-1].steps if result.logs else ()
+
+
+def faults_of(result: CaseResult) -> set[str]:
+    """Name all faults that a case has shown."""
+    steps = steps_of(result)
+    return {fault_of(each, steps) for each in result.findings}
