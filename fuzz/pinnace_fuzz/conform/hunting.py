@@ -30,7 +30,7 @@ from pinnace_spec.observers.verdicts import Level
 # How often a case is played again in fresh processes before it is told.
 REPLAYS: Mapping[str, int] = {"violation": CONFIRMATIONS, "nonstrict": 3, "information": 1}
 # Of one invariant so many catches are told; what more there is is the same fault from another side.
-MAX_CATCHES: Mapping[str, int] = {"violation": 10, "nonstrict": 6, "information": 0}
+MAX_CATCHES: Mapping[str, int] = {"violation": 10, "nonstrict": 16, "information": 0}
 MAX_PLAYS: Mapping[str, int] = {"violation": 24, "nonstrict": 16, "information": 0}
 # A case that ends with a wait in vain takes half a minute.
 MAX_WAITS = 6
@@ -156,8 +156,11 @@ class Hunt:
         title = f"{finding.source}: {finding.text}"[:300]
         lasting = set[str].intersection(*map(faults_of, replays)) | {sighting.fault}
         # The finding that was hunted stands first; what did not come every time accuses nobody.
+        level = finding.level
         others = [
-            each if fault_of(each, steps) in lasting else each._replace(level="information")
+            each
+            if fault_of(each, steps) in lasting and (level == "violation" or each.level != "violation")
+            else each._replace(level="information")
             for each in best.findings
             if each is not finding
         ]
@@ -166,6 +169,8 @@ class Hunt:
             findings=(finding, *others),
             reproduced=(count, len(replays)),
             kind=campaign,
+            # A violation beside it is followed up by itself.
+            verdict=best.verdict if level == "violation" else "NON-STRICT",
         )
         if count < len(replays):
             why = f"came again in {count} of {len(replays)} fresh processes"

@@ -118,7 +118,8 @@ class _Life:
         for line in scenario.llm:
             self._llm.add(stage.holes.answer(line.answer))
         stopped = perform(stage, scenario, self._kit)
-        if stopped is None and not ends_process(scenario):
+        # What would be cleared away is what is doubted.
+        if stopped is None and not stage.is_doubtful and not ends_process(scenario):
             stopped = self._reset(stage, scenario)
         verdicts = self._feed()
         findings = [_finding(each) for each in verdicts]

@@ -89,8 +89,9 @@ class AnsweredOnce(Automaton):
         if end.how != "exit" or not self.fold.checks.has_inputs:
             return
         for sent in self.fold.commands.open.values():
-            if sent.is_blank:
-                continue
+            is_deep = sent.kind == UNREADABLE and sent.is_extreme
+            if sent.is_blank or is_deep:
+                continue  # it need not be answered, or its answer may be as deep as itself
             # What was overtaken was forgotten; otherwise the end of the process may have come between.
             is_forgotten = sent.kind not in SLOW_COMMANDS and sent.number < self._answered_at_once
             rules = ("R-RSP-01",) if is_forgotten or end.code not in ORDERLY else ("R-EOF-01",)
@@ -212,7 +213,7 @@ class CauseFirst(Automaton):
         elif commands.is_stray and edge.text(edge.as_record(step.record), "command") != UNANSWERED:
             self.armed += 1
             command = edge.text(edge.as_record(step.record), "command")
-            if command in {UNREADABLE, ""} and commands.blanks:
+            if commands.blanks and "id" not in edge.as_record(step.record):
                 blank = commands.blanks.popleft()
                 what = f"record {step.number} answers record {blank}, which is blank"
                 self.accuse(what, blank, step.number, rules=("R-FRM-04",))

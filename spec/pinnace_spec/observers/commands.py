@@ -151,7 +151,7 @@ class Commands:
             waiting = _waiting(self._by_id, key)
             same = next((sent for sent in waiting if sent.kind == name and not sent.answered), None)
             found = same or _first(self._by_id, key)
-            return found if found is not None or key in self._done else self._misread(name, key)
+            return found if found is not None else self._misread(name, key)
         # An id that is none is not echoed, and a line that can't be read has none.
         found = _first(self._plain, name) or _first(self._odd, name) or _first(self._plain, UNREADABLE)
         if found is None and name in {UNREADABLE, UNTYPED, ""}:

@@ -93,6 +93,8 @@ def out_kind(step: Step) -> str:
 
 def id_key(value: object) -> str | None:
     """Write an id, of whatever type, as something that can be a key; 1 and "1" differ. None: too deep to be one."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # the same number: -0.0 may come back as 0
     try:
         return json.dumps(value)
     except (RecursionError, ValueError, TypeError):

@@ -138,13 +138,17 @@ class TextsConserved(Automaton):
                 # Its queue went with its session: told by a queue_update, or silently.
                 if text.way == "own" or (text.queued and not text.unqueued):
                     self._lose(text, text.replaced, rules=("R-PRM-02",) if text.way == "own" else ("R-QUE-09",))
-            elif text.way == "own" or (text.way == "any" and not text.queued and self.fold.generation.has_queue_update):
+            elif self._is_own(text):
                 self._lose_at_end(text)
             elif text.unqueued and self.fold.commands.last_input > text.unqueued:
                 # Not handed back by the end of the process: the client went on after it.
                 self._lose(text, text.unqueued, rules=self.rules)
             elif not text.queued and self.fold.generation.has_queue_update and text.way != "any":
                 self._lose(text, 0, rules=("R-QUE-01",))
+
+    def _is_own(self, text: Text) -> bool:
+        """Tell whether an accepted text must have started a run: no queue has shown it, and each would have."""
+        return text.way == "own" or (text.way == "any" and not text.queued and self.fold.generation.has_queue_update)
 
     def _see_rest(self, step: Step) -> None:
         answered = self.fold.commands.answered
@@ -206,7 +210,9 @@ class TextsConserved(Automaton):
         """A prompt that was accepted before the work settled has been delivered."""
         last = self.fold.queues.last_accepted
         # Who settles inside of a run may still deliver it.
-        if last is None or last.way != "own" or last.is_over or last.may_change or self.fold.checks.has_extensions:
+        if last is None or last.is_over or last.may_change or self.fold.checks.has_extensions:
+            return
+        if not self._is_own(last):
             return
         if self.fold.work.run:
             return

@@ -90,10 +90,13 @@ class Settings:
 
     def _set(self, sent: Sent, data: Record, number: int) -> None:
         match sent.kind:
-            case "set_steering_mode" | "set_follow_up_mode" | "set_queue_mode":
+            # What is no mode should have been refused; what becomes of it nobody can know.
+            case "set_steering_mode" | "set_follow_up_mode" | "set_queue_mode" if isinstance(
+                sent.record.get("mode"), str
+            ):
                 for name in SETTERS[sent.kind]:
                     self._tell(name, sent.record.get("mode"), number)
-            case "set_auto_compaction":
+            case "set_auto_compaction" if isinstance(sent.record.get("enabled"), bool):
                 self._tell("autoCompactionEnabled", sent.record.get("enabled"), number)
             case "set_session_name":
                 self._tell("sessionName", sent.record.get("name"), number)

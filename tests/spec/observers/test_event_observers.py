@@ -108,6 +108,13 @@ GOOD: list[tuple[str, str, str]] = [
         WHOLE.replace("$ exit 0", "> prompt b no\n< no b refused / settled\n$ exit 0"),
     ),
     ("times", "I-EVT-12", WHOLE),
+    (
+        "results of calls side by side",
+        "I-EVT-12",
+        BEGUN
+        + "< calls c1 c2 / tool c1 / tool c2 / tool_end c2 / tool_end c1\n"
+        + '< result c1 {"timestamp": 9000} / result c2 {"timestamp": 8000}',
+    ),
 ]
 
 BAD: list[tuple[str, str, str, list[tuple[int, ...]]]] = [
@@ -296,6 +303,12 @@ BAD: list[tuple[str, str, str, list[tuple[int, ...]]]] = [
         [(17,)],
     ),
     ("an answer before its question", "I-EVT-12", BEGUN + '< answer stop {"timestamp": 3}', [(5, 7)]),
+    (
+        "an answer before a result",
+        "I-EVT-12",
+        TOOLS + '< result c1 {"timestamp": 9000} / turn_end / turn_start / answer stop',
+        [(9, 13)],
+    ),
     ("a result before its call", "I-EVT-12", TOOLS + '< result c1 {"timestamp": 1}', [(7, 9)]),
 ]
 

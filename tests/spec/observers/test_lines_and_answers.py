@@ -149,6 +149,12 @@ def test_a_bad_trace_is_told_with_the_steps_that_prove_it(
     assert steps == cited(judged(text), invariant)
 
 
+def test_an_id_may_come_back_as_another_notation_of_its_number(judged: Callable[..., Report]) -> None:
+    line, answer = '{"id":-0.0,"type":"abort_bash"}', '{"id":0,"type":"response","command":"abort_bash","success":true}'
+
+    assert () == judged(f">> {line}\n<< {answer}\n$ exit 0").verdicts
+
+
 # Lines that this judge can't read and an agent may: nobody has sent nothing, whatever else is wrong.
 MISREAD = [
     (
@@ -194,3 +200,11 @@ def test_what_is_blank_for_everybody_is_not_answered() -> None:
         verdict.steps,
         verdict.level,
     )
+
+
+def test_a_deep_id_that_comes_back_is_a_record_though_this_judge_can_not_read_it() -> None:
+    deep = "[" * 3000 + "]" * 3000
+    answer = f'{{"id":{deep},"type":"response","command":"get_commands","success":true,"data":{{"commands":[]}}}}'
+    steps = [step_of(1, "in", f'{{"id":{deep},"type":"get_commands"}}'), step_of(2, "out", answer)]
+
+    assert () == judge(steps, End("exit", 0), generation("0.87")).verdicts
