@@ -76,7 +76,11 @@ class OutputTail:
 
     def finish(self) -> str:
         """End the output, close its file, return what an incomplete character becomes. Idempotent."""
-        text = self._add(self._decoder.decode(b"", final=True), b"")
+        text = self._decoder.decode(b"", final=True)
+        # What may have become a byte order mark stays in Python's decoder for good, although nothing follows.
+        text += self._decoder.getstate()[0].decode(errors="replace")
+        self._decoder.reset()
+        text = self._add(text, b"")
         if self._file is not None:
             os.close(self._file)
             self._file = None

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pinnace_agent.control_text import ControlTextFilter
@@ -30,6 +30,8 @@ cuts = st.lists(st.integers(0, 1_000_000), max_size=20)
 
 
 @given(st.binary(max_size=200), cuts)
+@example(b"\xef", [])
+@example(b"\xef\xbb", [1])
 def test_text_does_not_depend_on_how_the_bytes_arrive(data: bytes, positions: list[int]) -> None:
     output = OutputTail(sanitise=False)
 

@@ -49,7 +49,9 @@ def test_it_judges_without_the_agent(tmp_path: Path) -> None:
     has_agent = subprocess.run([python, "-c", "import pinnace_agent"], env=env, capture_output=True, check=False)
     assert has_agent.returncode == 1
 
-    options = ["--adapter", "none", "--time", "60s", "--out", str(tmp_path / "out")]
+    # What the tiny agent of the tests can do: no answer of a model, no session, one read.
+    options = ["--adapter", "none", "--only", "FRM/", "--only", "ERR/", "--campaign", "none", "--time", "60s"]
+    options += ["--out", str(tmp_path / "out")]
     judged = subprocess.run(
         [str(home / "bin" / "pinnace-conform"), *options, "--", sys.executable, str(TINY)],
         env=env,
