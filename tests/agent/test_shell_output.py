@@ -1,5 +1,6 @@
 """The tail of an output: what is shown, what is kept, what the file gets."""
 
+import codecs
 import os
 import stat
 import tracemalloc
@@ -32,11 +33,15 @@ cuts = st.lists(st.integers(0, 1_000_000), max_size=20)
 @given(st.binary(max_size=200), cuts)
 @example(b"\xef", [])
 @example(b"\xef\xbb", [1])
+@example(codecs.BOM_UTF8, [2])
+@example(codecs.BOM_UTF8 + b"a", [1, 3])
 def test_text_does_not_depend_on_how_the_bytes_arrive(data: bytes, positions: list[int]) -> None:
+    """A byte order mark at the very beginning is not for the reader."""
     output = OutputTail(sanitise=False)
+    text = data.removeprefix(codecs.BOM_UTF8).decode(errors="replace")
 
-    assert fed(output, data, positions) == data.decode(errors="replace")
-    assert output.snapshot().text == data.decode(errors="replace")
+    assert fed(output, data, positions) == text
+    assert output.snapshot().text == text
 
 
 @given(
