@@ -12,14 +12,14 @@ _REMOVED: Final = re.compile(
       (?:\x1b\[|\x9b)[0-?]*[\x20-/]*[@-~]?          # CSI: colours, cursor; it ends before what breaks it
     | \x1b[\]PX^_][^\x07\x0a\x18\x1a\x1b\x9b\x9c]*  # OSC, DCS, SOS, PM, APC: titles, links, pictures …
       (?:\x07|\x1b\\|[\x18\x1a\x9c])?               # … to BEL, ST, CAN or SUB; LF, ESC, CSI end them as well
-    | \x1b[\x20-/]*[0-~]                            # the other escapes, e.g. of the character set
+    | \x1b[\x20-/]{0,8}[0-~]                        # the other escapes, e.g. of the character set; real ones have two
     | [\x00-\x08\x0b-\x1f\ufff9-\ufffb]             # C0 but TAB and LF (so CR too), interlinear annotation
     """,
     re.VERBOSE,
 )
 _CUT_CSI: Final = re.compile(r"(\x1b\[|\x9b)[0-?]*([\x20-/]?)[\x20-/]*\Z")
 _CUT_STRING: Final = re.compile(r"(\x1b[\]PX^_])[^\x07\x0a\x18\x1a\x1b\x9b\x9c]*(\x1b?)\Z")
-_CUT_ESCAPE: Final = re.compile(r"\x1b[\x20-/]*\Z")
+_CUT_ESCAPE: Final = re.compile(r"\x1b[\x20-/]{0,8}\Z")
 
 _CONTROLS: Final = bytes(code for code in range(0x20) if code not in b"\t\n")
 _NEEDS_ATTENTION: Final = re.compile("[\x9b\ufff9-\ufffb]")
@@ -61,7 +61,8 @@ def _split_unfinished(text: str) -> tuple[str, str]:
         # What a sequence said so far does not matter, so it is not kept: it may be a picture of megabytes.
         return text[:found], match[1] + match[2]
     if _CUT_ESCAPE.match(text, found):
-        return text[:found], text[found : found + 2]
+        # Whole: if it is broken off, what stood in it is text.
+        return text[:found], text[found:]
     return text, ""
 
 

@@ -195,6 +195,8 @@ _parts = st.sampled_from(
 
 
 @given(st.lists(_parts, max_size=30).map("".join), st.lists(st.integers(0, 100), max_size=8))
+@example("\x1b\x1b  \x1b", [4])
+@example("\x1b" + " " * 9 + "A", [9])
 def test_what_is_removed_does_not_depend_on_how_it_arrives(text: str, positions: list[int]) -> None:
     places = [0, *sorted(position % (len(text) + 1) for position in positions), len(text)]
     control = ControlTextFilter()
