@@ -8,7 +8,10 @@ import random
 import shutil
 import signal
 import tempfile
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -16,6 +19,9 @@ from hypothesis import HealthCheck, settings
 from pinnace_fuzz.coverage import VARIABLE
 from pinnace_spec import coverage
 from pinnace_spec.publish.source import load
+
+if TYPE_CHECKING:
+    from tests.browser import Browser, Recorder
 
 REACHED = pytest.StashKey[str]()
 TOOLS = Path(__file__).parent.parent / ".tools"
@@ -128,3 +134,24 @@ def search_tools_path() -> Path:
 def chromium() -> str:
     """The browser."""
     return _peer("Chromium", TOOLS / "bin" / "chromium")[0]
+
+
+@pytest.fixture(scope="module")
+def recorder() -> "Iterator[Recorder]":
+    """Stands in for every server that a page may ask."""
+    from tests.browser import Recorder
+
+    with Recorder() as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: str, recorder: "Recorder", tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Browser]":
+    """A browser of the module's own."""
+    from tests.browser import Browser
+
+    tab = Browser(chromium, tmp_path_factory.mktemp("browser"), f"http://127.0.0.1:{recorder.server_address[1]}")
+    yield tab
+    tab.close()

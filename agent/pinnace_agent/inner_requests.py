@@ -9,18 +9,9 @@ from dataclasses import dataclass, field
 
 import trio
 
+from pinnace_agent.refusals import refusal
 from pinnace_agent.session.replacement import SessionRequest
-from pinnace_spec import errors
 from pinnace_statechart import effects as fx
-
-_TEXTS: Mapping[str, str] = {
-    "busy": errors.BUSY,
-    "compacting": errors.COMPACTING,
-    "compaction_in_progress": errors.COMPACTION_IN_PROGRESS,
-    "aborted": errors.ABORTED_BEFORE_START,
-    "compaction_cancelled": errors.COMPACTION_CANCELLED,
-    "shutdown": errors.SHUTTING_DOWN,
-}
 
 
 @dataclass(slots=True)
@@ -71,7 +62,7 @@ class InnerRequests:
     def refuse(self, effect: fx.Refuse) -> None:
         """Take the chart's refusal."""
         request = self._open[effect.ref]
-        request.problem = _TEXTS.get(effect.reason) or effect.text
+        request.problem = refusal(effect).text
         if request.on_refused is not None:
             request.on_refused(request.problem)
         self._answer(effect.ref)

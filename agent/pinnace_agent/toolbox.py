@@ -33,7 +33,6 @@ class Toolbox(Mapping[str, Tool]):
         """Hold the built-in tools."""
         self._builtin = builtin
         self._choose = choose
-        self._added: Mapping[str, Tool] = {}
         self.all: dict[str, Tool] = dict(builtin)
         """Active or not, in their order."""
         chosen = choose(self.all, ())
@@ -81,7 +80,6 @@ class Toolbox(Mapping[str, Tool]):
         self._activate(set(names))
 
     def _put(self, added: Mapping[str, Tool]) -> None:
-        self._added = added
         self.all = {name: added.get(name, tool) for name, tool in self._builtin.items()}
         self.all |= {name: tool for name, tool in added.items() if name not in self.all}
 
@@ -89,7 +87,3 @@ class Toolbox(Mapping[str, Tool]):
         self._active = {name: tool for name, tool in self.all.items() if name in names}
         if self.on_change is not None:
             self.on_change()
-
-    def owner_is_added(self, name: str) -> bool:
-        """Tell whether a tool is an extension's."""
-        return name in self._added

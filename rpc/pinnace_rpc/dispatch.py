@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from pinnace_agent.host import Host
 from pinnace_agent.output import OutputTail
+from pinnace_agent.refusals import refusal
 from pinnace_agent.session.replacement import (
     BranchSession,
     CloneSession,
@@ -47,15 +48,6 @@ UNANSWERED: Final = "extension_ui_response"
 _TEXTS: Final = frozenset({"prompt", "steer", "follow_up", "extension_command"})
 # The oldest generation's names, by what they are called today.
 ALIASES: Final[Mapping[str, str]] = {"queue_message": "steer", "reset": "new_session"}
-
-_REFUSALS: Final[Mapping[str, tuple[str, errors.ErrorCode]]] = {
-    "busy": (errors.BUSY, errors.ErrorCode.BUSY),
-    "compacting": (errors.COMPACTING, errors.ErrorCode.COMPACTING),
-    "compaction_in_progress": (errors.COMPACTION_IN_PROGRESS, errors.ErrorCode.COMPACTION_IN_PROGRESS),
-    "aborted": (errors.ABORTED_BEFORE_START, errors.ErrorCode.ABORTED),
-    "compaction_cancelled": (errors.COMPACTION_CANCELLED, errors.ErrorCode.COMPACTION_CANCELLED),
-    "shutdown": (errors.SHUTTING_DOWN, errors.ErrorCode.SHUTTING_DOWN),
-}
 
 
 @dataclass(slots=True)
@@ -177,11 +169,8 @@ class Dispatcher:
             error = self._pending[effect.ref].error
             assert error is not None
             self._fail(effect.ref, error)
-        elif effect.reason == "job":
-            code = errors.ErrorCode(effect.code) if effect.code else errors.ErrorCode.INTERNAL_ERROR
-            self._fail(effect.ref, errors.ClientError(effect.text, code))
         else:
-            self._fail(effect.ref, errors.ClientError(*_REFUSALS[effect.reason]))
+            self._fail(effect.ref, refusal(effect))
 
     def answer(self, ref: int) -> None:
         """Answer a read."""

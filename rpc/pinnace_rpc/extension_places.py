@@ -4,14 +4,20 @@ A process without any pays for nothing else. Reads no file.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from pinnace_agent.resources.configuration import Configuration
 from pinnace_agent.resources.paths import agent_dir, project_dir
+from pinnace_agent.resources.settings import ResourceSettings
 from pinnace_rpc.options import Options
 
 _FOLDER = "extensions"
+
+
+def in_load_order(resources: Iterable[ResourceSettings]) -> list[ResourceSettings]:
+    """Return what settings name, the project's before the user's."""
+    return sorted(resources, key=lambda each: not each.is_project)
 
 
 def may_have_extensions(options: Options, configuration: Configuration, env: Mapping[str, str], cwd: Path) -> bool:

@@ -14,11 +14,12 @@ from pinnace_agent.llm.json_edge import as_object
 from pinnace_agent.resources.configuration import Configuration, load_configuration
 from pinnace_agent.resources.file_lock import LockHeld
 from pinnace_agent.resources.folder_resources import FolderReader
-from pinnace_agent.resources.paths import agent_dir, gated_project_files, project_dir
+from pinnace_agent.resources.paths import agent_dir, project_dir
 from pinnace_agent.resources.relaxed_json import ConfigurationFileError, read_object
 from pinnace_agent.resources.settings import ResourceSettings
-from pinnace_agent.resources.trust import save_decision, trust_file
-from pinnace_agent.resources.trust_digest import keep_digest
+from pinnace_agent.resources.trust import trust_file
+from pinnace_agent.resources.trust_digest import keep_decision
+from pinnace_rpc.extension_places import in_load_order
 from pinnace_rpc.options import Options
 
 _MODES: Mapping[str, Mode] = {"rpc": "rpc", "json": "json", "text": "print"}
@@ -34,8 +35,7 @@ class _Files:
         self._cwd = cwd
 
     def resource_settings(self) -> Sequence[ResourceSettings]:
-        resources = self._configuration.settings.resources
-        return [*(each for each in resources if each.is_project), *(each for each in resources if not each.is_project)]
+        return in_load_order(self._configuration.settings.resources)
 
     def decide(self, folder: Path, is_trusted: bool, is_remembered: bool) -> None:
         self._reader.decide(folder, is_trusted)
@@ -45,10 +45,7 @@ class _Files:
         if not is_remembered:
             return
         try:
-            decisions = trust_file(agent_dir(os.environ))
-            save_decision(decisions, folder, is_trusted)
-            if is_trusted:
-                keep_digest(decisions, folder, gated_project_files(folder, os.environ))
+            keep_decision(trust_file(agent_dir(os.environ)), folder, os.environ, decision=is_trusted)
         except (ConfigurationFileError, LockHeld, OSError):
             # It holds for this process; the next one asks again.
             return

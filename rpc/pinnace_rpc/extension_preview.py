@@ -18,6 +18,7 @@ from pinnace_agent.extensions.loading import Loader
 from pinnace_agent.extensions.registrations import FlagRegistration, Generation
 from pinnace_agent.resources.configuration import load_configuration
 from pinnace_agent.resources.models import ModelRegistry
+from pinnace_rpc.extension_places import in_load_order
 
 _INDENT = "  "
 
@@ -34,14 +35,10 @@ def preview(named: Sequence[str], *, is_discovering: bool, approved: bool | None
     """Load the extensions that a start would load."""
     cwd = Path.cwd()
     configuration = load_configuration(os.environ, cwd, approved=approved)
-    resources = configuration.settings.resources
     wanted = Wanted(
         env=os.environ,
         cwd=str(cwd),
-        settings=[
-            *(each for each in resources if each.is_project),
-            *(each for each in resources if not each.is_project),
-        ],
+        settings=in_load_order(configuration.settings.resources),
         is_trusted=configuration.is_project_trusted,
         named=named,
         is_discovering=is_discovering,

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from pinnace_agent.host import Host
-from pinnace_agent.resources.resource_origin import Origin, Scope
+from pinnace_agent.resources.resource_origin import Origin
 
 if TYPE_CHECKING:  # loaded with the first extension
     from pinnace_agent.extensions.host_view import CommandInfo
 
-_LOCATIONS: Final[Mapping[Scope, str]] = {"user": "user", "project": "project", "temporary": "path"}
+_LOCATIONS: Final[Mapping[str, str]] = {"user": "user", "project": "project", "temporary": "path"}
 
 
 def get_commands(host: Host) -> Mapping[str, object]:
@@ -40,24 +40,16 @@ def _extension_command(info: "CommandInfo") -> Mapping[str, object]:
     command: dict[str, object] = {"name": info.name, "source": "extension", "path": source["path"]}
     if info.description is not None:
         command["description"] = info.description
-    location = {"user": "user", "project": "project", "temporary": "path"}[str(source["scope"])]
+    location = _LOCATIONS[str(source["scope"])]
     return {**command, "location": location, "sourceInfo": source}
 
 
 def _command(name: str, description: str, source: str, path: str, origin: Origin) -> Mapping[str, object]:
-    info: dict[str, object] = {
-        "path": path,
-        "source": origin.source,
-        "scope": origin.scope,
-        "origin": "top-level",
-    }
-    if origin.base_dir is not None:
-        info["baseDir"] = origin.base_dir
     return {
         "name": name,
         "description": description,
         "source": source,
         "location": _LOCATIONS[origin.scope],
         "path": path,
-        "sourceInfo": info,
+        "sourceInfo": origin.source_info(path),
     }

@@ -11,10 +11,10 @@ from pathlib import Path
 import click
 
 from pinnace_agent.resources.file_lock import LockHeld
-from pinnace_agent.resources.paths import agent_dir, gated_project_files
+from pinnace_agent.resources.paths import agent_dir
 from pinnace_agent.resources.relaxed_json import ConfigurationFileError
-from pinnace_agent.resources.trust import read_decisions, save_decision, trust_file
-from pinnace_agent.resources.trust_digest import keep_digest
+from pinnace_agent.resources.trust import read_decisions, trust_file
+from pinnace_agent.resources.trust_digest import keep_decision
 
 
 def main(words: Sequence[str], *, decision: bool) -> int:
@@ -60,7 +60,5 @@ def _decide(path: Path, folder: Path, *, decision: bool) -> None:
     # What is not there may be a slip of the pen; a decision against it can do no harm.
     if decision and not folder.is_dir():
         raise click.ClickException(f"{folder}: there is no such folder")
-    is_new = save_decision(path, folder, decision)
-    if decision and (gated := gated_project_files(folder.absolute(), os.environ)):
-        keep_digest(path, folder, gated)
+    is_new = keep_decision(path, folder, os.environ, decision=decision)
     click.echo(f"{os.path.realpath(folder)}: {'' if is_new else 'already '}{'trusted' if decision else 'not trusted'}")

@@ -4,14 +4,12 @@ A browser of its own for the module, over the pipe of its DevTools protocol. Eve
 stands in for all proxies; dialogs, errors and breaches of the page's policy are recorded as well.
 """
 
-import re
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from tests.browser import Browser, Recorder
+from tests.browser import Browser, Recorder, without_policy
 
 from pinnace_agent.export.page import page
 from pinnace_agent.export.source import read_source
@@ -19,32 +17,10 @@ from pinnace_agent.export.source import read_source
 pytestmark = [pytest.mark.peer, pytest.mark.slow]
 
 
-@pytest.fixture(scope="module")
-def recorder() -> Iterator[Recorder]:
-    with Recorder() as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield server
-        server.shutdown()
-
-
-@pytest.fixture(scope="module")
-def browser(chromium: str, recorder: Recorder, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    proxy = f"http://127.0.0.1:{recorder.server_address[1]}"
-    tab = Browser(chromium, tmp_path_factory.mktemp("browser"), proxy)
-    yield tab
-    tab.close()
-
-
 def made(session: Path, change: Callable[[str], str] = lambda text: text) -> Path:
     path = session.with_suffix(".html")
     path.write_text(change("".join(page(read_source(str(session), "/")))), encoding="utf-8")
     return path
-
-
-def without_policy(text: str) -> str:
-    changed, count = re.subn(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text)
-    assert count == 1
-    return changed
 
 
 # Long enough for what has been started to be noticed; only that nothing happens needs it.

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pinnace_agent.extensions.extension_tool import ExtensionTool
 from pinnace_agent.extensions.host_view import CommandInfo, ToolInfo
 from pinnace_agent.resources.folder_resources import FolderResources
-from pinnace_agent.resources.resource_origin import Origin
+from pinnace_agent.tools import READ_ONLY_TOOLS
 from pinnace_agent.tools.base import Tool
 
 
@@ -17,30 +17,18 @@ def tool_info(tool: Tool) -> ToolInfo:
         is_read_only = tool.is_read_only
     else:
         source = {"path": f"builtin:{tool.name}", "source": "builtin", "scope": "temporary", "origin": "top-level"}
-        is_read_only = tool.name in {"read", "grep", "find", "ls"}
+        is_read_only = tool.name in READ_ONLY_TOOLS
     return ToolInfo(tool.name, tool.description, tool.parameters, source, tool.guidelines, is_read_only)
 
 
 def resource_commands(resources: FolderResources) -> Sequence[CommandInfo]:
     """Describe templates, then skills."""
     templates = [
-        CommandInfo(each.name, "prompt", _source(each.path, each.origin), each.description)
+        CommandInfo(each.name, "prompt", each.origin.source_info(each.path), each.description)
         for each in resources.templates.values()
     ]
     skills = [
-        CommandInfo(f"skill:{each.name}", "skill", _source(each.path, each.origin), each.description)
+        CommandInfo(f"skill:{each.name}", "skill", each.origin.source_info(each.path), each.description)
         for each in resources.skills.values()
     ]
     return [*templates, *skills]
-
-
-def _source(path: str, origin: Origin) -> Mapping[str, object]:
-    info: dict[str, object] = {
-        "path": path,
-        "source": origin.source,
-        "scope": origin.scope,
-        "origin": "top-level",
-    }
-    if origin.base_dir is not None:
-        info["baseDir"] = origin.base_dir
-    return info

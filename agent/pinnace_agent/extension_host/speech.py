@@ -7,7 +7,7 @@ or into the session at once. What is said while handlers of `agent_settled` run 
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from pinnace_agent.extensions import events as ev
 from pinnace_agent.extensions.command_runs import RUNTIME
@@ -137,11 +137,6 @@ def custom_message(draft: CustomDraft, timestamp_ms: int) -> CustomMessage:
     if draft.details is not None:
         message["details"] = draft.details
     return message
-
-
-def as_custom(value: object) -> CustomMessage:
-    """Return what a queued item has carried through the chart."""
-    return cast("CustomMessage", value)  # made above
 
 
 def _text(content: Content) -> str:

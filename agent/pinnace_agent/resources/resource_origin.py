@@ -1,8 +1,9 @@
 """Where a prompt template or a skill comes from, as clients are told.
 
-Data only; imports nothing that takes time.
+Imports nothing that takes time.
 """
 
+from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 Scope = Literal["user", "project", "temporary"]
@@ -18,6 +19,13 @@ class Origin(NamedTuple):
     """Found in a folder for such things, or named by settings or the command line."""
     base_dir: str | None = None
     """The folder that it was found from."""
+
+    def source_info(self, path: str) -> Mapping[str, object]:
+        """Say of the file at `path` where it comes from, in the words of the protocol."""
+        info: dict[str, object] = {"path": path, "source": self.source, "scope": self.scope, "origin": "top-level"}
+        if self.base_dir is not None:
+            info["baseDir"] = self.base_dir
+        return info
 
 
 class Resource(NamedTuple):

@@ -9,11 +9,13 @@ where it points, not by what is there.
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from pinnace_agent.resources.paths import gated_project_files
 from pinnace_agent.resources.relaxed_json import ConfigurationFileError, JsonObject, read_object
+from pinnace_agent.resources.trust import save_decision
 
 NAME: Final = "trust-digests.json"
 _PIECE: Final = 1 << 20
@@ -47,6 +49,20 @@ def is_changed(trust_file: Path, folder: Path, gated: Sequence[Path]) -> bool:
     except ConfigurationFileError:
         return True
     return kept.get(os.path.realpath(folder)) != digest_of(gated)
+
+
+def keep_decision(path: Path, folder: Path, env: Mapping[str, str], *, decision: bool) -> bool:
+    """Keep a decision about a project, with what it brings now if it is trusted; return whether that is new.
+
+    Raises:
+        ConfigurationFileError: A file can't be read, so it is left as it is.
+        LockHeld: Another program does not let go of it.
+        OSError: It can't be written, or the project can't be read.
+    """
+    is_new = save_decision(path, folder, decision)
+    if decision and (gated := gated_project_files(folder.absolute(), env)):
+        keep_digest(path, folder, gated)
+    return is_new
 
 
 def keep_digest(trust_file: Path, folder: Path, gated: Sequence[Path]) -> None:

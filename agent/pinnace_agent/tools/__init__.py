@@ -26,6 +26,10 @@ DEFAULT_TOOLS: Final = ("read", "bash", "edit", "write")
 """Active unless the user says otherwise; the others do what a shell does, for those who want none."""
 
 
+READ_ONLY_TOOLS: Final = frozenset({"read", "grep", "find", "ls"})
+"""Those that change nothing."""
+
+
 def builtin_tools() -> dict[str, Tool]:
     """Return the built-in tools by name, in the order of the system prompt."""
     return {tool.name: tool for tool in BUILTIN_TOOLS}

@@ -7,6 +7,7 @@ of the rows; the generator checks that every trigger of a job is here or exclude
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from pinnace_spec.chart_names import RUN_ENDS
 from pinnace_spec.publish.promela_names import CommandSet
 
 
@@ -92,17 +93,7 @@ REPORTS: Final = (
 CANCELLED: Final[Mapping[str, tuple[str, ...]]] = {
     "j_preflight": ("job_ended", "preflight_ok", "preflight_refused", "preflight_handled", "threshold_due"),
     "j_sync": ("job_ended", "synced", "sync_failed"),
-    "j_run": (
-        "job_ended",
-        "job_failed",
-        "llm_tool_calls",
-        "llm_length",
-        "llm_stop",
-        "llm_transient",
-        "llm_overflow",
-        "llm_fatal",
-        "tools_done",
-    ),
+    "j_run": ("job_ended", "job_failed", *RUN_ENDS),
     "j_compaction": ("job_ended", "compaction_ok", "compaction_failed"),
     "j_boundary": ("job_ended", "boundary_ok", "boundary_goes_on", "job_failed"),
 }

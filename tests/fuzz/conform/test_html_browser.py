@@ -2,34 +2,17 @@
 
 import json
 import re
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import pytest
-from tests.browser import Browser, Recorder
+from tests.browser import Browser, Recorder, without_policy
 from tests.fuzz.conform.html_reports import HOSTILE, case, changed, report
 
 from pinnace_fuzz.conform.html.page import page
 
 pytestmark = [pytest.mark.peer, pytest.mark.slow]
-
-
-@pytest.fixture(scope="module")
-def recorder() -> Iterator[Recorder]:
-    with Recorder() as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield server
-        server.shutdown()
-
-
-@pytest.fixture(scope="module")
-def browser(chromium: str, recorder: Recorder, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    proxy = f"http://127.0.0.1:{recorder.server_address[1]}"
-    tab = Browser(chromium, tmp_path_factory.mktemp("browser"), proxy)
-    yield tab
-    tab.close()
 
 
 @pytest.fixture(scope="module")
@@ -39,12 +22,6 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
     good = report(case("QUE/x", "PASS", "R-QUE-03"), case("PRM/y", "NON-STRICT", "R-PRM-01"), name="beta")
     path.write_text(page([report(), good]), encoding="utf-8")
     return path
-
-
-def without_policy(text: str) -> str:
-    changed_, count = re.subn(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text)
-    assert count == 1
-    return changed_
 
 
 POKE: Final = """(() => {

@@ -17,6 +17,7 @@ from pinnace_agent.extensions.api import ExtensionAPI
 from pinnace_agent.extensions.events import ToolCall
 from pinnace_agent.extensions.handler_context import Context
 from pinnace_agent.extensions.results import Block
+from pinnace_agent.tools import READ_ONLY_TOOLS
 
 ApprovalMode = Literal["never", "ask", "read-only"]
 APPROVAL_MODES: Final[tuple[ApprovalMode, ...]] = get_args(ApprovalMode)
@@ -25,8 +26,6 @@ YES: Final = "Yes"
 YES_FOR_SESSION: Final = "Yes for this session"
 NO: Final = "No"
 
-_OWN: Final = frozenset({"read", "grep", "find", "ls"})
-"""The built-in tools that change nothing."""
 _SHOWN_CHARS: Final = 4000
 """Of the arguments: nobody reads more in a dialog, and clients have the call itself, by its id. What is left out is in
 the middle: a command must not hide its end."""
@@ -89,7 +88,7 @@ def _is_read_only(pi: ExtensionAPI, name: str) -> bool:
     """Tell whether a tool changes nothing. One that bears a built-in one's name has to say so itself."""
     for tool in pi.get_all_tools():
         if tool.name == name:
-            return tool.is_read_only or (name in _OWN and tool.source_info.get("source") == "builtin")
+            return tool.is_read_only or (name in READ_ONLY_TOOLS and tool.source_info.get("source") == "builtin")
     return False
 
 
