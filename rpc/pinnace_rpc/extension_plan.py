@@ -31,6 +31,7 @@ class _Files:
     def __init__(self, options: Options, configuration: Configuration, reader: FolderReader, cwd: Path) -> None:
         self._options = options
         self._configuration = configuration
+        self._registry = configuration.registry  # the agent's own, whatever is read later
         self._reader = reader
         self._cwd = cwd
 
@@ -53,6 +54,7 @@ class _Files:
     def reread(self) -> Sequence[str]:
         self._configuration = load_configuration(os.environ, self._cwd, approved=self._options.approved)
         self._reader.use_settings(self._configuration.settings)
+        self._registry.take(self._configuration.registry)
         return self._configuration.notices
 
     def raw_settings(self) -> dict[str, object]:

@@ -203,8 +203,6 @@ class ExtensionSeat:
             return
         self._kept_tools = list(self.host.toolbox)
         await self.end("reload")
-        registry = self.host.profile.registry
-        registry.forget_providers()
         notices = [*self.plan.reread(), *self.host.profile.resources.renew(self.host.session.cwd)]
         for notice in notices:
             _log.warning("%s", notice)

@@ -57,9 +57,9 @@ class KeyRing:
         """Take what another catalog says about getting in."""
         self._catalog = catalog
 
-    def read_again(self, auth: AuthFile) -> None:
-        """Take what auth.json says now; the output of commands is asked for anew."""
-        self._auth = auth
+    def take(self, read: "KeyRing") -> None:
+        """Take what another one has read of auth.json since; the output of commands is asked for anew."""
+        self._auth = read._auth
         self._kept.clear()
 
     def use(self, provider: str, key: str) -> None:

@@ -141,16 +141,11 @@ class ModelRegistry:
         if provider in self._overridden:
             self._use(self._catalog.with_provider(provider, self._overridden.pop(provider)))
 
-    def forget_providers(self) -> None:
-        """Give back everything that was described after the start."""
-        for provider in tuple(self._overridden):
-            self.forget_provider(provider)
-
-    def read_again(self, catalog: Catalog, auth: AuthFile) -> None:
-        """Take what the files say now."""
+    def take(self, read: "ModelRegistry") -> None:
+        """Take what another registry has read of the files since; keys of the command line stay."""
         self._overridden.clear()
-        self._keys.read_again(auth)
-        self._use(catalog)
+        self._keys.take(read._keys)
+        self._use(read._catalog)
 
     def _use(self, catalog: Catalog) -> None:
         self._catalog = catalog

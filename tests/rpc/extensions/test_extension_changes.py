@@ -1,5 +1,7 @@
 """What handlers change is what happens: texts, prompts, calls, results, requests, messages, the end of a run."""
 
+import json
+
 import pytest
 from tests.rpc.extensions.conftest import MakeExtension, Start, call
 
@@ -268,3 +270,43 @@ def test_a_tool_that_is_not_active_from_the_start_is_not_declared(extended: Star
     one.say("two")
 
     assert "later" in one.declared
+
+
+def test_a_reload_reads_models_again_and_gives_back_what_extensions_had_described(
+    extended: Start, written: MakeExtension
+) -> None:
+    """A24, K6"""
+    path = written(
+        """
+        import pathlib
+
+        marker = pathlib.Path(__file__).with_name("again")
+
+        def extension(pi):
+            if not marker.exists():
+                pi.register_provider(
+                    "box", base_url="http://127.0.0.1:1", api_key="k", api="openai-completions", models=[{"id": "m9"}]
+                )
+            marker.touch()
+
+            @pi.command("again")
+            async def again(ctx, args):
+                await ctx.reload()
+        """
+    )
+    one = extended(path)
+    file = one.pi.home.agent_dir / "models.json"
+    content = json.loads(file.read_text())
+
+    def models() -> set[str]:
+        return {each["id"] for each in one.pi.ask("get_available_models")["models"]}
+
+    before = models()
+    assert "m9" in before
+    [provider] = content["providers"].values()
+    provider["models"].append({**provider["models"][0], "id": "added"})
+    file.write_text(json.dumps(content))
+    assert before == models()
+    one.command("/again")
+
+    assert before - {"m9"} | {"added"} == models()
