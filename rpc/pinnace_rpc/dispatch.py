@@ -30,15 +30,15 @@ from pinnace_rpc.release import program_version
 from pinnace_rpc.session_queries import get_entries
 from pinnace_rpc.settings_commands import SETTINGS
 from pinnace_spec import errors
+from pinnace_spec.flat_commands import COMMAND_NAMES
 from pinnace_spec.framing import MAX_RECORD_BYTES
-from pinnace_spec.plain_commands import PlainCommand
 from pinnace_spec.profiles import PROFILES, Profile
-from pinnace_spec.records import CommandError, load_models, parse_command
+from pinnace_spec.records import CommandError, parse_command
 from pinnace_spec.wire import MAX_NESTING, JsonValue, WireError, decode_line
 from pinnace_statechart import effects as fx
 from pinnace_statechart.triggers import Command, Happening
 
-if TYPE_CHECKING:  # pydantic: loaded by the first command that has fields
+if TYPE_CHECKING:  # pydantic: loaded by the first command that the table does not take
     from pinnace_spec import commands as cmd
 
 _log = logging.getLogger("pinnace.dispatch")
@@ -273,19 +273,18 @@ class Dispatcher:
 
     def session_request(self, ref: int) -> SessionRequest:
         """Say what a session command asks for."""
-        from pinnace_spec import commands as cmd
-
-        command = self._pending[ref].command
-        match command:
-            case cmd.NewSession():
-                return NewSession(command.parentSession)
-            case cmd.SwitchSession():
-                return SwitchSession(command.sessionPath)
-            case cmd.Fork():
-                return ForkSession(command.entryId)
-            case cmd.Branch():
-                return BranchSession(command.entryIndex)
-            case PlainCommand("clone"):
+        pending = self._pending[ref]
+        command = pending.command  # each the model of its name
+        match pending.name:
+            case "new_session":
+                return NewSession(cast("cmd.NewSession", command).parentSession)
+            case "switch_session":
+                return SwitchSession(cast("cmd.SwitchSession", command).sessionPath)
+            case "fork":
+                return ForkSession(cast("cmd.Fork", command).entryId)
+            case "branch":
+                return BranchSession(cast("cmd.Branch", command).entryIndex)
+            case "clone":
                 return CloneSession()
             case _:  # `reset`
                 return NewSession(None)
@@ -302,7 +301,7 @@ class Dispatcher:
             "version": program_version(),
             "protocols": PROFILES,
             "protocol": self._profile,
-            "commands": tuple(load_models()),
+            "commands": COMMAND_NAMES,
             "events": EVENT_TYPES,
             "limits": {"recordBytes": MAX_RECORD_BYTES, "nesting": MAX_NESTING},
         }
@@ -326,21 +325,19 @@ class Dispatcher:
 
 def _trigger(command: "cmd.AnyCommand", ref: int) -> Command:
     name = ALIASES.get(command.command_name, command.command_name)
-    if isinstance(command, PlainCommand):
-        return Command(name, ref)
-    from pinnace_spec import commands as cmd
-
-    match command:
-        case cmd.Prompt():
-            return Command(name, ref, command.message, command.content_images, behavior=command.streamingBehavior)
-        case cmd.Steer() | cmd.FollowUp() | cmd.QueueMessage():
-            return Command(name, ref, command.message, command.content_images)
-        case cmd.Abort():
-            return Command(name, ref, queue=command.queue)
-        case cmd.SetSteeringMode() | cmd.SetFollowUpMode() | cmd.SetQueueMode():
-            return Command(name, ref, mode=command.mode)
-        case cmd.SetAutoCompaction() | cmd.SetAutoRetry():
-            return Command(name, ref, enabled=command.enabled)
+    match command.command_name:  # each has the model of its name
+        case "prompt":
+            prompt = cast("cmd.Prompt", command)
+            return Command(name, ref, prompt.message, prompt.content_images, behavior=prompt.streamingBehavior)
+        case "steer" | "follow_up" | "queue_message":
+            text = cast("cmd.Steer", command)
+            return Command(name, ref, text.message, text.content_images)
+        case "abort":
+            return Command(name, ref, queue=cast("cmd.Abort", command).queue)
+        case "set_steering_mode" | "set_follow_up_mode" | "set_queue_mode":
+            return Command(name, ref, mode=cast("cmd.SetQueueMode", command).mode)
+        case "set_auto_compaction" | "set_auto_retry":
+            return Command(name, ref, enabled=cast("cmd.SetAutoRetry", command).enabled)
         case _:
             return Command(name, ref)
 

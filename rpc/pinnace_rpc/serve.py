@@ -8,14 +8,12 @@ import logging
 import trio
 
 from pinnace_agent import compactor
-from pinnace_agent.tools import load_schemas
 from pinnace_rpc import stdio
 from pinnace_rpc.options import Options, StartupError
 from pinnace_rpc.process import AgentProcess
 from pinnace_rpc.projection import make_projection
 from pinnace_rpc.startup import prepare
 from pinnace_spec.framing import LineDecoder, TooLong
-from pinnace_spec.records import load_models
 
 _log = logging.getLogger("pinnace.serve")
 
@@ -80,9 +78,7 @@ class Server:
         """
         await self._process.outbox.begun.wait()
         await trio.sleep(WARM_DELAY_S)
-        await trio.to_thread.run_sync(load_models, abandon_on_cancel=True)
         await trio.to_thread.run_sync(compactor.load, abandon_on_cancel=True)
-        await trio.to_thread.run_sync(load_schemas, abandon_on_cancel=True)
         model = self._process.prepared.session.model
         if model is None or model["api"] not in WARMED_APIS:
             return

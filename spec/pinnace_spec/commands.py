@@ -1,7 +1,8 @@
 """The commands of all generations as models, field by field.
 
-Types only; the models are built on first use, since most processes see few kinds. Must not know how a violation is
-worded (`records`) nor what a command does. Source: the published protocol and its older generations.
+Types only; the models are built on first use, since most processes see few kinds, and most commands of those are read
+without (`flat_commands`). Must not know how a violation is worded (`records`) nor what a command does. Source: the
+published protocol and its older generations.
 """
 
 import base64
@@ -11,6 +12,7 @@ from typing import Annotated, ClassVar, Final, Literal, TypeAlias, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
+from pinnace_spec.flat_commands import FlatCommand
 from pinnace_spec.messages import ImageContent, QueueMode, ThinkingLevel
 from pinnace_spec.plain_commands import LaterPlainName, OldestPlainName, PlainCommand, PlainName
 from pinnace_spec.profiles import Profile
@@ -284,7 +286,7 @@ class LaterPlain(CommandModel):
     type: LaterPlainName
 
 
-AnyCommand: TypeAlias = CommandModel | PlainCommand
+AnyCommand: TypeAlias = CommandModel | FlatCommand | PlainCommand
 
 _WITH_FIELDS: Final[tuple[type[CommandModel], ...]] = (
     Prompt,

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import pytest
 
 from pinnace_fuzz.adapters import prepare_pi_home
+from pinnace_fuzz.workbench import AgentStarter
 
 REPOSITORY = Path(__file__).parents[2]
 ROOTS = os.pathsep.join(str(REPOSITORY / name) for name in ("spec", "statechart", "agent", "rpc", "fuzz"))
@@ -26,7 +27,7 @@ TIMEOUT_S = 60.0
 
 # Each takes milliseconds to load, or much memory.
 FORBIDDEN = {
-    "for commands that have fields": "pydantic pydantic_core pinnace_spec.commands importlib.metadata email",
+    "for commands that are wrong": "pydantic pydantic_core pinnace_spec.commands importlib.metadata email",
     "for requests to a model": "httpx httpcore h11 anyio certifi http jiter pinnace_agent.llm.openai_completions",
     "for models that nobody asked for": "pinnace_agent.llm.offline ruamel yaml",
     "for files that nobody has named": "xml PIL jinja2 sqlite3",
@@ -97,3 +98,17 @@ def test_before_the_first_answer_nothing_is_loaded(purpose: str, loaded: Loaded)
 
 def test_soon_after_the_first_answer_what_a_request_needs_is_loaded(loaded: Loaded) -> None:
     assert {"httpx", "pinnace_agent.llm.openai_completions"} <= set(loaded.after)
+
+
+def test_a_whole_run_with_a_tool_loads_nothing_that_validates_commands(agent: AgentStarter) -> None:
+    """It holds 7 MiB, and would be loaded in the middle of the work."""
+    call = {"name": "bash", "args": {"command": "echo x"}}
+    pi = agent([{"tool_calls": [call]}, {"text": "done"}])
+    pi.send({"type": "prompt", "message": "go"})
+    pi.wait({"type": "agent_settled"})
+    pi.request({"type": "set_thinking_level", "level": "low"})
+    maps = Path(f"/proc/{pi.process.pid}/maps")
+
+    assert "_pydantic_core" not in maps.read_text()
+    pi.request({"type": "set_thinking_level", "level": "deep"})
+    assert "_pydantic_core" in maps.read_text()

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from pinnace_spec import errors
 from pinnace_spec.commands import ALL_COMMANDS, MODELS
 from pinnace_spec.errors import ErrorCode
-from pinnace_spec.plain_commands import PlainCommand
 from pinnace_spec.records import EXPECTED, MAX_ID_CHARS, CommandError, parse_command
 from pinnace_spec.wire import JsonValue, WireError, decode_line, encode_record
 
@@ -102,7 +101,7 @@ def test_a_command_is_read_with_all_its_fields_and_with_none(command: str) -> No
         parsed = parse_command(fields)
 
         assert (command, "c1", True) == (parsed.command_name, parsed.id, parsed.has_id)
-        model = MODELS[command].model_validate(fields) if isinstance(parsed, PlainCommand) else parsed
+        model = MODELS[command].model_validate(fields)
         assert fields == model.model_dump(by_alias=True, exclude_unset=True)
 
 

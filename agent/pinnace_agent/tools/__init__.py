@@ -35,10 +35,4 @@ def builtin_tools() -> dict[str, Tool]:
     return {tool.name: tool for tool in BUILTIN_TOOLS}
 
 
-def load_schemas() -> None:
-    """Load what the first request needs of the tools; takes some 30 ms, most of it pydantic's. For a thread."""
-    for tool in BUILTIN_TOOLS:
-        _ = tool.parameters
-
-
-__all__ = ["BUILTIN_TOOLS", "DEFAULT_TOOLS", "builtin_tools", "load_schemas"]
+__all__ = ["BUILTIN_TOOLS", "DEFAULT_TOOLS", "builtin_tools"]

@@ -22,6 +22,7 @@ from pinnace_agent.tools.base import (
 )
 from pinnace_agent.tools.local_programs import LOCAL_BASH
 from pinnace_agent.tools.operations import BashOperations, CommandTimedOut
+from pinnace_agent.tools.parameters import fields, number, text
 from pinnace_agent.tools.validation import number_text
 from pinnace_agent.truncation import MAX_BYTES, MAX_LINES, format_size
 from pinnace_spec import errors
@@ -31,6 +32,12 @@ UPDATE_INTERVAL_S: Final = 0.1
 
 MAX_TIMEOUT_S: Final = 2_147_483.647
 """2^31 - 1 milliseconds, 24 days: the longest timer of other implementations, so that they mean the same."""
+
+
+PARAMETERS: Final = fields(
+    {"command": text("The command, as bash reads it")},
+    {"timeout": number("Seconds after which it is killed; by default never")},
+)
 
 
 class BashTool:
@@ -46,6 +53,7 @@ class BashTool:
     )
     snippet: str = "Run shell commands"
     guidelines: tuple[str, ...] = ()
+    parameters: Mapping[str, object] = PARAMETERS
     is_sequential: bool = False
 
     def __init__(self, temp_dir: str | None = None, operations: BashOperations = LOCAL_BASH) -> None:
@@ -55,13 +63,6 @@ class BashTool:
         """
         self._temp_dir = temp_dir
         self._operations = operations
-
-    @property
-    def parameters(self) -> Mapping[str, object]:
-        """The schema of `BashParameters`. The first one that is asked for loads pydantic."""
-        from pinnace_agent.tools.parameters import BashParameters, schema_of
-
-        return schema_of(BashParameters)
 
     def prepare(self, raw: Mapping[str, object]) -> Mapping[str, object]:
         """Leave the arguments as they are."""

@@ -16,6 +16,7 @@ from pinnace_agent.tools.line_diff import LineDiff, line_diff
 from pinnace_agent.tools.local_files import LOCAL_EDIT
 from pinnace_agent.tools.mutation_queue import MUTATIONS, MutationQueue
 from pinnace_agent.tools.operations import EditOperations, FollowsLinks
+from pinnace_agent.tools.parameters import FILE, fields, items, text
 from pinnace_agent.tools.paths import error_code, notes_of, os_error_text, resolve_path
 from pinnace_agent.tools.text_match import Edit, find_matches
 from pinnace_agent.tools.text_replacement import (
@@ -31,6 +32,22 @@ _BOM: Final = "\ufeff"
 # DEVIATION D-35: an edit changes nothing else.
 _KEPT_BYTES: Final = "surrogateescape"
 """What is no UTF-8 is written back byte for byte; no text that a model writes matches it."""
+
+
+PARAMETERS: Final = fields(
+    {
+        "path": FILE,
+        "edits": items(
+            fields(
+                {
+                    "oldText": text("The text to replace, exactly as in the file; unique there"),
+                    "newText": text("What comes in its place"),
+                }
+            ),
+            "The replacements, each looked up in the original file",
+        ),
+    }
+)
 
 
 class EditTool:
@@ -49,6 +66,7 @@ class EditTool:
         "Use edit for changes to existing files; oldText must match the file exactly.",
         "Put several changes of one file into one call of edit, as items of edits[].",
     )
+    parameters: Mapping[str, object] = PARAMETERS
     is_sequential: bool = False
 
     def __init__(self, mutations: MutationQueue = MUTATIONS, operations: EditOperations = LOCAL_EDIT) -> None:
@@ -59,13 +77,6 @@ class EditTool:
         self._mutations = mutations
         self._operations = operations
         self._real_path = operations.real_path if isinstance(operations, FollowsLinks) else None
-
-    @property
-    def parameters(self) -> Mapping[str, object]:
-        """The schema of `EditParameters`. The first one that is asked for loads pydantic."""
-        from pinnace_agent.tools.parameters import EditParameters, schema_of
-
-        return schema_of(EditParameters)
 
     def prepare(self, raw: Mapping[str, object]) -> Mapping[str, object]:
         """Make a list of `edits` in the other forms that models and old sessions have for them.

@@ -10,6 +10,7 @@ from typing import Final
 from pinnace_agent.tools.base import ToolContext, ToolError, ToolResult, text_argument, text_result
 from pinnace_agent.tools.local_find import LOCAL_FIND
 from pinnace_agent.tools.operations import FindOperations, GlobSearch
+from pinnace_agent.tools.parameters import fields, number, text
 from pinnace_agent.tools.paths import os_error_text, resolve_path, shown_name
 from pinnace_agent.tools.search_result import ShownLines, limit_argument
 from pinnace_agent.truncation import MAX_BYTES
@@ -18,6 +19,15 @@ DEFAULT_LIMIT: Final = 1000
 """Paths: about as many as fit into one result."""
 
 _NOT_SEARCHED: Final = (".git",)
+
+
+PARAMETERS: Final = fields(
+    {"pattern": text("A glob: of names at any depth, e.g. '*.ts', or of paths, e.g. 'src/**/*.test.py'")},
+    {
+        "path": text("The folder to search; by default the working folder"),
+        "limit": number(f"How many paths to return; by default {DEFAULT_LIMIT}"),
+    },
+)
 
 
 class FindTool:
@@ -32,18 +42,12 @@ class FindTool:
     )
     snippet: str = "Search files by name with a glob (respects .gitignore)"
     guidelines: tuple[str, ...] = ()
+    parameters: Mapping[str, object] = PARAMETERS
     is_sequential: bool = False
 
     def __init__(self, operations: FindOperations = LOCAL_FIND) -> None:
         """Search through `operations`, by default files of this machine."""
         self._operations = operations
-
-    @property
-    def parameters(self) -> Mapping[str, object]:
-        """The schema of `FindParameters`. The first one that is asked for loads pydantic."""
-        from pinnace_agent.tools.parameters import FindParameters, schema_of
-
-        return schema_of(FindParameters)
 
     def prepare(self, raw: Mapping[str, object]) -> Mapping[str, object]:
         """Leave the arguments as they are."""

@@ -13,6 +13,7 @@ from pinnace_agent.tools.base import ToolContext, ToolError, ToolResult, text_ar
 from pinnace_agent.tools.local_programs import LOCAL_GREP
 from pinnace_agent.tools.match_events import MatchEvent, MatchEvents
 from pinnace_agent.tools.operations import GrepOperations
+from pinnace_agent.tools.parameters import fields, flag, number, text
 from pinnace_agent.tools.paths import resolve_path, shown_name
 from pinnace_agent.tools.search_result import ShownLines, limit_argument, whole_argument
 from pinnace_agent.truncation import MAX_BYTES
@@ -24,6 +25,19 @@ MAX_LINE_CHARS: Final = 500
 """A longer line is generated or data; a hundred of these still fit into one result."""
 
 _DOT_SLASH: Final = re.compile(r"^(!?)(?:\./)+")
+
+
+PARAMETERS: Final = fields(
+    {"pattern": text("A regular expression as of ripgrep, or a plain text")},
+    {
+        "path": text("The folder or file to search; by default the working folder"),
+        "glob": text("Only files that it matches, relative to path, e.g. '*.ts' or 'src/**/*.py'"),
+        "ignoreCase": flag("Ignore upper and lower case; by default they matter"),
+        "literal": flag("The pattern is a plain text; by default it is not"),
+        "context": number("Lines to show before and after each match; by default 0"),
+        "limit": number(f"How many matches to return; by default {DEFAULT_LIMIT}"),
+    },
+)
 
 
 class GrepTool:
@@ -38,18 +52,12 @@ class GrepTool:
     )
     snippet: str = "Search the content of files (respects .gitignore)"
     guidelines: tuple[str, ...] = ()
+    parameters: Mapping[str, object] = PARAMETERS
     is_sequential: bool = False
 
     def __init__(self, operations: GrepOperations = LOCAL_GREP) -> None:
         """Search through `operations`, by default files of this machine."""
         self._operations = operations
-
-    @property
-    def parameters(self) -> Mapping[str, object]:
-        """The schema of `GrepParameters`. The first one that is asked for loads pydantic."""
-        from pinnace_agent.tools.parameters import GrepParameters, schema_of
-
-        return schema_of(GrepParameters)
 
     def prepare(self, raw: Mapping[str, object]) -> Mapping[str, object]:
         """Leave the arguments as they are."""

@@ -12,12 +12,22 @@ from pinnace_agent.collation import collation_key
 from pinnace_agent.tools.base import ToolContext, ToolError, ToolResult, text_result
 from pinnace_agent.tools.local_files import LOCAL_LS
 from pinnace_agent.tools.operations import LsOperations
+from pinnace_agent.tools.parameters import fields, number, text
 from pinnace_agent.tools.paths import os_error_text, resolve_path, shown_name
 from pinnace_agent.tools.search_result import ShownLines, limit_argument
 from pinnace_agent.truncation import MAX_BYTES
 
 DEFAULT_LIMIT: Final = 500
 """Entries: a folder with more is searched by name rather than read."""
+
+
+PARAMETERS: Final = fields(
+    {},
+    {
+        "path": text("The folder; by default the working folder"),
+        "limit": number(f"How many entries to return; by default {DEFAULT_LIMIT}"),
+    },
+)
 
 
 class LsTool:
@@ -31,18 +41,12 @@ class LsTool:
     )
     snippet: str = "List a folder"
     guidelines: tuple[str, ...] = ()
+    parameters: Mapping[str, object] = PARAMETERS
     is_sequential: bool = False
 
     def __init__(self, operations: LsOperations = LOCAL_LS) -> None:
         """List through `operations`, by default folders of this machine."""
         self._operations = operations
-
-    @property
-    def parameters(self) -> Mapping[str, object]:
-        """The schema of `LsParameters`. The first one that is asked for loads pydantic."""
-        from pinnace_agent.tools.parameters import LsParameters, schema_of
-
-        return schema_of(LsParameters)
 
     def prepare(self, raw: Mapping[str, object]) -> Mapping[str, object]:
         """Leave the arguments as they are."""

@@ -7,7 +7,7 @@ R-TOL-05.
 import base64
 import math
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import trio
 
@@ -23,9 +23,18 @@ from pinnace_agent.tools.image_fitting import MAX_SOURCE_BYTES, FittedImage, Unf
 from pinnace_agent.tools.image_type import SNIFF_BYTES, ImageType, image_type
 from pinnace_agent.tools.local_files import LOCAL_READ
 from pinnace_agent.tools.operations import DetectsImages, ReadOperations, StreamsFiles
+from pinnace_agent.tools.parameters import FILE, fields, number
 from pinnace_agent.tools.paths import os_error_text, readable_paths
 from pinnace_agent.tools.text_window import CHUNK_BYTES, TextWindow, WindowReader
 from pinnace_agent.truncation import MAX_BYTES, MAX_LINES, format_size
+
+PARAMETERS: Final = fields(
+    {"path": FILE},
+    {
+        "offset": number("The first line to return, counted from 1"),
+        "limit": number("How many lines to return at most"),
+    },
+)
 
 
 class ReadTool:
@@ -40,18 +49,12 @@ class ReadTool:
     )
     snippet: str = "Read a file"
     guidelines: tuple[str, ...] = ("Look at files with read, not with cat or sed.",)
+    parameters: Mapping[str, object] = PARAMETERS
     is_sequential: bool = False
 
     def __init__(self, operations: ReadOperations = LOCAL_READ) -> None:
         """Read through `operations`, by default files of this machine."""
         self._operations = operations
-
-    @property
-    def parameters(self) -> Mapping[str, object]:
-        """The schema of `ReadParameters`. The first one that is asked for loads pydantic."""
-        from pinnace_agent.tools.parameters import ReadParameters, schema_of
-
-        return schema_of(ReadParameters)
 
     def prepare(self, raw: Mapping[str, object]) -> Mapping[str, object]:
         """Leave the arguments as they are."""

@@ -5,6 +5,7 @@ Writes what it is given, byte for byte in UTF-8; must not look at what was there
 
 import os
 from collections.abc import Mapping
+from typing import Final
 
 import trio
 
@@ -13,7 +14,10 @@ from pinnace_agent.tools.file_replacement import encode_text
 from pinnace_agent.tools.local_files import LOCAL_WRITE
 from pinnace_agent.tools.mutation_queue import MUTATIONS, MutationQueue
 from pinnace_agent.tools.operations import FollowsLinks, WriteOperations
+from pinnace_agent.tools.parameters import FILE, fields, text
 from pinnace_agent.tools.paths import os_error_text, resolve_path
+
+PARAMETERS: Final = fields({"path": FILE, "content": text("The complete content of the file")})
 
 
 class WriteTool:
@@ -26,6 +30,7 @@ class WriteTool:
     )
     snippet: str = "Create a file or overwrite it as a whole"
     guidelines: tuple[str, ...] = ("Use write for new files and for complete rewrites only.",)
+    parameters: Mapping[str, object] = PARAMETERS
     is_sequential: bool = False
 
     def __init__(self, mutations: MutationQueue = MUTATIONS, operations: WriteOperations = LOCAL_WRITE) -> None:
@@ -36,13 +41,6 @@ class WriteTool:
         self._mutations = mutations
         self._operations = operations
         self._real_path = operations.real_path if isinstance(operations, FollowsLinks) else None
-
-    @property
-    def parameters(self) -> Mapping[str, object]:
-        """The schema of `WriteParameters`. The first one that is asked for loads pydantic."""
-        from pinnace_agent.tools.parameters import WriteParameters, schema_of
-
-        return schema_of(WriteParameters)
 
     def prepare(self, raw: Mapping[str, object]) -> Mapping[str, object]:
         """Leave the arguments as they are."""

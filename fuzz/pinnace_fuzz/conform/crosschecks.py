@@ -38,9 +38,14 @@ def cross_check(played: Played, logs: Sequence[ProcessLog], kit: Kit) -> CrossCh
         bodies = [request.body for request in played.requests]
         findings += _findings(requests_hold(bodies, deliveries, is_ours=is_ours), 0)
     for kept in played.persisted:
-        compare = resumed_is_prefix if kept.is_resumed else file_is_entries
         armed["I-PER-1"] += 1
-        findings += _findings(compare(kept.lines, kept.entries, step=kept.step, is_ours=is_ours), kept.process)
+        if kept.is_resumed:
+            verdicts = resumed_is_prefix(kept.lines, kept.entries, step=kept.step, is_ours=is_ours)
+        else:
+            verdicts = file_is_entries(
+                kept.lines, kept.entries, inherited=kept.inherited, step=kept.step, is_ours=is_ours
+            )
+        findings += _findings(verdicts, kept.process)
     for number, trace in enumerate(played.traces):
         armed["I-ABT-2"] += 1
         if trace.left_behind:

@@ -159,10 +159,12 @@ def requests_hold(
 
     Args:
         requests: Bodies in the order of arrival: OpenAI's completions or Anthropic's messages. No summaries.
-        deliveries: In the order of the trace; each text once, or equal ones as often as they were delivered.
+        deliveries: In the order of the trace; each text once, or equal ones as often as they were delivered. One
+            without words (images alone) leaves no text in a request.
         is_ours: The agent has promised to keep our rules.
     """
     found: list[Verdict] = []
+    deliveries = [each for each in deliveries if each.words]
     for number, body in enumerate(requests):
         messages = [edge.as_record(each) for each in edge.items(body, "messages")]
         found += [
@@ -227,17 +229,25 @@ def _results(message: Record) -> list[str]:
 
 
 def file_is_entries(
-    lines: Sequence[str], entries: Sequence[object], *, step: int = 0, is_ours: bool = True
+    lines: Sequence[str],
+    entries: Sequence[object],
+    *,
+    inherited: Sequence[str] = (),
+    step: int = 0,
+    is_ours: bool = True,
 ) -> list[Verdict]:
     """Compare the lines of a session file, its header first, with what `get_entries` shows (I-PER-1).
 
     Args:
         lines: Without their LF; blank ones do not count.
         entries: As the response has them.
+        inherited: The lines that were there when the process began. A damaged one of them may stay where it is and
+            be passed over: nothing is ever rewritten.
         step: The response.
         is_ours: The agent has promised to keep our rules.
     """
-    records = [record_of(line) for line in lines if line.strip()]
+    damaged = {line for line in inherited if record_of(line) is None}
+    records = [record_of(line) for line in lines if line.strip() and line not in damaged]
     found: list[Verdict] = []
 
     def accuse(text: str) -> None:

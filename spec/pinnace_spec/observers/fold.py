@@ -57,9 +57,8 @@ class Fold:
             data = edge.inner(edge.as_record(step.record), "data")
             is_idle = answered.kind == "get_state" and data.get("isStreaming") is False
             is_new = answered.kind in {"new_session", "reset"} and data.get("cancelled") is not True
-            is_ended = (
-                answered.kind in {"abort", "abort_retry", "compact"} and answered.record.get("queue") != "continue"
-            )
+            # abort_retry is answered at once, also where nothing waited to be tried again.
+            is_ended = answered.kind in {"abort", "compact"} and answered.record.get("queue") != "continue"
             self.is_quiet = self.is_quiet or is_idle or is_new or is_ended
 
     def _may_start(self) -> bool:

@@ -146,6 +146,20 @@ def test_a_session_file_that_is_something_else_is_told(lines: list[str]) -> None
     assert [(9,)] == cites(file_is_entries(lines, ENTRIES, step=9), "I-PER-1")
 
 
+def test_a_torn_line_of_the_process_before_may_stay_where_it_is() -> None:
+    torn = '{"type": "mess'
+    before = [*LINES[:-1], torn]
+
+    assert [] == file_is_entries([*before, LINES[-1]], ENTRIES, inherited=before)
+    assert [(9,)] == cites(file_is_entries([*before, LINES[-1]], ENTRIES, inherited=LINES[:-1], step=9), "I-PER-1")
+
+
+def test_a_text_without_words_is_not_looked_for() -> None:
+    images = Delivery(3, "", 0)
+
+    assert [] == requests_hold([body(said("user", "one"))], [images, Delivery(5, "one", 0)])
+
+
 def test_after_a_kill_what_was_in_the_file_is_there() -> None:
     assert [] == resumed_is_prefix([*LINES[:-1], '{"type": "mess'], [*ENTRIES[:2], {"type": "new"}])
     assert [(4,)] == cites(resumed_is_prefix(LINES, ENTRIES[:2], step=4), "I-PER-1")

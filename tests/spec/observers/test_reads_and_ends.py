@@ -57,6 +57,15 @@ GOOD: list[tuple[str, str, str]] = [
         + '< ok b {"output": "x", "cancelled": false, "truncated": false} / ok c {"cancelled": false}\n'
         + STATE % '{"messageCount": 2}',
     ),
+    (
+        "an answer to abort_retry does not say that work is over",
+        "I-STA-1",
+        BEGUN
+        + "< says hello\n< turn_end / agent_end\n> abort_retry r\n< ok r\n"
+        + STATE % '{"isStreaming": true}'
+        + "< settled\n"
+        + STATE % "",
+    ),
     ("refused, and as before", "I-STA-2", STATE % "" + REFUSED + STATE % ""),
     ("what was told", "I-MSG-1", WHOLE + MESSAGES % ""),
     (
