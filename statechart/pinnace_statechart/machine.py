@@ -9,9 +9,10 @@ Must not know any state or trigger by name but `always` and the job triggers, wh
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Final, cast
 
-from transitions import Machine
+from transitions import EventData, Machine
+from transitions.core import Transition
 
 from pinnace_spec.chart import ALWAYS, CHART, INITIAL, JOB_TRIGGERS, REGIONS, STATES, Region, Row
 from pinnace_statechart.actions import ACTIONS
@@ -31,6 +32,26 @@ MAX_CHAIN: Final = 100_000
 
 class ChartError(Exception):
     """The rows do not say what happens: a defect of the chart, never of a client."""
+
+
+class _RowTransition(Transition):
+    """One guard, one callback, no hooks of others: several are tried for each command, so they have to be light."""
+
+    def execute(self, event_data: EventData) -> bool:
+        """Move if the guard allows it, and note the row."""
+        if not all(cast("Callable[[], bool]", condition.func)() for condition in self.conditions):
+            return False
+        if self.dest is not None and self.dest != self.source:
+            event_data.machine.set_state(self.dest, event_data.model)
+        for note in self.after:
+            cast("Callable[[], None]", note)()
+        return True
+
+
+class _Machine(Machine):
+    """A machine of such transitions."""
+
+    transition_cls = _RowTransition
 
 
 class _Region:
@@ -60,7 +81,7 @@ class Chart:
         self._machines = {region: self._build(region) for region in REGIONS}
 
     def _build(self, region: Region) -> Machine:
-        machine = Machine(
+        machine = _Machine(
             model=self._regions[region],
             states=list(STATES[region]),
             initial=INITIAL[region],
