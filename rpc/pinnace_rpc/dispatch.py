@@ -235,7 +235,9 @@ class Dispatcher:
         if self._agent.seat is None:
             return
         response = cast("cmd.ExtensionUiResponse", pending.command)  # the model of this name
-        self._agent.seat.answer({"id": response.id, **response.model_dump(exclude={"type", "id"}, exclude_unset=True)})
+        told = {"value": response.value, "confirmed": response.confirmed, "cancelled": response.cancelled}
+        said = {name: value for name, value in told.items() if value is not None}
+        self._agent.seat.answer({"id": response.id, **said})
 
     def close(self) -> None:
         """All is answered and closed, but for the exports that go on."""
