@@ -10,11 +10,13 @@ from typing import assert_never, cast
 
 from pinnace_fuzz.openai_wire import sse_event
 from pinnace_fuzz.records import Record
+from pinnace_fuzz.refusals import anthropic_refusal
 from pinnace_fuzz.script import (
     Content,
     Finish,
     Raw,
     Reasoning,
+    Refusal,
     ScriptError,
     SseEvent,
     Text,
@@ -94,6 +96,10 @@ class AnthropicMessages:
     def tail(self) -> bytes:
         """Write the event that closes the message."""
         return self._close() + _event("message_stop")
+
+    def refusal(self, status: int, refusal: Refusal) -> Mapping[str, object]:
+        """Write the body of a refusal."""
+        return anthropic_refusal(status, refusal)
 
     def _open(self, kind: type[Text] | type[Reasoning] | type[ToolStart], block: Mapping[str, object]) -> bytes:
         if self._kind is kind:

@@ -4,6 +4,7 @@ Real HTTP and real server-sent events, so that the agent's own client is under t
 what happens before what. See `short_form` for how responses are written.
 """
 
+import socket
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
@@ -28,6 +29,8 @@ class FakeLlm:
         self._ledger = Ledger()
         self._server: LlmServer | None = None
         self._added = 0
+        self._placeholder: socket.socket | None = None
+        self._away_from: int | None = None
         for response in script:
             self.add(response)
 
@@ -39,9 +42,48 @@ class FakeLlm:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._server is not None
-        self._server.close()
+        if self._placeholder is not None:
+            self._placeholder.close()
+        else:
+            self._server.close()
         if self._ledger.faults and error is None:
             raise HarnessFault("\n".join(self._ledger.faults))
+
+    def go_away(self) -> None:
+        """End the server as if it had died: connections break, new ones are refused, the port stays its own."""
+        assert self._server is not None, "not entered"
+        port = self._server.port
+        if self._placeholder is None:
+            # Bound and not listening: nobody else gets the port, and whoever connects is refused.
+            self._placeholder = socket.socket()
+            self._placeholder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._server.close()
+        self._placeholder.bind((LOOPBACK, port))
+        self._away_from = port
+
+    def come_back(self) -> None:
+        """Listen again, at the same port, with what is left of the script."""
+        assert self._away_from is not None, "not away"
+        self._ledger.resume()
+        self._server = LlmServer(self._ledger, self._away_from)
+        self._away_from = None
+        assert self._placeholder is not None
+        self._placeholder.close()
+        self._placeholder = None
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the server is gone for now."""
+        return self._away_from is not None
+
+    @property
+    def waiting(self) -> set[str]:
+        """The gates at which an answer waits now."""
+        return self._ledger.waiting()
+
+    def clear(self) -> None:
+        """Forget requests, departures and reached gates."""
+        self._ledger.clear()
 
     @property
     def base_url(self) -> str:

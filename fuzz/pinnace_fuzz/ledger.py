@@ -143,6 +143,27 @@ class Ledger:
             self.is_stopping = True
             self._wake()
 
+    def resume(self) -> None:
+        """Take back `stop`: a server has returned. What waited at a gate was cut off."""
+        with self._condition:
+            self.is_stopping = False
+            self.reached.clear()
+
+    def waiting(self) -> set[str]:
+        """Name the gates at which an answer waits: reached, not open, its client still there."""
+        with self._condition:
+            if self.is_stopping:
+                return set()
+            gone = {each.during.removeprefix("gate ") for each in self.departures}
+            return set(self.reached) - self._released - gone
+
+    def clear(self) -> None:
+        """Forget what has happened, so that a run of hours does not grow; the script and the gates stay."""
+        with self._condition:
+            self.requests.clear()
+            self.departures.clear()
+            self.reached.clear()
+
     def lend_waker(self, waker: socket.socket) -> None:
         """Take a non-blocking socket that gets a byte when a gate opens or everything ends."""
         with self._condition:

@@ -55,6 +55,8 @@ _COMMANDS = {
     "set_auto_compaction",
     "hello",
 }
+# Only where shells are played; what stands for the settings is played as another of them.
+_SHELL_COMMANDS = {"bash", "abort_bash", "set_model"}
 _OWN = ("preflight_ok", "synced", "switch_ok", "job_ended", "ask_yes", "ask_invalid", "delay_over", "tools_done")
 # Fewer texts than these leave nothing to summarise.
 _COMPACTABLE_TEXTS = 2
@@ -70,13 +72,16 @@ class Request(NamedTuple):
     answer: str
     delay_s: int = 0
     """Of a transient failure: what the server asks for."""
+    is_summary: bool = False
+    """It asks for a summary."""
 
 
 class Action(NamedTuple):
     """One thing that the client or the world does, and the records that follow."""
 
     kind: str
-    """`send` (records in one write), `answer` (a request), `tools` (the running tool ends), `end` (stdin)."""
+    """`send` (records in one write), `answer` (a request), `tools` (the running tool ends), `shell` (a shell command
+    ends), `end` (stdin)."""
     steps: tuple[ModelStep, ...]
     expected: tuple[str, ...]
     requests: int
@@ -128,21 +133,30 @@ class _Brackets:
         return words
 
 
-def script_of(path: ModelPath) -> Script:
+def script_of(path: ModelPath, *, has_shells: bool = False) -> Script:
     """Plan how to play a path.
+
+    Args:
+        path: What happens.
+        has_shells: Whether who plays it can let shell commands of the client wait.
 
     Raises:
         NotPlayable: No client can bring it about.
     """
-    steps = _finished(path.steps)
+    steps = _finished(path.steps, has_shells=has_shells)
     requests = _requests(steps)
     actions: list[Action] = []
     brackets = _Brackets()
     come = 0  # requests that have reached the LLM
     is_new = has_tool = False  # a request that was begun since the agent stayed last; a tool that waits
     needs_history, texts = False, _COMPACTABLE_TEXTS
+    killed = killed_shells(steps)
     for step in steps:
         kind = _kind(step)
+        if kind == "shell" and step.number in killed:
+            kind = "own"
+        elif kind == "shell" and not step.is_calm:
+            raise NotPlayable("a shell ends while the agent moves by itself")
         if kind != "own" and not (kind == "send" and not step.is_calm):
             come, is_new = come + is_new, False
             if actions:
@@ -173,12 +187,32 @@ def script_of(path: ModelPath) -> Script:
     return Script(path, tuple(actions), requests, is_drain, needs_history)
 
 
-def _finished(steps: tuple[ModelStep, ...]) -> tuple[ModelStep, ...]:
+def killed_shells(steps: Sequence[ModelStep]) -> frozenset[int]:
+    """Return the shell commands that do not end by themselves.
+
+    Raises:
+        NotPlayable: Several at once: nobody decides which ends first.
+    """
+    running: set[int] = set()
+    killed: set[int] = set()
+    for step in steps:
+        if step.trigger == "shell_ended":
+            running.discard(step.number)
+        if "kill_shells" in step.told or step.trigger == "abort_bash":
+            if len(running) > 1:
+                raise NotPlayable("two shells are ended at once")
+            killed |= running
+        running |= {int(word.split()[1]) for word in step.told if word.startswith("start_shell")}
+    return frozenset(killed)
+
+
+def _finished(steps: tuple[ModelStep, ...], *, has_shells: bool) -> tuple[ModelStep, ...]:
     """Give a path that stops in the middle an end that needs none: stdin ends."""
     if not steps:
         raise NotPlayable("the path is empty")
+    playable = {*_COMMANDS, *ANSWERS, *_OWN, *STOPS, *((*_SHELL_COMMANDS, "shell_ended") if has_shells else ())}
     for step in steps:
-        if step.is_due or (step.trigger not in _COMMANDS and step.trigger not in (*ANSWERS, *_OWN, *STOPS)):
+        if step.is_due or step.trigger not in playable:
             raise NotPlayable(f"{step.trigger} can't be brought about")
         if any(word.startswith("broken") for word in step.told):
             raise NotPlayable("the path breaks a property: its end is not to be expected")
@@ -192,30 +226,30 @@ def _kind(step: ModelStep) -> str:
         return "end"
     if step.trigger in ANSWERS:
         return "answer"
-    return "tools" if step.trigger == "tools_done" else "own"
+    return {"tools_done": "tools", "shell_ended": "shell"}.get(step.trigger, "own")
 
 
 def _requests(steps: Sequence[ModelStep]) -> tuple[Request, ...]:
     """Find every request that reaches the LLM, with what answers it."""
     requests: list[Request] = []
-    is_new = is_open = False
+    is_new = is_open = is_summary = False
     for index, step in enumerate(steps):
         kind = _kind(step)
         if is_new and not (kind == "send" and not step.is_calm):
-            requests.append(Request("cut"))
+            requests.append(Request("cut", is_summary=is_summary))
             is_new, is_open = False, True
         if kind == "answer":
             if not is_open:
                 raise NotPlayable(f"{step.trigger} without a request")
             delay_s = _delay_s(steps[index + 1 :]) if step.trigger == "llm_transient" else 0
-            requests[-1] = Request(ANSWERS[step.trigger], delay_s)
+            requests[-1] = requests[-1]._replace(answer=ANSWERS[step.trigger], delay_s=delay_s)
             is_open = False
         for word in step.told:
             if word in {"call_model", "job j_compaction"}:
-                is_new = True
+                is_new, is_summary = True, word != "call_model"
             elif word == "cancel_job":
                 is_new = is_open = False
-    return (*requests, *([Request("cut")] if is_new else []))
+    return (*requests, *([Request("cut", is_summary=is_summary)] if is_new else []))
 
 
 def _delay_s(rest: Sequence[ModelStep]) -> int:

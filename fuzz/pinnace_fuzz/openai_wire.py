@@ -8,11 +8,13 @@ import json
 from collections.abc import Mapping
 from typing import Protocol, assert_never
 
+from pinnace_fuzz.refusals import openai_refusal
 from pinnace_fuzz.script import (
     Content,
     Finish,
     Raw,
     Reasoning,
+    Refusal,
     SseEvent,
     Text,
     TokenUsage,
@@ -37,6 +39,10 @@ class WireFormat(Protocol):
 
     def tail(self) -> bytes:
         """Write the end marker."""
+        ...
+
+    def refusal(self, status: int, refusal: Refusal) -> Mapping[str, object]:
+        """Write what is sent instead, as JSON, with a status that is an error."""
         ...
 
 
@@ -86,6 +92,10 @@ class OpenAiChat:
     def tail(self) -> bytes:
         """Write the line that ends every such stream."""
         return b"data: [DONE]\n\n"
+
+    def refusal(self, status: int, refusal: Refusal) -> Mapping[str, object]:
+        """Write the body of a refusal."""
+        return openai_refusal(status, refusal)
 
     def _choice(self, delta: Mapping[str, object], finish_reason: str | None = None) -> bytes:
         return self._chunk({"choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}]})

@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from typing import assert_never
 
 from pinnace_fuzz.openai_wire import CREATED_S, sse_event
+from pinnace_fuzz.refusals import openai_refusal
 from pinnace_fuzz.script import (
     Content,
     Finish,
     Raw,
     Reasoning,
+    Refusal,
     SseEvent,
     Text,
     TokenUsage,
@@ -111,6 +113,10 @@ class OpenAiResponses:
         reason = _INCOMPLETE.get(self._finish)
         status = "completed" if reason is None else "incomplete"
         return ends + self._event(f"response.{status}", response=self._response(status, reason))
+
+    def refusal(self, status: int, refusal: Refusal) -> Mapping[str, object]:
+        """Write the body of a refusal."""
+        return openai_refusal(status, refusal)
 
     def _current(self, kind: str, head: Mapping[str, object]) -> tuple[bytes, _Item]:
         """Return the open item of a text, which is the last one, or begin it."""

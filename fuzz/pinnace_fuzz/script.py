@@ -112,8 +112,16 @@ Content: TypeAlias = Text | Reasoning | ToolStart | ToolArguments | Finish | Tok
 Piece: TypeAlias = Content | SocketBytes | Generated | Gate | Sleep | Disconnect | Hang
 
 
+class Refusal(NamedTuple):
+    """Why a request is refused; the wire format makes a body of it, after the status."""
+
+    message: str
+    code: str | None = None
+    """Which some formats have; None: what is usual for the status."""
+
+
 class HttpError(NamedTuple):
-    """An answer with a status instead of a stream. A body that is not bytes is sent as JSON."""
+    """An answer with a status instead of a stream. A body that is neither bytes nor a `Refusal` is sent as JSON."""
 
     status: int
     headers: Mapping[str, str]

@@ -25,6 +25,7 @@ from pinnace_fuzz.script import (
     Generated,
     Hang,
     Reasoning,
+    Refusal,
     Response,
     Sleep,
     SocketBytes,
@@ -53,9 +54,9 @@ class _AnswerEnded(Exception):
 class LlmServer:
     """Listens from construction until `close`."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, port: int = 0) -> None:
         self._ledger = ledger
-        self._listener = socket.create_server((LOOPBACK, 0), backlog=64)
+        self._listener = socket.create_server((LOOPBACK, port), backlog=64)
         self._listener.setblocking(False)
         self.port: int = self._listener.getsockname()[1]
         self._wake, self._waker = socket.socketpair()
@@ -182,7 +183,9 @@ class _Answer:
             self._stop_at(response.hold)
         self._sleep(response.delay_ms)
         if response.error is not None:
-            _send_whole(self._connection, *response.error)
+            status, fields, body = response.error
+            refused = self._format.refusal(status, body) if isinstance(body, Refusal) else body
+            _send_whole(self._connection, status, fields, refused)
             return
         headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache"}
         headers |= {"Content-Encoding": "gzip"} if response.gzip else {}

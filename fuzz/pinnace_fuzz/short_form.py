@@ -8,7 +8,8 @@ Pure. A response in short form is a JSON-able object:
     chunks            pieces in explicit order, instead of the four above
     finish, usage     the finish reason (by content) and {input, output, cacheRead, cacheWrite, reasoning}
                       (10 and 5); null leaves them out. `done: false` leaves out the end marker of the format
-    error             {status, headers?, body?}: an HTTP error instead of a stream
+    error             {status, headers?, body?}: an HTTP error instead of a stream; with {message?, code?} in the
+                      place of a body it has the one that the vendor's servers make for this status
     refuse            "rst" or "fin": the connection ends before any byte of an answer
     hold, delay_ms    a gate, a time, before the head of the answer
     chunk_delay_ms    a time before each chunk;  gate_each: "g" puts the gates g.0, g.1 … before the chunks
@@ -40,6 +41,7 @@ from pinnace_fuzz.script import (
     Piece,
     Raw,
     Reasoning,
+    Refusal,
     Response,
     Scripted,
     ScriptError,
@@ -56,7 +58,7 @@ _KEYS = frozenset(
     {"text", "reasoning", "tool_calls", "gen", "chunks", "finish", "usage", "done", "error", "refuse", "hold"}
     | {"delay_ms", "chunk_delay_ms", "gate_each", "gzip", "cut_bytes", "headers", "match", "repeat"}
 )
-_DEFAULT_ERROR_BODY = {"error": {"message": "scripted error", "type": "server_error"}}
+_DEFAULT_ERROR = "scripted error"
 
 
 def read_response(source: Scripted, number: int) -> Response:
@@ -192,10 +194,14 @@ def _usage(value: object) -> TokenUsage:
 
 def _http_error(value: object) -> HttpError:
     error = cast("Mapping[str, object]", value)
-    if unknown := error.keys() - {"status", "headers", "body"}:
+    if unknown := error.keys() - {"status", "headers", "body", "message", "code"}:
         raise ScriptError(f"unknown keys {sorted(unknown)} in an error")
+    if "body" in error and len(error.keys() & {"body", "message", "code"}) > 1:
+        raise ScriptError("body excludes message and code in an error")
     headers = cast("Mapping[str, str]", error.get("headers", {}))
-    return HttpError(int(_number(error.get("status", 500))), headers, error.get("body", _DEFAULT_ERROR_BODY))
+    code = error.get("code")
+    refusal = Refusal(_text(error.get("message", _DEFAULT_ERROR)), None if code is None else _text(code))
+    return HttpError(int(_number(error.get("status", 500))), headers, error.get("body", refusal))
 
 
 def _tool_start(value: object) -> ToolStart:

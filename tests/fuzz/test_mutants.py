@@ -4,28 +4,40 @@ import os
 
 import pytest
 
-from pinnace_fuzz.mutants import AGENT_MUTANTS, AgentMutant
+from pinnace_fuzz.conform.campaigns import CAMPAIGNS
+from pinnace_fuzz.conform.scenario_files import load as load_scenarios
+from pinnace_fuzz.mutants import AGENT_MUTANTS, WIRE_MUTANTS, AgentMutant
+from pinnace_fuzz.mutants.judging import bench, judge
 from pinnace_fuzz.mutants.trial import CHECKOUT, Copy, patched
+from pinnace_spec.generations import generation
+from pinnace_spec.observers import Checks, observers
 from pinnace_spec.publish.source import load
 
 IS_LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 # The quick ones; the others by command, or here in long runs: `python -m pinnace_fuzz.mutants`.
+# Invariants that need more than one trace, or what is beside it, have no observer.
+COMPARED = {"I-ABT-2", "I-PER-1", "I-LLM-1", "I-FRM-3", "I-FRM-4"}
+ALL = (*AGENT_MUTANTS, *WIRE_MUTANTS)
+JUDGED = [mutant for mutant in ALL if mutant.judged is not None]
+# What the judge has to find in every run; the others by command: `python -m pinnace_fuzz.mutants --judge`.
+QUICKLY_JUDGED = ("settled-twice", "queued-without-a-word", "null-kills")
 TRIED = ("nothing-is-held", "abort-before-settled", "results-as-they-come", "separators-as-they-are")
 
 
-@pytest.mark.parametrize("mutant", AGENT_MUTANTS, ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", ALL, ids=lambda mutant: mutant.name)
 def test_a_fault_has_its_text_once_and_names_what_exists(mutant: AgentMutant) -> None:
     """Who moves the text updates the catalogue."""
     file, _, test = mutant.check.partition("::")
 
     assert patched(mutant) != (CHECKOUT / mutant.file).read_text(encoding="utf-8")
-    assert f"def {test}(" in (CHECKOUT / file).read_text(encoding="utf-8")
+    assert not mutant.check or f"def {test}(" in (CHECKOUT / file).read_text(encoding="utf-8")
     assert [] == [rule for rule in mutant.rules if rule not in load().rules]
 
 
 def test_there_are_enough_faults() -> None:
     assert len(AGENT_MUTANTS) >= 12
-    assert len({mutant.name for mutant in AGENT_MUTANTS}) == len(AGENT_MUTANTS)
+    assert len({mutant.name for mutant in ALL}) == len(ALL)
+    assert len(JUDGED) >= 30
     assert sum(mutant.is_on_wire for mutant in AGENT_MUTANTS) >= 12
 
 
@@ -43,6 +55,28 @@ def test_a_fault_is_found_by_its_check(copy: Copy, mutant: AgentMutant) -> None:
     trial = copy.attempt(mutant)
 
     assert trial.is_found, trial.printed[-2_000:]
+
+
+def test_the_judge_has_what_shall_find_a_fault() -> None:
+    places = {scenario.id for scenario in load_scenarios()} | CAMPAIGNS.keys()
+    names = {each.id for each in observers(generation("pi"), checks=Checks(is_ours=True))} | load().rules.keys()
+
+    found = [mutant.judged for mutant in JUDGED if mutant.judged is not None]
+    assert [] == [each for each in found if each.by not in places or each.named not in names | COMPARED]
+
+
+@pytest.mark.slow
+def test_the_judge_names_faults_by_the_records_alone(copy: Copy) -> None:
+    """`pinnace-conform` of this checkout, the program of the copy, a fault that the judge knows nothing of."""
+    missed: dict[str, object] = {}
+    with bench(copy) as kit:
+        for mutant in JUDGED:
+            if IS_LONG or mutant.name in QUICKLY_JUDGED:
+                judgement = judge(kit, copy, mutant, confirmations=1)
+                if not judgement.is_found:
+                    missed[mutant.name] = judgement
+
+    assert {} == missed
 
 
 def test_a_check_passes_without_the_fault(copy: Copy) -> None:

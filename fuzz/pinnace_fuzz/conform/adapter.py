@@ -17,6 +17,9 @@ from pinnace_fuzz.conform.scenario import CAPABILITIES, SessionKind
 
 Quit = Literal["eof", "signal"]
 
+# Of agents that need more than `pi` or `env` says; a name of one is its adapter's.
+_SHIPPED = Path(__file__).parent / "adapters"
+
 
 class AdapterError(ValueError):
     """An adapter is wrong, or does not fit."""
@@ -136,6 +139,7 @@ class FileAdapter:
             self._no_session = fields.texts("no_session_arguments")
             self._resume = fields.texts("resume_arguments")
             self._models = fields.text_map("models")
+            self._agent_folder = Path(fields.text("agent_folder", "agent"))
             self._settings_file = fields.text("settings_file")
             self._settings = fields.mapping("settings")
             self._files = fields.text_map("files")
@@ -145,10 +149,14 @@ class FileAdapter:
             raise AdapterError(f"{name}: {error}") from None
         if unknown := self.capabilities - CAPABILITIES.keys():
             raise AdapterError(f"{name}: no capabilities: {', '.join(sorted(unknown))}")
+        if self._agent_folder.is_absolute() or ".." in self._agent_folder.parts:
+            raise AdapterError(f"{name}: agent_folder: {self._agent_folder} is outside of the home")
 
     def prepare(self, command: Sequence[str], root: Path, base_url: str, wishes: Wishes) -> Prepared:
         """Write the files, fill the variables."""
         folders = _folders(root)
+        folders["agent"] = root.resolve() / self._agent_folder
+        folders["agent"].mkdir(parents=True, exist_ok=True)
         holes = {"base_url": base_url, "key": API_KEY, "model": self._models.get(wishes.model, wishes.model)}
         holes |= {name: str(path) for name, path in folders.items()}
 
@@ -176,7 +184,7 @@ class FileAdapter:
 
 
 def adapter(name: str) -> Adapter:
-    """Return an adapter: `pi`, `env`, `none`, or what a file says.
+    """Return an adapter: `pi`, `env`, `none`, one of those that come with the kit, or what a file says.
 
     Raises:
         AdapterError: There is none.
@@ -184,11 +192,13 @@ def adapter(name: str) -> Adapter:
     known: Mapping[str, type[PiAdapter | EnvAdapter]] = {"pi": PiAdapter, "env": EnvAdapter, "none": NoAdapter}
     if name in known:
         return known[name]()
-    path = Path(name)
+    shipped = {path.stem: path for path in sorted(_SHIPPED.glob("*.toml"))}
+    path = shipped.get(name, Path(name))
     try:
         return FileAdapter(path.read_text(encoding="utf-8"), path.stem)
-    except OSError as error:
-        raise AdapterError(f"{name} is none of {', '.join(known)} and no file: {error.strerror}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "no UTF-8"
+        raise AdapterError(f"{name} is none of {', '.join([*known, *shipped])} and no file: {why}") from None
 
 
 def write_files(folders: Mapping[str, Path], files: Mapping[str, str]) -> None:
@@ -205,7 +215,7 @@ def place(folders: Mapping[str, Path], name: str) -> Path:
     """Return where a file of a scenario is."""
     first, slash, rest = name.partition("/")
     path = folders[first] / rest if slash and first in folders else folders["work"] / name
-    if ".." in path.parts:
+    if ".." in path.parts or not any(path.is_relative_to(each) for each in folders.values()):
         raise AdapterError(f"{name} is outside of the home")
     return path
 

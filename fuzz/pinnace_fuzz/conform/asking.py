@@ -151,11 +151,15 @@ def _has_ended_work(journal: Journal, mark: int) -> bool:
 
 
 def _owes_work(journal: Journal) -> bool:
-    """Say whether a run is open, or a prompt was accepted and none has begun since."""
+    """Say whether a run is open, or one was promised and none has begun since: by a prompt, a retry, a compaction."""
     for each in reversed(journal.records):
         kind, record = each.record.get("type"), each.record
-        if kind in ("agent_start", "agent_end"):
-            return bool(kind == "agent_start")
+        if kind in ("agent_start", "agent_end", "auto_retry_start"):
+            return bool(kind != "agent_end")
+        if kind == "auto_retry_end" and record.get("success") is not True:
+            return False
+        if kind in ("compaction_end", "auto_compaction_end") and record.get("willRetry") is True:
+            return True
         is_prompt = kind == "response" and record.get("command") == "prompt" and record.get("success") is True
         if is_prompt and "disposition" not in (as_object(record.get("data")) or {}):
             return True

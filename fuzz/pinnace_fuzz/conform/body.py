@@ -53,7 +53,14 @@ class Body(Agent):
         """Send a signal to the agent, not to its group."""
         self.asked_to_end_s = self.asked_to_end_s or time.monotonic()
         self.signals.append(number)
+        if number == signal.SIGKILL and self.alive:
+            self._how = "killed"
         super().signal(number)
+
+    @property
+    def was_killed(self) -> bool:
+        """It did not end by itself: the script or the kit has killed it."""
+        return self._how == "killed"
 
     def ending(self) -> str:
         """Say how the process ended, for people."""

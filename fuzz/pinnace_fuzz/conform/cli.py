@@ -58,7 +58,11 @@ def _shared(command: Any) -> Any:
     for option in (
         click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED),
         click.option(
-            "--adapter", "adapter_name", default="pi", show_default=True, help="pi, env, none, or a TOML file."
+            "--adapter",
+            "adapter_name",
+            default="pi",
+            show_default=True,
+            help="pi, env, none, one that comes with the kit (aelix, omp), or a TOML file.",
         ),
         click.option("--profile", type=click.Choice(["auto", *GENERATIONS]), default="auto", show_default=True),
         click.option("--strict", is_flag=True, help="What is allowed but not recommended fails, too."),

@@ -51,6 +51,13 @@ class Holes:
             for record in filled
         ]
 
+    def unnamed(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Show a record as the scenario knows it, with the id that stands there."""
+        own = record.get("id")
+        if not self._case or not isinstance(own, str) or not own.startswith(self._case):
+            return record
+        return {**record, "id": own.removeprefix(self._case)}
+
     def _with_shell_gates(self, value: Any) -> Any:
         if isinstance(value, str):
             return _SHELL_GATE.sub(lambda found: self._shell_gate(found[1]).reading, value)

@@ -19,6 +19,7 @@ from pinnace_fuzz.conform.recording import Seen, seen
 from pinnace_fuzz.conform.results import CaseResult, Finding, ProcessLog, Shutdown, Verdict
 from pinnace_fuzz.conform.scenario import LlmAnswer, RequestCheck, Scenario
 from pinnace_fuzz.conform.shapes import as_list, as_object
+from pinnace_fuzz.conform.unasked import is_unasked
 from pinnace_fuzz.ledger import ReceivedRequest
 from pinnace_fuzz.short_form import read_response
 from pinnace_spec import data
@@ -37,12 +38,20 @@ def judge(played: Played, kit: Kit, kind: str = "scenario") -> CaseResult:
     )
     level = _level(scenario, kit)
     findings = list(_of_script(played, level))
-    findings += _of_expressions(scenario, logs, kit.generation, level, is_whole=played.stopped is None)
+    is_exact = kit.is_ours or kit.is_strict
+    findings += _of_expressions(scenario, logs, kit.generation, level, played.stopped is None, is_exact)
     findings += _of_model(scenario, played, level)
     armed: Counter[str] = Counter()
     skipped = set(scenario.skip_observers)
     for number, (trace, log) in enumerate(zip(played.traces, logs, strict=True)):
-        found, seen_often = observe(log, trace, kit, number, is_overloaded=played.load.is_overloaded)
+        found, seen_often = observe(
+            log,
+            trace,
+            kit,
+            number,
+            is_overloaded=played.load.is_overloaded,
+            has_extensions=scenario.has_extensions,
+        )
         findings += [each for each in found if each.source not in skipped]
         armed.update(seen_often)
     crossed = cross_check(played, logs, kit)
@@ -86,10 +95,12 @@ def origin(rule: str) -> str:
 
 
 def _level(scenario: Scenario, kit: Kit) -> Level:
-    """Rules that only this project has set bind only agents that follow it."""
-    rules = [rule for rule in scenario.rules if not rule.startswith("I-")]
-    is_only_ours = bool(rules) and all(origin(rule) == "ours" for rule in rules)
-    return "nonstrict" if is_only_ours and not (kit.is_ours or kit.is_strict) else "violation"
+    """Rules that only this project has set bind only agents that follow it.
+
+    What a scenario expects rests on all of its rules together: one that does not bind is enough.
+    """
+    is_bound = kit.is_ours or kit.is_strict or all(origin(rule) != "ours" for rule in scenario.rules)
+    return "violation" if is_bound else "nonstrict"
 
 
 def _of_script(played: Played, level: Level) -> Iterable[Finding]:
@@ -112,11 +123,12 @@ def _of_script(played: Played, level: Level) -> Iterable[Finding]:
 
 
 def _of_expressions(
-    scenario: Scenario, logs: Sequence[ProcessLog], generation: Generation, level: Level, *, is_whole: bool
+    scenario: Scenario, logs: Sequence[ProcessLog], generation: Generation, level: Level, is_whole: bool, is_exact: bool
 ) -> Iterable[Finding]:
     found: list[tuple[int, Seen]] = []
     for number, log in enumerate(logs):
-        found += [(number, each) for each in seen(log.steps, log.marks, log.script_end)]
+        visible = seen(log.steps, log.marks, log.script_end, has_unsaid=generation.has_system_messages)
+        found += [(number, each) for each in visible if is_exact or not _is_unasked(each, scenario)]
     records = [each.record for _, each in found]
     optional = _optional(generation)
     # A script that was stopped has said so; what then is missing is no second fault.
@@ -125,12 +137,25 @@ def _of_expressions(
         if not match.is_match:
             yield _unmatched(text, match.end, match.wanted, found, scenario, level)
     for text in scenario.forbid:
-        match = Expression(text, optional).match(records)
+        expression = Expression(text, optional)
+        # Without a record that it is about it would forbid more than it says.
+        if not _is_told(expression.words, optional):
+            continue
+        match = expression.match(records)
         if match.is_match:
             process, last = found[match.end - 1] if match.end else (0, Seen({}, 0))
             yield Finding(
                 "forbid", scenario.rules, f"there is {text}", level, process, (last.number,) if last.number else ()
             )
+
+
+def _is_unasked(each: Seen, scenario: Scenario) -> bool:
+    return is_unasked(each.record, has_extensions=scenario.has_extensions)
+
+
+def _is_told(words: Iterable[str], optional: Iterable[str]) -> bool:
+    """Say whether a generation writes all that an expression names."""
+    return frozenset(optional).isdisjoint(words)
 
 
 def _optional(generation: Generation) -> tuple[str, ...]:

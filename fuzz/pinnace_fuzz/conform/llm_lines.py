@@ -4,7 +4,7 @@
     thinking      the same, of thinking
     tool          {name, args} or a list of them: calls of tools
     gate          the answer stops before its first byte, until the script opens this gate
-    error         a status, or {status, message?, headers?}: refused instead of answered
+    error         a status, or {status, message?, headers?}: refused instead of answered, in the words of the vendor
     overflow      true: refused since the conversation is too long
     cut           rst or fin: the connection ends after what stands above
     stall         true: nothing more comes after what stands above, and the connection stays
@@ -24,12 +24,15 @@ from pinnace_fuzz.script import ScriptError
 from pinnace_fuzz.short_form import read_response
 
 _AS_THEY_ARE = ("finish", "usage", "chunks", "gen", "done", "refuse", "gzip", "cut_bytes", "headers", "match", "repeat")
-_KNOWN_STATUSES: Mapping[int, tuple[str, str]] = {
-    401: ("authentication_error", "Incorrect API key provided"),
-    429: ("rate_limit_error", "Rate limit exceeded, please try again later"),
-    500: ("server_error", "Internal server error"),
-    503: ("server_error", "Service unavailable"),
-    529: ("overloaded_error", "Overloaded"),
+_MESSAGES: Mapping[int, str] = {
+    400: "Invalid value in the request",
+    401: "Incorrect API key provided",
+    403: "You do not have access to this model",
+    404: "The model does not exist",
+    429: "Rate limit exceeded, please try again later",
+    500: "Internal server error",
+    503: "Service unavailable",
+    529: "Overloaded",
 }
 # As the vendor says it: agents tell an overflow by the wording.
 _OVERFLOW = "Your input exceeds the context window of this model. Please adjust your input and try again."
@@ -54,8 +57,7 @@ def read_llm(value: Any, path: Path) -> LlmAnswer:
     if fields.has("error"):
         answer["error"] = _error(fields)
     if fields.flag("overflow"):
-        body = {"error": {"message": _OVERFLOW, "type": "invalid_request_error", "code": "context_length_exceeded"}}
-        answer["error"] = {"status": 400, "body": body}
+        answer["error"] = {"status": 400, "message": _OVERFLOW, "code": "context_length_exceeded"}
     for key in _AS_THEY_ARE:
         if fields.has(key):
             answer[key] = fields.take(key)
@@ -88,11 +90,10 @@ def _error(fields: Fields) -> dict[str, Any]:
     value = fields.take("error")
     inner = Fields({"status": value} if isinstance(value, int) else value, (*fields.path, "error"))
     status = inner.count("status", 500)
-    kind, usual = _KNOWN_STATUSES.get(status, ("server_error", f"status {status}"))
-    message = inner.text("message", usual)
+    message = inner.text("message", _MESSAGES.get(status, f"status {status}"))
     headers = inner.text_map("headers")
     inner.finish()
-    return {"status": status, "headers": headers, "body": {"error": {"message": message, "type": kind}}}
+    return {"status": status, "headers": headers, "message": message}
 
 
 def _check(value: Any, path: Path) -> RequestCheck:

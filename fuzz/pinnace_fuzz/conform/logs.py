@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from pinnace_fuzz.conform.fields import FieldError
+from pinnace_fuzz.conform.scenario_reading import read_scenario
 from pinnace_spec.generations import GENERATIONS, generation
 from pinnace_spec.observers import Judge, Verdict
 from pinnace_spec.observers.trace_file import NotATrace, Trace, read_trace
@@ -25,7 +27,7 @@ def observe_file(file: Path, profile: str, *, is_following: bool, is_ours: bool,
         told(f"{file}: no generation {name}")
         return 3
     found = generation(name)
-    checks = trace.checks._replace(is_ours=is_ours or found.is_ours)
+    checks = trace.checks._replace(is_ours=is_ours or found.is_ours, has_extensions=_has_extensions(trace))
     judging = Judge(found, checks=checks)
     broken = 0
 
@@ -46,6 +48,14 @@ def observe_file(file: Path, profile: str, *, is_following: bool, is_ours: bool,
     armed = sum(1 for count in judging.report.armed.values() if count)
     told(f"{judging.report.steps} lines, {armed} invariants armed, {broken} violations")
     return 1 if broken else 0
+
+
+def _has_extensions(trace: Trace) -> bool:
+    """Say whether the case that a trace is of put extensions in place; what is no case says nothing of it."""
+    try:
+        return read_scenario(trace.head["case"]).has_extensions
+    except (KeyError, FieldError):
+        return False
 
 
 def _grown(file: Path, known: int) -> Iterator[Trace]:

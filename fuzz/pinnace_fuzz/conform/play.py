@@ -154,6 +154,8 @@ def _explain(stage: Stage, kit: Kit, error: Exception, at: int) -> Stopped:
     body = stage.body
     if body is None:
         return Stopped("start", text, at)
+    if body.was_killed:
+        return Stopped("step", text, at)
     if body.journal.has_ended or not body.alive:
         body.process.await_exit(1.0)
         return Stopped("crash", f"{body.ending()}; {text}", at)

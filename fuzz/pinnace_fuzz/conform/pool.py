@@ -16,7 +16,7 @@ from pinnace_fuzz.conform import load
 from pinnace_fuzz.conform.adapter import Wishes
 from pinnace_fuzz.conform.body import Body
 from pinnace_fuzz.conform.kit import Kit
-from pinnace_fuzz.conform.observing import SETTLE_S, TIMED
+from pinnace_fuzz.conform.observing import SETTLE_S
 from pinnace_fuzz.conform.play import EXIT_S, KILLED_AFTER_S, Stopped, perform
 from pinnace_fuzz.conform.recording import KIT_ID
 from pinnace_fuzz.conform.results import Finding
@@ -183,7 +183,7 @@ def _finding(verdict: Verdict) -> Finding:
         verdict.level,
         0,
         verdict.steps,
-        is_timed=verdict.invariant in TIMED,
+        is_timed=verdict.is_timed,
     )
 
 

@@ -4,6 +4,7 @@ A command that an agent does not know is refused as unknown; what it writes in a
 whose commands and records fit best is taken, the newest of several.
 """
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -16,7 +17,7 @@ from pinnace_fuzz.conform.shapes import as_object
 from pinnace_spec.generations import GENERATIONS, GenerationName, generation
 from pinnace_spec.observers.trace_file import record_of
 
-# They change nothing, and came or went with some generation.
+# They change nothing that matters in a new process, and came or went with some generation.
 COMMANDS: Final[tuple[Mapping[str, object], ...]] = (
     {"type": "get_state"},
     {"type": "get_entries"},
@@ -29,7 +30,11 @@ COMMANDS: Final[tuple[Mapping[str, object], ...]] = (
     {"type": "get_last_assistant_text"},
     {"type": "set_steering_mode", "mode": "one-at-a-time"},
     {"type": "set_queue_mode", "mode": "one-at-a-time"},
+    {"type": "set_follow_up_mode", "mode": "one-at-a-time"},
+    {"type": "abort_retry"},
+    {"type": "clone"},
 )
+_NO_COMMAND: Final = "no_such_command"
 _RECORDS: Final = ("agent_settled", "queue_update")
 
 
@@ -67,8 +72,11 @@ def probe(kit: Kit) -> Found:
         raise NotStarted(_what_it_said(played))
     hello = responses.get("probe-hello", {})
     told = (as_object(hello.get("data")) or {}) if hello.get("success") else {}
+    refusal = str(responses.get("probe-none", {}).get("error") or "")
     known = frozenset(
-        str(command["type"]) for at, command in enumerate(COMMANDS) if _is_known(responses.get(f"probe-{at}"))
+        str(command["type"])
+        for at, command in enumerate(COMMANDS)
+        if _is_known(responses.get(f"probe-{at}"), str(command["type"]), refusal)
     )
     return Found(
         _best(known, records, told),
@@ -81,9 +89,14 @@ def probe(kit: Kit) -> Found:
 
 
 def _scenario(has_llm: bool) -> Scenario:
-    client: list[Any] = [{"send": {"id": "probe-hello", "type": "hello"}}]
-    client += [{"send": {"id": f"probe-{at}", **command}} for at, command in enumerate(COMMANDS)]
-    client.append("answered")
+    records: list[Mapping[str, object]] = [
+        {"id": "probe-none", "type": _NO_COMMAND},
+        {"id": "probe-hello", "type": "hello"},
+    ]
+    records += [{"id": f"probe-{at}", **command} for at, command in enumerate(COMMANDS)]
+    # As bytes, whose ids nobody waits for: many agents refuse what they don't know without its id.
+    client: list[Any] = [{"bytes": json.dumps(each) + "\n"} for each in records]
+    client += [{"ask": {"id": "probe-last", "type": "get_state"}}]
     if has_llm:
         client += [{"send": {"id": "probe-run", "type": "prompt", "message": "PROBE"}}, {"requests": 1}, "quiet"]
     source = {
@@ -107,10 +120,14 @@ def _records(played: Played) -> Iterable[Mapping[str, Any]]:
                 yield record
 
 
-def _is_known(response: Mapping[str, Any] | None) -> bool:
+def _is_known(response: Mapping[str, Any] | None, name: str, refusal: str) -> bool:
+    """Compare with how a command is refused that nobody has; without an answer of its own it is not known."""
     if response is None:
         return False
-    return bool(response.get("success")) or "nknown command" not in str(response.get("error"))
+    error = str(response.get("error"))
+    return bool(response.get("success")) or not (
+        "nknown command" in error or (refusal and error == refusal.replace(_NO_COMMAND, name))
+    )
 
 
 def _best(known: frozenset[str], records: Sequence[Mapping[str, Any]], told: Mapping[str, Any]) -> GenerationName:

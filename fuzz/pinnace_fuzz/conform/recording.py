@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pinnace_fuzz.conform.classes import MARK
+from pinnace_fuzz.conform.said import is_said, only_said
 from pinnace_fuzz.journal import Journal, ReceivedRecord, id_key
 from pinnace_fuzz.records import LineSplitter
 from pinnace_spec.observers.trace_file import record_of, step_of
@@ -101,8 +102,17 @@ class Seen(NamedTuple):
     number: int
 
 
-def seen(steps: Sequence[Step], marks: Sequence[tuple[int, str]], end: int | None) -> list[Seen]:
-    """Return what the agent wrote until the end of the script, with the marks, without the kit's own."""
+def seen(
+    steps: Sequence[Step], marks: Sequence[tuple[int, str]], end: int | None, *, has_unsaid: bool = False
+) -> list[Seen]:
+    """Return what the agent wrote until the end of the script, with the marks, without the kit's own.
+
+    Args:
+        steps: The trace.
+        marks: Numbers of lines before a mark, and its name.
+        end: How many lines there were at the end of the script.
+        has_unsaid: There are messages of role `system`, which are not seen either.
+    """
     found: list[Seen] = []
     left = list(marks)
     for step in [*steps[:end], None]:
@@ -111,6 +121,7 @@ def seen(steps: Sequence[Step], marks: Sequence[tuple[int, str]], end: int | Non
             found.append(Seen({"type": MARK, "name": name}, at))
         if step is not None and step.direction == "out":
             record = step.record if step.record is not None else {"type": "no record", "line": step.line}
-            if not is_of_kit(record):
-                found.append(Seen(record, step.number))
+            if is_of_kit(record) or (has_unsaid and not is_said(record)):
+                continue
+            found.append(Seen(only_said(record) if has_unsaid else record, step.number))
     return found

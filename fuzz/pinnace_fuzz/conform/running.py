@@ -1,26 +1,34 @@
 """Runs scenarios, several at a time, and confirms in fresh processes what fails.
 
 An accusation is repeated before it is told: what fails is played again, and what does not come every time is
-inconclusive.
+inconclusive. An agent that hangs makes the kit wait out its deadlines: what has failed slowly is played again when
+everything else is done, and less often, and what resembles it comes last; so a single fault does not use up the time.
 """
 
 import shutil
 import threading
-from collections.abc import Callable, Generator, Sequence
+import time
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
 
+from pinnace_fuzz.conform.applicability import concerns
 from pinnace_fuzz.conform.judging import judge
 from pinnace_fuzz.conform.kit import Kit
 from pinnace_fuzz.conform.play import play
 from pinnace_fuzz.conform.results import BAD, CaseResult, Finding
 from pinnace_fuzz.conform.scenario import Scenario
-from pinnace_spec.generations import GENERATIONS, Generation, generation, release_of
 
 # Nothing is told as a failure that does not come again in every one of so many fresh processes.
 CONFIRMATIONS = 5
+# What takes so long was waiting for something that does not come: no deadline is shorter than 10 s.
+SLOW_S = 9.0
+SLOW_CONFIRMATIONS = 2
+# The confirmations of slow failures may take so long when the time for scenarios is over.
+LATE_S = 60.0
 
 _numbers = count(1)
 _lock = threading.Lock()
@@ -55,7 +63,7 @@ def run(scenario: Scenario, kit: Kit, confirmations: int = CONFIRMATIONS) -> Cas
     first = run_once(scenario, kit)
     if first.verdict not in BAD or not confirmations:
         return first
-    return confirmed(first, kit._replace(patience=kit.patience * 1.5), confirmations)
+    return confirmed(first, _patient(kit), confirmations)
 
 
 def confirmed(first: CaseResult, kit: Kit, times: int) -> CaseResult:
@@ -116,21 +124,6 @@ def reason_not_to_run(scenario: Scenario, kit: Kit) -> str:
     return ""
 
 
-def concerns(scenario: Scenario, which: Generation) -> bool:
-    """Say whether a scenario is about a generation. Ours speaks everything, of whatever time."""
-    if scenario.since is not None and _place(scenario.since) > _place(which.name):
-        return False
-    return scenario.until is None or _place(scenario.until) >= _place(which.name)
-
-
-def _place(name: str) -> tuple[int, ...]:
-    """Order generations and releases: `until` names the last one that a scenario is about."""
-    if name in GENERATIONS:
-        found = generation(name)
-        return (*release_of(found.release), 1 if found.is_ours else 0)
-    return release_of(name)
-
-
 def run_all(
     scenarios: Sequence[Scenario],
     kit: Kit,
@@ -138,6 +131,7 @@ def run_all(
     jobs: int = 1,
     told: Callable[[CaseResult], None] = lambda result: None,
     is_over: Callable[[], bool] = lambda: False,
+    late_s: float = LATE_S,
 ) -> list[CaseResult]:
     """Run scenarios, `jobs` at a time; return the results in the order of the scenarios.
 
@@ -147,27 +141,94 @@ def run_all(
         jobs: How many at a time.
         told: Is told of each result as it comes, in this thread.
         is_over: No further scenario is begun once this says so; what was not begun is NOT-RUN.
+        late_s: How long slow failures may then still be played again; those that can't be are INCONCLUSIVE.
     """
     results: dict[int, CaseResult] = {}
+    slow: list[tuple[int, CaseResult]] = []
     left = list(enumerate(scenarios))
-    with ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="case") as pool:
-        running: dict[Future[CaseResult], int] = {}
-        try:
-            while left or running:
-                while left and len(running) < jobs and not is_over():
-                    number, scenario = left.pop(0)
-                    running[pool.submit(run, scenario, kit)] = number
-                if not running:
-                    break
-                done, _ = wait(running, return_when=FIRST_COMPLETED, timeout=0.5)
-                for each in done:
-                    result = each.result()
-                    results[running.pop(each)] = result
-                    told(result)
-        finally:
-            left_over = list(running)
-            for each in left_over:
-                each.cancel()
+
+    def begun() -> Iterable[tuple[int, Callable[[], CaseResult]]]:
+        while left and not is_over():
+            number, scenario = left.pop(0)
+            yield number, partial(_first, scenario, kit)
+
+    def come(number: int, result: CaseResult) -> None:
+        if _is_unconfirmed(result):
+            slow.append((number, result))
+            left.sort(key=lambda each: _subject(each[1]) == _subject(result.scenario))
+        else:
+            results[number] = result
+            told(result)
+
+    _in_parallel(jobs, begun(), come)
+    end_s = time.monotonic() + late_s
+
+    def again() -> Iterable[tuple[int, Callable[[], CaseResult]]]:
+        for number, result in slow:
+            is_late = is_over() and time.monotonic() >= end_s
+            yield number, partial(_told_late, result) if is_late else partial(_again, result, kit)
+
+    def come_again(number: int, result: CaseResult) -> None:
+        results[number] = result
+        told(result)
+
+    _in_parallel(jobs, again(), come_again)
     for number, scenario in left:
         results[number] = not_run(scenario, "the time was over")
     return [results[number] for number in sorted(results)]
+
+
+def _first(scenario: Scenario, kit: Kit) -> CaseResult:
+    """Play a scenario; confirm its failure at once, unless something was waited for in vain."""
+    if why := reason_not_to_run(scenario, kit):
+        return not_run(scenario, why)
+    first = run_once(scenario, kit)
+    is_slow = first.seconds > SLOW_S * kit.patience
+    has_waited = any(each.is_timed for each in first.findings if each.level == "violation")
+    if first.verdict not in BAD or (is_slow and has_waited):
+        return first
+    return confirmed(first, _patient(kit), SLOW_CONFIRMATIONS if is_slow else CONFIRMATIONS)
+
+
+def _again(first: CaseResult, kit: Kit) -> CaseResult:
+    return confirmed(first, _patient(kit), SLOW_CONFIRMATIONS)
+
+
+def _told_late(first: CaseResult) -> CaseResult:
+    return first._replace(verdict="INCONCLUSIVE", why="there was no time to play it again")
+
+
+def _is_unconfirmed(result: CaseResult) -> bool:
+    return result.verdict in BAD and result.reproduced[1] == 0
+
+
+def _patient(kit: Kit) -> Kit:
+    return kit._replace(patience=kit.patience * 1.5)
+
+
+def _subject(scenario: Scenario) -> str:
+    """Say what a scenario is about: the first part of its id."""
+    return scenario.id.partition("/")[0]
+
+
+def _in_parallel(
+    jobs: int,
+    work: Iterable[tuple[int, Callable[[], CaseResult]]],
+    come: Callable[[int, CaseResult], None],
+) -> None:
+    """Do numbered work, `jobs` at a time; what is next is asked for only when there is somebody to do it."""
+    source = iter(work)
+    with ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="case") as pool:
+        running: dict[Future[CaseResult], int] = {}
+        try:
+            while True:
+                while len(running) < jobs and (following := next(source, None)):
+                    running[pool.submit(following[1])] = following[0]
+                if not running:
+                    return
+                done, _ = wait(running, return_when=FIRST_COMPLETED, timeout=0.5)
+                for each in done:
+                    come(running.pop(each), each.result())
+        finally:
+            for each in running:
+                each.cancel()

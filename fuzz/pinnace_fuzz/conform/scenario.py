@@ -4,9 +4,10 @@ Made by `scenario_reading` from YAML or JSON; a scenario keeps its source, so th
 Rules of the format: `spec/scenarios/README.md`. Must not know how anything is carried out (`player`).
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from pinnace_fuzz.conform.shapes import as_list, as_object
 
@@ -32,6 +33,9 @@ CAPABILITIES: Mapping[str, str] = {
     "pinnace": "what only this project's agent has: `hello`, `--protocol`, `--on-eof`",
 }
 """What a scenario may need -> what that means. An adapter says which of them it offers."""
+
+EXTENSION_FILE: Final = re.compile(r"(agent|work/\.\w+|\.\w+)/(extensions|hooks)/.+")
+"""Where agents look for extensions; the scripts of the older ones are hooks."""
 
 
 class Send(NamedTuple):
@@ -258,6 +262,12 @@ class Scenario:
     def gates(self) -> tuple[str, ...]:
         """All gates of its script, so that the kit can open them at the end."""
         return tuple(dict.fromkeys(_gates(self.source)))
+
+    @property
+    def has_extensions(self) -> bool:
+        """It puts extensions in place, so that more may happen than what client and model do."""
+        written = [name for step in self.client if isinstance(step, Write) for name in step.files]
+        return any(EXTENSION_FILE.fullmatch(name) for name in (*self.files, *written))
 
     @property
     def sent(self) -> int:

@@ -134,13 +134,14 @@ def conduct(options: Options) -> Run:
 
         scenarios = chosen(load(), options)
         is_smoke = options.time_s <= SMOKE_S
-        end_s = begun_s + options.time_s * (1.0 if is_smoke else SCENARIO_SHARE)
+        has_campaigns = not is_smoke and options.campaigns != ()
+        end_s = begun_s + options.time_s * (SCENARIO_SHARE if has_campaigns else 1.0)
         cases = run_all(scenarios, kit, jobs=options.jobs, told=take, is_over=lambda: time.monotonic() > end_s)
         for case in cases:
             if case.is_bad:
                 _store(case, options, kit, stored)
         campaigns: Mapping[str, Mapping[str, Any]] = {}
-        if not is_smoke and options.campaigns != ():
+        if has_campaigns:
             from pinnace_fuzz.conform.hunting import hunt_all
 
             hunted, campaigns = hunt_all(kit, options, begun_s + options.time_s, coverage)

@@ -22,12 +22,14 @@ from pinnace_fuzz.conform.holes import Holes
 from pinnace_fuzz.conform.kit import Kit
 from pinnace_fuzz.conform.likeness import differences, short
 from pinnace_fuzz.conform.recording import is_of_kit
+from pinnace_fuzz.conform.said import counts_messages, is_said, only_said, unsaid
 from pinnace_fuzz.conform.shapes import as_list, as_object
 from pinnace_fuzz.conform.surroundings import children_faults, file_faults
 from pinnace_fuzz.fake_llm import FakeLlm
 from pinnace_fuzz.records import encode_records
 
 CHILDREN_S = 2.0
+FILES_S = 1.0
 TRY_S = 1.5
 _UNKNOWN = re.compile(r"unknown command", re.IGNORECASE)
 
@@ -42,6 +44,8 @@ class Persisted(NamedTuple):
     step: int
     """The response with the entries."""
     process: int
+    inherited: tuple[str, ...]
+    """The lines that a process before had left."""
 
 
 class Stage(Dialogue):
@@ -105,6 +109,7 @@ class Stage(Dialogue):
             case s.Try(wanted):
                 with contextlib.suppress(DriverTimeout):
                     body.wait(self._pattern(wanted), TRY_S)
+                    self.is_warm = True
             case s.Answered(ids):
                 self._answered(ids)
             case s.Reached(gate):
@@ -136,7 +141,7 @@ class Stage(Dialogue):
             case s.Files(checks):
                 for check in checks:
                     path = place(self._prepared.folders, str(self.holes.filled(check.path)))
-                    self.faults += file_faults(path, check)
+                    self.faults += file_faults(path, check, self._file_limit_s())
             case s.Write(files):
                 write_files(self._prepared.folders, self.holes.filled(dict(files)))
             case s.Children(count):
@@ -171,9 +176,14 @@ class Stage(Dialogue):
         if shown is None or not path.is_file():
             return
         step, process = len(self._body().recording.lines), self._processes
-        self.persisted.append(Persisted(_lines_of(path), tuple(shown), False, step, process))
+        left = self._left_lines or ()
+        self.persisted.append(Persisted(_lines_of(path), tuple(shown), False, step, process, left))
         if self._left_lines is not None:
-            self.persisted.append(Persisted(self._left_lines, tuple(shown), True, step, process))
+            self.persisted.append(Persisted(left, tuple(shown), True, step, process, left))
+
+    def _file_limit_s(self) -> float:
+        """Return how long a file may take: that it is there at once is promised by this project's rules alone."""
+        return 0 if self._kit.is_ours or self._kit.is_strict else FILES_S * self._kit.patience
 
     def _send(self, data: bytes) -> None:
         self._body().send_bytes(data, self._limit_s())
@@ -204,10 +214,10 @@ class Stage(Dialogue):
 
     def _pattern(self, wanted: str | Mapping[str, Any]) -> Callable[[dict[str, Any]], bool]:
         if isinstance(wanted, str):
-            test = read_class(str(self.holes.filled(wanted))).test
-            return lambda record: not is_of_kit(record) and test(record)
+            found = read_class(str(self.holes.filled(wanted)))
+            return _Wanted(wanted, lambda record: found.test(self.holes.unnamed(record)))
         part = self.holes.filled(wanted)
-        return lambda record: not is_of_kit(record) and not differences(record, part)
+        return _Wanted(short(wanted), lambda record: not differences(record, part))
 
     def _keep(self, keep: Mapping[str, str], record: Record) -> None:
         for name, path in keep.items():
@@ -217,14 +227,23 @@ class Stage(Dialogue):
             self.holes.keep(name, value)
 
     def _answered(self, ids: Sequence[str | int]) -> None:
-        body = self._body()
         if ids:
             for each in ids:
-                response = body.wait_response(each, self._limit_s())
-                self._note_unknown(response)
+                self._note_unknown(self._response(each))
             self.is_warm = True
         else:
             self._all_answered(self._limit_s())
+
+    def _response(self, own: str | int) -> Record:
+        """Wait for a response. Many agents refuse what they don't know without its id: then none will come."""
+        body = self._body()
+        try:
+            return body.wait_response(own, self._limit_s())
+        except DriverTimeout:
+            for each in list(body.journal.records):
+                if each.record.get("type") == "response" and each.record.get("id") is None:
+                    self._note_unknown(each.record)
+            raise
 
     def _note_unknown(self, response: Record) -> None:
         command = response.get("command")
@@ -278,8 +297,19 @@ class Stage(Dialogue):
 
     # Asking.
 
+    def _said(self, response: Record, wanted: Mapping[str, Any]) -> Record:
+        """Leave out of a response what nobody has said; its counts need a look at the messages."""
+        if not self._kit.generation.has_system_messages:
+            return response
+        more = 0
+        if counts_messages(wanted):
+            shown = as_object(self._own({"type": "get_messages"}, self._limit_s()).get("data")) or {}
+            more = unsaid(as_list(shown.get("messages")) or [])
+        found: Record = only_said(response, more)
+        return found
+
     def _state(self, fields: Mapping[str, Any], what: str) -> None:
-        response = self._own({"type": "get_state"}, self._limit_s())
+        response = self._said(self._own({"type": "get_state"}, self._limit_s()), fields)
         found = differences(response.get("data", {}), self.holes.filled(dict(fields)))
         self.faults += [f"{what}: {each}" for each in found]
 
@@ -289,15 +319,30 @@ class Stage(Dialogue):
         if "id" in filled:
             self._count([filled])
             body.send(filled)
-            response: Record = body.wait_response(filled["id"], self._limit_s())
+            response = self._response(filled["id"])
         else:
             response = self._own(filled, self._limit_s())
         self.is_warm = True
         self._note_unknown(response)
+        response = self._said(response, gives)
         self.faults += [
             f"{filled.get('type')}: {each}" for each in differences(response, self.holes.filled(dict(gives)))
         ]
         self._keep(keep, response)
+
+
+class _Wanted:
+    """What somebody's record must be that is waited for; shown as it was written."""
+
+    def __init__(self, written: str, test: Callable[[Record], bool]) -> None:
+        self._written = written
+        self._test = test
+
+    def __call__(self, record: Record) -> bool:
+        return not is_of_kit(record) and is_said(record) and self._test(record)
+
+    def __repr__(self) -> str:
+        return self._written
 
 
 def _lines_of(path: Path) -> tuple[str, ...]:

@@ -9,8 +9,15 @@ from pathlib import Path
 from pinnace_fuzz.conform.scenario import FileCheck
 
 
-def file_faults(path: Path, check: FileCheck) -> list[str]:
-    """Say what is not true of a file."""
+def file_faults(path: Path, check: FileCheck, limit_s: float = 0) -> list[str]:
+    """Say what is not true of a file, and does not become so in time."""
+    deadline_s = time.monotonic() + limit_s
+    while (faults := _file_faults(path, check)) and time.monotonic() < deadline_s:
+        time.sleep(0.02)  # files do not tell when they change
+    return faults
+
+
+def _file_faults(path: Path, check: FileCheck) -> list[str]:
     if path.exists() is not check.exists:
         return [f"{check.path} {'is not there' if check.exists else 'is there'}"]
     if not (check.exists and path.is_file()):

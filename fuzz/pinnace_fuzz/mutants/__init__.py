@@ -4,5 +4,6 @@
 """
 
 from pinnace_fuzz.mutants.catalogue import AGENT_MUTANTS, AgentMutant
+from pinnace_fuzz.mutants.seen_on_the_wire import WIRE_MUTANTS
 
-__all__ = ["AGENT_MUTANTS", "AgentMutant"]
+__all__ = ["AGENT_MUTANTS", "WIRE_MUTANTS", "AgentMutant"]

@@ -7,6 +7,15 @@ records may name. A text that is not there exactly once is found by a test at on
 from typing import Final, NamedTuple
 
 
+class Judged(NamedTuple):
+    """What `pinnace-conform` says of a fault."""
+
+    by: str
+    """A scenario, or a campaign."""
+    named: str
+    """The invariant or rule that a violation there names."""
+
+
 class AgentMutant(NamedTuple):
     """One fault of the real program."""
 
@@ -21,6 +30,8 @@ class AgentMutant(NamedTuple):
     rules: tuple[str, ...]
     is_on_wire: bool = True
     """Whether a client can see it in the records."""
+    judged: Judged | None = None
+    """None: the judge does not find it."""
 
 
 _QUEUE: Final = "statechart/pinnace_statechart/actions_queue.py"
@@ -38,6 +49,7 @@ AGENT_MUTANTS: Final = (
         "state.held = False",
         f"{_INTERLEAVINGS}test_02_a_compaction_does_not_release_what_an_abort_holds",
         ("C-1", "R-ABT-01"),
+        judged=Judged("ABT/holds-the-queue", "I-QUE-5"),
     ),
     AgentMutant(
         "newest-first",
@@ -47,6 +59,7 @@ AGENT_MUTANTS: Final = (
         "return self._items.pop() if self._items else None",
         f"{_INTERLEAVINGS}test_16_a_steer_while_idle_does_not_overtake_a_held_one",
         ("R-QUE-03", "C-4"),
+        judged=Judged("QUE/held-texts-go-first", "I-QUE-1"),
     ),
     AgentMutant(
         "abort-before-settled",
@@ -56,6 +69,7 @@ AGENT_MUTANTS: Final = (
         '"end_job flush_shells answer_aborts settle"',
         f"{_INTERLEAVINGS}test_10_abort_clear_then_steer_then_abort_hold_parks_the_steer",
         ("C-6", "C-8", "R-ABT-01"),
+        judged=Judged("ABT/in-the-middle-of-a-text", "I-ABT-1"),
     ),
     AgentMutant(
         "line-survives-abort",
@@ -65,6 +79,7 @@ AGENT_MUTANTS: Final = (
         "kept = list(state.line)",
         f"{_INTERLEAVINGS}test_06_a_prompt_that_waits_behind_a_session_command_does_not_run_after_an_abort",
         ("C-9",),
+        judged=Judged("ABT/withdraws-what-waits", "C-9"),
     ),
     AgentMutant(
         "late-timer",
@@ -74,6 +89,7 @@ AGENT_MUTANTS: Final = (
         "return False",
         f"{_INTERLEAVINGS}test_19_a_delay_that_elapsed_as_it_was_cancelled_starts_nothing",
         ("R-RTY-03",),
+        judged=Judged("RTY/an-abort-ends-the-delay", "R-ABT-01"),
     ),
     AgentMutant(
         "compact-unanswered",
@@ -83,6 +99,7 @@ AGENT_MUTANTS: Final = (
         "pass",
         f"{_INTERLEAVINGS}test_11_a_compaction_that_finished_before_its_cancellation_is_told_as_done",
         ("R-RSP-01", "C-12"),
+        judged=Judged("CMP/on-request", "I-RSP-1"),
     ),
     AgentMutant(
         "retry-left-open",
@@ -92,6 +109,7 @@ AGENT_MUTANTS: Final = (
         "pass",
         f"{_INTERLEAVINGS}test_14_an_overflow_during_a_retry_closes_the_retry_and_is_tried_once",
         ("C-14", "R-RTY-02"),
+        judged=Judged("RTY/attempts-are-counted", "I-EVT-9"),
     ),
     AgentMutant(
         "settled-while-owed",
@@ -101,6 +119,7 @@ AGENT_MUTANTS: Final = (
         "if state.period and not is_boundary_due(state):",
         f"{_INTERLEAVINGS}test_04_abort_continue_answers_before_the_run_and_settles_after_it",
         ("C-8",),
+        judged=Judged("ABT/goes-on-with-the-queue", "C-8"),
     ),
     AgentMutant(
         "cr-ends-a-line",
@@ -110,6 +129,7 @@ AGENT_MUTANTS: Final = (
         'data.replace(b"\\r", b"\\n").split(b"\\n")',
         "tests/spec/test_framing.py::test_one_cr_before_the_lf_is_stripped_and_no_other",
         ("R-FRM-02",),
+        judged=Judged("FRM/a-cr-inside-of-a-line", "R-FRM-01"),
     ),
     AgentMutant(
         "separators-as-they-are",
@@ -119,6 +139,7 @@ AGENT_MUTANTS: Final = (
         "pass",
         "tests/spec/test_wire.py::test_separators_of_lines_are_escaped",
         ("R-FRM-09",),
+        judged=Judged("FRM/written-separators-are-escaped", "I-FRM-1"),
     ),
     AgentMutant(
         "refused-without-id",
@@ -128,6 +149,7 @@ AGENT_MUTANTS: Final = (
         'head: dict[str, object] = {"id": pending.id} if pending.has_id and outcome["success"] else {}',
         "tests/rpc/test_ordering.py::test_of_two_prompts_in_one_write_the_second_is_refused",
         ("R-RSP-01",),
+        judged=Judged("PRM/two-prompts-in-one-write", "I-RSP-1"),
     ),
     AgentMutant(
         "results-as-they-come",
@@ -137,6 +159,7 @@ AGENT_MUTANTS: Final = (
         "for index in list(self._results)[len(self._turn_results) :]:",
         "tests/rpc/test_tools_abort.py::test_ends_come_in_order_of_completion_and_results_in_order_of_the_calls",
         ("R-RUN-03",),
+        judged=Judged("RUN/calls-end-as-they-end", "I-EVT-6"),
     ),
     AgentMutant(
         "results-lost-at-abort",
@@ -146,6 +169,7 @@ AGENT_MUTANTS: Final = (
         "if not self.calls:",
         "tests/rpc/test_tools_abort.py::test_all_tools_of_an_answer_are_aborted",
         ("C-15", "R-RUN-03"),
+        judged=Judged("ABT/two-tools", "I-EVT-6"),
     ),
     AgentMutant(
         "turn-left-open",
@@ -155,6 +179,7 @@ AGENT_MUTANTS: Final = (
         "            pass\n        self.end(will_retry=False)",
         "tests/rpc/test_tools_abort.py::test_an_abort_closes_the_tool_the_turn_and_the_run_and_then_answers",
         ("C-15",),
+        judged=Judged("ABT/in-the-middle-of-a-text", "I-EVT-1"),
     ),
     AgentMutant(
         "family-survives",
@@ -165,6 +190,7 @@ AGENT_MUTANTS: Final = (
         "tests/agent/test_shell.py::test_cancelling_kills_everything_that_the_command_started",
         ("R-BSH-02",),
         is_on_wire=False,
+        judged=Judged("BSH/the-whole-group", "R-BSH-04"),
     ),
     AgentMutant(
         "deltas-lost",

@@ -8,6 +8,8 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -60,15 +62,21 @@ class Copy:
         if (CHECKOUT / ".tools").exists():
             (self.root / ".tools").symlink_to(CHECKOUT / ".tools")
 
-    def attempt(self, mutant: AgentMutant) -> Trial:
-        """Put the fault in, run its check, take the fault out again."""
+    @contextmanager
+    def with_fault(self, mutant: AgentMutant) -> Generator[None]:
+        """Put a fault in, and take it out again."""
         path = self.root / mutant.file
         whole = path.read_text(encoding="utf-8")
         path.write_text(patched(mutant, self.root), encoding="utf-8")
         try:
-            code, printed = self.run(mutant.check)
+            yield
         finally:
             path.write_text(whole, encoding="utf-8")
+
+    def attempt(self, mutant: AgentMutant) -> Trial:
+        """Run the check of a fault with the fault in place."""
+        with self.with_fault(mutant):
+            code, printed = self.run(mutant.check)
         return Trial(code == _FAILED, printed)
 
     def passes(self, check: str) -> bool:

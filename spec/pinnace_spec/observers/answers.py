@@ -88,14 +88,17 @@ class AnsweredOnce(Automaton):
         """Look for what was left without an answer."""
         if end.how != "exit" or not self.fold.checks.has_inputs:
             return
+        has_crashed = end.code not in ORDERLY
         for sent in self.fold.commands.open.values():
             is_deep = sent.kind == UNREADABLE and sent.is_extreme
             if sent.is_blank or is_deep:
                 continue  # it need not be answered, or its answer may be as deep as itself
             # What was overtaken was forgotten; otherwise the end of the process may have come between.
             is_forgotten = sent.kind not in SLOW_COMMANDS and sent.number < self._answered_at_once
-            rules = ("R-RSP-01",) if is_forgotten or end.code not in ORDERLY else ("R-EOF-01",)
+            rules = ("R-RSP-01",) if is_forgotten or has_crashed else ("R-EOF-01",)
             self.accuse(f"record {sent.number} ({sent.kind}) is never answered", sent.number, rules=rules)
+            if has_crashed:
+                return  # what else was open then is of the same fault
 
 
 class ResponseShape(Automaton):

@@ -44,7 +44,9 @@ class Automaton:
     def end(self, end: End) -> None:
         """Judge the end."""
 
-    def accuse(self, text: str, *steps: int, rules: tuple[str, ...] = (), level: Level | None = None) -> None:
+    def accuse(
+        self, text: str, *steps: int, rules: tuple[str, ...] = (), level: Level | None = None, is_timed: bool = False
+    ) -> None:
         """Say that something is wrong, and which steps prove it.
 
         Args:
@@ -52,13 +54,11 @@ class Automaton:
             steps: Their numbers; zeros are none.
             rules: What is broken, if not what the class says.
             level: How grave it is, if not as grave as the rules.
+            is_timed: It is a missed deadline, which is only information where the machine lagged.
         """
         broken = rules or self.rules
         numbers = tuple(sorted({number for number in steps if number}))
         grave = level or level_of(broken, is_ours=self.is_ours, generation=self.fold.generation.name)
-        self._found.append(Verdict(self.id, broken, numbers, text, grave))
-
-    @property
-    def late(self) -> Level | None:
-        """How grave a missed deadline is: on a machine that lags it proves nothing."""
-        return "information" if self.fold.checks.is_overloaded else None
+        if is_timed and self.fold.checks.is_overloaded:
+            grave = "information"
+        self._found.append(Verdict(self.id, broken, numbers, text, grave, is_timed))

@@ -35,11 +35,15 @@ class Retries(Automaton):
         self._open = 0
         self._attempt: int = 0
         self._has_spoken = False  # a text came since: its failures count anew
+        self._asked = 0  # the newest text of the client
         self._stop = ""
 
     def take(self, step: Step) -> None:
         """Take a record."""
         kind, number, record = edge.out_kind(step), step.number, edge.as_record(step.record)
+        sent = self.fold.commands.sent
+        if sent is not None and sent.kind in TEXT_COMMANDS:
+            self._asked = number
         if kind in _FOLLOWERS:
             self._follow(kind, step)
         match kind:
@@ -91,6 +95,8 @@ class Retries(Automaton):
         checks = self.fold.checks
         if not checks.has_times or not checks.is_reading:
             return
+        if self._asked > begun.number and not self.fold.generation.has_settled:
+            return  # older generations let a new text run in the delay
         waited_s = step.at - begun.at
         if waited_s < self._delay_s - _EARLY_S:
             what = (
@@ -100,7 +106,7 @@ class Retries(Automaton):
         elif waited_s > self._delay_s + _LATE_S:
             what = f"record {step.number} comes only {waited_s:.1f} s after record {begun.number}"
             self.accuse(
-                f"{what}, which told {self._delay_s} s", begun.number, step.number, rules=("R-RTY-01",), level=self.late
+                f"{what}, which told {self._delay_s} s", begun.number, step.number, rules=("R-RTY-01",), is_timed=True
             )
 
     def _start(self, step: Step, record: Record) -> None:
@@ -241,7 +247,10 @@ class Settled(Automaton):
         match edge.out_kind(step):
             case "agent_start":
                 self._start(step.number)
-            case "compaction_start" | "auto_retry_start" | "queue_update":
+            case "compaction_start" | "auto_retry_start":
+                self._may_settle = step.number
+            case "queue_update" if self.fold.queues.pending:
+                # What is queued opens a period; that nothing is left does not.
                 self._may_settle = step.number
             case "agent_settled":
                 self._settle(step.number)

@@ -34,6 +34,8 @@ _MAX_BLANKS: Final = 1000
 _LONG_ID: Final = 256
 _LARGE: Final = 1 << 20
 _MANY_BRACKETS: Final = 100
+_NULL: Final = "null"
+"""The key of the id null."""
 
 
 @dataclass(slots=True, eq=False)
@@ -151,7 +153,9 @@ class Commands:
             waiting = _waiting(self._by_id, key)
             same = next((sent for sent in waiting if sent.kind == name and not sent.answered), None)
             found = same or _first(self._by_id, key)
-            return found if found is not None else self._misread(name, key)
+            if found is not None or key != _NULL:
+                return found if found is not None else self._misread(name, key)
+            # Others write null where no id was sent.
         # An id that is none is not echoed, and a line that can't be read has none.
         found = _first(self._plain, name) or _first(self._odd, name) or _first(self._plain, UNREADABLE)
         if found is None and name in {UNREADABLE, UNTYPED, ""}:

@@ -111,8 +111,12 @@ class Conversation:
                 self.compacted, self.is_straight = None, True
                 return
             self.is_straight = False
-            if sent.kind != "clone":
+            if sent.kind != "clone" or is_leaving:
                 self.knowledge, self.shells = "nothing", []
+            for told in reversed(self.told):
+                if told.number < sent.number:
+                    break
+                told.is_optional = True  # a copy of what there was when it was asked for is one, too
 
 
 def _shell_key(message: Record) -> tuple[str, str]:

@@ -30,7 +30,7 @@ class ClosedInTime(Automaton):
                 self.accuse(f"the trace ends while {name} of record {begun} is open", begun)
         if end.how == "hang" or end.seconds > self.fold.checks.exit_s:
             text = "the process does not end" if end.how == "hang" else f"the process ends after {end.seconds:.1f} s"
-            self.accuse(f"{text}, though its input has", end.after or 0, level=self.late)
+            self.accuse(f"{text}, though its input has", end.after or 0, is_timed=True)
 
 
 class NoCrash(Automaton):

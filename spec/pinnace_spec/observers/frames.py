@@ -130,7 +130,7 @@ class Alive(Automaton):
         waited_s = step.at - answered.at
         if checks.has_times and checks.is_reading and waited_s > checks.answer_s:
             what = f"record {step.number} answers the get_state of record {answered.number} after {waited_s:.1f} s"
-            self.accuse(what, answered.number, step.number, level=self.late)
+            self.accuse(what, answered.number, step.number, is_timed=True)
 
     def end(self, end: End) -> None:
         """Look for what never came."""
@@ -138,5 +138,5 @@ class Alive(Automaton):
             return
         for sent in self.fold.commands.open.values():
             if sent.kind == "get_state":
-                self.accuse(f"the get_state of record {sent.number} is never answered", sent.number, level=self.late)
+                self.accuse(f"the get_state of record {sent.number} is never answered", sent.number, is_timed=True)
                 return

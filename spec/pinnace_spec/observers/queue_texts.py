@@ -48,8 +48,9 @@ class Text:
 
     @property
     def may_change(self) -> bool:
-        """It may be told in other words."""
-        return self.words.lstrip().startswith("/")
+        """It may be told in other words: a template's or a command's, or with a picture that was left out."""
+        has_pictures = bool(self.sent.record.get("images") or self.sent.record.get("attachments"))
+        return has_pictures or self.words.lstrip().startswith("/")
 
 
 @dataclass(slots=True)

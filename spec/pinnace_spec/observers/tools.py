@@ -33,6 +33,7 @@ class CallsPaired(Automaton):
         self._names: dict[str, str] = {}
         self._open: dict[str, int] = {}
         self._done: dict[str, int] = {}
+        self._has_failed: dict[str, tuple[int, bool]] = {}  # what an execution's end says
         self._results: list[tuple[str, int]] = []
         self._next = 0  # the place in call order of the last call that was started
 
@@ -59,6 +60,7 @@ class CallsPaired(Automaton):
         self._answer, self._stop, self._next = 0, "", 0
         self._wanted, self._names = [], {}
         self._open, self._done, self._results = {}, {}, []
+        self._has_failed = {}
 
     def _hear(self, number: int, message: Record) -> None:
         if message.get("role") == "assistant":
@@ -69,7 +71,13 @@ class CallsPaired(Automaton):
             self._names = {edge.text(call, "id"): edge.text(call, "name") for call in calls}
             self.armed += len(calls)
         elif message.get("role") == "toolResult":
-            self._results.append((edge.text(message, "toolCallId"), number))
+            call = edge.text(message, "toolCallId")
+            self._results.append((call, number))
+            ended, has_failed = self._has_failed.get(call, (0, None))
+            is_error = message.get("isError") is True
+            if has_failed not in (None, is_error) and not self.fold.checks.has_extensions:
+                what = f"record {number} tells {edge.shown(call)} as {'no ' if has_failed else ''}error"
+                self.accuse(f"{what}, record {ended} {'' if has_failed else 'not '}so", ended, number)
 
     def _hear_start(self, number: int, message: Record) -> None:
         call = edge.text(message, "toolCallId")
@@ -109,6 +117,7 @@ class CallsPaired(Automaton):
             return
         if kind == "tool_execution_end":
             self._done[call] = begun
+            self._has_failed[call] = number, record.get("isError") is True
             del self._open[call]
             if self._stop in _FAILED and record.get("isError") is not True:
                 what = f"record {number} executed {edge.shown(call)} of the answer of record {self._answer}"

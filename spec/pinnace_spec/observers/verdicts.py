@@ -97,6 +97,8 @@ class Verdict(NamedTuple):
     text: str
     """One line for people. Names the steps."""
     level: Level = "violation"
+    is_timed: bool = False
+    """It is a missed deadline: on a machine without time for anybody it proves nothing."""
 
 
 @runtime_checkable

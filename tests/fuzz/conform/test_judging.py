@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from pinnace_fuzz.conform.adapter import FileAdapter, NoAdapter
+from pinnace_fuzz.conform.applicability import concerns
 from pinnace_fuzz.conform.kit import Kit
 from pinnace_fuzz.conform.load import Load, LoadMeter
 from pinnace_fuzz.conform.results import CaseResult
-from pinnace_fuzz.conform.running import concerns, run, run_once
+from pinnace_fuzz.conform.running import run, run_once
 from pinnace_fuzz.conform.scenario import Scenario
 from pinnace_fuzz.conform.scenario_reading import read_scenario
 from pinnace_fuzz.conform.shrinking import shrink
@@ -82,6 +83,38 @@ def test_a_wait_for_what_never_comes_fails_and_says_at_which_step(kit: Kit) -> N
     assert [("step", "step 2: ")] == [(each.source, each.text[:8]) for each in result.findings]
 
 
+@pytest.mark.parametrize("wanted", ["agent_start", {"type": "agent_start"}])
+def test_a_wait_that_failed_says_what_it_waited_for(kit: Kit, wanted: Any) -> None:
+    (finding,) = judged(kit, "", STATE, {"wait": wanted}).findings
+
+    assert "agent_start" in finding.text
+    assert "lambda" not in finding.text
+
+
+def test_what_the_script_kills_has_not_crashed(kit: Kit) -> None:
+    result = judged(kit, "", STATE, {"signal": "KILL"}, {"exit": {"code": None}})
+
+    assert ("PASS", "killed") == (result.verdict, result.shutdown)
+
+
+def test_what_waits_for_the_killed_is_a_mistake_and_no_crash(kit: Kit) -> None:
+    result = judged(kit, "", {"signal": "KILL"}, {"ask": STATE["send"]})
+
+    assert ["step"] == [each.source for each in result.findings]
+
+
+def test_an_agent_started_again_behind_a_kill_is_judged_by_itself(kit: Kit) -> None:
+    result = judged(kit, "", STATE, {"signal": "KILL"}, {"restart": "new"}, {"ask": {"id": "b", "type": "get_state"}})
+
+    assert ("PASS", "clean") == (result.verdict, result.shutdown)
+
+
+def test_one_rule_of_this_project_is_enough_to_bind_no_stranger(kit: Kit) -> None:
+    wrong = scenario(STATE, {"answered": "a"}, rules=["R-QUE-07", "R-STA-01"], expect="agent_start")
+
+    assert "NON-STRICT" == run_once(wrong, kit).verdict
+
+
 def test_an_expression_that_does_not_match_says_behind_which_line(kit: Kit) -> None:
     (finding,) = judged(kit, "", STATE, {"answered": "a"}, expect="resp(a) agent_start").findings
 
@@ -99,6 +132,13 @@ def test_a_command_that_is_not_known_is_unimplemented(kit: Kit) -> None:
     assert "UNIMPLEMENTED" == judged(kit, "", {"ask": {"id": "a", "type": "compact"}}).verdict
 
 
+def test_a_command_that_is_not_known_is_unimplemented_also_where_its_refusal_has_no_id(kit: Kit) -> None:
+    asked = judged(kit, "loses-ids", {"ask": {"id": "a", "type": "compact"}})
+    sent = judged(kit, "loses-ids", {"send": {"id": "a", "type": "compact"}}, {"answered": "a"})
+
+    assert ["UNIMPLEMENTED"] * 2 == [asked.verdict, sent.verdict]
+
+
 def test_what_an_agent_lacks_is_not_run(kit: Kit) -> None:
     assert "NOT-RUN" == run(scenario(STATE, needs=["llm"]), kit).verdict
     assert "NOT-RUN" == run(scenario(STATE, since="1.5"), kit).verdict
@@ -107,7 +147,7 @@ def test_what_an_agent_lacks_is_not_run(kit: Kit) -> None:
 def test_generations_and_releases_bound_a_scenario() -> None:
     seed, later, ours = generation("seed"), generation("1.5"), generation("pi")
     assert [False, True, True] == [concerns(scenario(STATE, since="0.84.4"), each) for each in (seed, later, ours)]
-    assert [True, False, False] == [concerns(scenario(STATE, until="seed"), each) for each in (seed, later, ours)]
+    assert [True, False, True] == [concerns(scenario(STATE, until="seed"), each) for each in (seed, later, ours)]
     assert [False, False, True] == [concerns(scenario(STATE, since="pi"), each) for each in (seed, later, ours)]
 
 
@@ -144,3 +184,11 @@ def test_an_adapter_of_a_file_says_how_an_agent_is_started(kit: Kit, tmp_path: P
     assert ("agent", "--home", str(prepared.folders["home"])) == prepared.command
     assert "http://127.0.0.1:1" == prepared.env["MODEL_URL"]
     assert '{"url": "http://127.0.0.1:1"' in (prepared.folders["home"] / ".agent.json").read_text()
+
+
+def test_nothing_is_forbidden_by_what_a_generation_does_not_tell(kit: Kit) -> None:
+    """`settled` matches nothing in the seed generation: what stands around it would be forbidden."""
+    told = judged(kit, "", STATE, {"answered": "a"}, forbid=["resp(a)"])
+    untold = judged(kit, "", STATE, {"answered": "a"}, forbid=["settled? resp(a)", "resp(a) ... settled"])
+
+    assert ("FAIL", "PASS") == (told.verdict, untold.verdict)

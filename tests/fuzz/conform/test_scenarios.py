@@ -1,6 +1,7 @@
 """The scenarios of the specification are as their format says; both readers of the format agree on what is wrong."""
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,10 @@ import pytest
 
 from pinnace_fuzz.conform.coverage import command_names, other_state_names, state_names
 from pinnace_fuzz.conform.fields import FieldError
+from pinnace_fuzz.conform.scenario import FileCheck
 from pinnace_fuzz.conform.scenario_files import ScenarioError, load, read_file
 from pinnace_fuzz.conform.scenario_reading import read_scenario
+from pinnace_fuzz.conform.surroundings import file_faults
 from pinnace_spec import data
 
 SCHEMA = json.loads(data.text("scenarios/schema.json"))
@@ -119,3 +122,21 @@ def test_a_hole_that_nothing_fills_is_an_error(tmp_path: Path) -> None:
 
     with pytest.raises(ScenarioError, match="nothing gives a value"):
         read_file(file, {})
+
+
+def test_a_scenario_that_brings_extensions_says_so() -> None:
+    """The invariants then know that more may act than the client and the model."""
+    brought: dict[str, Any] = {"files": {"agent/extensions/asks.py": ""}}
+    written: dict[str, Any] = {"client": [{"write": {"work/.pi/extensions/asks.ts": ""}}]}
+    others: dict[str, Any] = {"files": {"agent/extensions.md": "", "work/extensions/a.py": ""}}
+
+    assert [True, True, False] == [read_scenario({**OK, **each}).has_extensions for each in (brought, written, others)]
+
+
+def test_a_file_is_there_at_once_or_in_the_moment_that_others_have(tmp_path: Path) -> None:
+    path, check = tmp_path / "page", FileCheck("page", has=("words",))
+    later = threading.Timer(0.1, path.write_text, ["words"])
+    later.start()
+
+    assert ["page is not there"] == file_faults(path, check)
+    assert [] == file_faults(path, check, 10)

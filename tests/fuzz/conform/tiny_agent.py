@@ -1,7 +1,8 @@
 """A tiny agent in one file, without a model: answers a few commands, and is wrong in one way if an argument says so.
 
 Imports nothing of the project: it is what a stranger would put in front of the judge. Faults: `dies-of-null`, `deaf`,
-`answers-twice`, `says-no-command`, `slow-to-end`, `mute`, `floods` (the model's server with connections).
+`answers-twice`, `says-no-command`, `loses-ids` (of what it does not know), `slow-to-end`, `mute`, `floods` (the model's
+server with connections).
 """
 
 import json
@@ -56,7 +57,7 @@ def take(line: bytes) -> None:
     if not isinstance(command, str):
         return refuse("unknown", "no type", **own)
     if command not in KNOWN:
-        return refuse(command, f"Unknown command: {command}", **own)
+        return refuse(command, f"Unknown command: {command}", **({} if "loses-ids" in FAULTS else own))
     answer: dict[str, object] = {**own, "type": "response", "command": command, "success": True}
     match command:
         case "get_state":

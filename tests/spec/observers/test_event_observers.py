@@ -70,7 +70,8 @@ GOOD: list[tuple[str, str, str]] = [
         "I-EVT-6",
         BEGUN
         + (
-            '< calls c1 {"stopReason": "length"} / tool c1 / tool_end c1 {"isError": true} / result c1 / '
+            '< calls c1 {"stopReason": "length"} / tool c1 / tool_end c1 {"isError": true} / '
+            'result c1 {"isError": true} / '
             "turn_end / turn_start / says x"
         )
         + ENDED,
@@ -78,6 +79,14 @@ GOOD: list[tuple[str, str, str]] = [
     ("calls of an answer that failed", "I-EVT-6", BEGUN + '< calls c1 {"stopReason": "error"}' + ENDED),
     ("output that grows", "I-EVT-7", TOOLS + "< tool c1 / tool_update c1 a / tool_update c1 ab / tool_update c1 ab"),
     ("sums", "I-EVT-8", WHOLE),
+    (
+        "a field of its own in one of them",
+        "I-EVT-8",
+        BEGUN
+        + '<< {"type": "message_start", "message": {"role": "assistant", "content": []}}\n'
+        + '<< {"type": "message_end", "message": {"role": "assistant", "content": [], "completedAt": 5}}\n'
+        + '<< {"type": "turn_end", "message": {"role": "assistant", "content": []}, "toolResults": []}',
+    ),
     ("a retry", "I-EVT-9", FAILED + "@ 2\n< agent_start / turn_start / answer stop / retry_end 1 ok" + ENDED),
     (
         "a retry that is given up",
@@ -198,6 +207,12 @@ BAD: list[tuple[str, str, str, list[tuple[int, ...]]]] = [
     ("a call that is none", "I-EVT-6", TOOLS + "< tool c3", [(8, 9)]),
     ("a call that is executed twice", "I-EVT-6", TOOLS + "< tool c1 / tool_end c1 / tool c1", [(9, 11)]),
     ("calls out of order", "I-EVT-6", TOOLS + "< tool c2 / tool c1", [(8, 10)]),
+    (
+        "a failure whose result is none",
+        "I-EVT-6",
+        TOOLS + '< tool c1 / tool_end c1 {"isError": true} / result c1',
+        [(10, 12)],
+    ),
     ("the end of no execution", "I-EVT-6", TOOLS + "< tool_end c1", [(8, 9)]),
     (
         "a result that lacks",
@@ -291,6 +306,12 @@ BAD: list[tuple[str, str, str, list[tuple[int, ...]]]] = [
     ("a run that does not come", "I-EVT-10", ROOM + "< settled", [(2, 3)]),
     ("a run that never comes", "I-EVT-10", ROOM + "$ exit 0", [(2,)]),
     ("settled in a run", "I-EVT-11", BEGUN + "< settled", [(4, 7)]),
+    (
+        "settled twice, and between nothing was queued",
+        "I-EVT-11",
+        WHOLE.replace("$ exit 0", "< queue | / settled"),
+        [(14, 16)],
+    ),
     ("settled twice", "I-EVT-11", WHOLE.replace("$ exit 0", "< settled"), [(14, 15)]),
     ("work that nobody asked for", "I-EVT-11", WHOLE.replace("$ exit 0", "< agent_start"), [(14, 15)]),
     (

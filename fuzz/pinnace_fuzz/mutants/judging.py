@@ -1,0 +1,110 @@
+"""Lets `pinnace-conform` judge the program with a fault in it, as it judges any: by its records alone.
+
+The judge is this checkout's, the judged program a private copy's, with a fault that the judge knows nothing of: it is
+found when a violation names what the catalogue says, confirmed in fresh processes like every other.
+"""
+
+import random
+import sys
+import time
+from collections.abc import Collection, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from pinnace_fuzz.conform.adapter import PiAdapter
+from pinnace_fuzz.conform.campaigns import CAMPAIGNS
+from pinnace_fuzz.conform.coverage import Coverage
+from pinnace_fuzz.conform.hunting import Hunt
+from pinnace_fuzz.conform.kit import Kit
+from pinnace_fuzz.conform.results import BAD, CaseResult
+from pinnace_fuzz.conform.running import CONFIRMATIONS, run
+from pinnace_fuzz.conform.scenario_files import load
+from pinnace_fuzz.conform.session import Options, opened
+from pinnace_fuzz.mutants.catalogue import AgentMutant, Judged
+from pinnace_fuzz.mutants.trial import Copy
+
+# How long a campaign may look for a fault.
+CAMPAIGN_S: Final = 120.0
+SEED: Final = 1
+_ROOTS: Final = ("spec", "statechart", "agent", "rpc")
+
+
+class Judgement(NamedTuple):
+    """What the judge has said of a fault."""
+
+    is_found: bool
+    named: tuple[str, ...]
+    """All that violations named: invariants, or rules of scenarios."""
+    verdict: str
+    reproduced: tuple[int, int]
+    seconds: float
+
+
+def command_of(root: Path) -> tuple[str, ...]:
+    """Return the command that starts the program of a checkout; a home of its own has no PYTHONPATH."""
+    roots = [str(root / name) for name in _ROOTS]
+    start = f"import sys; sys.path[:0] = {roots!r}; from pinnace_rpc.cli import main; sys.exit(main())"
+    return (sys.executable, "-c", start)
+
+
+@contextmanager
+def bench(copy: Copy) -> Generator[Kit]:
+    """Get ready to judge the program of a copy, which is asked once what it is: sound."""
+    with opened(Options(command=command_of(copy.root), adapter=PiAdapter(), profile="pi")) as (kit, _):
+        yield kit
+
+
+def judge(kit: Kit, copy: Copy, mutant: AgentMutant, *, confirmations: int = CONFIRMATIONS) -> Judgement:
+    """Put a fault in, let the judge look where the catalogue says, take the fault out again."""
+    assert mutant.judged is not None
+    begun_s = time.monotonic()
+    with copy.with_fault(mutant):
+        results = _results(kit, mutant.judged, confirmations)
+    bad = [each for each in results if each.verdict in BAD]
+    named = _named(bad)
+    best = bad[0] if bad else results[0] if results else None
+    return Judgement(
+        mutant.judged.named in named,
+        named,
+        best.verdict if best else "nothing",
+        best.reproduced if best else (0, 0),
+        time.monotonic() - begun_s,
+    )
+
+
+def sound_verdicts(kit: Kit, places: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Say what the judge says of scenarios without any fault: or it would find anything."""
+    for scenario in load():
+        if scenario.id in places:
+            yield scenario.id, run(scenario, kit, 1).verdict
+
+
+def _named(results: Sequence[CaseResult]) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for result in results:
+        for finding in result.findings:
+            if finding.level == "violation":
+                names = (finding.source,) if finding.source.startswith("I-") else (finding.source, *finding.rules)
+                found |= dict.fromkeys(names)
+    return tuple(found)
+
+
+def _results(kit: Kit, judged: Judged, confirmations: int) -> Sequence[CaseResult]:
+    if judged.by in CAMPAIGNS:
+        return _hunted(kit, judged)
+    scenario = next(each for each in load() if each.id == judged.by)
+    return [run(scenario, kit, confirmations)]
+
+
+def _hunted(kit: Kit, judged: Judged) -> Sequence[CaseResult]:
+    """Let a campaign hunt until it has named the fault."""
+    hunt = Hunt(kit, Coverage(), time.monotonic() + CAMPAIGN_S, SEED)
+    with hunt.pool() as pool:
+        CAMPAIGNS[judged.by].campaign(
+            hunt,
+            pool,
+            random.Random(f"{SEED} {judged.by} 0"),
+            lambda: hunt.is_over or judged.named in _named(hunt.results),
+        )
+    return hunt.results

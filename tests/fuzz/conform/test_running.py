@@ -1,0 +1,72 @@
+"""Scenarios one after the other: a failure that takes long does not use up the time of the others."""
+
+import sys
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pinnace_fuzz.conform.adapter import NoAdapter
+from pinnace_fuzz.conform.kit import Kit
+from pinnace_fuzz.conform.load import LoadMeter
+from pinnace_fuzz.conform.results import CaseResult
+from pinnace_fuzz.conform.running import SLOW_CONFIRMATIONS, run_all
+from pinnace_fuzz.conform.scenario import Scenario
+from pinnace_fuzz.conform.scenario_reading import read_scenario
+from pinnace_spec.generations import generation
+
+TINY = Path(__file__).parent / "tiny_agent.py"
+STATE = {"ask": {"id": "a", "type": "get_state"}}
+NEVER = {"wait": "agent_start"}
+
+
+@pytest.fixture
+def kit(tmp_path: Path) -> Generator[Kit]:
+    with LoadMeter() as meter:
+        # A step that waits in vain takes half a second.
+        yield Kit((sys.executable, str(TINY)), NoAdapter(), frozenset(), generation("seed"), tmp_path, meter, 0.05)
+
+
+def scenario(name: str, *steps: Any) -> Scenario:
+    return read_scenario({"id": name, "title": "x", "rules": ["R-CMD-01"], "client": [STATE, *steps]})
+
+
+def played(kit: Kit, scenarios: list[Scenario], **how: Any) -> tuple[list[str], dict[str, CaseResult]]:
+    """Return what was told, in this order, and all results."""
+    told: list[CaseResult] = []
+    results = run_all(scenarios, kit, told=told.append, **how)
+    assert [each.id for each in scenarios] == [result.scenario.id for result in results]
+    return [each.scenario.id for each in told], {result.scenario.id: result for result in results}
+
+
+def test_what_fails_slowly_is_played_again_behind_everything_else_and_what_resembles_it_comes_last(kit: Kit) -> None:
+    slow, alike, other = scenario("SLO/a", NEVER), scenario("SLO/b"), scenario("OTH/c")
+
+    told, results = played(kit, [slow, alike, other])
+
+    assert ["OTH/c", "SLO/b", "SLO/a"] == told
+    assert ("FAIL", (SLOW_CONFIRMATIONS, SLOW_CONFIRMATIONS)) == (
+        results["SLO/a"].verdict,
+        results["SLO/a"].reproduced,
+    )
+
+
+def test_what_fails_at_once_is_played_again_at_once(kit: Kit) -> None:
+    wrong = scenario("QCK/a", {"state": {"isStreaming": "never"}})
+
+    told, results = played(kit._replace(patience=1.0), [wrong, scenario("OTH/c")])
+
+    assert ["QCK/a", "OTH/c"] == told
+    assert ("FAIL", (5, 5)) == (results["QCK/a"].verdict, results["QCK/a"].reproduced)
+
+
+def test_nobody_is_accused_of_what_there_was_no_time_to_play_again(kit: Kit) -> None:
+    ticks = iter([False])
+
+    _, results = played(
+        kit, [scenario("SLO/a", NEVER), scenario("OTH/c")], is_over=lambda: next(ticks, True), late_s=0.0
+    )
+
+    assert ("INCONCLUSIVE", "there was no time to play it again") == (results["SLO/a"].verdict, results["SLO/a"].why)
+    assert ("NOT-RUN", "the time was over") == (results["OTH/c"].verdict, results["OTH/c"].why)
