@@ -9,6 +9,7 @@ first start costs without that is a row of its own. The model is a process of it
 read in large pieces and not parsed. Judges nothing: times belong to a machine.
 """
 
+import contextlib
 import statistics
 import tempfile
 import time
@@ -20,9 +21,15 @@ from side_by_side import Figures, Item, MeasuredAgent, Program, compare
 # A process that has just answered is still busy with what it put off; after this it is idle.
 SETTLE_S: Final = 1.0
 PAUSE_S: Final = 0.15
-ABORTS: Final = 3
+ABORTS: Final = 100
+ABORT_PAUSE_S: Final = 0.02
 PROMPTS: Final = 4
 READS: Final = 500
+READS_IN_A_STREAM: Final = 200
+MOST_READS_S: Final = 10.0
+"""An answer without an end must not fill the memory of who is slow."""
+AGENTS: Final = 10
+FLEET_SETTLE_S: Final = 2.0
 MANY: Final = 20_000
 FEWER: Final = 5_000
 PACED: Final = 1_000
@@ -65,7 +72,8 @@ def first_delta(program: Program) -> Figures:
     return {
         "prompt to first delta, first prompt, ms": latencies_ms[0],
         "prompt to first delta, later prompts, ms": statistics.median(latencies_ms[1:]),
-        "after a prompt: resident, MiB": memory["resident"],
+        "after four prompts: private, MiB": memory["private"],
+        "after four prompts: proportional share, MiB": memory["proportional"],
     }
 
 
@@ -80,33 +88,60 @@ def deltas(program: Program, kind: str, count: int, *flags: str) -> Figures:
         begun_s = agent.prompt(kind, count)
         wall_s = agent.until(b'{"type":"agent_end"') - begun_s
         cpu_ms, size, records = agent.cpu_ms() - cpu_ms, agent.bytes - size, agent.records - records
-        peak_mib = agent.memory_mib()["peak"]
+        memory = agent.memory_mib()
         agent.check_text(count)
-    profile = f", {flags[-1]}" if flags else ""
-    name = f"{count:,} deltas ({kind}{profile})"
+    name = f"{count:,} deltas, {kind}"
     return {
         f"{name}: wall, ms": wall_s * 1000,
-        f"{name}: CPU, ms": cpu_ms,
         f"{name}: deltas/s": count / wall_s,
+        f"{name}: CPU a delta, us": cpu_ms * 1000 / count,
         f"{name}: stdout, MB": size / 1e6,
         f"{name}: records": records,
-        f"{name}: peak, MiB": peak_mib,
+        f"{name}: peak, MiB": memory["peak"],
+        f"{name}: private afterwards, MiB": memory["private"],
     }
 
 
 def abort(program: Program) -> Figures:
-    """Abort answers that hang."""
+    """Abort answers that hang; settled is who has also answered."""
     latencies_ms: list[float] = []
     with MeasuredAgent(program) as agent:
         agent.state()
         for _ in range(ABORTS + 1):
             agent.prompt("hang")
             agent.until(b'"text_delta"')
-            time.sleep(PAUSE_S)
+            time.sleep(ABORT_PAUSE_S)
             sent_s = agent.send({"id": "a", "type": "abort"})
-            latencies_ms.append((agent.until(b'"command":"abort"') - sent_s) * 1000)
-            time.sleep(PAUSE_S)
-    return {"abort to its response, ms": statistics.median(latencies_ms[1:])}
+            latencies_ms.append((agent.until(b'"command":"abort"', b'"agent_settled"') - sent_s) * 1000)
+            time.sleep(ABORT_PAUSE_S)
+    return {"abort to settled, ms": latencies_ms[1:]}
+
+
+def round_trips_ms(agent: MeasuredAgent, count: int) -> list[float]:
+    """Ask for the state, again when it is answered, and so on, so many times if there is time for them."""
+    found: list[float] = []
+    deadline_s = time.monotonic() + MOST_READS_S
+    for turn in range(count):
+        if time.monotonic() > deadline_s:
+            break
+        sent_s = agent.send({"id": f"read-{turn}", "type": "get_state"})
+        found.append((agent.until(b'"id":"read-%d"' % turn) - sent_s) * 1000)
+    return found
+
+
+def reads_in_a_stream(program: Program, kind: str) -> Figures:
+    """Ask for the state while an answer comes."""
+    with MeasuredAgent(program) as agent:
+        agent.state()
+        agent.prompt("hello")
+        agent.until(b'"agent_settled"')
+        agent.prompt(kind, 1_000_000)
+        agent.until(b'"text_delta"')
+        time.sleep(PAUSE_S)
+        found = round_trips_ms(agent, READS_IN_A_STREAM)
+        agent.send({"id": "a", "type": "abort"})
+        agent.until(b'"command":"abort"', b'"agent_settled"')
+    return {f"get_state while an answer comes ({kind}), ms": found}
 
 
 def reads(program: Program) -> Figures:
@@ -115,40 +150,67 @@ def reads(program: Program) -> Figures:
         agent.state()
         time.sleep(SETTLE_S)
         cpu_ms = agent.cpu_ms()
-        begun_s = time.monotonic()
-        for _ in range(READS):
-            ended_s = agent.state()
-        sequential_ms = (ended_s - begun_s) * 1000
+        found = round_trips_ms(agent, READS)
         begun_s = agent.send(*({"id": f"z{number}", "type": "get_state"} for number in range(READS)))
         pipelined_ms = (agent.until(b'"id":"z%d"' % (READS - 1)) - begun_s) * 1000
         cpu_ms = agent.cpu_ms() - cpu_ms
     return {
-        f"{READS} get_state in turn, ms": sequential_ms,
+        "get_state when idle, ms": found,
         f"{READS} get_state in one write, ms": pipelined_ms,
         f"{READS} get_state in turn and {READS} in one write, CPU ms": cpu_ms,
     }
 
 
-def _deltas(kind: str, count: int) -> Callable[[Program], Figures]:
-    return lambda program: deltas(program, kind, count)
+def fleet(program: Program) -> Figures:
+    """Start ten at once; then each has a prompt."""
+    with contextlib.ExitStack() as stack:
+        begun_s = time.monotonic()
+        agents = [stack.enter_context(MeasuredAgent(program)) for _ in range(AGENTS)]
+        for agent in agents:
+            agent.send({"id": "s", "type": "get_state"})
+        answered_s = max(agent.until(b'"command":"get_state"') for agent in agents)
+        cpu_ms = sum(agent.cpu_ms() for agent in agents)
+        time.sleep(FLEET_SETTLE_S)
+        idle = [agent.memory_mib() for agent in agents]
+        for agent in agents:
+            agent.prompt("hello")
+        for agent in agents:
+            agent.until(b'{"type":"agent_end"')
+        time.sleep(FLEET_SETTLE_S)
+        worked = [agent.memory_mib() for agent in agents]
+    figures = {
+        f"{AGENTS} agents: start until all have answered, ms": (answered_s - begun_s) * 1000,
+        f"{AGENTS} agents: start until all have answered, CPU ms": cpu_ms,
+    }
+    for when, memories in (("idle", idle), ("after a prompt", worked)):
+        for name, kind in (("private", "private"), ("proportional share", "proportional")):
+            figures[f"{AGENTS} agents {when}: {name}, MiB"] = sum(memory[kind] for memory in memories)
+    return figures
 
 
-def _profile(profile: str) -> Callable[[Program], Figures]:
-    return lambda program: deltas(program, "framed", FEWER, "--protocol", profile)
+def streamed(kind: str, count: int, *flags: str) -> Callable[[Program], Figures]:
+    """Return `deltas` of a kind and a size."""
+    return lambda program: deltas(program, kind, count, *flags)
+
+
+def read_while(kind: str) -> Callable[[Program], Figures]:
+    """Return `reads_in_a_stream` of a kind."""
+    return lambda program: reads_in_a_stream(program, kind)
 
 
 ITEMS: Final = (
     Item("start", start),
     Item("start", first_start),
     Item("first", first_delta),
-    Item("deltas", _deltas("packed", MANY)),
-    Item("deltas", _deltas("framed", FEWER)),
-    Item("deltas", _deltas("framed", MANY)),
-    Item("paced", _deltas("paced", PACED)),
-    Item("profiles", _profile("pi"), is_ours_only=True),
-    Item("profiles", _profile("seed"), is_ours_only=True),
+    Item("deltas", streamed("packed", MANY)),
+    Item("deltas", streamed("framed", FEWER)),
+    Item("deltas", streamed("framed", MANY)),
+    Item("paced", streamed("paced", PACED)),
     Item("abort", abort),
     Item("reads", reads),
+    Item("reads", read_while("paced")),
+    Item("reads", read_while("flood")),
+    Item("fleet", fleet),
 )
 
 

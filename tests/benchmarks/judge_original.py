@@ -1,6 +1,7 @@
 """Judges release 0.87.1 of the original and says whether what is known to be wrong with it was found, and how small.
 
-    .venv/bin/python tests/benchmarks/judge_original.py [--time 10m] [--seed N] [--report FILE] [--out FILE.md]
+    .venv/bin/python tests/benchmarks/judge_original.py [--time 10m] [--seed N] [--keep DIR] [--out FILE.md]
+    .venv/bin/python tests/benchmarks/judge_original.py --report DIR/report.json
 
 Runs `pinnace-conform` as a user would, without a hint, and looks into its report; `--report` looks into one that is
 there. What is known stands in `judge_original.toml`. For each item the smallest case that shows it is told. Exit code
@@ -122,7 +123,7 @@ def table(items: Mapping[str, Mapping[str, Any]], report: Mapping[str, Any]) -> 
 def judge(time: str, seed: int, out: Path) -> Mapping[str, Any]:
     """Run the judge; return its report."""
     program = Path(sys.executable).with_name("pinnace-conform")
-    options = ["--time", time, "--seed", str(seed), "--report", "json", "--out", str(out)]
+    options = ["--time", time, "--seed", str(seed), "--report", "html,json,md", "--out", str(out)]
     subprocess.run([program, *options, "--", *ORIGINAL], cwd=REPOSITORY, check=False)
     report: Mapping[str, Any] = json.loads((out / "report.json").read_text())
     return report
@@ -134,11 +135,13 @@ def main() -> int:
     parser.add_argument("--time", default="10m", help="of the judge's run")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--report", type=Path, help="read this report instead of judging")
+    parser.add_argument("--keep", type=Path, help="keep reports and stored failures in this folder")
     parser.add_argument("--out", type=Path, help="also write the table to this file")
     given = parser.parse_args()
     items = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
     with tempfile.TemporaryDirectory(prefix="pinnace-judge-") as folder:
-        report = json.loads(given.report.read_text()) if given.report else judge(given.time, given.seed, Path(folder))
+        kept = given.keep or Path(folder)
+        report = json.loads(given.report.read_text()) if given.report else judge(given.time, given.seed, kept)
     lines, missing = table(items, report)
     kit, campaigns = report["kit"], report["summary"]["campaigns"]
     generated = sum(each["examples"] for each in campaigns.values())

@@ -23,13 +23,13 @@ TEXT: Final = "All work and no play makes a long session of which nothing may be
 TIME_MS: Final = 1_767_225_600_000
 
 
-def lines(cwd: Path) -> Iterator[str]:
+def lines(cwd: Path, messages: int) -> Iterator[str]:
     """Write a session, line by line."""
     stamp = "2026-01-01T00:00:00.000Z"
     session_id = "019b0000-0000-7000-8000-000000000000"
     yield json.dumps({"type": "session", "version": 3, "id": session_id, "timestamp": stamp, "cwd": str(cwd)})
     former: str | None = None
-    for number in range(MESSAGES):
+    for number in range(messages):
         entry_id = f"{number:08x}"
         entry = {"type": "message", "id": entry_id, "parentId": former, "timestamp": stamp, "message": message(number)}
         yield json.dumps(entry, separators=(",", ":"))
@@ -69,46 +69,48 @@ def message(number: int) -> dict[str, object]:
             return answer
 
 
-def path(program: Program) -> Path:
-    """Return where a program's session is."""
-    return program.home.sessions / "long.jsonl"
+def session_of(program: Program, messages: int = MESSAGES) -> Path:
+    """Return where a program's session of this length is; it is written if it is not there."""
+    path = program.home.sessions / f"{messages}-messages.jsonl"
+    if not path.exists():
+        with path.open("w") as file:
+            file.writelines(line + "\n" for line in lines(program.home.work, messages))
+    return path
 
 
-def prepare(program: Program) -> None:
-    """Write a program's session."""
-    path(program).write_text("".join(line + "\n" for line in lines(program.home.work)))
-
-
-def opened(program: Program) -> Figures:
+def opened(program: Program, messages: int = MESSAGES) -> Figures:
     """Open the session and read it."""
-    with MeasuredAgent(program, "--session", str(path(program))) as agent:
+    path = session_of(program, messages)
+    with MeasuredAgent(program, "--session", str(path)) as agent:
         state_ms = (agent.state() - agent.begun_s) * 1000
         size = agent.bytes
         agent.send({"id": "m", "type": "get_messages"})
         messages_ms = (agent.until(b'"command":"get_messages"') - agent.begun_s) * 1000
-        if agent.bytes - size < MESSAGES * len(TEXT):
+        if agent.bytes - size < messages * len(TEXT):
             raise RuntimeError("not all messages are there")
         cpu_ms = agent.cpu_ms()
         time.sleep(SETTLE_S)
         memory = agent.memory_mib()
-    with MeasuredAgent(program, "--session", str(path(program))) as agent:
+    with MeasuredAgent(program, "--session", str(path)) as agent:
         agent.state()
         time.sleep(SETTLE_S)
-        unread_mib = agent.memory_mib()["resident"]
+        unread = agent.memory_mib()
+    name = f"{messages:,} messages"
     return {
-        "start to get_state, ms": state_ms,
-        "start to get_messages, ms": messages_ms,
-        "start to get_messages, CPU ms": cpu_ms,
-        "opened: resident, MiB": unread_mib,
-        "after get_messages: resident, MiB": memory["resident"],
-        "after get_messages: peak, MiB": memory["peak"],
+        f"{name}: start to get_state, ms": state_ms,
+        f"{name}: start to get_messages, ms": messages_ms,
+        f"{name}: start to get_messages, CPU ms": cpu_ms,
+        f"{name}, opened: private, MiB": unread["private"],
+        f"{name}, opened: peak, MiB": unread["peak"],
+        f"{name}, after get_messages: private, MiB": memory["private"],
+        f"{name}, after get_messages: peak, MiB": memory["peak"],
     }
 
 
 def appended(program: Program) -> Figures:
     """Send prompts in a new session and in the long one; the request itself grows with the context, the answer not."""
     figures: dict[str, float] = {}
-    for name, flags in (("new", ()), ("long", ("--session", str(path(program))))):
+    for name, flags in (("new", ()), ("long", ("--session", str(session_of(program))))):
         with MeasuredAgent(program, *flags) as agent:
             agent.state()
             time.sleep(SETTLE_S)
@@ -128,4 +130,4 @@ ITEMS: Final = (Item("open", opened), Item("append", appended))
 
 if __name__ == "__main__":
     sys.stderr.write(f"a session of {MESSAGES:,} messages\n")
-    compare("Measure a long session beside the original agent.", ITEMS, prepare=prepare, has_session=True)
+    compare("Measure a long session beside the original agent.", ITEMS, before=session_of, has_session=True)

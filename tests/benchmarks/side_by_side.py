@@ -6,6 +6,7 @@ samples in turns, so that a busy moment of the machine hits both, and writes the
 
 import argparse
 import contextlib
+import ctypes
 import json
 import os
 import re
@@ -24,17 +25,33 @@ from pinnace_fuzz.adapters import PreparedHome, prepare_pi_home
 
 REPOSITORY: Final = Path(__file__).parents[2]
 TOOLS: Final = REPOSITORY / ".tools"
-ORIGINAL: Final = [TOOLS / "node22" / "bin" / "node", TOOLS / "pi-1.5.2" / "package" / "dist" / "bundle" / "cli.js"]
+NODE: Final = TOOLS / "node22" / "bin" / "node"
+ORIGINAL: Final = [NODE, TOOLS / "pi-1.5.2" / "package" / "dist" / "bundle" / "cli.js"]
 OURS: Final = [Path(sys.executable).with_name("pinnace")]
 # The delta-only profile is what the original writes; it has no flag for that.
 AS_ORIGINAL: Final = ("--protocol", "1.5")
 
 READ_BYTES: Final = 1 << 20
+# What a pipe that can be written to takes at least without waiting.
+PIPE_BYTES: Final = 4096
 TIMEOUT_S: Final = 120.0
 DELTA_CHARS: Final = 8
 _TICKS_A_SECOND: Final = os.sysconf("SC_CLK_TCK")
 
-Figures = Mapping[str, float]
+Numbers = Mapping[str, float]
+Sample = float | list[float]
+"""What one run gave: a number, or many of which the percentiles count."""
+Figures = Mapping[str, float] | Mapping[str, Sample]
+Samples = dict[str, dict[str, list[Sample]]]
+"""By figure and program."""
+
+
+def _clock_of(pid: int) -> int:
+    """Return the clock of a process' processor time, which counts in nanoseconds."""
+    clock = ctypes.c_int()
+    if error := ctypes.CDLL(None).clock_getcpuclockid(pid, ctypes.byref(clock)):
+        raise OSError(error, os.strerror(error))
+    return clock.value
 
 
 class Program(NamedTuple):
@@ -50,6 +67,7 @@ class MeasuredAgent:
 
     def __init__(self, program: Program, *flags: str, temp: str | None = None) -> None:
         """Start it; `begun_s` is just before."""
+        self._name = program.name
         home = program.home
         env = {**home.env, "TMPDIR": temp or str(home.temp)}
         self.begun_s = time.monotonic()
@@ -65,9 +83,12 @@ class MeasuredAgent:
         assert self._process.stdout is not None
         self._stdin = self._process.stdin
         self._out = self._process.stdout.fileno()
+        self._clock = _clock_of(self._process.pid)
         self._rest = b""
         self.bytes = 0
         self.records = 0
+        self.kept: list[bytes] | None = None
+        """Takes all that is read, if somebody wants it."""
 
     def __enter__(self) -> Self:
         return self
@@ -85,31 +106,51 @@ class MeasuredAgent:
 
     def send(self, *records: Mapping[str, object]) -> float:
         """Write records in one go; return the time just before."""
-        data = b"".join(json.dumps(record).encode() + b"\n" for record in records)
+        return self.send_bytes(b"".join(json.dumps(record).encode() + b"\n" for record in records))
+
+    def send_bytes(self, data: bytes) -> float:
+        """Write bytes, reading meanwhile, since who answers at once may wait for a reader; return the time just before.
+
+        What is read meanwhile is looked through by the next `until`.
+        """
         begun_s = time.monotonic()
-        self._stdin.write(data)
-        self._stdin.flush()
+        number, view = self._stdin.fileno(), memoryview(data)
+        while view:
+            readable, writable, _ = select.select([self._out], [number], [], TIMEOUT_S)
+            if not readable and not writable:
+                raise TimeoutError("the agent reads no more")
+            if readable and len(view) < len(data):
+                self._rest += self._read()
+            if writable:
+                view = view[os.write(number, view[:PIPE_BYTES]) :]
         return begun_s
 
-    def until(self, text: bytes) -> float:
-        """Read to the end of the next record that holds this text; return when it was there."""
-        waiting = self._rest
+    def _read(self) -> bytes:
+        if not (data := os.read(self._out, READ_BYTES)):
+            raise EOFError(f"{self._name} has ended")
+        self.bytes += len(data)
+        self.records += data.count(b"\n")
+        if self.kept is not None:
+            self.kept.append(data)
+        return data
+
+    def until(self, *texts: bytes) -> float:
+        """Read to the end of the record that holds the last of these texts to come; return when it was there."""
+        waiting, behind, missing = self._rest, 0, list(texts)
         while True:
-            if (found := waiting.find(text)) >= 0:
-                if (end := waiting.find(b"\n", found)) >= 0:
-                    now_s = time.monotonic()
-                    self._rest = waiting[end + 1 :]
-                    return now_s
-                waiting = waiting[found:]
-            else:
-                waiting = waiting[-len(text) :]
+            for text in tuple(missing):
+                if (found := waiting.find(text)) >= 0:
+                    missing.remove(text)
+                    behind = max(behind, found)
+            if not missing and (end := waiting.find(b"\n", behind)) >= 0:
+                now_s = time.monotonic()
+                self._rest = waiting[end + 1 :]
+                return now_s
+            # Of a record that is found, only the end is wanted; else a text may have begun.
+            waiting, behind = waiting[-max(map(len, missing)) :] if missing else b"", 0
             if not select.select([self._out], [], [], TIMEOUT_S)[0]:
-                raise TimeoutError(text)
-            if not (data := os.read(self._out, READ_BYTES)):
-                raise EOFError(text)
-            self.bytes += len(data)
-            self.records += data.count(b"\n")
-            waiting += data
+                raise TimeoutError(f"{self._name}: {missing} does not come; last was {waiting[-400:]!r}")
+            waiting += self._read()
 
     def state(self) -> float:
         """Ask for the state and return when the answer was there."""
@@ -128,22 +169,45 @@ class MeasuredAgent:
         if self.bytes - before < deltas * DELTA_CHARS:
             raise RuntimeError("the answer is not complete")
 
-    def memory_mib(self) -> Figures:
-        """Read what the process holds now, and the most that it ever held."""
-        directory = Path(f"/proc/{self._process.pid}")
-        text = (directory / "status").read_text() + (directory / "smaps_rollup").read_text()
-        kib = {name: int(value) for name, value in re.findall(r"^(\w+):\s+(\d+) kB$", text, re.MULTILINE)}
-        return {
-            "resident": kib["VmRSS"] / 1024,
-            "proportional": kib["Pss"] / 1024,
-            "private": (kib["Private_Clean"] + kib["Private_Dirty"]) / 1024,
-            "peak": kib["VmHWM"] / 1024,
-        }
+    def memory_mib(self) -> Numbers:
+        """Read what the process and its children hold now, and the most that they ever held."""
+        total = dict.fromkeys(("resident", "proportional", "private", "peak"), 0.0)
+        for pid in self._family():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a child that has just ended
+                for name, value in memory_of(pid).items():
+                    total[name] += value
+        return total
+
+    def _family(self) -> list[int]:
+        """Return the process and all that it has started, and so on."""
+        found = [self._process.pid]
+        for pid in found:
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                for thread in Path(f"/proc/{pid}/task").iterdir():
+                    found += map(int, (thread / "children").read_text().split())
+        return found
 
     def cpu_ms(self) -> float:
-        """Read the processor time of the process and its reaped children."""
+        """Read the processor time of the process, exactly, and of its reaped children, in ticks."""
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        return sum(map(int, fields[11:15])) / _TICKS_A_SECOND * 1000
+        return time.clock_gettime(self._clock) * 1000 + sum(map(int, fields[13:15])) / _TICKS_A_SECOND * 1000
+
+    def own_cpu_ms(self) -> float:
+        """Read the processor time of the process alone."""
+        return time.clock_gettime(self._clock) * 1000
+
+
+def memory_of(pid: int) -> Numbers:
+    """Read what one process holds now, and the most that it ever held, in MiB."""
+    directory = Path(f"/proc/{pid}")
+    text = (directory / "status").read_text() + (directory / "smaps_rollup").read_text()
+    kib = {name: int(value) for name, value in re.findall(r"^(\w+):\s+(\d+) kB$", text, re.MULTILINE)}
+    return {
+        "resident": kib["VmRSS"] / 1024,
+        "proportional": kib["Pss"] / 1024,
+        "private": (kib["Private_Clean"] + kib["Private_Dirty"]) / 1024,
+        "peak": kib["VmHWM"] / 1024,
+    }
 
 
 class Item(NamedTuple):
@@ -154,41 +218,71 @@ class Item(NamedTuple):
     is_ours_only: bool = False
 
 
-def run(items: Sequence[Item], programs: Sequence[Program], runs: int) -> dict[str, dict[str, list[float]]]:
-    """Measure everything; return the samples by figure and program."""
-    samples: dict[str, dict[str, list[float]]] = {}
+def run(items: Sequence[Item], programs: Sequence[Program], runs: int) -> Samples:
+    """Measure everything; each time another program is the first."""
+    samples: Samples = {}
     for item in items:
-        for _ in range(runs):
-            for program in programs[:1] if item.is_ours_only else programs:
+        measured = programs[:1] if item.is_ours_only else programs
+        for turn in range(runs):
+            for place in range(len(measured)):
+                program = measured[(place + turn) % len(measured)]
                 for figure, value in item.measure(program).items():
                     samples.setdefault(figure, {}).setdefault(program.name, []).append(value)
         sys.stderr.write(f"{item.group}: done\n")
     return samples
 
 
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the value that this share of all does not exceed."""
+    return sorted(values)[min(len(values) - 1, int(len(values) * share))]
+
+
+def flat(samples: Samples) -> dict[str, dict[str, list[float]]]:
+    """Make numbers of all samples: of those that are many numbers, two percentiles."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for figure, columns in samples.items():
+        for program, values in columns.items():
+            for value in values:
+                if isinstance(value, list):
+                    for name, share in (("p50", 0.5), ("p99", 0.99)):
+                        named = found.setdefault(f"{figure}: {name}", {})
+                        named.setdefault(program, []).append(percentile(value, share))
+                else:
+                    found.setdefault(figure, {}).setdefault(program, []).append(value)
+    return found
+
+
 def cell(values: Sequence[float]) -> str:
     """Write a median with its range."""
     if not values:
         return "-"
-    return f"{_number(statistics.median(values))} ({_number(min(values))}..{_number(max(values))})"
+    if len(set(values)) == 1:
+        return number(values[0])
+    return f"{number(statistics.median(values))} ({number(min(values))}..{number(max(values))})"
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
+    """Write a number as exactly as a measured one deserves."""
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
-def table(samples: Mapping[str, Mapping[str, Sequence[float]]], programs: Sequence[Program]) -> Iterator[str]:
-    """Write the lines of a Markdown table."""
-    ours, theirs = (program.name for program in programs)
-    yield f"| figure | {ours} | {theirs} | ratio |"
-    yield "|---|---|---|---|"
-    for figure, values in samples.items():
-        ratio = "-"
-        if values.get(theirs) and statistics.median(values[theirs]):
-            ratio = f"{statistics.median(values[ours]) / statistics.median(values[theirs]):.2f}"
-        yield f"| {figure} | {cell(values[ours])} | {cell(values.get(theirs, []))} | {ratio} |"
+def ratio(values: Mapping[str, Sequence[float]], ours: str, theirs: str) -> float | None:
+    """Divide the medians; None where there is nothing to hold it against."""
+    if not values.get(ours) or not values.get(theirs) or not statistics.median(values[theirs]):
+        return None
+    return statistics.median(values[ours]) / statistics.median(values[theirs])
+
+
+def table(samples: Samples, names: Sequence[str]) -> Iterator[str]:
+    """Write the lines of a Markdown table, a column for each program; the ratio is of the first to the last."""
+    yield f"| figure | {' | '.join(names)} | ratio |"
+    yield "|---" * (len(names) + 2) + "|"
+    for figure, values in flat(samples).items():
+        quotient = ratio(values, names[0], names[-1])
+        cells = [cell(values.get(name, [])) for name in names]
+        yield f"| {figure} | {' | '.join(cells)} | {'-' if quotient is None else f'{quotient:.2f}'} |"
 
 
 @contextlib.contextmanager
@@ -210,7 +304,6 @@ def compare(
     description: str,
     items: Sequence[Item],
     *,
-    prepare: Callable[[Program], object] = lambda _: None,
     before: Callable[[Program], object] = lambda _: None,
     has_session: bool = False,
 ) -> None:
@@ -219,7 +312,6 @@ def compare(
     Args:
         description: For `--help`.
         items: What to measure.
-        prepare: Called once with each program, to lay out what it reads.
         before: Called with each program before anything is measured.
         has_session: Whether session files are kept.
     """
@@ -241,13 +333,16 @@ def compare(
                 Program("pi 1.5.2", [*map(str, ORIGINAL)], homes[1]),
             ]
             for program in programs:
-                prepare(program)
                 before(program)
             samples = run([item for item in items if item.group in chosen], programs, given.runs)
     finally:
         shutil.rmtree(root)
     machine = f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, Python {sys.version.split()[0]}"
-    lines = [*table(samples, programs), "", f"{machine}; median (range) of {given.runs} runs in turns."]
+    lines = [
+        *table(samples, [program.name for program in programs]),
+        "",
+        f"{machine}; median (range) of {given.runs} runs in turns.",
+    ]
     sys.stdout.write("\n".join(lines) + "\n")
     if given.out is not None:
         given.out.write_text("\n".join(lines) + "\n")

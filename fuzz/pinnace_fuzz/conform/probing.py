@@ -95,10 +95,12 @@ def _scenario(has_llm: bool) -> Scenario:
     ]
     records += [{"id": f"probe-{at}", **command} for at, command in enumerate(COMMANDS)]
     # As bytes, whose ids nobody waits for: many agents refuse what they don't know without its id.
-    client: list[Any] = [{"bytes": json.dumps(each) + "\n"} for each in records]
-    client += [{"ask": {"id": "probe-last", "type": "get_state"}}]
+    *sent, session = ({"bytes": json.dumps(each) + "\n"} for each in records)
+    client: list[Any] = [*sent, {"ask": {"id": "probe-read", "type": "get_state"}}]
     if has_llm:
         client += [{"send": {"id": "probe-run", "type": "prompt", "message": "PROBE"}}, {"requests": 1}, "quiet"]
+    # Behind everything else: some lose what comes while the session is replaced.
+    client += [session, {"ask": {"id": "probe-last", "type": "get_state"}}, "quiet"]
     source = {
         "id": "KIT/probe",
         "title": "What is it?",

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from pinnace_fuzz.conform.adapter import Adapter, AdapterError, FileAdapter, Wishes, adapter, write_files
+from pinnace_fuzz.conform.adapter import Adapter, AdapterError, FileAdapter, PiAdapter, Wishes, adapter, write_files
 from pinnace_fuzz.conform.kit import Kit
 from pinnace_fuzz.conform.load import LoadMeter
 from pinnace_fuzz.conform.play import Played, play
+from pinnace_fuzz.conform.probing import probe
 from pinnace_fuzz.conform.running import folder
 from pinnace_fuzz.conform.scenario_reading import read_scenario
 from pinnace_fuzz.conform.shapes import as_object
@@ -147,3 +148,26 @@ def test_no_file_outside_of_the_home(name: str, tmp_path: Path) -> None:
 def test_who_names_no_adapter_is_told_which_there_are() -> None:
     with pytest.raises(AdapterError, match="pi, env, none, aelix, omp"):
         adapter("nobody")
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize(
+    ("release", "at", "which"),
+    [
+        ("pi-0.80.2", "node_modules/.bin/pi", "seed"),
+        ("pi-0.87.1", "node_modules/.bin/pi", "0.87"),
+        ("pi-1.5.2", "package/dist/bundle/cli.js", "1.5"),
+    ],
+)
+def test_releases_of_the_original_are_held_to_their_generation(
+    release: str, at: str, which: GenerationName, tmp_path: Path, meter: LoadMeter
+) -> None:
+    command = (str(TOOLS / "node22" / "bin" / "node"), str(TOOLS / release / at))
+    if missing := [each for each in command if not Path(each).exists()]:
+        if os.environ.get("CI"):
+            pytest.fail(f"{missing} is not there")
+        pytest.skip(f"{missing[0]} is not there: scripts/peers installs it")
+    kit = Kit(command, PiAdapter(), PiAdapter().capabilities, generation("seed"), tmp_path, meter)
+    found = probe(kit)
+
+    assert (which, False, True) == (found.generation, found.is_ours, found.does_llm)
