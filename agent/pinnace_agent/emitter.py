@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from pinnace_agent.llm.builder import MessageBuilder
-from pinnace_statechart.effects import Accept, Refuse
+from pinnace_statechart.effects import Accept, Answer, Refuse
 
 Record = Mapping[str, object]
 
@@ -41,7 +41,7 @@ class Responder(Protocol):
     def refuse(self, effect: Refuse) -> None:
         """Answer with an error."""
 
-    def answer(self, ref: int) -> None:
+    def answer(self, effect: Answer) -> None:
         """Answer a read from the state as it is now."""
 
     def perform(self, ref: int) -> None:

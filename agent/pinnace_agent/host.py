@@ -273,7 +273,7 @@ class Host:
                 (self.requests if effect.ref < 0 else self._responder).refuse(effect)
                 self.sessions.answered(effect.ref)
             case fx.Answer():
-                self._responder.answer(effect.ref)
+                self._responder.answer(effect)
             case fx.Perform():
                 self._responder.perform(effect.ref)
             case fx.ResolveDialog():

@@ -8,6 +8,7 @@ problem that it tells, nor command ids. Rules R-SES-05 to R-SES-08, C-10.
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Literal, Protocol
 
@@ -89,6 +90,7 @@ class SessionKeeper:
         self._own_problem: str | None = None
         self._plans: dict[int, Replacement] = {}
         self._former: set[Session] = set()  # no longer in force, not yet closed
+        self._closing: set[Session] = set()
         self.on_conversation: Callable[[str], None] = _nothing_to_read
         """Called with the working folder of another conversation before it is in force."""
         self.extensions: SessionExtensions | None = None
@@ -243,16 +245,25 @@ class SessionKeeper:
             session.file.on_notice = _warn
 
     def close_unused(self) -> None:
-        """Close sessions that nobody will append to any more."""
+        """Close sessions that nobody will append to any more, once everything of them is saved.
+
+        What is not is kept: it is tried again here, when the session is returned to, and when the process ends.
+        """
         for session in tuple(self._former):
-            if session.users == 0:
+            if session.users == 0 and _is_written(session):
                 self._former.discard(session)
                 self._library.forget(session)
-                self._jobs.start(f"close:{id(session)}", session.close, _nothing)
+                self._closing.add(session)
+                self._jobs.start(f"close:{id(session)}", session.close, partial(self._closed, session))
+
+    def _closed(self, session: Session, is_cancelled: bool, _failure: BaseException | None) -> None:
+        # One that was cancelled before its first step has done nothing: the end of the process sees to that session.
+        if not is_cancelled:
+            self._closing.discard(session)
 
     async def close_all(self) -> None:
         """Bring everything to the disk: the process ends. What can't be saved in its file goes to another one."""
-        for session in self._library.all_open():
+        for session in (*self._closing, *self._library.all_open()):
             await session.close()
             if session.file is not None and session.file.unsaved:
                 self._rescue(session)
@@ -299,6 +310,16 @@ class SessionKeeper:
         self._emitter.emit(
             {"type": "extension_error", "extensionPath": str(session.path), "event": "session_save", "error": text}
         )
+
+
+def _is_written(session: Session) -> bool:
+    """Try again what could not be written; say whether all of it is."""
+    if session.file is None:
+        return True
+    if session.file.unsaved:
+        with suppress(SaveError):
+            session.file.flush()
+    return not session.file.unsaved
 
 
 def _warn(notice: str) -> None:

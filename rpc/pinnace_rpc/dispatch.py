@@ -25,7 +25,7 @@ from pinnace_agent.shells import CANCELLED, ShellJob
 from pinnace_rpc.exports import Exports
 from pinnace_rpc.outbox import Outbox
 from pinnace_rpc.projection import EVENT_TYPES, Disposition, make_projection
-from pinnace_rpc.queries import QUERIES
+from pinnace_rpc.queries import QUERIES, get_state
 from pinnace_rpc.release import program_version
 from pinnace_rpc.session_queries import get_entries
 from pinnace_rpc.settings_commands import SETTINGS
@@ -172,10 +172,13 @@ class Dispatcher:
         else:
             self._fail(effect.ref, refusal(effect))
 
-    def answer(self, ref: int) -> None:
+    def answer(self, effect: fx.Answer) -> None:
         """Answer a read."""
+        ref = effect.ref
         pending = self._pending[ref]
-        if pending.name == "hello":
+        if pending.name == "get_state":
+            self._answer(ref, lambda: get_state(self._agent, effect.view))
+        elif pending.name == "hello":
             hello = cast("cmd.Hello", pending.command)  # the model of this name
             self._answer(ref, lambda: self._hello(ref, hello))
         elif pending.name == "get_entries":

@@ -20,33 +20,30 @@ from pinnace_rpc.session_queries import (
 )
 from pinnace_rpc.shown_models import shown_model, shown_models
 from pinnace_spec.messages import AssistantMessage
+from pinnace_statechart.effects import View
 
 Data = Mapping[str, object]
 
 
-def get_state(host: Host) -> Data:
+def get_state(host: Host, view: View) -> Data:
     """What the agent is doing, with what, and what waits."""
-    chart, session = host.chart, host.session
-    state = chart.state
-    steering, follow_up = state.steering, state.follow_up
-    # A text that extensions still read has its place; what they say themselves is not the user's.
-    pending = len(steering.texts()) + len(follow_up.texts()) + (state.reading is not None)
+    session = host.session
     # DEVIATION D-11: with the additive fields of ours and those of the oldest generation.
     data: dict[str, object] = {
         "model": None if session.model is None else shown_model(session.model),
         "thinkingLevel": session.thinking_level,
-        "isStreaming": state.period,
-        "isCompacting": chart.is_compacting,
-        "isBashRunning": bool(state.shells),
-        "steeringMode": steering.mode,
-        "followUpMode": follow_up.mode,
-        "queueMode": steering.mode,
+        "isStreaming": view.is_streaming,
+        "isCompacting": view.is_compacting,
+        "isBashRunning": view.is_bash_running,
+        "steeringMode": view.steering_mode,
+        "followUpMode": view.follow_up_mode,
+        "queueMode": view.steering_mode,
         "sessionId": session.id,
         "sessionStatus": session_status(session),
-        "autoCompactionEnabled": state.auto_compaction,
+        "autoCompactionEnabled": view.auto_compaction,
         "messageCount": len(session.messages),
-        "pendingMessageCount": pending,
-        "queuedMessageCount": pending,
+        "pendingMessageCount": view.pending,
+        "queuedMessageCount": view.pending,
         "pid": os.getpid(),
         "cwd": session.cwd,
         "projectTrusted": host.profile.is_project_trusted,
@@ -90,7 +87,6 @@ def get_available_thinking_levels(host: Host) -> Data:
 QUERIES: Final[Mapping[str, Callable[[Host], Data]]] = {
     query.__name__: query
     for query in (
-        get_state,
         get_messages,
         get_last_assistant_text,
         get_available_models,

@@ -81,23 +81,9 @@ def get_session_stats(host: _Host) -> "Mapping[str, object]":
     from pinnace_agent.session.usage import context_usage  # not at start: it knows all of compaction
 
     session = host.session
-    messages = session.messages
-    assistants = [message for message in messages if message["role"] == "assistant"]
-    tokens = {
-        kind: sum(message["usage"][kind] for message in assistants)
-        for kind in ("input", "output", "cacheRead", "cacheWrite")
-    }
-    tokens["total"] = sum(tokens.values())
-    cost = sum(message["usage"]["cost"]["total"] for message in assistants)
     data: dict[str, object] = {
         "sessionId": session.id,
-        "userMessages": _count(messages, "user"),
-        "assistantMessages": len(assistants),
-        "toolCalls": sum(block["type"] == "toolCall" for message in assistants for block in message["content"]),
-        "toolResults": _count(messages, "toolResult"),
-        "totalMessages": len(messages),
-        "tokens": tokens,
-        "cost": cost,
+        **_counted(session.messages),
         "session": session.totals.of(session.tree.entries),
     }
     if session.path is not None:
@@ -107,5 +93,34 @@ def get_session_stats(host: _Host) -> "Mapping[str, object]":
     return data
 
 
-def _count(messages: list[Message], role: str) -> int:
-    return sum(message["role"] == role for message in messages)
+def _counted(messages: list[Message]) -> "Mapping[str, object]":
+    """Count in one pass: a long conversation does not fit a cache, and each pass would fetch it anew."""
+    users = assistants = calls = results = 0
+    tokens = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0}
+    cost: float = 0
+    for message in messages:
+        match message["role"]:
+            case "user":
+                users += 1
+            case "toolResult":
+                results += 1
+            case "assistant":
+                assistants += 1
+                usage = message["usage"]
+                tokens["input"] += usage["input"]
+                tokens["output"] += usage["output"]
+                tokens["cacheRead"] += usage["cacheRead"]
+                tokens["cacheWrite"] += usage["cacheWrite"]
+                cost += usage["cost"]["total"]
+                calls += sum(block["type"] == "toolCall" for block in message["content"])
+            case _:
+                pass
+    return {
+        "userMessages": users,
+        "assistantMessages": assistants,
+        "toolCalls": calls,
+        "toolResults": results,
+        "totalMessages": len(messages),
+        "tokens": {**tokens, "total": sum(tokens.values())},
+        "cost": cost,
+    }

@@ -4,7 +4,7 @@ An action is a small function of the step's context: it may change the extended 
 in which they are written. Rules R-PRM, R-QUE, R-ABT, C-1 to C-9.
 """
 
-from pinnace_spec.chart_names import SESSION_COMMANDS
+from pinnace_spec.chart_names import COMPACTING, SESSION_COMMANDS
 from pinnace_statechart.actions_extensions import is_boundary_due, withdraw_reading
 from pinnace_statechart.context import StepContext
 from pinnace_statechart.effects import (
@@ -17,6 +17,7 @@ from pinnace_statechart.effects import (
     QueueUpdate,
     Refuse,
     ReturnQueue,
+    View,
 )
 from pinnace_statechart.queues import Item, MessageQueue
 from pinnace_statechart.state import PendingAbort
@@ -317,7 +318,18 @@ def set_flag(context: StepContext) -> None:
 
 def answer(context: StepContext) -> None:
     """Answer a read."""
-    context.emit(Answer(context.command.ref))
+    state, run = context.state, context.configuration["run"]
+    view = View(
+        # A text that extensions still read has its place; what they say themselves is not the user's.
+        len(state.steering.texts()) + len(state.follow_up.texts()) + (state.reading is not None),
+        state.period,
+        run in COMPACTING,
+        bool(state.shells),
+        state.steering.mode,
+        state.follow_up.mode,
+        state.auto_compaction,
+    )
+    context.emit(Answer(context.command.ref, view))
 
 
 def perform(context: StepContext) -> None:

@@ -7,6 +7,7 @@ order of records on the wire. Effects name records and jobs; what stands in a re
 from typing import Literal, NamedTuple
 
 from pinnace_spec.limits import LimitName
+from pinnace_spec.messages import QueueMode
 from pinnace_statechart.queues import Item
 
 JobKind = Literal["preflight", "sync", "run", "compaction", "switch", "ask", "read", "boundary", "instance"]
@@ -35,10 +36,27 @@ class Refuse(NamedTuple):
     code: str = ""
 
 
+class View(NamedTuple):
+    """What a client can see of the chart at one moment."""
+
+    pending: int
+    """Texts of the user that wait: in both queues, and one that extensions still read."""
+    is_streaming: bool
+    is_compacting: bool
+    is_bash_running: bool
+    steering_mode: QueueMode
+    follow_up_mode: QueueMode
+    auto_compaction: bool
+
+
 class Answer(NamedTuple):
-    """Answer a read from the state as it is now."""
+    """Answer a read from the state as it is now.
+
+    The view is of the read's own turn: the step may go on, and what it does then is told behind the answer.
+    """
 
     ref: int
+    view: View
 
 
 class Perform(NamedTuple):

@@ -117,11 +117,6 @@ class Chart:
         """The state of region RUN."""
         return self._context.configuration["run"]
 
-    @property
-    def is_compacting(self) -> bool:
-        """What `get_state` shows as isCompacting."""
-        return self.run.startswith("compacting.")
-
     def restore(self, configuration: dict[Region, str], state: ExtendedState) -> None:
         """Put the chart into a configuration that it was in before: for searches, and for resuming from a record."""
         self._context.state = state

@@ -112,6 +112,23 @@ def test_a_prompt_behind_new_session_in_one_write_runs_in_the_new_session(agent:
     assert 2 == after["messageCount"]
 
 
+def test_a_read_that_waited_shows_what_was_told_before_it(agent: AgentStarter) -> None:
+    """R-STA-01: one step takes the line behind a session's replacement, and begins the run that follows from it."""
+    pi = agent([{"text": "one"}])
+    texts = [{"type": "follow_up", "message": "first"}, {"type": "follow_up", "message": "second"}]
+    reads = [{"id": "r0", "type": "get_state"}, {"id": "r1", "type": "get_state"}]
+    pi.send_many([{"type": "new_session"}, texts[0], reads[0], texts[1], reads[1]])
+    shown: list[object] = []
+    for name in ("r0", "r1"):
+        data = pi.wait_response(name)["data"]
+        at = next(n for n, each in enumerate(pi.records) if each.record.get("id") == name)
+        told = [each.record for each in pi.records[:at] if each.record["type"] == "queue_update"]
+        shown.append((data["pendingMessageCount"], data["isStreaming"]))
+        assert [len(told[-1]["steering"]) + len(told[-1]["followUp"])] == [data["pendingMessageCount"]]
+
+    assert [(1, True), (2, True)] == shown
+
+
 def test_new_session_in_the_middle_of_a_run_closes_it_and_withdraws_the_queue(agent: AgentStarter) -> None:
     """C-10, R-QUE-09: closing records first, an empty queue_update, the texts in the response."""
     pi = agent([{"chunks": [{"text": "a"}, {"hang": True}]}])

@@ -24,6 +24,7 @@ from pinnace_agent.session.opening import (
     check_is_session,
     copy_damage,
     damage_notices,
+    is_begun_header,
     mode_notices,
     pending_shells,
     read_text,
@@ -32,7 +33,7 @@ from pinnace_agent.session.opening import (
     why_unwritable,
     working_folder,
 )
-from pinnace_agent.session.reading import read_session
+from pinnace_agent.session.reading import SessionText, read_session
 from pinnace_agent.session.tree import EntryTree
 from pinnace_spec import errors
 from pinnace_spec.entries import CURRENT_VERSION, Entry
@@ -79,8 +80,8 @@ class Library:
         file = SessionFile.fresh(path, header_line(session_id, cwd, now_ms, parent))
         return self._taken(Session(cwd, session_id=session_id, parent_session=parent, file=file))
 
-    def make_at(self, path: Path, cwd: str, session_id: str | None = None) -> Session:
-        """Make a session in a file that is not there yet, or is empty.
+    def make_at(self, path: Path, cwd: str, session_id: str | None = None, begun: SessionText | None = None) -> Session:
+        """Make a session in a file that is not there yet, is empty, or has the beginning of a header (`begun`).
 
         Raises:
             ClientError: Another process has it, or it can't be there.
@@ -91,7 +92,14 @@ class Library:
             make_folder(path.parent)
             lease = Lease.take(path)
             if path.exists():
-                file = SessionFile.opened(path, size=0, has_torn_tail=False, damaged=(), lease=lease, header=header)
+                file = SessionFile.opened(
+                    path,
+                    size=0 if begun is None else begun.size,
+                    has_torn_tail=begun is not None,
+                    damaged=() if begun is None else [line.data for line in begun.damaged],
+                    lease=lease,
+                    header=header,
+                )
             else:
                 file = SessionFile.fresh(path, header, lease=lease)
         except OSError as error:
@@ -127,6 +135,12 @@ class Library:
             if lease is not None:
                 lease.release()
             return Opened(self.make_at(path, cwd), ())
+        if is_begun_header(text):
+            if lease is not None:
+                lease.release()
+            session = self.make_at(path, cwd, begun=text)
+            session.report = SessionReport(len(text.damaged), 0, text.has_torn_tail, copy_damage(path, text))
+            return Opened(session, damage_notices(path, session.report, session.file))
         check_is_session(path, text)
         notices = mode_notices(path)
         read_only = why_unwritable(text)

@@ -9,6 +9,7 @@ import os
 import stat
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from pinnace_agent.session.context import context_message
 from pinnace_agent.session.conversation import PENDING_SHELL, SessionReport
@@ -22,6 +23,9 @@ from pinnace_spec import errors
 from pinnace_spec.entries import CURRENT_VERSION, ENTRY_TYPES, Entry
 from pinnace_spec.messages import Message
 from pinnace_spec.wire import encode_record
+
+# What a header of ours, and of the original, begins with.
+_HEADER: Final = b'{"type":"session","version":'
 
 
 def check_path(text: str, cwd: str) -> Path:
@@ -84,6 +88,17 @@ def check_is_session(path: Path, text: SessionText) -> None:
     is_known = text.header is not None or any(entry.get("type") in ENTRY_TYPES for entry in text.entries)
     if not is_known and text.size:
         raise errors.ClientError(errors.not_a_session(str(path)), errors.ErrorCode.SESSION_UNAVAILABLE)
+
+
+def is_begun_header(text: SessionText) -> bool:
+    """Say whether a file has the beginning of a header and nothing else: its first write was cut.
+
+    The process died, or the disk was full. Nothing can have been promised in such a session.
+    """
+    if text.header is not None or text.entries or not text.has_torn_tail or len(text.damaged) != 1:
+        return False
+    line = text.damaged[0].data
+    return len(line) == text.size and (line.startswith(_HEADER) or _HEADER.startswith(line))
 
 
 def why_unwritable(text: SessionText) -> str | None:

@@ -72,9 +72,14 @@ def fault_of(finding: Finding, steps: Sequence[Step]) -> str:
     if source in ("crash", "hang", "step") or source in _WITHOUT_COMMANDS:
         return f"{source}@"
     if source == "I-CRASH":
-        return f"{source}@{zlib.crc32(_DIGITS.sub('', finding.text).encode()):08x}"
+        return f"{source}@{_digest(_DIGITS.sub('', finding.text))}"
     cited = "+".join(sorted({_command(step) for step in _proof(finding, steps)}))
-    return f"{source}@{zlib.crc32(f'{what(finding)} {cited}'.encode()):08x}"
+    return f"{source}@{_digest(f'{what(finding)} {cited}')}"
+
+
+def _digest(text: str) -> str:
+    # What an agent writes may hold half of a pair.
+    return f"{zlib.crc32(text.encode(errors='surrogatepass')):08x}"
 
 
 def _inputs(steps: Sequence[Step]) -> list[Step]:

@@ -7,6 +7,7 @@ shows a catch is made smaller and then played in fresh processes; only what come
 import random
 import threading
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -254,6 +255,7 @@ def hunt_all(
     wanted = [name for name in CAMPAIGNS if options.campaigns is None or name in options.campaigns]
     slots = [_Slot(name, CAMPAIGNS[name].campaign, CAMPAIGNS[name].share) for name in wanted]
     seconds: dict[str, float] = {}
+    faults: dict[str, str] = {}
     total_s = max(0.0, end_s - time.monotonic())
     shares = sum(slot.share for slot in slots) or 1.0
 
@@ -263,8 +265,12 @@ def hunt_all(
         chance = random.Random(f"{options.seed} {slot.name} {number}")
         if begun_s >= end_s:
             return
-        with hunt.pool() as pool:
-            slot.campaign(hunt, pool, chance, lambda: time.monotonic() >= limit_s)
+        try:
+            with hunt.pool() as pool:
+                slot.campaign(hunt, pool, chance, lambda: time.monotonic() >= limit_s)
+        except Exception as fault:  # what has been found so far is told all the same
+            faults[slot.name] = f"{type(fault).__name__}: {fault}"
+            options.told(f"{slot.name}: the kit failed\n{traceback.format_exc()}")
         seconds[slot.name] = seconds.get(slot.name, 0.0) + time.monotonic() - begun_s
         options.told(f"{slot.name}: {hunt.examples[slot.name]} cases in {seconds[slot.name]:.0f} s")
 
@@ -281,6 +287,7 @@ def hunt_all(
             "seconds": round(seconds.get(name, 0.0), 1),
             "caught": sum(1 for each in hunt.results if each.kind == name),
             "unconfirmed": hunt.unconfirmed[name],
+            **({"fault": faults[name]} if name in faults else {}),
         }
         for name in wanted
     }

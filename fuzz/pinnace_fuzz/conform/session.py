@@ -159,7 +159,7 @@ def conduct(options: Options) -> Run:
             coverage.report(kit.generation),
             stored,
             baseline,
-            exit_code(cases, baseline),
+            5 if any("fault" in each for each in campaigns.values()) else exit_code(cases, baseline),
         )
 
 

@@ -140,10 +140,13 @@ class Agent:
     def refuse(self, effect: Any) -> None:
         self.answers.append(("refuse", effect.text or effect.reason))
 
-    def answer(self, ref: int) -> None:
+    def answer(self, effect: Any) -> None:
+        self.perform(effect.ref)
+
+    def perform(self, ref: int) -> None:
         self.answers.append(("answer", ref))
 
-    perform = resolve_dialog = answer
+    resolve_dialog = perform
 
     def answer_shell(self, ref: int) -> None:
         self.answers.append(("shell", ref))

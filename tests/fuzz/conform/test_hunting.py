@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 from pinnace_fuzz.conform.adapter import NoAdapter
+from pinnace_fuzz.conform.campaigns import CAMPAIGNS
 from pinnace_fuzz.conform.campaigns.arguments import argument_cases, valid
 from pinnace_fuzz.conform.campaigns.framing import byte_cases
 from pinnace_fuzz.conform.campaigns.interleavings import orders
@@ -16,11 +17,12 @@ from pinnace_fuzz.conform.campaigns.sequences import weights
 from pinnace_fuzz.conform.cases import case
 from pinnace_fuzz.conform.catches import signature
 from pinnace_fuzz.conform.coverage import Coverage
-from pinnace_fuzz.conform.hunting import Hunt
+from pinnace_fuzz.conform.hunting import Hunt, hunt_all
 from pinnace_fuzz.conform.kit import Kit
 from pinnace_fuzz.conform.load import LoadMeter
 from pinnace_fuzz.conform.results import CaseResult, Finding
 from pinnace_fuzz.conform.running import not_run, signature_of, told_of
+from pinnace_fuzz.conform.session import Options
 from pinnace_spec.commands import MODELS
 from pinnace_spec.generations import generation
 
@@ -67,6 +69,28 @@ def test_two_crashes_are_two_catches_however_alike_the_inputs_are() -> None:
 def failed(*sources: str) -> CaseResult:
     findings = tuple(Finding(each, ("R-RSP-01",), "wrong") for each in sources)
     return not_run(case("framing", CLIENT), "")._replace(verdict="FAIL" if sources else "PASS", findings=findings)
+
+
+def test_a_catch_whose_text_holds_half_a_pair_has_a_name() -> None:
+    for source in ("I-CRASH", "I-RSP-4"):
+        assert signature(Finding(source, ("R-RSP-01",), "answers \ud800 and nobody", steps=()), ())
+
+
+def test_a_campaign_that_fails_takes_nothing_with_it(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed")
+
+    monkeypatch.setitem(CAMPAIGNS, "arguments", CAMPAIGNS["arguments"]._replace(campaign=fails))
+    told: list[str] = []
+    options = Options(
+        command=kit.command, adapter=kit.adapter, seed=1, jobs=1, campaigns=("arguments", "framing"), told=told.append
+    )
+    _, campaigns = hunt_all(kit, options, time.monotonic() + 5, Coverage())
+
+    assert "UnicodeEncodeError" in campaigns["arguments"]["fault"]
+    assert any("the kit failed" in text for text in told)
+    assert "fault" not in campaigns["framing"]
+    assert campaigns["framing"]["examples"]
 
 
 def test_what_comes_every_time_is_told_and_the_rest_accuses_nobody() -> None:

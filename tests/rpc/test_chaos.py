@@ -1,0 +1,83 @@
+"""Agents in a world that breaks: three hundred random steps, or as many as `python -m pinnace_fuzz.chaos` is told.
+
+The seed is printed when a step fails, with the script to replay. What is broken and what must hold: docs/steady.md.
+Rules R-SES-05 to R-SES-08, R-QUE-08 to R-QUE-10.
+"""
+
+import os
+import random
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from pinnace_fuzz.chaos.__main__ import campaign, summary
+from pinnace_fuzz.chaos.machine import Course, replay
+from pinnace_fuzz.chaos.moves import Move, from_text, to_text
+from pinnace_fuzz.chaos.world import World
+from pinnace_spec.profiles import Profile
+
+REPOSITORY: Final = Path(__file__).parents[2]
+ROOTS: Final = os.pathsep.join(str(REPOSITORY / name) for name in ("spec", "statechart", "agent", "rpc", "fuzz"))
+STEPS: Final = 300
+
+
+def make(root: Path, protocol: Profile) -> World:
+    return World(root, [sys.executable, "-m", "pinnace_rpc"], {"PYTHONPATH": ROOTS}, protocol)
+
+
+def course() -> Course:
+    return Course(make, Counter(), Counter(), [], [], set())
+
+
+@pytest.mark.slow
+def test_every_invariant_holds_while_the_world_breaks() -> None:
+    """Shrinking takes minutes: the command does it, with the seed that is told."""
+    seed = random.SystemRandom().randrange(2**31)
+    print(f"seed {seed}")
+    played = course()
+    campaign(played, STEPS, seed, is_shrinking=False, tell=print)
+    print(summary(played))
+
+    assert STEPS <= played.moves.total()
+
+
+def test_a_script_is_read_as_it_was_written() -> None:
+    script = [Move("begin", {"protocol": "1.5"}), Move("ask", {"kind": 0, "answers": ["held"]}), Move("freeze")]
+
+    assert script == from_text(to_text(script, about="a seed"))
+
+
+def test_everything_breaks_once_and_nothing_is_lost() -> None:
+    """One fixed script with each kind of fault, so that none is left out by chance."""
+    mended = [Move("make_room"), Move("ask", {"kind": 0, "answers": ["text"]})]
+    script = [
+        Move("begin", {"protocol": "pi"}),
+        Move("ask", {"kind": 0, "answers": ["tools", "held"]}),
+        Move("ask", {"kind": 5, "answers": ["text"]}),
+        Move("crash", {"commands": [], "answers": [], "records": 0, "again": "session"}),
+        Move("ask", {"kind": 0, "answers": ["hanging"]}),
+        Move("freeze"),
+        Move("command", {"family": "stop", "pick": 0}),
+        Move("thaw"),
+        Move("server_away"),
+        Move("ask", {"kind": 0, "answers": ["text"]}),
+        Move("server_back"),
+        Move("jump", {"offset_s": -86400}),
+        Move("sip", {"count": 5, "answers": ["tools"]}),
+        Move("fill", {"kind": "limit", "room": 60}),
+        Move("ask", {"kind": 0, "answers": ["text"]}),
+        *mended,
+        Move("pause"),
+        Move("ask", {"kind": 0, "answers": ["long"]}),
+        Move("read_on"),
+        Move("vanish", {"again": "session"}),
+        Move("fill", {"kind": "disk", "room": 0}),
+        Move("ask", {"kind": 0, "answers": ["tools"]}),
+        *mended,
+        Move("terminate", {"again": "continue"}),
+        Move("leave", {"again": "session"}),
+    ]
+    replay(course(), script)
