@@ -5,7 +5,6 @@ Rules R-SES-05 to R-SES-08, R-QUE-08 to R-QUE-10.
 """
 
 import os
-import random
 import sys
 from collections import Counter
 from pathlib import Path
@@ -34,8 +33,8 @@ def course() -> Course:
 
 @pytest.mark.slow
 def test_every_invariant_holds_while_the_world_breaks() -> None:
-    """Shrinking takes minutes: the command does it, with the seed that is told."""
-    seed = random.SystemRandom().randrange(2**31)
+    """Always the same steps, unless asked otherwise: what a build says is of its change. The command draws new ones."""
+    seed = int(os.environ.get("CHAOS_SEED", "6000"))
     print(f"seed {seed}")
     played = course()
     campaign(played, STEPS, seed, is_shrinking=False, tell=print)
