@@ -4,6 +4,7 @@ Pure. A part of the fold (`fold`). Judges nothing: a response that answers nothi
 R-RSP-01, R-ERR-01, R-ID-01.
 """
 
+import json
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Final
@@ -34,6 +35,7 @@ _MAX_BLANKS: Final = 1000
 _LONG_ID: Final = 256
 _LARGE: Final = 1 << 20
 _MANY_BRACKETS: Final = 100
+_DEEP_BRACKETS: Final = 500
 _NULL: Final = "null"
 """The key of the id null."""
 
@@ -57,6 +59,10 @@ class Sent:
     """What that answer said."""
     is_extreme: bool = False
     """An agent may have a limit that this line is over."""
+    is_deep: bool = False
+    """And most have one."""
+    lenient_record: Record | None = None
+    """What others may read in a line that this judge can't."""
     lenient: str = ""
     """Of a line that can't be read: what it says to who replaces what is no UTF-8."""
     is_blank: bool = False
@@ -112,6 +118,7 @@ class Commands:
             has_id = False
             sent = Sent(step.number, UNREADABLE, None, False, edge.EMPTY, step.at)
             sent.lenient = _lenient(step.line)
+            sent.lenient_record = _lenient_record(sent.lenient)
         else:
             name = record.get("type")
             kind, has_id = name if isinstance(name, str) else UNTYPED, "id" in record
@@ -119,7 +126,9 @@ class Commands:
             sent = Sent(step.number, kind, key, has_id, record, step.at)
         # Nesting is not counted: any line with so many brackets may be too deep for someone.
         sent.is_blank = record is None and not step.line.strip()
-        sent.is_extreme = len(step.line) > _LARGE or step.line.count("[") + step.line.count("{") > _MANY_BRACKETS
+        brackets = step.line.count("[") + step.line.count("{")
+        sent.is_extreme = len(step.line) > _LARGE or brackets > _MANY_BRACKETS
+        sent.is_deep = len(step.line) > _LARGE or brackets >= _DEEP_BRACKETS
         self.sent = sent
         if sent.kind == UNANSWERED:
             return
@@ -152,16 +161,34 @@ class Commands:
         if key is not None:
             waiting = _waiting(self._by_id, key)
             same = next((sent for sent in waiting if sent.kind == name and not sent.answered), None)
-            found = same or _first(self._by_id, key)
+            found = same or self._misread_as(name, key) or _first(self._by_id, key)
             if found is not None or key != _NULL:
                 return found if found is not None else self._misread(name, key)
             # Others write null where no id was sent.
         # An id that is none is not echoed, and a line that can't be read has none.
-        found = _first(self._plain, name) or _first(self._odd, name) or _first(self._plain, UNREADABLE)
+        named = self._unreadable() if name == UNREADABLE else _first(self._plain, name)
+        found = named or _first(self._odd, name) or self._unreadable()
         if found is None and name in {UNREADABLE, UNTYPED, ""}:
             # What this judge can read may be over a limit of the agent; and others call both by other names.
-            return self._extreme() or _first(self._plain, UNTYPED) or _first(self._odd, UNTYPED)
+            extreme = self._extreme()
+            if extreme is not None and self.blanks and not extreme.is_deep:
+                return None  # rather than a line that is hardly too deep, a blank one was taken for a command
+            return extreme or _first(self._plain, UNTYPED) or _first(self._odd, UNTYPED)
         return found
+
+    def _unreadable(self) -> Sent | None:
+        """Find a line that nobody can read; rather that than one that some take for a command."""
+        waiting = _waiting(self._plain, UNREADABLE)
+        nonsense = next((sent for sent in waiting if not sent.answered and sent.lenient_record is None), None)
+        return nonsense or (waiting[0] if waiting else None)
+
+    def _misread_as(self, name: str, key: str) -> Sent | None:
+        """Find a line that this judge can't read, and that says just what the response says it does."""
+        for sent in self.open.values():
+            record = sent.lenient_record if sent.kind == UNREADABLE else None
+            if record is not None and edge.id_key(record.get("id")) == key and edge.text(record, "type") == name:
+                return sent
+        return None
 
     def _misread(self, name: str, key: str) -> Sent | None:
         """Find a line that this judge can't read and the agent has taken for that command all the same."""
@@ -175,6 +202,15 @@ class Commands:
 
 def _lenient(line: str) -> str:
     return line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _lenient_record(text: str) -> Record | None:
+    """Read what some agents take for a command: numbers of any size, bytes that were replaced."""
+    try:
+        value: object = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return edge.as_record(value) if edge.is_object(value) else None
 
 
 def _waiting(index: dict[str, deque[Sent]], key: str) -> deque[Sent]:

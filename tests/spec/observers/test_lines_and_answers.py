@@ -208,3 +208,23 @@ def test_a_deep_id_that_comes_back_is_a_record_though_this_judge_can_not_read_it
     steps = [step_of(1, "in", f'{{"id":{deep},"type":"get_commands"}}'), step_of(2, "out", answer)]
 
     assert () == judge(steps, End("exit", 0), generation("0.87")).verdicts
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '>> {"id": "v", "type": "bogus", "more": 1e400}\n> get_state v\n'
+        '<< {"id": "v", "type": "response", "command": "bogus", "success": false, "error": "Unknown command: bogus"}\n'
+        "< state v",
+        '>> {"id": "v", "type": "abort_retry", "more": 1e400}\n>> nonsense\n'
+        '<< {"type": "response", "command": "parse", "success": false, "error": "Failed to parse command: none"}\n'
+        '<< {"id": "v", "type": "response", "command": "abort_retry", "success": true}',
+    ],
+    ids=["the same id again", "nonsense behind it"],
+)
+def test_who_reads_a_number_that_others_can_t_is_accused_of_nothing_else(
+    text: str, judged: Callable[..., Report]
+) -> None:
+    verdicts = judged(text, "0.87").verdicts
+
+    assert [("I-RSP-2", "nonstrict")] == [(each.invariant, each.level) for each in verdicts]
