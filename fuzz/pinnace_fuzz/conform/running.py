@@ -26,7 +26,6 @@ from pinnace_fuzz.conform.scenario import Scenario
 CONFIRMATIONS = 5
 # What takes so long was waiting for something that does not come: no deadline is shorter than 10 s.
 SLOW_S = 9.0
-SLOW_CONFIRMATIONS = 2
 # The confirmations of slow failures may take so long when the time for scenarios is over.
 LATE_S = 60.0
 
@@ -187,11 +186,11 @@ def _first(scenario: Scenario, kit: Kit) -> CaseResult:
     has_waited = any(each.is_timed for each in first.findings if each.level == "violation")
     if first.verdict not in BAD or (is_slow and has_waited):
         return first
-    return confirmed(first, _patient(kit), SLOW_CONFIRMATIONS if is_slow else CONFIRMATIONS)
+    return confirmed(first, _patient(kit), CONFIRMATIONS)
 
 
 def _again(first: CaseResult, kit: Kit) -> CaseResult:
-    return confirmed(first, _patient(kit), SLOW_CONFIRMATIONS)
+    return confirmed(first, _patient(kit), CONFIRMATIONS)
 
 
 def _told_late(first: CaseResult) -> CaseResult:

@@ -11,7 +11,7 @@ from pinnace_fuzz.conform.adapter import NoAdapter
 from pinnace_fuzz.conform.kit import Kit
 from pinnace_fuzz.conform.load import LoadMeter
 from pinnace_fuzz.conform.results import CaseResult
-from pinnace_fuzz.conform.running import SLOW_CONFIRMATIONS, run_all
+from pinnace_fuzz.conform.running import CONFIRMATIONS, run_all
 from pinnace_fuzz.conform.scenario import Scenario
 from pinnace_fuzz.conform.scenario_reading import read_scenario
 from pinnace_spec.generations import generation
@@ -46,7 +46,7 @@ def test_what_fails_slowly_is_played_again_behind_everything_else_and_what_resem
     told, results = played(kit, [slow, alike, other])
 
     assert ["OTH/c", "SLO/b", "SLO/a"] == told
-    assert ("FAIL", (SLOW_CONFIRMATIONS, SLOW_CONFIRMATIONS)) == (
+    assert ("FAIL", (CONFIRMATIONS, CONFIRMATIONS)) == (
         results["SLO/a"].verdict,
         results["SLO/a"].reproduced,
     )
