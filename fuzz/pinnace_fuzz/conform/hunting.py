@@ -257,7 +257,8 @@ def hunt_all(
     seconds: dict[str, float] = {}
     faults: dict[str, str] = {}
     total_s = max(0.0, end_s - time.monotonic())
-    shares = sum(slot.share for slot in slots) or 1.0
+    # What the others leave is the last one's; without it they have everything.
+    shares = 1.0 if any(slot.share == 0 for slot in slots) else sum(slot.share for slot in slots) or 1.0
 
     def run(slot: _Slot, number: int) -> None:
         begun_s = time.monotonic()

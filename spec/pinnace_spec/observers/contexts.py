@@ -79,14 +79,14 @@ class MessagesAgree(Automaton):
         shells = list(self.fold.conversation.shells)
         at = 0
         for place, message in enumerate(shown):
-            if message.get("role") == "bashExecution":
-                shell = next((each for each in shells if is_shell(message, each)), None)
-                if shell is not None:
-                    shells.remove(shell)
-                    continue
             found = _find(told, at, message)
+            shell = None
+            if found is None and message.get("role") == "bashExecution":
+                shell = next((each for each in shells if is_shell(message, each)), None)
             if found is not None:
                 at = found + 1
+            elif shell is not None:
+                shells.remove(shell)
             elif at < len(told):
                 wanted = next((each for each in told[at:] if not each.is_optional), told[at])
                 what = f"record {number} shows another message at place {place} than record {wanted.number} told"

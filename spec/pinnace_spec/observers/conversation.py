@@ -5,6 +5,8 @@ a fork or another session leaves of them is not in the records: then the next `g
 Judges nothing. Rules R-BSH-03, R-CMP-01, R-RTY-01, R-MSG-01.
 """
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -75,10 +77,17 @@ class Conversation:
     def learn(self, messages: list[Record], number: int) -> None:
         """Take what the agent shows for what the context is."""
         self.knowledge, self.compacted = "all", None
+        # A result that is not there yet comes with the next text; one that said the same may have been there before.
+        entered = _shells(messages) - _shells([told.message for told in self.told])
         self.told = [Told(message, number) for message in messages]
-        # A result that is not there yet comes with the next text.
-        shown = {_shell_key(message) for message in messages if message.get("role") == "bashExecution"}
-        self.shells = [shell for shell in self.shells if _shell_key(shell.message) not in shown]
+        waiting: list[Told] = []
+        for shell in self.shells:
+            key = _shell_key(shell.message)
+            if entered[key] > 0:
+                entered[key] -= 1
+            else:
+                waiting.append(shell)
+        self.shells = waiting
 
     def _drop_failure(self) -> None:
         for told in reversed(self.told):
@@ -117,6 +126,10 @@ class Conversation:
                 if told.number < sent.number:
                     break
                 told.is_optional = True  # a copy of what there was when it was asked for is one, too
+
+
+def _shells(messages: Iterable[Record]) -> Counter[tuple[str, str]]:
+    return Counter(_shell_key(message) for message in messages if message.get("role") == "bashExecution")
 
 
 def _shell_key(message: Record) -> tuple[str, str]:

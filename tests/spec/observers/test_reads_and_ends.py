@@ -13,6 +13,9 @@ WHOLE = BEGUN + "< says hello" + ENDED
 STATE = "> get_state s\n< state s %s\n"
 MESSAGES = "> get_messages m\n< messages m %s\n"
 SHELL = '> bash b {"command": "ls"}\n< ok b {"output": "x", "cancelled": false, "truncated": false, "exitCode": 0}\n'
+LISTED = '{"role": "bashExecution", "command": "ls", "output": "x", "timestamp": %d}'
+ONE_SHELL = '{"messages": [' + LISTED % 1 + "]}"
+TWO_SHELLS = '{"messages": [' + LISTED % 1 + ", " + LISTED % 2 + "]}"
 STATS = (
     '> get_session_stats t\n< ok t {"sessionId": "s", "userMessages": %d, "assistantMessages": 1, '
     '"toolResults": 0, "toolCalls": 0, "tokens": {}}\n'
@@ -66,6 +69,11 @@ GOOD: list[tuple[str, str, str]] = [
         + "< settled\n"
         + STATE % "",
     ),
+    (
+        "two shells that said the same",
+        "I-MSG-1",
+        SHELL + MESSAGES % ONE_SHELL + SHELL + MESSAGES % TWO_SHELLS + MESSAGES % TWO_SHELLS,
+    ),
     ("refused, and as before", "I-STA-2", STATE % "" + REFUSED + STATE % ""),
     ("what was told", "I-MSG-1", WHOLE + MESSAGES % ""),
     (
@@ -104,6 +112,12 @@ BAD: list[tuple[str, str, str, list[tuple[int, ...]]]] = [
     ("refused, and another level", "I-STA-2", STATE % "" + REFUSED + STATE % '{"thinkingLevel": "high"}', [(2, 3, 6)]),
     ("a message that lacks", "I-MSG-1", WHOLE + MESSAGES % '{"messages": []}', [(6, 16)]),
     ("another message", "I-MSG-1", WHOLE + MESSAGES % '{"messages": [{"role": "user", "content": "x"}]}', [(6, 16)]),
+    (
+        "without the second of two that said the same",
+        "I-MSG-1",
+        SHELL + MESSAGES % ONE_SHELL + SHELL + MESSAGES % ONE_SHELL,
+        [(6, 8)],
+    ),
     ("without the result of a shell", "I-MSG-1", SHELL + MESSAGES % '{"messages": []}', [(2, 4)]),
     ("without the summary", "I-MSG-1", COMPACTED + MESSAGES % "", [(16, 18)]),
     (

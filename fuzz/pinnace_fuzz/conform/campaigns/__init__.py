@@ -27,11 +27,11 @@ class Row(NamedTuple):
 
 
 CAMPAIGNS: Mapping[str, Row] = {
-    "interleavings": Row(interleavings, 0.3),
-    "arguments": Row(arguments, 0.2),
+    "interleavings": Row(interleavings, 0.25),
+    "arguments": Row(arguments, 0.15),
     "framing": Row(framing, 0.15),
-    "faults": Row(faults, 0.15),
-    "trails": Row(trails, 0.1),
+    "faults": Row(faults, 0.12),
+    "trails": Row(trails, 0.08),
     "sequences": Row(sequences, 0.0),
 }
 
