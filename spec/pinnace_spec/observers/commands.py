@@ -32,6 +32,7 @@ READS: Final = frozenset(
 _BLANKS: Final = " \t\r\v\f"
 """What a blank line holds (R-FRM-04). Others also take wider blanks for none, or for no line at all."""
 _MAX_BLANKS: Final = 1000
+_MAX_GUESSED: Final = 20
 _LONG_ID: Final = 256
 _LARGE: Final = 1 << 20
 _MANY_BRACKETS: Final = 100
@@ -93,6 +94,8 @@ class Commands:
     """With an id that is no text or a very long one, which an agent may refuse to echo; by type."""
     _counts: dict[str, int] = field(default_factory=dict[str, int])
     """How many are open, by type."""
+    _guessed: deque[Sent] = field(default_factory=lambda: deque[Sent](maxlen=_MAX_GUESSED))
+    """Lines that only some can read, and that were answered without an id, as what nobody can read."""
     _done: dict[str, Sent] = field(default_factory=dict[str, Sent])
 
     def advance(self, step: Step) -> None:
@@ -147,8 +150,10 @@ class Commands:
         sent = self._find(name, key)
         if sent is not None:
             sent.answered, sent.is_success = step.number, record.get("success") is True
-            del self.open[sent.number]
-            self._counts[sent.kind] -= 1
+            if self.open.pop(sent.number, None) is not None:
+                self._counts[sent.kind] -= 1
+            if key is None and sent.lenient_record is not None:
+                self._guessed.append(sent)
             self.answered = sent
             if sent.key is not None:
                 self._done[sent.key] = sent
@@ -186,9 +191,15 @@ class Commands:
         """Find a line that this judge can't read, and that says just what the response says it does."""
         for sent in self.open.values():
             record = sent.lenient_record if sent.kind == UNREADABLE else None
-            if record is not None and edge.id_key(record.get("id")) == key and edge.text(record, "type") == name:
+            if record is not None and _says(record, name, key):
                 return sent
-        return None
+        # Or one of which a refusal was taken that was a blank line's.
+        guessed = next((sent for sent in self._guessed if _says(sent.lenient_record or {}, name, key)), None)
+        if guessed is None or not self.blanks:
+            return None
+        self._guessed.remove(guessed)
+        self.blanks.popleft()
+        return guessed
 
     def _misread(self, name: str, key: str) -> Sent | None:
         """Find a line that this judge can't read and the agent has taken for that command all the same."""
@@ -202,6 +213,10 @@ class Commands:
 
 def _lenient(line: str) -> str:
     return line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _says(record: Record, name: str, key: str) -> bool:
+    return edge.id_key(record.get("id")) == key and edge.text(record, "type") == name
 
 
 def _lenient_record(text: str) -> Record | None:

@@ -116,7 +116,8 @@ class Conversation:
         elif sent.kind in SESSION_COMMANDS and data.get("cancelled") is not True:
             self._replaced = number
             if sent.kind in {"new_session", "reset"}:
-                self.knowledge, self.told, self.shells = "all", [], []
+                # Of two that are under way at once nobody knows which comes last.
+                self.knowledge, self.told, self.shells = "nothing" if is_leaving else "all", [], []
                 self.compacted, self.is_straight = None, True
                 return
             self.is_straight = False

@@ -219,8 +219,12 @@ def test_a_deep_id_that_comes_back_is_a_record_though_this_judge_can_not_read_it
         '>> {"id": "v", "type": "abort_retry", "more": 1e400}\n>> nonsense\n'
         '<< {"type": "response", "command": "parse", "success": false, "error": "Failed to parse command: none"}\n'
         '<< {"id": "v", "type": "response", "command": "abort_retry", "success": true}',
+        '>> \n>> {"id": "v", "type": "abort_retry", "more": 1e400}\n> bogus v\n'
+        '<< {"type": "response", "command": "parse", "success": false, "error": "Failed to parse command: none"}\n'
+        '<< {"id": "v", "type": "response", "command": "abort_retry", "success": true}\n'
+        '<< {"id": "v", "type": "response", "command": "bogus", "success": false, "error": "Unknown command: bogus"}',
     ],
-    ids=["the same id again", "nonsense behind it"],
+    ids=["the same id again", "nonsense behind it", "a blank line before it"],
 )
 def test_who_reads_a_number_that_others_can_t_is_accused_of_nothing_else(
     text: str, judged: Callable[..., Report]
