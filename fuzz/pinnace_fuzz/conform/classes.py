@@ -145,7 +145,7 @@ def _kind_test(name: str, arguments: list[str], text: str) -> Test:
 
 
 def _type_test(*names: str) -> Test:
-    return lambda record: record.get("type") in names
+    return lambda record: str(record.get("type")) in names
 
 
 def matcher(written: str) -> Callable[[object], bool]:

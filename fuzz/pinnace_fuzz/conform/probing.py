@@ -137,7 +137,7 @@ def _best(known: frozenset[str], records: Sequence[Mapping[str, Any]], told: Map
         if told.get("protocol") == name:
             return name
     probed = {str(command["type"]) for command in COMMANDS}
-    types = {each.get("type") for each in records}
+    types = {str(each.get("type")) for each in records}
     has_run = "agent_end" in types
     has_disposition = any(
         "disposition" in (each.get("data") or {}) for each in records if each.get("id") == "probe-run"

@@ -249,7 +249,7 @@ class Stage(Dialogue):
         command = response.get("command")
         error = response.get("error")
         if response.get("success") is False and isinstance(error, str) and _UNKNOWN.search(error):
-            sent = {record.get("type") for step in self._scenario.client for record in _records(step)}
+            sent = {str(record.get("type")) for step in self._scenario.client for record in _records(step)}
             if isinstance(command, str) and command in sent and command in self._kit.generation.commands:
                 raise UnknownCommand(f"{command}: {error}")
 

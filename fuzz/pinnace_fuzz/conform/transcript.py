@@ -39,7 +39,7 @@ def ending(log: ProcessLog) -> str:
 def _lines(log: ProcessLog, proof: set[int], *, is_whole: bool) -> Iterable[str]:
     left_out = 0
     for step in log.steps:
-        kind = (step.record or {}).get("type")
+        kind = str((step.record or {}).get("type"))
         is_proof = step.number in proof
         if not is_whole and not is_proof:
             if step.record is not None and is_of_kit(step.record):

@@ -23,7 +23,7 @@ def is_unasked(record: Mapping[str, Any], *, has_extensions: bool) -> bool:
     """
     kind = record.get("type")
     if kind in ("extension_ui_request", "hook_ui_request"):
-        return not has_extensions and record.get("method") in SHOWN
+        return not has_extensions and str(record.get("method")) in SHOWN
     return isinstance(kind, str) and kind.isidentifier() and kind not in _known()
 
 

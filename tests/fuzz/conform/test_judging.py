@@ -16,6 +16,7 @@ from pinnace_fuzz.conform.running import run, run_once
 from pinnace_fuzz.conform.scenario import Scenario
 from pinnace_fuzz.conform.scenario_reading import read_scenario
 from pinnace_fuzz.conform.shrinking import shrink
+from pinnace_fuzz.conform.transcript import transcript
 from pinnace_spec.generations import generation
 
 TINY = Path(__file__).parent / "tiny_agent.py"
@@ -192,3 +193,11 @@ def test_nothing_is_forbidden_by_what_a_generation_does_not_tell(kit: Kit) -> No
     untold = judged(kit, "", STATE, {"answered": "a"}, forbid=["settled? resp(a)", "resp(a) ... settled"])
 
     assert ("FAIL", "PASS") == (told.verdict, untold.verdict)
+
+
+def test_records_of_any_shape_can_be_told(kit: Kit) -> None:
+    odd = [{"bytes": '{"type":["a"]}\n{"type":{"b":1}}\n{"type":7,"id":[]}\n'}, STATE]
+    result = judged(kit, "says-no-command", *odd)
+
+    assert "NON-STRICT" == result.verdict
+    assert any('["a"]' in line for line in transcript(result))

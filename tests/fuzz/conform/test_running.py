@@ -68,5 +68,8 @@ def test_nobody_is_accused_of_what_there_was_no_time_to_play_again(kit: Kit) -> 
         kit, [scenario("SLO/a", NEVER), scenario("OTH/c")], is_over=lambda: next(ticks, True), late_s=0.0
     )
 
-    assert ("INCONCLUSIVE", "there was no time to play it again often enough") == (results["SLO/a"].verdict, results["SLO/a"].why)
+    assert ("INCONCLUSIVE", "there was no time to play it again often enough") == (
+        results["SLO/a"].verdict,
+        results["SLO/a"].why,
+    )
     assert ("NOT-RUN", "the time was over") == (results["OTH/c"].verdict, results["OTH/c"].why)
