@@ -21,8 +21,9 @@ PACKAGE_NAMES = [package.name for package in PACKAGES]
 LOCKS = {name: (ROOT / name).read_text() for name in ("requirements.lock", "requirements-sdk.lock")}
 
 # Code, marks of typed packages, and data that code reads; the last three are pages.
-SHIPPED_SUFFIXES = {".py", ".typed", ".toml", ".json", ".md", ".html", ".css", ".js"}
-PUBLISHED_SUFFIXES = {".mmd", ".scxml", ".svg", ".yaml", ".pml", ".ts", ".jsonl"}
+# C: what a chaos run compiles for itself where there is a compiler; nothing is compiled when this is installed.
+SHIPPED_SUFFIXES = {".py", ".typed", ".toml", ".json", ".md", ".html", ".css", ".js", ".c"}
+PUBLISHED_SUFFIXES = {".mmd", ".scxml", ".svg", ".yaml", ".pml", ".ts", ".jsonl", ".txt"}
 
 IMPORT_ALL = """
 import importlib, pkgutil, sys

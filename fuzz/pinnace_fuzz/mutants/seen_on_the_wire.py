@@ -307,7 +307,7 @@ WIRE_MUTANTS: Final = (
         "not-streaming-at-work",
         "The state says that nothing works.",
         "rpc/pinnace_rpc/queries.py",
-        '"isStreaming": state.period,',
+        '"isStreaming": view.is_streaming,',
         '"isStreaming": False,',
         "STA/read-at-work-state",
         "I-STA-1",
