@@ -37,6 +37,8 @@ MAX_PLAYS: Mapping[str, int] = {"violation": 24, "nonstrict": 16, "information":
 MAX_WAITS = 6
 # A catch that never came again in a fresh process is tried so often anew when it is seen again.
 MAX_DOUBTS = 2
+# So long may the confirmations of what was caught last take when the time is over.
+LATE_S = 60.0
 
 
 class Hunt:
@@ -143,6 +145,8 @@ class Hunt:
         replays: list[CaseResult] = []
         shown: list[CaseResult] = []
         while len(replays) < REPLAYS[sighting.finding.level] and len(shown) == len(replays):
+            if time.monotonic() >= self._end_s + LATE_S:
+                return [], []  # what could not be played often enough is not told
             replays.append(run_once(scenario, self.kit, campaign))
             if sighting.fault in faults_of(replays[-1]):
                 shown.append(replays[-1])
