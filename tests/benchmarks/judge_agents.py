@@ -133,7 +133,8 @@ def findings(report: Mapping[str, Any]) -> Iterator[str]:
     for case in report["cases"]:
         if case["verdict"] not in ("FAIL", "CRASH", "HANG"):
             continue
-        for finding in case["findings"][:1]:
+        # What accuses, not what only rules of this project forbid.
+        for finding in [each for each in case["findings"] if each["level"] == "violation"][:1]:
             key = (case["verdict"], finding["source"], " ".join(finding["rules"]))
             text = re.sub(r"\s+", " ", str(shortened(finding["text"])))
             line, count = seen.get(key, (f"{text} (`{case['id']}`)", 0))
