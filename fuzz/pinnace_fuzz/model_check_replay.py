@@ -14,7 +14,7 @@ from typing import Any
 from pinnace_fuzz.fake_llm import FakeLlm
 from pinnace_fuzz.journal import ReceivedRecord
 from pinnace_fuzz.model_check_paths import STOPS, ModelPath, ModelStep
-from pinnace_fuzz.model_check_script import ANSWERS, Action, Request, Script
+from pinnace_fuzz.model_check_script import ANSWERS, Action, Request, Script, command_record
 from pinnace_fuzz.records import Record
 from pinnace_fuzz.shell_gate import ShellGate
 from pinnace_fuzz.workbench import AgentStarter, HomedAgent
@@ -25,8 +25,6 @@ KEPT_TOKENS = 200
 HISTORY = (f"{PADDING}one", f"{PADDING}two")
 # Far more than a step takes on a busy machine; only a disagreement waits so long.
 STEP_TIMEOUT_S = 10.0
-_BEHAVIOR = (None, "steer", "followUp")
-_QUEUE = ("hold", "clear", "continue")
 _RESPONSES = ("queued", "started", "handled")
 _TYPES = {
     "agent_start": "agent_start",
@@ -86,34 +84,15 @@ def _text(message: Mapping[str, Any]) -> str:
 
 
 def command_of(step: ModelStep, following: Sequence[ModelStep]) -> Record:
-    """Write a command of the model as a record. What is asked about it later decides which session command it is."""
-    record: Record = {"id": str(step.number), "type": step.trigger}
+    """Write a command of the model as a record. There are no extensions: something else stands for what needs them."""
+    number = str(step.number)
     match step.trigger:
-        case "prompt" | "steer" | "follow_up":
-            record["message"] = f"{PADDING}{step.number}"
-            if step.trigger == "prompt" and step.option:
-                record["streamingBehavior"] = _BEHAVIOR[step.option]
-        case "abort" if step.option:
-            record["queue"] = _QUEUE[step.option]
-        case "new_session" if _is_invalid(step, following):
-            record |= {"type": "switch_session", "sessionPath": "/nowhere/session.jsonl"}
-        case "bash":
-            record["command"] = "true"
         case "extension_command":
-            record |= {"type": "prompt", "message": "/nothing"}
+            return {"id": number, "type": "prompt", "message": "/nothing"}
         case "extension_ui_response":
-            record = {"type": step.trigger, "id": "no dialog", "cancelled": True}
-        case "set_queue_mode":
-            record["mode"] = "all" if step.option else "one-at-a-time"
-        case "set_auto_retry" | "set_auto_compaction":
-            record["enabled"] = bool(step.option)
+            return {"type": step.trigger, "id": "no dialog", "cancelled": True}
         case _:
-            pass
-    return record
-
-
-def _is_invalid(step: ModelStep, following: Sequence[ModelStep]) -> bool:
-    return any(each.trigger == "ask_invalid" and f"refuse {step.number}" in each.told for each in following)
+            return command_record(step, following, id=number, message=f"{PADDING}{number}", shell="true")
 
 
 class Replay:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pinnace_fuzz.model_check_paths import STOPS, ModelPath, ModelStep
-from pinnace_fuzz.model_check_script import Action, Request, Script, killed_shells, script_of
+from pinnace_fuzz.model_check_script import MODES, Action, Request, Script, command_record, killed_shells, script_of
 
 # Longer than what a compaction keeps (tokens are about four characters); the rest of a conversation is shorter.
 PADDING: Final = "word " * 120
@@ -19,9 +19,6 @@ SETTINGS: Final[dict[str, Any]] = {
     "retry": {"enabled": True, "baseDelayMs": 1, "maxRetries": 1},
     "compaction": {"enabled": True, "reserveTokens": 1000, "keepRecentTokens": KEPT_TOKENS},
 }
-_MODES: Final = ("one-at-a-time", "all")
-_BEHAVIOR: Final = (None, "steer", "followUp")
-_QUEUE: Final = (None, "clear", "continue")
 _HISTORY: Final = (
     {"send": {"id": "w1", "type": "prompt", "message": "${pad}W1"}},
     "quiet",
@@ -72,7 +69,7 @@ def scenario_of(name: str, path: ModelPath, rules: Sequence[str]) -> dict[str, A
         needs.append("pinnace")
     settings: dict[str, Any] = dict(SETTINGS)
     if path.is_steering_all or path.is_follow_up_all:
-        settings |= {"steeringMode": _MODES[path.is_steering_all], "followUpMode": _MODES[path.is_follow_up_all]}
+        settings |= {"steeringMode": MODES[path.is_steering_all], "followUpMode": MODES[path.is_follow_up_all]}
     return {
         "id": f"TRAIL/{name}",
         "title": _title(path.steps),
@@ -162,30 +159,13 @@ class _Writer:
                 return [{"close": "stdin"}]
 
     def _record(self, step: ModelStep, following: Sequence[ModelStep]) -> dict[str, Any]:
-        record: dict[str, Any] = {"id": f"c{step.number}", "type": step.trigger}
-        match step.trigger:
-            case "prompt" | "steer" | "follow_up":
-                record["message"] = f"{'${pad}' if self._script.needs_history else ''}T{step.number}"
-                if step.trigger == "prompt" and step.option:
-                    record["streamingBehavior"] = _BEHAVIOR[step.option]
-            case "abort" if step.option:
-                record["queue"] = _QUEUE[step.option]
-            case "new_session" if any(
-                each.trigger == "ask_invalid" and f"refuse {step.number}" in each.told for each in following
-            ):
-                record |= {"type": "switch_session", "sessionPath": "/nowhere/session.jsonl"}
-            case "bash":
-                record["command"] = f"${{gate:s{step.number}}}; echo ready"
-            case "set_model":
-                # Its rows are the same, and there need be no other model.
-                record |= {"type": "set_session_name", "name": f"name {step.number}"}
-            case "set_queue_mode":
-                record["mode"] = _MODES[bool(step.option)]
-            case "set_auto_retry" | "set_auto_compaction":
-                record["enabled"] = bool(step.option)
-            case _:
-                pass
-        return record
+        own = f"c{step.number}"
+        if step.trigger == "set_model":
+            # Its rows are the same, and there need be no other model.
+            return {"id": own, "type": "set_session_name", "name": f"name {step.number}"}
+        text = f"{'${pad}' if self._script.needs_history else ''}T{step.number}"
+        shell = f"${{gate:s{step.number}}}; echo ready"
+        return command_record(step, following, id=own, message=text, shell=shell)
 
     def expected(self) -> list[str]:
         """Return expressions: everything in its order, and each answer of a shell that was ended."""

@@ -7,7 +7,7 @@ refused (`NotPlayable`).
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pinnace_fuzz.model_check_paths import STOPS, ModelPath, ModelStep
 
@@ -60,6 +60,48 @@ _SHELL_COMMANDS = {"bash", "abort_bash", "set_model"}
 _OWN = ("preflight_ok", "synced", "switch_ok", "job_ended", "ask_yes", "ask_invalid", "delay_over", "tools_done")
 # Fewer texts than these leave nothing to summarise.
 _COMPACTABLE_TEXTS = 2
+
+
+MODES: Final = ("one-at-a-time", "all")
+_BEHAVIOR: Final = (None, "steer", "followUp")
+_QUEUE: Final = ("hold", "clear", "continue")
+
+
+def command_record(
+    step: ModelStep, following: Sequence[ModelStep], *, id: str, message: str, shell: str
+) -> dict[str, Any]:
+    """Write a command of the model as a record.
+
+    Args:
+        step: The command.
+        following: What the path does behind it; what is asked about it there decides which session command it is.
+        id: Of the record.
+        message: If it is a text.
+        shell: The command of a `bash`.
+    """
+    record: dict[str, Any] = {"id": id, "type": step.trigger}
+    match step.trigger:
+        case "prompt" | "steer" | "follow_up":
+            record["message"] = message
+            if step.trigger == "prompt" and step.option:
+                record["streamingBehavior"] = _BEHAVIOR[step.option]
+        case "abort" if step.option:
+            record["queue"] = _QUEUE[step.option]
+        case "new_session" if _is_invalid(step, following):
+            record |= {"type": "switch_session", "sessionPath": "/nowhere/session.jsonl"}
+        case "bash":
+            record["command"] = shell
+        case "set_queue_mode":
+            record["mode"] = MODES[bool(step.option)]
+        case "set_auto_retry" | "set_auto_compaction":
+            record["enabled"] = bool(step.option)
+        case _:
+            pass
+    return record
+
+
+def _is_invalid(step: ModelStep, following: Sequence[ModelStep]) -> bool:
+    return any(each.trigger == "ask_invalid" and f"refuse {step.number}" in each.told for each in following)
 
 
 class NotPlayable(Exception):

@@ -12,7 +12,7 @@ from pinnace_agent.resources.models import next_level
 from pinnace_agent.session.tree import clean_name
 from pinnace_rpc.shown_models import shown_model
 from pinnace_spec import errors
-from pinnace_spec.plain_commands import PlainCommand
+from pinnace_spec.flat_commands import FlatCommand
 
 if TYPE_CHECKING:
     from pinnace_spec import commands as cmd
@@ -32,7 +32,7 @@ def set_model(host: Host, command: "cmd.SetModel") -> Data:
     )
 
 
-def cycle_model(host: Host, command: PlainCommand) -> Data:
+def cycle_model(host: Host, command: FlatCommand) -> Data:
     """Select the next model that has credentials; null when there is no other."""
     registry = host.profile.registry
     scope = [scoped for scoped in host.profile.scope if registry.is_usable(scoped.model)]
@@ -50,7 +50,7 @@ def set_thinking_level(host: Host, command: "cmd.SetThinkingLevel") -> Data:
     return None
 
 
-def cycle_thinking_level(host: Host, command: PlainCommand) -> Data:
+def cycle_thinking_level(host: Host, command: FlatCommand) -> Data:
     """Select the model's next level; null when it has none to choose from."""
     model = host.session.model
     level = next_level(model, host.session.thinking_level) if model is not None else None

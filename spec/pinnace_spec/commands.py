@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, S
 
 from pinnace_spec.flat_commands import FlatCommand
 from pinnace_spec.messages import ImageContent, QueueMode, ThinkingLevel
-from pinnace_spec.plain_commands import LaterPlainName, OldestPlainName, PlainCommand, PlainName
+from pinnace_spec.plain_commands import LaterPlainName, OldestPlainName, PlainName
 from pinnace_spec.profiles import Profile
 
 Generation = Literal["0.18", "0.5x", "seed", "0.87", "1.5", "ours"]
@@ -286,7 +286,7 @@ class LaterPlain(CommandModel):
     type: LaterPlainName
 
 
-AnyCommand: TypeAlias = CommandModel | FlatCommand | PlainCommand
+AnyCommand: TypeAlias = CommandModel | FlatCommand
 
 _WITH_FIELDS: Final[tuple[type[CommandModel], ...]] = (
     Prompt,

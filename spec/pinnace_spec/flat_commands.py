@@ -65,14 +65,10 @@ FLAT_COMMANDS: Final[Mapping[str, Mapping[str, Flat]]] = {
     "get_entries": {"since": Flat(str, None, "since_entry")},
     "extension_ui_response": {"value": Flat(None, None), "confirmed": Flat(None, None), "cancelled": Flat(None, None)},
     "hello": {"protocol": Flat(frozenset(PROFILES), None)},
+    **{name: {} for names in (PlainName, OldestPlainName, LaterPlainName) for name in get_args(names)},
 }
 
-COMMAND_NAMES: Final[tuple[str, ...]] = (
-    *FLAT_COMMANDS,
-    *get_args(PlainName),
-    *get_args(OldestPlainName),
-    *get_args(LaterPlainName),
-)
+COMMAND_NAMES: Final[tuple[str, ...]] = tuple(FLAT_COMMANDS)
 """All commands of all generations."""
 
 # Fields that hold lists: what stands in them is for the models.
@@ -82,8 +78,6 @@ _LISTS: Final = ("images", "attachments")
 class FlatCommand:
     """A command with the attributes of its model. `id` counts only with `has_id`; null is one."""
 
-    __slots__ = ("__dict__", "command_name", "has_id", "id")
-
     content_images: ClassVar[tuple[ImageContent, ...]] = ()
 
     command_name: str
@@ -92,11 +86,7 @@ class FlatCommand:
 
     def __init__(self, command_name: str, id: JsonValue, has_id: bool, fields: Mapping[str, JsonValue]) -> None:
         """Keep the fields as attributes, for good."""
-        keep = object.__setattr__
-        keep(self, "command_name", command_name)
-        keep(self, "id", id)
-        keep(self, "has_id", has_id)
-        self.__dict__.update(fields)
+        vars(self).update(fields, command_name=command_name, id=id, has_id=has_id)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         """Refuse."""
@@ -104,13 +94,9 @@ class FlatCommand:
 
     def __eq__(self, other: object) -> bool:
         """Compare commands field by field."""
-        return isinstance(other, FlatCommand) and self._parts == other._parts
+        return isinstance(other, FlatCommand) and vars(self) == vars(other)
 
     __hash__ = None  # type: ignore[assignment]  # fields may be lists
-
-    @property
-    def _parts(self) -> tuple[object, ...]:
-        return self.command_name, self.id, self.has_id, self.__dict__
 
 
 def flat_command(name: str, value: Mapping[str, JsonValue], identity: JsonValue, *, has_id: bool) -> FlatCommand | None:

@@ -1,12 +1,6 @@
-"""Commands without fields of their own: the most frequent ones, and the first that a client sends.
+"""Names of the commands without fields of their own, the most frequent ones. Must not import pydantic."""
 
-They need no validation but that of the id, so reading one loads no library: an agent answers `get_state` before it has
-loaded what reads the other commands. Must not import pydantic.
-"""
-
-from typing import Final, Literal, NamedTuple, get_args
-
-from pinnace_spec.wire import JsonValue
+from typing import Final, Literal, get_args
 
 PlainName = Literal[
     "abort_retry",
@@ -28,11 +22,3 @@ LaterPlainName = Literal["get_available_thinking_levels", "get_tree"]
 PLAIN_COMMANDS: Final[frozenset[str]] = frozenset(
     (*get_args(PlainName), *get_args(OldestPlainName), *get_args(LaterPlainName))
 )
-
-
-class PlainCommand(NamedTuple):
-    """A command that is its name. `id` counts only with `has_id`; null is one."""
-
-    command_name: str
-    id: JsonValue
-    has_id: bool

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 from pinnace_spec import errors
 from pinnace_spec.flat_commands import FLAT_COMMANDS, flat_command
 from pinnace_spec.messages import QUEUE_MODES, THINKING_LEVELS
-from pinnace_spec.plain_commands import PLAIN_COMMANDS, PlainCommand
 from pinnace_spec.wire import JsonValue
 
 if TYPE_CHECKING:
@@ -80,14 +79,11 @@ def parse_command(value: JsonValue) -> "AnyCommand":
     if not isinstance(name, str):
         text, code = errors.TYPE_MUST_BE_A_STRING, errors.ErrorCode.INVALID_COMMAND
         raise CommandError(text, code, errors.UNKNOWN_COMMAND, identity, has_id=has_id)
-    is_plain = name in PLAIN_COMMANDS
-    if not is_plain and name not in FLAT_COMMANDS:
+    if name not in FLAT_COMMANDS:
         text, code = errors.unknown_command(name), errors.ErrorCode.UNKNOWN_COMMAND
         raise CommandError(text, code, name, identity, has_id=has_id)
     if problem := _id_problem(value, has_id=has_id):
         raise _invalid(name, "id", problem, identity, has_id=has_id)
-    if is_plain:
-        return PlainCommand(name, identity, has_id)
     if (flat := flat_command(name, value, identity, has_id=has_id)) is not None:
         return flat
     return _validated(name, value, identity, has_id=has_id)

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Protocol, TypeGuard
 
 from pinnace_agent.tools.base import ToolError
-
-Schema = Mapping[str, object]
+from pinnace_agent.tools.parameters import Schema
 
 _NUMERAL: Final = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*\Z")
 

@@ -17,7 +17,7 @@ import click
 from pinnace_fuzz.conform.adapter import AdapterError, adapter
 from pinnace_fuzz.conform.fields import FieldError
 from pinnace_fuzz.conform.probing import NotStarted
-from pinnace_fuzz.conform.results import CaseResult
+from pinnace_fuzz.conform.results import HARNESS_EXIT, CaseResult
 from pinnace_fuzz.conform.scenario_files import ScenarioError, load
 from pinnace_fuzz.conform.store import StoreError
 from pinnace_fuzz.fake_llm import HarnessFault
@@ -25,7 +25,6 @@ from pinnace_spec.generations import GENERATIONS
 
 USAGE_EXIT: Final = 3
 START_EXIT: Final = 4
-HARNESS_EXIT: Final = 5
 INTERRUPTED_EXIT: Final = 130
 FORMATS: Final = ("html", "junit", "json", "md")
 _SUBCOMMANDS: Final = ("replay", "observe", "list", "judge", "page")

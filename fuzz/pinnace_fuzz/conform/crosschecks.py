@@ -32,7 +32,7 @@ def cross_check(played: Played, logs: Sequence[ProcessLog], kit: Kit) -> CrossCh
     """Judge a case beyond its traces."""
     findings: list[Finding] = []
     armed = {"I-LLM-1": 0, "I-PER-1": 0, "I-ABT-2": 0}
-    is_ours = kit.is_ours or kit.is_strict
+    is_ours = kit.binds_ours
     if len(logs) == 1 and (deliveries := _deliveries(logs[0], len(played.requests))) is not None:
         armed["I-LLM-1"] = len(deliveries)
         bodies = [request.body for request in played.requests]

@@ -22,7 +22,7 @@ from pinnace_fuzz.conform.coverage import Coverage
 from pinnace_fuzz.conform.kit import Kit
 from pinnace_fuzz.conform.pool import Glance, Pool
 from pinnace_fuzz.conform.results import CaseResult, Finding
-from pinnace_fuzz.conform.running import CONFIRMATIONS, run_once
+from pinnace_fuzz.conform.running import CONFIRMATIONS, LATE_S, run_once
 from pinnace_fuzz.conform.scenario import Restart, Scenario
 from pinnace_fuzz.conform.shrinking import shrink
 from pinnace_spec.observers import Verdict
@@ -37,8 +37,6 @@ MAX_PLAYS: Mapping[str, int] = {"violation": 24, "nonstrict": 16, "information":
 MAX_WAITS = 6
 # A catch that never came again in a fresh process is tried so often anew when it is seen again.
 MAX_DOUBTS = 2
-# So long may the confirmations of what was caught last take when the time is over.
-LATE_S = 60.0
 
 
 class Hunt:

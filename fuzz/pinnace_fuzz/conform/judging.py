@@ -38,7 +38,7 @@ def judge(played: Played, kit: Kit, kind: str = "scenario") -> CaseResult:
     )
     level = _level(scenario, kit)
     findings = list(_of_script(played, level))
-    is_exact = kit.is_ours or kit.is_strict
+    is_exact = kit.binds_ours
     findings += _of_expressions(scenario, logs, kit.generation, level, played.stopped is None, is_exact)
     findings += _of_model(scenario, played, level)
     armed: Counter[str] = Counter()
@@ -99,7 +99,7 @@ def _level(scenario: Scenario, kit: Kit) -> Level:
 
     What a scenario expects rests on all of its rules together: one that does not bind is enough.
     """
-    is_bound = kit.is_ours or kit.is_strict or all(origin(rule) != "ours" for rule in scenario.rules)
+    is_bound = kit.binds_ours or all(origin(rule) != "ours" for rule in scenario.rules)
     return "violation" if is_bound else "nonstrict"
 
 

@@ -24,3 +24,8 @@ class Kit(NamedTuple):
     """The agent has promised to keep the rules of origin `ours`."""
     is_strict: bool = False
     """What is allowed but not recommended fails, too."""
+
+    @property
+    def binds_ours(self) -> bool:
+        """The agent is held to the rules of origin `ours`: it has promised, or everybody is to keep them."""
+        return self.is_ours or self.is_strict

@@ -16,7 +16,7 @@ def observe(
     """Judge one process; return findings, and how often each invariant was armed."""
     checks = Checks(
         is_fresh=trace.is_fresh,
-        is_ours=kit.is_ours or kit.is_strict,
+        is_ours=kit.binds_ours,
         is_reading=trace.is_reading,
         is_overloaded=is_overloaded,
         has_extensions=has_extensions,

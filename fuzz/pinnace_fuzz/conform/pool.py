@@ -98,9 +98,7 @@ class _Life:
         self._llm = self._stack.enter_context(FakeLlm())
         self._prepared = kit.adapter.prepare(kit.command, root, self._llm.base_url, wishes)
         self._body = Body(self._prepared.command, self._prepared, is_fresh=True)
-        self._judging = Judge(
-            kit.generation, checks=Checks(is_ours=kit.is_ours or kit.is_strict, settle_s=SETTLE_S * kit.patience)
-        )
+        self._judging = Judge(kit.generation, checks=Checks(is_ours=kit.binds_ours, settle_s=SETTLE_S * kit.patience))
         self._judged = 0
 
     def play(self, scenario: Scenario) -> Glance:

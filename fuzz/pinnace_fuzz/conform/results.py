@@ -1,7 +1,7 @@
 """What comes of a case: findings, a verdict, how the process ended, and what proves it. Rows only."""
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from pinnace_fuzz.conform.scenario import Cell, Scenario
 from pinnace_spec.observers.verdicts import End, Level, Step
@@ -13,6 +13,9 @@ Verdict = Literal[
 
 BAD: frozenset[Verdict] = frozenset({"FAIL", "HANG", "CRASH"})
 """These make the run fail."""
+
+HARNESS_EXIT: Final = 5
+"""The exit code where the kit itself has failed."""
 
 ORDER: tuple[Verdict, ...] = (
     "CRASH",

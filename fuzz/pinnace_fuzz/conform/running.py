@@ -26,7 +26,7 @@ from pinnace_fuzz.conform.scenario import Scenario
 CONFIRMATIONS = 5
 # What takes so long was waiting for something that does not come: no deadline is shorter than 10 s.
 SLOW_S = 9.0
-# The confirmations of slow failures may take so long when the time for scenarios is over.
+# Confirmations of what failed last may take so long when the time is over.
 LATE_S = 60.0
 
 _numbers = count(1)

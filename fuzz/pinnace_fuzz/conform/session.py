@@ -25,7 +25,7 @@ from pinnace_fuzz.conform.kit import Kit
 from pinnace_fuzz.conform.load import Load, LoadMeter
 from pinnace_fuzz.conform.probing import Found, NotStarted, probe
 from pinnace_fuzz.conform.report_json import Run
-from pinnace_fuzz.conform.results import CaseResult
+from pinnace_fuzz.conform.results import HARNESS_EXIT, CaseResult
 from pinnace_fuzz.conform.running import reason_not_to_run, run_all
 from pinnace_fuzz.conform.scenario import Scenario
 from pinnace_fuzz.conform.scenario_files import load
@@ -159,7 +159,7 @@ def conduct(options: Options) -> Run:
             coverage.report(kit.generation),
             stored,
             baseline,
-            5 if any("fault" in each for each in campaigns.values()) else exit_code(cases, baseline),
+            HARNESS_EXIT if any("fault" in each for each in campaigns.values()) else exit_code(cases, baseline),
         )
 
 

@@ -183,7 +183,7 @@ class Stage(Dialogue):
 
     def _file_limit_s(self) -> float:
         """Return how long a file may take: that it is there at once is promised by this project's rules alone."""
-        return 0 if self._kit.is_ours or self._kit.is_strict else FILES_S * self._kit.patience
+        return 0 if self._kit.binds_ours else FILES_S * self._kit.patience
 
     def _send(self, data: bytes) -> None:
         self._body().send_bytes(data, self._limit_s())
