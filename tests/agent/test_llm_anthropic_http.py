@@ -40,7 +40,7 @@ class Recorder:
         self.words.append(f"{event['type']} {event['contentIndex']} {what}".rstrip())
 
     async def room(self) -> None:
-        if self.words and "_delta" in self.words[-1]:
+        if any("_delta" in word for word in self.words):
             self.asked_behind_update.set()
         await trio.lowlevel.checkpoint()
 

@@ -134,10 +134,12 @@ def _load(needs_trust: bool) -> None:
 def _make(kind: _Kind) -> "httpx.AsyncClient":
     import httpx
 
+    from pinnace_agent.llm.joined_streams import join_chunks
+
     # An empty context trusts nobody: a request that needs TLS after all fails, it does not go out unchecked.
     context = _trust[0] if kind.needs_trust else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
-        return httpx.AsyncClient(
+        client = httpx.AsyncClient(
             verify=context,
             proxy=_setting[0].reveal() if kind.uses_setting else None,
             timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),  # each request brings its own limits
@@ -148,6 +150,8 @@ def _make(kind: _Kind) -> "httpx.AsyncClient":
                 "Accept-Encoding": ACCEPTED,
             },
         )
+        join_chunks(client)
+        return client
     except ImportError:
         problem = "SOCKS needs the Python package socksio"
     except (ValueError, httpx.InvalidURL):  # what they say may quote a password

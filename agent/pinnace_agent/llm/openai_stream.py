@@ -5,6 +5,7 @@ under three names, usage in three places, calls whose index or id changes on the
 """
 
 import uuid
+from functools import partial
 from typing import Final
 
 import orjson
@@ -18,6 +19,7 @@ from pinnace_agent.llm.json_edge import as_amount, as_array, as_count, as_object
 from pinnace_agent.llm.openai_compat import Compat
 from pinnace_agent.llm.openai_messages import REASONING_FIELDS
 from pinnace_agent.llm.openai_reasoning_details import ReasoningDetails
+from pinnace_agent.llm.repeated_event import RepeatedEvent
 from pinnace_agent.llm.sse import SseEvent
 from pinnace_spec.messages import StopReason
 
@@ -63,6 +65,7 @@ class ChunkReader:
         self._told_ids: set[str] = set()
         self._reasoning_field = ""
         self._details = ReasoningDetails()
+        self._repeated = RepeatedEvent()
 
     @property
     def is_complete(self) -> bool:
@@ -72,6 +75,8 @@ class ChunkReader:
     def read(self, event: SseEvent) -> bool:
         """Add what one chunk says. As `StreamReader.read`."""
         name, data = event
+        if not name and self._repeated.take(data):
+            return False
         if data == _DONE:
             return True
         if name == b"error":
@@ -105,6 +110,41 @@ class ChunkReader:
             self._read_delta(members)
         if reason := as_text(choice.get("finish_reason")):
             self.finish_reason = reason
+        elif self._repeated.is_due and not usage and not chunk.get("usage"):
+            self._learn(data, choice)
+
+    def _learn(self, data: bytes, choice: dict[str, object]) -> None:
+        """Learn a chunk that has told a piece of one block and nothing else: the next is likely to repeat it."""
+        delta = as_object(choice.get("delta")) or {}
+        told = [name for name, value in delta.items() if value and name != "role"]
+        path: list[str | int] = ["choices", 0, "delta", *told]
+        match told:
+            case ["content"]:
+                self._repeated.learn(data, path, self._add_text)
+            case [field] if field in REASONING_FIELDS:
+                self._repeated.learn(data, path, partial(self._add_thought, field))
+            case ["tool_calls"]:
+                calls = as_array(delta["tool_calls"])
+                call = as_object(calls[0]) if len(calls) == 1 else None
+                function = as_object(call.get("function")) if call else None
+                if not call or not function or call.get("id") or function.get("name"):
+                    return
+                index = as_count(call.get("index"))
+                known = None if index is None else self._by_index.get(index)
+                if known is not None and known.is_told:
+                    told_call = partial(self._builder.toolcall_delta, known)
+                    self._repeated.learn(data, [*path, 0, "function", "arguments"], told_call)
+            case _:
+                pass
+
+    def _add_text(self, text: str) -> None:
+        if text:
+            self._builder.text_delta(_TEXT, text)
+
+    def _add_thought(self, field: str, thought: str) -> None:
+        if thought:
+            self._reasoning_field = self._reasoning_field or field
+            self._builder.thinking_delta(_THINKING, thought, self._reasoning_field)
 
     def finish(self) -> None:
         """End the message: as the provider said, or in failure if it did not say how."""

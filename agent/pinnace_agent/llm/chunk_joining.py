@@ -1,0 +1,103 @@
+"""Neighbouring chunks of an HTTP body, made one: what a server writes a word at a time is read a packet at a time.
+
+Pure. Decides only how a body is cut, not what it says: what comes out is the same HTTP answer, with the same bytes of
+body, and every judgement stays with whoever parses it. Anything that is not the plainest form of a chunk is handed on
+as it is, up to the end of that answer. Must not know connections. Source: RFC 9112, section 7.1.
+
+Servers of models put each word into a chunk of its own, and an HTTP parser in Python takes 10 us for each: three times
+what the rest of a delta costs.
+"""
+
+import re
+from typing import Final
+
+# Larger heads are refused by the parser behind us.
+_MOST_HEAD_BYTES: Final = 128 * 1024
+
+_BLANK_LINE: Final = re.compile(rb"\n\r?\n")
+_INFORMATIONAL: Final = re.compile(rb"HTTP/1\.[01] 1")
+_CHUNKED: Final = re.compile(rb"^transfer-encoding:[ \t]*chunked[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
+# What stands before a chunk: the end of the one before, unless there is none, and the size. Sizes with leading zeros,
+# extensions or more digits are valid too, and rare.
+_FIRST: Final = re.compile(rb"([1-9a-fA-F][0-9a-fA-F]{0,7})\r\n")
+_NEXT: Final = re.compile(rb"\r\n([1-9a-fA-F][0-9a-fA-F]{0,7})\r\n")
+_FIRST_CUT: Final = re.compile(rb"(?:[1-9a-fA-F][0-9a-fA-F]{0,7}\r?)?")
+_NEXT_CUT: Final = re.compile(rb"\r?|\r\n(?:[1-9a-fA-F][0-9a-fA-F]{0,7}\r?)?")
+
+
+class ChunkJoiner:
+    """What one connection receives. `begin` before each answer, then `feed` until the next request is sent."""
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Expect the head of an answer."""
+        self._head: bytes | None = b""  # as much of it as has come; None: it is over
+        self._is_joining = False
+        self._separator = _FIRST
+        self._held = b""  # a separator whose end has not come
+        self._missing = 0  # bytes of the chunk that have not come
+
+    def feed(self, data: bytes) -> bytes:
+        """Return what the parser shall read now. Empty: nothing yet, there was but the beginning of a separator."""
+        if self._is_joining:
+            return self._join(data)
+        return data if self._head is None else self._read_heads(data)
+
+    def _read_heads(self, data: bytes) -> bytes:
+        """Look for the end of the head, behind those that only inform."""
+        assert self._head is not None
+        before = len(self._head)
+        seen = self._head + data
+        at = 0
+        while (blank := _BLANK_LINE.search(seen, at)) is not None:
+            head, at = seen[at : blank.end()], blank.end()
+            if not _INFORMATIONAL.match(head):
+                self._head = None
+                if _CHUNKED.search(head) is None:
+                    return data
+                self._is_joining = True
+                return data[: at - before] + self._join(data[at - before :])
+        self._head = seen[at:]
+        if len(self._head) > _MOST_HEAD_BYTES:
+            self._head = None
+        return data
+
+    def _join(self, data: bytes) -> bytes:
+        if self._held:
+            data = self._held + data
+            self._held = b""
+        at, size = self._missing, len(data)
+        if at >= size:  # all of it is inside of one chunk
+            self._missing = at - size
+            return self._framed(data) if data else data
+        pieces = [data[:at]] if at else []
+        separator = _NEXT if at else self._separator
+        rest = b""
+        while at < size:
+            if (found := separator.match(data, at)) is None:
+                rest = data[at:]
+                break
+            separator = _NEXT
+            begin = found.end()
+            at = begin + int(found[1], 16)
+            pieces.append(data[begin:at])
+        self._missing = max(0, at - size)
+        joined = b"".join(pieces)
+        if joined:
+            joined = self._framed(joined)
+        if rest:
+            if (_NEXT_CUT if separator is _NEXT else _FIRST_CUT).fullmatch(rest):
+                self._held = rest
+            else:  # the last chunk, or one that the parser shall judge
+                self._is_joining = False
+                return joined + rest
+        return joined
+
+    def _framed(self, body: bytes) -> bytes:
+        """Write a chunk, behind the end of the one before. Its own end is written when that has come."""
+        if self._separator is _FIRST:
+            self._separator = _NEXT
+            return b"%x\r\n%b" % (len(body), body)
+        return b"\r\n%x\r\n%b" % (len(body), body)
