@@ -197,5 +197,5 @@ def _is_over(session: Session, messages: Sequence[Message], settings: Compaction
 
 def load() -> None:
     """Load what a first prompt needs of this: a process that only answers questions does without."""
-    for name in ("pinnace_agent.compaction.compaction", "pinnace_agent.llm.verdicts"):
+    for name in ("pinnace_agent.compaction.threshold", "pinnace_agent.llm.verdicts"):
         import_module(name)

@@ -20,7 +20,6 @@ from pinnace_agent.run_log import RunLog, error_result
 from pinnace_agent.session import Session
 from pinnace_agent.session.file import SaveError
 from pinnace_agent.shell_environment import tool_environment
-from pinnace_agent.tool_calls import run_calls
 from pinnace_agent.tools.base import ToolContext, ToolResult
 from pinnace_spec import errors
 from pinnace_spec.messages import AssistantMessage, Message, Model
@@ -154,6 +153,9 @@ class RunJob:
         return happening._replace(wish="go_on") if hooks.goes_on else happening
 
     async def _call_tools(self) -> None:
+        # Not at start: much of it is only for arguments and pictures.
+        from pinnace_agent.tool_calls import run_calls
+
         # What a tool does can't be undone: it is not done while nobody could remember it (R-SES-08).
         if (problem := self._session.problem) is not None:
             for index in range(len(self.log.calls)):

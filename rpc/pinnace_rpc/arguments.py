@@ -12,11 +12,19 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from pinnace_rpc.command import COMMAND, PROFILE_VARIABLE
+from pinnace_rpc.command import COMMAND
 from pinnace_rpc.mode_choice import amount, choose_mode, count, marked_prompts, unmarked
 from pinnace_rpc.not_here import RESUME, NotHere
 from pinnace_rpc.option_words import no_such_option, split_options
-from pinnace_rpc.options import ON_EOF, TOOL_APPROVALS, ExportOptions, OnEof, Options, ToolApproval
+from pinnace_rpc.options import (
+    ON_EOF,
+    PROFILE_VARIABLE,
+    TOOL_APPROVALS,
+    ExportOptions,
+    OnEof,
+    Options,
+    ToolApproval,
+)
 from pinnace_spec.messages import THINKING_LEVELS, ThinkingLevel
 from pinnace_spec.profiles import PROFILES, Profile
 

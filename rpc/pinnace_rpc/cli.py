@@ -10,6 +10,13 @@ import signal
 import sys
 from collections.abc import Sequence
 
+from pinnace_rpc.late_modules import defer
+from pinnace_rpc.options import Options, StartupError
+from pinnace_rpc.plain_options import plain_options
+
+# What trio and the standard library import and look into only for TLS, DTLS, names of hosts that are not ASCII,
+# addresses in brackets, and the encoding of pipes of text.
+LATE_MODULES = ("ssl", "hmac", "idna", "ipaddress", "locale")
 # Set by the scripts of `pinnace completion`.
 COMPLETION_VARIABLE = "_PINNACE_COMPLETE"
 
@@ -20,6 +27,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Until the server takes signals over, an interrupt ends the process like any other program.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if COMPLETION_VARIABLE not in os.environ and None not in (sys.stdin, sys.stdout, sys.stderr):
+        options = plain_options(words, os.environ)
+        if options is not None:
+            return _start(options)
     import click
 
     try:
@@ -75,12 +86,9 @@ def _run(words: list[str]) -> int:
 
 
 def _serve(words: list[str]) -> int:
-    import gc
-
     import click
 
     from pinnace_rpc.arguments import parse_arguments
-    from pinnace_rpc.options import StartupError
 
     options, notices = parse_arguments(words, os.environ, is_at_terminal=_is_at_terminal())
     if options.extension_flags and not options.extensions:
@@ -101,11 +109,19 @@ def _serve(words: list[str]) -> int:
     _check_streams(needs_stdin=options.mode == "rpc")
     for notice in notices:
         click.echo(f"pinnace: {notice}", err=True)
+    return _start(options)
+
+
+def _start(options: Options) -> int:
+    """Serve, or ask once, as a command line says that is known to be good."""
+    import gc
+
     # Starting makes many objects and hardly any garbage: searching them for some is a tenth of the start. The server
     # collects as usual once it runs.
     gc.disable()
+    defer(*LATE_MODULES)
     try:
-        # After the command line is known to be good: this loads the whole agent.
+        # This loads the whole agent.
         if options.mode == "rpc":
             from pinnace_rpc import serve
 
@@ -114,7 +130,7 @@ def _serve(words: list[str]) -> int:
 
         return print_mode.run(options)
     except StartupError as error:
-        click.echo(f"pinnace: {error}", err=True)
+        sys.stderr.write(f"pinnace: {error}\n")
         return error.exit_code
     finally:
         gc.enable()

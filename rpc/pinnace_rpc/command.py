@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from pinnace_rpc.manual import Group, Manual
-from pinnace_rpc.options import MODES, ON_EOF, TOOL_APPROVALS
+from pinnace_rpc.options import MODES, ON_EOF, PROFILE_VARIABLE, TOOL_APPROVALS
 from pinnace_rpc.release import program_version
 from pinnace_spec.messages import THINKING_LEVELS
 from pinnace_spec.profiles import PROFILES
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
-
-PROFILE_VARIABLE: Final = "PINNACE_PROTOCOL"
 
 # By name, since printing them loads them; a test compares.
 _SPEC: Final = (

@@ -4,11 +4,12 @@ Nothing here is resolved: a model is a pattern, a prompt may be a path. Must imp
 `--help` loads it.
 """
 
-from dataclasses import dataclass, field
-from typing import Final, Literal, get_args
+from typing import Final, Literal, NamedTuple, get_args
 
 from pinnace_spec.messages import ThinkingLevel
 from pinnace_spec.profiles import DEFAULT_PROFILE, Profile
+
+PROFILE_VARIABLE: Final = "PINNACE_PROTOCOL"
 
 OnEof = Literal["abort", "drain"]
 
@@ -19,6 +20,9 @@ ToolApproval = Literal["never", "ask", "read-only"]
 ON_EOF: Final[tuple[OnEof, ...]] = get_args(OnEof)
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 TOOL_APPROVALS: Final[tuple[ToolApproval, ...]] = get_args(ToolApproval)
+
+
+_SECRET: Final = frozenset({"api_key", "extension_flags"})
 
 
 class StartupError(Exception):
@@ -33,8 +37,7 @@ class UnknownOption(StartupError):
     exit_code = 2
 
 
-@dataclass(frozen=True, slots=True)
-class ExportOptions:
+class ExportOptions(NamedTuple):
     """What to export instead of serving."""
 
     source: str
@@ -44,9 +47,8 @@ class ExportOptions:
     only_active: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """One process' options. Shown without the key."""
+class Options(NamedTuple):
+    """One process' options. Shown without what may be a secret."""
 
     provider: str | None = None
     model: str | None = None
@@ -55,7 +57,7 @@ class Options:
     list_models: str | None = None
     """What to search the models for, instead of serving; empty: list all."""
     export: ExportOptions | None = None
-    api_key: str | None = field(default=None, repr=False)
+    api_key: str | None = None
     thinking: ThinkingLevel | None = None
     system_prompt: str | None = None
     """A text, or the path of a file."""
@@ -77,7 +79,7 @@ class Options:
     keeps_going: bool = False
     """Whether to start without extensions that fail to load."""
     tool_approval: ToolApproval = "never"
-    extension_flags: tuple[tuple[str, str | None], ...] = field(default=(), repr=False)
+    extension_flags: tuple[tuple[str, str | None], ...] = ()
     """Long options that are not ours, with what stood behind them; extensions may know them."""
     tools: tuple[str, ...] | None = None
     """Names, patterns or changes; None: not said, empty: none."""
@@ -110,3 +112,8 @@ class Options:
     max_cost: float | None = None
     max_run_s: float | None = None
     verbose: bool = False
+
+    def __repr__(self) -> str:
+        """Show what was asked for."""
+        said = {name: value for name, value in self._asdict().items() if name not in _SECRET}
+        return f"Options({', '.join(f'{name}={value!r}' for name, value in said.items())})"

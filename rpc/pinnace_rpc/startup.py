@@ -29,10 +29,8 @@ from pinnace_agent.shell_environment import shell_environment
 from pinnace_agent.toolbox import Chosen, Toolbox
 from pinnace_agent.tools import DEFAULT_TOOLS, builtin_tools
 from pinnace_agent.tools.base import Tool
-from pinnace_rpc.command import COMMAND
 from pinnace_rpc.dispatch import Dispatcher
 from pinnace_rpc.extension_places import may_have_extensions
-from pinnace_rpc.option_words import no_such_option
 from pinnace_rpc.options import Options, StartupError, UnknownOption
 from pinnace_rpc.outbox import Outbox
 from pinnace_rpc.session_choice import SessionChoice
@@ -90,6 +88,9 @@ def prepare(options: Options) -> Prepared:
     if not has_extensions and options.extension_flags:
         if session.file is not None:
             session.file.abandon()
+        from pinnace_rpc.command import COMMAND
+        from pinnace_rpc.option_words import no_such_option
+
         raise UnknownOption(no_such_option(options.extension_flags[0][0], COMMAND.params).format_message())
     # Extensions may bring what is not there yet.
     warnings = () if has_extensions else toolbox.warnings

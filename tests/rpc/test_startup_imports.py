@@ -38,7 +38,10 @@ FORBIDDEN = {
     "for judging what is written": "pinnace_spec.outputs pinnace_spec.output_model pinnace_spec.events "
     "pinnace_spec.responses pinnace_spec.readings pinnace_spec.observers pinnace_spec.generate",
     "for tests": "pinnace_fuzz hypothesis pytest unittest jsonschema",
-    "for people at a terminal": "rich pygments curses readline pydoc",
+    "for people at a terminal": "rich pygments curses readline pydoc click",
+    "for connections that are encrypted": "_ssl _hashlib",
+    "for tools that nobody has called": "pinnace_agent.tools.read pinnace_agent.tools.bash pinnace_agent.tools.edit "
+    "pinnace_agent.tools.operations pinnace_agent.tool_calls",
 }
 
 

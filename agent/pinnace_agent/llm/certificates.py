@@ -7,8 +7,10 @@ belongs into a thread. Must not know what the certificates are checked for.
 
 import logging
 import os
-import ssl
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import ssl
 
 FILE_VARIABLE: Final = "SSL_CERT_FILE"
 FOLDER_VARIABLE: Final = "SSL_CERT_DIR"
@@ -17,7 +19,7 @@ EXTRA_VARIABLE: Final = "NODE_EXTRA_CA_CERTS"
 _log: Final = logging.getLogger("pinnace.certificates")
 
 
-def believe_more(context: ssl.SSLContext) -> ssl.SSLContext:
+def believe_more(context: "ssl.SSLContext") -> "ssl.SSLContext":
     """Add to a context what the HTTP client does not look for itself, and return it.
 
     The client takes the file or, without one, the folder. A file that only adds to the usual ones is passed over if it

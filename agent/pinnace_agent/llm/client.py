@@ -9,7 +9,6 @@ does them in a thread. Certificates are not read for addresses that are not TLS.
 """
 
 import os
-import ssl
 import sys
 import threading
 from types import ModuleType
@@ -22,6 +21,8 @@ from pinnace_agent.llm.content_encoding import ACCEPTED
 from pinnace_agent.resources.values import Secret
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx
 
 CONNECT_TIMEOUT_S: Final = 30.0
@@ -33,7 +34,7 @@ _PROXY_VARIABLES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 # Clients belong to one run of the event loop, the certificates to the process.
 _clients: trio.lowlevel.RunVar[dict["_Kind", "httpx.AsyncClient"]] = trio.lowlevel.RunVar("pinnace_http_clients")
 _trust_lock: Final = threading.Lock()
-_trust: list[ssl.SSLContext] = []
+_trust: "list[ssl.SSLContext]" = []
 _setting: list[Secret] = []
 
 
@@ -136,8 +137,9 @@ def _make(kind: _Kind) -> "httpx.AsyncClient":
 
     from pinnace_agent.llm.joined_streams import join_chunks
 
-    # An empty context trusts nobody: a request that needs TLS after all fails, it does not go out unchecked.
-    context = _trust[0] if kind.needs_trust else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    # Without a context httpcore would make one that believes the usual authorities, if there were TLS after all: a
+    # request never goes out unchecked. cast: httpx hands None on, but does not say so.
+    context = _trust[0] if kind.needs_trust else cast("ssl.SSLContext", None)
     try:
         client = httpx.AsyncClient(
             verify=context,

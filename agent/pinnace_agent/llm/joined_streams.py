@@ -8,14 +8,16 @@ httpx has made. Should they be built otherwise one day, every chunk is read by i
 
 # ruff: noqa: ASYNC109 (the limits of times are arguments in httpcore's interfaces)
 
-import ssl
 from collections.abc import Iterable
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import httpcore
 import httpx
 
 from pinnace_agent.llm.chunk_joining import ChunkJoiner
+
+if TYPE_CHECKING:
+    import ssl
 
 # What is read at a time: half a millisecond of work, after which other tasks have their turn, and less than stdout
 # takes without waiting.
@@ -54,7 +56,7 @@ class _Stream(httpcore.AsyncNetworkStream):
         await self._stream.aclose()
 
     async def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+        self, ssl_context: "ssl.SSLContext", server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.AsyncNetworkStream:
         return _Stream(await self._stream.start_tls(ssl_context, server_hostname, timeout))
 

@@ -6,7 +6,6 @@ where its sessions go. Must not know what a session file holds.
 """
 
 import errno
-import hashlib
 import os
 import stat
 from collections.abc import Mapping
@@ -76,7 +75,9 @@ def folder_name(cwd: str) -> str:
     name = _dashed(cwd)
     if len(os.fsencode(name)) <= _MAX_NAME_BYTES:
         return name
-    digest = hashlib.sha256(os.fsencode(_absolute(cwd))).hexdigest()[:_DIGEST_DIGITS]
+    from hashlib import sha256  # loads OpenSSL
+
+    digest = sha256(os.fsencode(_absolute(cwd))).hexdigest()[:_DIGEST_DIGITS]
     ending = f"-{digest}--"
     # A character that the limit cuts in two is left out: the name stays UTF-8, which some file systems insist on.
     beginning = os.fsencode(name)[: _MAX_NAME_BYTES - len(ending)].decode(errors="ignore")

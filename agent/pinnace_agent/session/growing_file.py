@@ -8,7 +8,6 @@ read here is handed on as bytes. Must not know what a line means. Rules R-SES-06
 import errno
 import fcntl
 import os
-import secrets
 import stat
 from collections import deque
 from contextlib import suppress
@@ -157,7 +156,7 @@ class GrowingFile:
             Replaced: Something else is there.
             OSError: It could not be written. In each case everything is as before.
         """
-        temporary = self.path.with_name(f".pinnace-{secrets.token_hex(8)}.tmp")
+        temporary = self.path.with_name(f".pinnace-{os.urandom(8).hex()}.tmp")
         number = os.open(temporary, _CREATING, FILE_MODE)
         try:
             self._copy_to(number)

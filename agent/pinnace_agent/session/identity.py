@@ -4,7 +4,7 @@ Uses the clock and random bytes for ids, nothing else. Must not know where files
 """
 
 import re
-import secrets
+import os
 import time
 import uuid
 from collections.abc import Container
@@ -22,7 +22,7 @@ _SESSION_ID: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 def new_session_id() -> str:
     """Return a UUID of version 7, which sorts by the time it was made; lower-case, with dashes."""
     milliseconds = time.time_ns() // 1_000_000
-    bits = milliseconds << 80 | secrets.randbits(80)
+    bits = milliseconds << 80 | int.from_bytes(os.urandom(10))
     bits = bits & ~(0xF << 76) | 0x7 << 76  # version 7
     bits = bits & ~(0x3 << 62) | 0x2 << 62  # the variant of RFC 9562
     return str(uuid.UUID(int=bits))
@@ -36,7 +36,7 @@ def is_session_id(text: str) -> bool:
 def new_entry_id(taken: Container[str]) -> str:
     """Return an id that is not taken: eight hexadecimal digits, or a UUID if none of those is found free."""
     for _ in range(_ENTRY_ID_TRIES):
-        entry_id = secrets.token_hex(_ENTRY_ID_BYTES)
+        entry_id = os.urandom(_ENTRY_ID_BYTES).hex()
         if entry_id not in taken:
             return entry_id
     return str(uuid.uuid4())

@@ -4,7 +4,6 @@ Pure, and in memory only: who has the file decides whether it is replaced. Nothi
 and two readings of one file give the same ids. Must not know what a session is used for.
 """
 
-import hashlib
 from collections.abc import Iterator
 from typing import Final
 
@@ -55,11 +54,13 @@ def _with_tree(entries: list[Entry], session_id: str) -> list[Entry]:
 
 def _new_ids(entries: list[Entry], session_id: str) -> Iterator[str]:
     """Give each entry an id made from the session's and its own position; one that has an id of its own keeps it."""
+    from hashlib import sha256  # loads OpenSSL
+
     taken = {""}
     for position, entry in enumerate(entries):
         entry_id = entry.get("id")
         if not isinstance(entry_id, str) or entry_id in taken:
-            digits = hashlib.sha256(f"{session_id}/{position}".encode(errors="surrogatepass")).hexdigest()
+            digits = sha256(f"{session_id}/{position}".encode(errors="surrogatepass")).hexdigest()
             entry_id = digits[:_ID_DIGITS] if digits[:_ID_DIGITS] not in taken else digits
         taken.add(entry_id)
         yield entry_id

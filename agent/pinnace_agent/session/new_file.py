@@ -6,7 +6,6 @@ file. Blocks; raises OSError and leaves no temporary file behind, unless the pro
 """
 
 import os
-import secrets
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -46,7 +45,7 @@ def keep_backup(path: Path) -> Path:
 
 @contextmanager
 def _temporary(path: Path, chunks: Iterable[bytes]) -> Generator[Path, None, None]:
-    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.tmp")
+    temporary = path.with_name(f".{path.name[:100]}.{os.urandom(8).hex()}.tmp")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
     try:
         with os.fdopen(handle, "wb") as file:

@@ -1,24 +1,32 @@
-"""The built-in tools that a model can call."""
+"""The built-in tools that a model can call.
 
-from typing import Final
+Their modules are loaded when somebody asks for more than their names: a process that has not been asked anything yet
+does without.
+"""
+
+from importlib import import_module
+from typing import Any, Final, cast
 
 from pinnace_agent.tools.base import Tool
-from pinnace_agent.tools.bash import BashTool
-from pinnace_agent.tools.edit import EditTool
-from pinnace_agent.tools.find import FindTool
-from pinnace_agent.tools.grep import GrepTool
-from pinnace_agent.tools.ls import LsTool
-from pinnace_agent.tools.read import ReadTool
-from pinnace_agent.tools.write import WriteTool
 
-BUILTIN_TOOLS: Final[tuple[Tool, ...]] = (
-    ReadTool(),
-    BashTool(),
-    EditTool(),
-    WriteTool(),
-    GrepTool(),
-    FindTool(),
-    LsTool(),
+
+class _LateTool:
+    """A tool of which only the name is known, until more is asked for."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._loaded: object = None
+
+    def __getattr__(self, member: str) -> Any:  # Any: of whatever type that member of `Tool` is
+        if self._loaded is None:
+            module = import_module(f"pinnace_agent.tools.{self.name}")
+            self._loaded = getattr(module, f"{self.name.capitalize()}Tool")()
+        return getattr(self._loaded, member)
+
+
+# cast: it has the members of the tool that it loads
+BUILTIN_TOOLS: Final = tuple(
+    cast(Tool, _LateTool(name)) for name in ("read", "bash", "edit", "write", "grep", "find", "ls")
 )
 """In the order of the system prompt."""
 
@@ -35,4 +43,4 @@ def builtin_tools() -> dict[str, Tool]:
     return {tool.name: tool for tool in BUILTIN_TOOLS}
 
 
-__all__ = ["BUILTIN_TOOLS", "DEFAULT_TOOLS", "builtin_tools"]
+__all__ = ["BUILTIN_TOOLS", "DEFAULT_TOOLS", "READ_ONLY_TOOLS", "builtin_tools"]
