@@ -41,7 +41,7 @@ def get_state(host: Host, view: View) -> Data:
         "sessionId": session.id,
         "sessionStatus": session_status(session),
         "autoCompactionEnabled": view.auto_compaction,
-        "messageCount": len(session.messages),
+        "messageCount": session.message_count,
         "pendingMessageCount": view.pending,
         "queuedMessageCount": view.pending,
         "pid": os.getpid(),

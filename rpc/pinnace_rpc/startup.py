@@ -136,7 +136,7 @@ def _selected(options: Options, settings: Settings, registry: ModelRegistry, ses
     for known in THINKING_LEVELS:
         if known == session.recorded_level:
             level = known
-    kept = Kept(session.recorded_model, level, has_messages=bool(session.messages))
+    kept = Kept(session.recorded_model, level, has_messages=session.message_count > 0)
     choice = Choice(options.provider, options.model, options.models, options.thinking)
     selection = select_initial(registry, settings, choice, options.api_key, kept)
     if selection.error is not None:

@@ -1,12 +1,15 @@
 """What a model is shown of a branch: compacted, edited, and with the choices in force."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinnace_agent.session.context import Context, build_context, context_message
+from pinnace_agent.session import message_repair
+from pinnace_agent.session.context import Context, Outline, build_context, context_message
+from pinnace_agent.session.entry_head import MESSAGE_KINDS, head_of
 from pinnace_agent.session.reading import read_session
 from pinnace_agent.session.tree import EntryTree
 from pinnace_spec.entries import Entry
@@ -379,4 +382,22 @@ def test_any_entries_whatever_give_a_context(path: Sequence[Entry]) -> None:
     context = build_context(path)
 
     assert all(isinstance(message["timestamp"], int) for message in context.messages)
+    assert Outline(path).count() == len(context.messages)
     assert before == repr(path)
+
+
+@given(st.lists(any_entry, max_size=6), st.lists(any_entry, max_size=3), st.integers(0, 2))
+def test_messages_are_counted_without_being_read(held: list[Entry], added: list[Entry], removed: int) -> None:
+    tree = EntryTree(held)
+    for entry in added:
+        tree.add(entry)
+    for _ in range(min(removed, len(added))):
+        tree.remove_last(len(tree.entries) - 1)
+    path = tree.branch()
+
+    assert Outline(path, tree.kinds).count() == len(build_context(path).messages)
+    assert tree.kinds == Counter(head_of(entry)[2] for entry in tree.entries)
+
+
+def test_every_role_that_is_a_message_has_a_kind() -> None:
+    assert set(MESSAGE_KINDS) == set(message_repair._ROLES)

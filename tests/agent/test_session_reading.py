@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pinnace_agent.session.entry_head import head_of
 from pinnace_agent.session.reading import (
     DamagedLine,
     SessionText,
@@ -50,11 +51,13 @@ def ids(text: SessionText) -> list[object]:
 
 
 def test_a_well_formed_file_is_read_whole() -> None:
-    assert read_session(SESSION) == SessionText(HEADER, ENTRIES, [], False, len(SESSION), CURRENT_VERSION, [])
+    assert read_session(SESSION) == SessionText(
+        HEADER, ENTRIES, [], False, len(SESSION), CURRENT_VERSION, [], [head_of(entry) for entry in ENTRIES]
+    )
 
 
 def test_an_empty_file_has_nothing() -> None:
-    assert read_session(b"") == SessionText(None, [], [], False, 0, CURRENT_VERSION, [])
+    assert read_session(b"") == SessionText(None, [], [], False, 0, CURRENT_VERSION, [], [])
 
 
 def test_bytes_of_entries_are_returned_on_request() -> None:

@@ -23,7 +23,13 @@ def run(program: str) -> str:
     return done.stdout.strip()
 
 
-USED = {"ssl": "SSLContext", "hmac": "compare_digest", "idna": "encode", "ipaddress": "ip_address", "locale": "getlocale"}
+USED = {
+    "ssl": "SSLContext",
+    "hmac": "compare_digest",
+    "idna": "encode",
+    "ipaddress": "ip_address",
+    "locale": "getlocale",
+}
 
 
 @pytest.mark.parametrize("name", LATE_MODULES)
@@ -86,7 +92,8 @@ def test_a_failure_to_load_is_told_and_may_be_tried_again(tmp_path: object) -> N
 import pathlib
 folder = pathlib.Path({str(tmp_path)!r})
 sys.path.insert(0, str(folder))
-(folder / "broken.py").write_text("import pathlib\\nif not pathlib.Path(__file__).with_name('good').exists(): raise OSError('bad')\\nx = 1")
+source = "from pathlib import Path\\nif not Path(__file__).with_name('good').exists(): raise OSError('bad')\\nx = 1"
+(folder / "broken.py").write_text(source)
 defer("broken")
 import broken
 for _ in range(2):

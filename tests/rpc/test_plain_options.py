@@ -12,8 +12,10 @@ from pinnace_rpc.plain_options import plain_options
 from pinnace_spec.profiles import PROFILES
 
 VALUES = st.sampled_from(
-    ["m1", "offline", "a b", " a", "", "-x", "--model", "é", "\udcff", "@file", "seed", "1.5", "rpc", "text", "high"]
-    + ["ask", "drain", "abort", "wrong", "/tmp/x", "a,b", "\0"]
+    [
+        *("m1", "offline", "a b", " a", "", "-x", "--model", "é", "\udcff", "@file", "seed", "1.5", "rpc", "text"),
+        *("high", "ask", "drain", "abort", "wrong", "/tmp/x", "a,b", "\0"),
+    ]
 )
 OTHERS = ["--mode=rpc", "--tools", "-c", "-p", "--", "--resume", "--help", "--version", "--own-flag", "--list-models"]
 OTHERS += ["--export", "--session-id", "--fork", "--max-turns", "word", "@file", "sessions"]
@@ -57,7 +59,9 @@ def test_command_lines_of_clients_need_no_parser(line: str) -> None:
     assert parse_arguments(line.split(), {}) == Arguments(options, ())
 
 
-@pytest.mark.parametrize("line", ["", "--no-session", "--mode text", "--mode", "--mode rpc --thinking loud", "sessions"])
+@pytest.mark.parametrize(
+    "line", ["", "--no-session", "--mode text", "--mode", "--mode rpc --thinking loud", "sessions"]
+)
 def test_everything_else_is_left_to_the_parser(line: str) -> None:
     assert plain_options(line.split(), {}) is None
 

@@ -4,6 +4,7 @@ Puts together what the other modules decide: what is sent (`anthropic_request`),
 events are read (`anthropic_stream`).
 """
 
+from functools import partial
 from typing import Final
 
 from pinnace_agent.llm.anthropic_compat import compat_of
@@ -25,4 +26,5 @@ class AnthropicMessagesProvider:
         """Ask for one answer and build it. As `Provider.stream`."""
         texts = FailureTexts(secrets_of(request), _REFUSALS)
         reader = EventReader(builder, tool_names(request), texts)
-        await exchange(request, builder, http_request(request, compat_of(request.model)), reader, texts)
+        make = partial(http_request, request, compat_of(request.model))
+        await exchange(request, builder, make, reader, texts)

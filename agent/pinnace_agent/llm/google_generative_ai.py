@@ -4,6 +4,7 @@ Puts together what the other modules decide: what is sent (`google_request`), ho
 chunks are read (`google_stream`).
 """
 
+from functools import partial
 from typing import Final
 
 from pinnace_agent.llm.base import LlmRequest
@@ -24,4 +25,4 @@ class GoogleGenerativeAIProvider:
     async def stream(self, request: LlmRequest, builder: MessageBuilder) -> None:
         """Ask for one answer and build it. As `Provider.stream`."""
         texts = FailureTexts(secrets_of(request), _FORM)
-        await exchange(request, builder, http_request(request), ChunkReader(builder, texts), texts)
+        await exchange(request, builder, partial(http_request, request), ChunkReader(builder, texts), texts)

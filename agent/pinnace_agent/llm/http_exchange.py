@@ -7,7 +7,7 @@ whoever calls.
 
 import math
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -36,6 +36,9 @@ _TAIL_S: Final = 0.05
 _ERROR_BODY_S: Final = 10.0
 # More connections than a client keeps; whatever happens, sending again has an end.
 _MAX_KEPT: Final = 16
+
+# Making a request takes 5 us a message. Of more than so many it would keep the other tasks waiting.
+_LONG: Final = 500
 
 _NO_BODY: Final = "The request cannot be sent: what an extension has made of its body is no JSON"
 _UNSENDABLE: Final = "The request cannot be sent: the API key or a header holds characters that HTTP does not allow"
@@ -72,9 +75,18 @@ class StreamReader(Protocol):
 
 
 async def exchange(
-    request: LlmRequest, builder: MessageBuilder, http: HttpRequest, reader: StreamReader, texts: FailureTexts
+    request: LlmRequest,
+    builder: MessageBuilder,
+    make: Callable[[], HttpRequest],
+    reader: StreamReader,
+    texts: FailureTexts,
 ) -> None:
-    """Send `http` and read the answer into `builder`. As `Provider.stream`: raises nothing but `trio.Cancelled`."""
+    """Send what `make` returns and read the answer into `builder`. As `Provider.stream`: raises only `trio.Cancelled`.
+
+    `make` is called in a thread if the conversation is long.
+    """
+    is_long = len(request.messages) > _LONG
+    http = await trio.to_thread.run_sync(make, abandon_on_cancel=True) if is_long else make()
     failure = await _Exchange(request, builder, reader, texts).run(http)
     if failure is not None and not builder.is_finished:
         builder.signs = texts.signs

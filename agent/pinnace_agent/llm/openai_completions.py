@@ -4,6 +4,8 @@ Puts together what the other modules decide: what is sent (`openai_request`), ho
 chunks are read (`openai_stream`).
 """
 
+from functools import partial
+
 from pinnace_agent.llm.base import LlmRequest
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.failures import FailureTexts
@@ -21,4 +23,5 @@ class OpenAICompletionsProvider:
         """Ask for one answer and build it. As `Provider.stream`."""
         compat = compat_of(request.model)
         texts = FailureTexts(secrets_of(request))
-        await exchange(request, builder, http_request(request, compat), ChunkReader(builder, compat, texts), texts)
+        make = partial(http_request, request, compat)
+        await exchange(request, builder, make, ChunkReader(builder, compat, texts), texts)

@@ -4,6 +4,8 @@ Puts together what the other modules decide: what is sent (`responses_request`),
 events are read (`responses_stream`).
 """
 
+from functools import partial
+
 from pinnace_agent.llm.base import LlmRequest
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.failures import FailureTexts, RefusalForm
@@ -20,8 +22,8 @@ class OpenAIResponsesProvider:
     async def stream(self, request: LlmRequest, builder: MessageBuilder) -> None:
         """Ask for one answer and build it. As `Provider.stream`."""
         texts = FailureTexts(secrets_of(request), refusal_form(request.model["provider"]))
-        http = http_request(request, compat_of(request.model))
-        await exchange(request, builder, http, ResponseReader(builder, texts), texts)
+        make = partial(http_request, request, compat_of(request.model))
+        await exchange(request, builder, make, ResponseReader(builder, texts), texts)
 
 
 def refusal_form(provider: str) -> RefusalForm:

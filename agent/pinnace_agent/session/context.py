@@ -4,10 +4,11 @@ Pure. Works on entries as files hold them, whoever wrote them, and never changes
 the tree's to decide; what a provider can read of the messages is `llm.context`'s. Source: R-MSG-01.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from pinnace_agent.llm.json_edge import as_list, as_object, as_text
+from pinnace_agent.session.entry_head import MESSAGE_KINDS, head_of
 from pinnace_agent.session.entry_time import time_ms
 from pinnace_agent.session.message_repair import whole_message
 from pinnace_spec.entries import Entry
@@ -26,16 +27,57 @@ class Context(NamedTuple):
 
 # The roles of which an edit may replace the content, the type `custom_message` aside.
 _EDITABLE: Final = ("user", "assistant", "toolResult", "custom")
+# The kinds of which every entry is a message.
+_MESSAGES: Final = frozenset({*MESSAGE_KINDS.values(), "custom_message", "compaction"})
+# Whether an entry counts depends on more than its kind where there are such.
+_COUNTED_ONE_BY_ONE: Final = frozenset({"compaction", "context_edit", "branch_summary"})
 
 
-class _Choices(NamedTuple):
-    """What a walk along a branch found beside messages."""
+class Outline:
+    """A branch whose messages have not been looked at: what they are is known when somebody asks for them.
 
-    model: tuple[str, str] | None
-    thinking_level: str | None
-    compaction: int | None
-    """The place of the last one."""
-    has_edits: bool
+    The entries must not change meanwhile.
+    """
+
+    __slots__ = ("_count", "_edits", "_entries", "model", "thinking_level")
+
+    def __init__(self, path: Sequence[Entry], kinds: Mapping[str, int] | None = None) -> None:
+        """Take a branch.
+
+        Args:
+            path: From the root to the leaf.
+            kinds: How many entries of each kind its tree has; None: not known.
+        """
+        types = {head_of(entry)[2] for entry in path} if kinds is None else set(kinds)
+        self.model = _latest_model(path)
+        """As `Context.model`; so is `thinking_level`."""
+        self.thinking_level = _latest_level(path) if "thinking_level_change" in types else None
+        compaction = _last_compaction(path) if "compaction" in types else None
+        places = range(len(path)) if compaction is None else _kept_places(path, compaction)
+        self._entries = path if compaction is None else [path[place] for place in places]
+        by_place = _edits(path, places) if "context_edit" in types else {}
+        self._edits = {index: by_place[place] for index, place in enumerate(places) if place in by_place}
+        self._count: int | None = None
+        if kinds is not None and len(path) == sum(kinds.values()) and types.isdisjoint(_COUNTED_ONE_BY_ONE):
+            self._count = sum(count for kind, count in kinds.items() if kind in _MESSAGES)
+
+    def count(self) -> int:
+        """Return how many messages there are, without looking at more of each than its role."""
+        if self._count is not None:
+            return self._count
+        removed = [index for index, content in self._edits.items() if content is None]
+        return sum(map(_adds_message, self._entries)) - sum(_adds_message(self._entries[index]) for index in removed)
+
+    def messages(self) -> list[Message]:
+        """Return the messages; see `context_message`."""
+        edits = self._edits
+        if not edits:
+            return [message for entry in self._entries if (message := context_message(entry)) is not None]
+        all_ = (
+            _edited_message(entry, edits[index]) if index in edits else context_message(entry)
+            for index, entry in enumerate(self._entries)
+        )
+        return [message for message in all_ if message is not None]
 
 
 def build_context(path: Sequence[Entry]) -> Context:
@@ -47,16 +89,8 @@ def build_context(path: Sequence[Entry]) -> Context:
     Args:
         path: From the root to the leaf.
     """
-    choices = _choices(path)
-    places = range(len(path)) if choices.compaction is None else _kept_places(path, choices.compaction)
-    edits = _edits(path, places) if choices.has_edits else {}
-    messages: list[Message] = []
-    for place in places:
-        entry = path[place]
-        message = _edited_message(entry, edits[place]) if place in edits else context_message(entry)
-        if message is not None:
-            messages.append(message)
-    return Context(messages, choices.model, choices.thinking_level)
+    outline = Outline(path)
+    return Context(outline.messages(), outline.model, outline.thinking_level)
 
 
 def context_message(entry: Entry) -> Message | None:
@@ -121,28 +155,37 @@ def _id(entry: Entry) -> str | None:
     return entry_id if isinstance(entry_id, str) else None
 
 
-def _choices(path: Sequence[Entry]) -> _Choices:
-    model: tuple[str, str] | None = None
-    level: str | None = None
-    compaction: int | None = None
-    has_edits = False
-    for place, entry in enumerate(path):
+def _latest_model(path: Sequence[Entry]) -> tuple[str, str] | None:
+    for entry in reversed(path):
         match entry.get("type"):
             case "message":
                 message = as_object(entry.get("message"))
-                if message is not None and message.get("role") == "assistant":
-                    model = _model(message.get("provider"), message.get("model")) or model
+                is_answer = message is not None and message.get("role") == "assistant"
+                found = _model(message.get("provider"), message.get("model")) if message and is_answer else None
             case "model_change":
-                model = _model(entry.get("provider"), entry.get("modelId")) or model
-            case "thinking_level_change":
-                level = as_text(entry.get("thinkingLevel")) or level
-            case "compaction":
-                compaction = place
-            case "context_edit":
-                has_edits = True
+                found = _model(entry.get("provider"), entry.get("modelId"))
             case _:
-                pass
-    return _Choices(model, level, compaction, has_edits)
+                continue
+        if found is not None:
+            return found
+    return None
+
+
+def _latest_level(path: Sequence[Entry]) -> str | None:
+    for entry in reversed(path):
+        if entry.get("type") == "thinking_level_change" and (level := as_text(entry.get("thinkingLevel"))) is not None:
+            return level
+    return None
+
+
+def _last_compaction(path: Sequence[Entry]) -> int:
+    return next(place for place in range(len(path) - 1, -1, -1) if path[place].get("type") == "compaction")
+
+
+def _adds_message(entry: Entry) -> bool:
+    """Tell whether `context_message` returns one."""
+    _, _, kind = head_of(entry)
+    return kind in _MESSAGES or (kind == "branch_summary" and as_text(entry.get("summary")) is not None)
 
 
 def _model(provider: object, model_id: object) -> tuple[str, str] | None:

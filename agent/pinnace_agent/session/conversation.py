@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pinnace_agent.llm.json_edge import as_object
-from pinnace_agent.session.context import build_context
+from pinnace_agent.session.context import Outline
 from pinnace_agent.session.file import SaveError, SessionFile
 from pinnace_agent.session.identity import iso_time, new_entry_id, new_session_id
 from pinnace_agent.session.reading import read_entries
@@ -79,7 +79,8 @@ class Session:
         self.on_problem: Callable[[str], None] | None = None  # told once when saving begins to fail
         self.on_appended: Callable[[], None] | None = None  # told after each line that was written
         self.users = 0  # who may still append: the host, shells that were admitted here
-        self.messages: list[Message] = []
+        self._messages: list[Message] = []
+        self._unread: Outline | None = None  # what `_messages` will hold once somebody asks
         self.recorded_model: tuple[str, str] | None = None  # what the branch in force says about the choices
         self.recorded_level: str | None = None
         self._told: str | None = None
@@ -97,6 +98,18 @@ class Session:
     def problem(self) -> str | None:
         """Why not everything is saved, or nothing may be; None when all is well."""
         return None if self.file is None else self.file.problem or self.file.read_only
+
+    @property
+    def messages(self) -> list[Message]:
+        """The context of the leaf."""
+        if self._unread is not None:
+            self._messages[:], self._unread = self._unread.messages(), None
+        return self._messages
+
+    @property
+    def message_count(self) -> int:
+        """How many they are. Cheaper than looking at them, after a session was opened."""
+        return len(self._messages) if self._unread is None else self._unread.count()
 
     def now_ms(self) -> int:
         """Return the wall clock in milliseconds since the epoch, never earlier than it was before (I-EVT-12)."""
@@ -238,10 +251,9 @@ class Session:
             await self.file.close()
 
     def _rebuild(self) -> None:
-        context = build_context(self.tree.branch())
-        self.messages[:] = context.messages
-        self.recorded_model = context.model
-        self.recorded_level = context.thinking_level
+        self._unread = outline = Outline(self.tree.branch(), self.tree.kinds)
+        self.recorded_model = outline.model
+        self.recorded_level = outline.thinking_level
 
     def _record_choices(self) -> None:
         """Make entries of the choices that the branch does not tell yet.

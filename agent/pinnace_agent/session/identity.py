@@ -3,8 +3,8 @@
 Uses the clock and random bytes for ids, nothing else. Must not know where files lie.
 """
 
-import re
 import os
+import re
 import time
 import uuid
 from collections.abc import Container

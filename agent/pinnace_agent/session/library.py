@@ -158,7 +158,7 @@ class Library:
             lease=lease,
             read_only=None if read_only is None else errors.session_read_only(str(path), read_only),
         )
-        tree = EntryTree(text.entries)
+        tree = EntryTree(text.entries, text.heads)
         report = SessionReport(len(text.damaged), tree.orphans, text.has_torn_tail, copied)
         notices += damage_notices(path, report, file)
         folder, notice = working_folder(text, cwd)
@@ -173,7 +173,7 @@ class Library:
             report=report,
         )
         if file.read_only is None:
-            for message in pending_shells(tree.entries):
+            for message in pending_shells(tree):
                 session.keep(message)
         return Opened(self._taken(session), notices + ((notice,) if notice else ()))
 

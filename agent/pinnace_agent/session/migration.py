@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pinnace_agent.llm.json_edge import as_object
+from pinnace_agent.session.entry_head import head_of
 from pinnace_agent.session.reading import SessionText
 from pinnace_spec.entries import CURRENT_VERSION, Entry
 from pinnace_spec.wire import encode_record
@@ -33,7 +34,8 @@ def migrate(text: SessionText) -> SessionText:
         for entry, former, line in zip(entries, text.entries, text.raw, strict=False)  # raw is empty if not asked for
     ]
     header = None if text.header is None else {"type": "session", **text.header, "version": CURRENT_VERSION}
-    return text._replace(header=header, entries=entries, version=CURRENT_VERSION, raw=raw)
+    heads = [head_of(entry) for entry in entries]
+    return text._replace(header=header, entries=entries, version=CURRENT_VERSION, raw=raw, heads=heads)
 
 
 def _with_tree(entries: list[Entry], session_id: str) -> list[Entry]:

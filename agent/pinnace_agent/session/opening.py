@@ -7,7 +7,6 @@ which others are open. Rules R-SES-03, R-SES-07.
 
 import os
 import stat
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -19,8 +18,9 @@ from pinnace_agent.session.migration import migrate
 from pinnace_agent.session.new_file import keep_backup, replace_file
 from pinnace_agent.session.reading import SessionText, read_session
 from pinnace_agent.session.side_file import keep_damaged
+from pinnace_agent.session.tree import EntryTree
 from pinnace_spec import errors
-from pinnace_spec.entries import CURRENT_VERSION, ENTRY_TYPES, Entry
+from pinnace_spec.entries import CURRENT_VERSION, ENTRY_TYPES
 from pinnace_spec.messages import Message
 from pinnace_spec.wire import encode_record
 
@@ -174,8 +174,9 @@ def working_folder(text: SessionText, cwd: str) -> tuple[str, str | None]:
     return cwd, f"the session's folder {told} does not exist: it works in {cwd}"
 
 
-def pending_shells(entries: Sequence[Entry]) -> list[Message]:
+def pending_shells(tree: EntryTree) -> list[Message]:
     """Return results of shell commands that were kept aside, and that a crash has kept out of the conversation."""
+    entries = tree.entries if "custom" in tree.kinds else ()
     kept_aside = [entry.get("data") for entry in entries if entry.get("customType") == PENDING_SHELL]
     if not kept_aside:
         return []

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple, NoReturn, TypeGuard
 
 import orjson
 
+from pinnace_agent.session.entry_head import Head, head_of
 from pinnace_spec.entries import CURRENT_VERSION, Entry
 
 NEWER_VERSION: Final = CURRENT_VERSION + 1
@@ -60,6 +61,8 @@ class SessionText(NamedTuple):
     """The header's; 1 if it has none, `NEWER_VERSION` if it is no number. Without a header: 1 if no entry has an id."""
     raw: list[bytes]
     """The bytes of each entry without LF, in the order of `entries`, if they were asked for."""
+    heads: list[Head]
+    """Of the entries, in their order."""
 
 
 class _Rows(NamedTuple):
@@ -68,6 +71,7 @@ class _Rows(NamedTuple):
     entries: list[Entry]
     damaged: list[DamagedLine]
     raw: list[bytes]
+    heads: list[Head]
 
 
 class _Head(NamedTuple):
@@ -92,7 +96,7 @@ def read_session(data: bytes, *, keep_raw: bool = False) -> SessionText:
         version = _version(head.header)
         rows = _read_rows(data, head.number, head.offset, has_ids=version > 1, keep_raw=keep_raw)
         damaged = head.damaged + rows.damaged
-        return SessionText(head.header, rows.entries, damaged, has_torn_tail, len(data), version, rows.raw)
+        return SessionText(head.header, rows.entries, damaged, has_torn_tail, len(data), version, rows.raw, rows.heads)
     version = CURRENT_VERSION
     start = _start(data)
     rows = _read_rows(data, 1, start, has_ids=True, keep_raw=keep_raw)
@@ -100,7 +104,7 @@ def read_session(data: bytes, *, keep_raw: bool = False) -> SessionText:
         old = _read_rows(data, 1, start, has_ids=False, keep_raw=keep_raw)
         if old.entries:
             version, rows = 1, old
-    return SessionText(None, rows.entries, rows.damaged, has_torn_tail, len(data), version, rows.raw)
+    return SessionText(None, rows.entries, rows.damaged, has_torn_tail, len(data), version, rows.raw, rows.heads)
 
 
 def read_entries(data: bytes) -> tuple[list[Entry], list[DamagedLine]]:
@@ -153,8 +157,8 @@ def _version(header: Mapping[str, object]) -> int:
 
 def _read_rows(data: bytes, number: int, start: int, *, has_ids: bool, keep_raw: bool) -> _Rows:
     """Read all lines from an offset on. The path of a well-formed line is kept short: 20,000 are read at start-up."""
-    rows = _Rows([], [], [])
-    entries, _, raw = rows
+    rows = _Rows([], [], [], [])
+    entries, _, raw, heads = rows
     loads, size = orjson.loads, len(data)
     with _no_collection():
         while start < size:
@@ -171,6 +175,7 @@ def _read_rows(data: bytes, number: int, start: int, *, has_ids: bool, keep_raw:
             else:
                 if is_plain:
                     entries.append(entry)
+                    heads.append(head_of(entry))
                     if keep_raw:
                         raw.append(line.strip(_MEANINGLESS))
                 else:
@@ -196,6 +201,7 @@ def _read_odd_line(rows: _Rows, number: int, offset: int, line: bytes, *, has_id
     for value, first, past in _parts(line):
         if _is_object(value) and _is_entry(value, has_ids=has_ids):
             rows.entries.append(value)
+            rows.heads.append(head_of(value))
             if keep_raw:
                 rows.raw.append(line[first:past].strip(_MEANINGLESS))
         else:

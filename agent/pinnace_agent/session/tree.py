@@ -6,11 +6,12 @@ that it names. Entries are kept as they are. Must not know what reaches a model 
 """
 
 import re
-from collections.abc import Iterable, KeysView
+from collections.abc import Iterable, KeysView, Sequence
 from typing import Final, NamedTuple, NotRequired
 
 from typing_extensions import TypedDict
 
+from pinnace_agent.session.entry_head import Head, head_of
 from pinnace_agent.session.entry_time import time_ms
 from pinnace_agent.session.forest import Forest
 from pinnace_spec.entries import Entry
@@ -49,12 +50,19 @@ class EntryTree:
     or the nearest that does not hang from it. Only a parent that is explicitly null makes a root.
     """
 
-    __slots__ = ("_newest", "_orphans", "_parents", "_shadowed", "entries", "labels", "leaf", "name")
+    __slots__ = ("_newest", "_orphans", "_parents", "_shadowed", "entries", "kinds", "labels", "leaf", "name")
 
-    def __init__(self, entries: Iterable[Entry] = ()) -> None:
-        """Take what a file holds; the leaf is the last entry. Linear, or nearly so, for any file."""
-        self.entries: list[Entry] = []
+    def __init__(self, entries: Iterable[Entry] = (), heads: Sequence[Head] | None = None) -> None:
+        """Take what a file holds; the leaf is the last entry. Linear, or nearly so, for any file.
+
+        Args:
+            entries: In the order of the file.
+            heads: Of each of them, if they are known already.
+        """
+        self.entries: list[Entry] = list(entries)
         """In the order of the file; for reading."""
+        self.kinds: dict[str, int] = {}
+        """How many entries of each kind there are."""
         self.leaf: int | None = None
         """The place of the entry at which the session is, None before the first. May be set to any place."""
         self.name: str | None = None
@@ -65,8 +73,7 @@ class EntryTree:
         self._shadowed: dict[int, int] = {}  # an entry's place to that of the former one with its id
         self._parents: list[int | None] = []
         self._orphans: set[int] = set()
-        unknown = [place for place, entry in enumerate(entries) if not self._append(entry)]
-        if unknown:
+        if unknown := self._hang(heads if heads is not None else [head_of(entry) for entry in self.entries]):
             self._adopt(unknown)
         if self.entries:
             self.leaf = len(self.entries) - 1
@@ -114,7 +121,8 @@ class EntryTree:
     def add_aside(self, entry: Entry) -> int:
         """Append an entry that another program wrote: the leaf stays."""
         place = len(self.entries)
-        if not self._append(entry):
+        self.entries.append(entry)
+        if self._hang([head_of(entry)]):
             self._orphans.add(place)
             self._parents[place] = place - 1 if place else None
         return place
@@ -132,7 +140,10 @@ class EntryTree:
         self._orphans.discard(place)
         if self.leaf == place:
             self.leaf = parent
-        entry_id = entry.get("id")
+        entry_id, _, kind = head_of(entry)
+        self.kinds[kind] -= 1
+        if not self.kinds[kind]:
+            del self.kinds[kind]
         former = self._shadowed.pop(place, None)
         if former is not None and isinstance(entry_id, str):
             self._newest[entry_id] = former
@@ -175,26 +186,25 @@ class EntryTree:
             nodes[place]["children"] = _by_time(nodes[place]["children"])
         return roots
 
-    def _append(self, entry: Entry) -> bool:
-        """Append an entry; tell whether what it names as its parent is there. If not it is a root, for now."""
-        place = len(self.entries)
-        newest = self._newest
-        parent: int | None = None
-        is_known = True
-        parent_id = entry.get("parentId", "")  # what has none is no root: one says so
-        if parent_id is not None:
-            parent = newest.get(parent_id) if isinstance(parent_id, str) else None
-            is_known = parent is not None
-        self.entries.append(entry)
-        self._parents.append(parent)
-        entry_id = entry.get("id")
-        if isinstance(entry_id, str):
-            if entry_id in newest:
-                self._shadowed[place] = newest[entry_id]
-            newest[entry_id] = place
-        if entry.get("type") in _NOTED:
-            self._note(entry)
-        return is_known
+    def _hang(self, heads: Sequence[Head]) -> list[int]:
+        """Find the parents of the last entries among those before them; return who has none. It is a root, for now."""
+        newest, parents, kinds = self._newest, self._parents, self.kinds
+        unknown: list[int] = []
+        for place, (entry_id, parent_id, kind) in enumerate(heads, len(parents)):
+            parent: int | None = None
+            if parent_id is not None:  # what has none is no root: one says so
+                parent = newest.get(parent_id) if isinstance(parent_id, str) else None
+                if parent is None:
+                    unknown.append(place)
+            parents.append(parent)
+            if isinstance(entry_id, str):
+                if entry_id in newest:
+                    self._shadowed[place] = newest[entry_id]
+                newest[entry_id] = place
+            kinds[kind] = kinds.get(kind, 0) + 1
+            if kind in _NOTED:
+                self._note(self.entries[place])
+        return unknown
 
     def _adopt(self, unknown: list[int]) -> None:
         """Find parents for those whose parent is not before them; they are roots so far."""
