@@ -26,7 +26,7 @@ import against_original as work
 import long_session
 import sessions
 import shell_output
-from floors import PYTHON, floor
+from floors import PYTHON, echo, floor, parsed, synced
 from measured_page import OURS_PI, OURS_SEED, PI, SEED, US, write_page
 from side_by_side import NODE, ORIGINAL, OURS, REPOSITORY, TOOLS, Item, Program, Samples, model_server, run
 
@@ -82,6 +82,9 @@ def _sessions() -> list[Work]:
 
 WORK: Final = (
     *(Work("floors", Item("", floor(name))) for name in PYTHON),
+    Work("floors", Item("", echo)),
+    Work("floors", Item("", parsed, is_ours_only=True), has_session=True),
+    Work("floors", Item("", synced, is_ours_only=True), has_session=True),
     Work("start", Item("", work.start)),
     Work("start", Item("", work.first_start)),
     Work("prompt", Item("", work.first_delta)),

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, NoReturn, TypeGuard
 import orjson
 
 from pinnace_agent.session.entry_head import Head, head_of
+from pinnace_agent.session.shared_words import share_words
 from pinnace_spec.entries import CURRENT_VERSION, Entry
 
 NEWER_VERSION: Final = CURRENT_VERSION + 1
@@ -174,6 +175,7 @@ def _read_rows(data: bytes, number: int, start: int, *, has_ids: bool, keep_raw:
                 _read_odd_line(rows, number, start, line, has_ids=has_ids, keep_raw=keep_raw)
             else:
                 if is_plain:
+                    share_words(entry)
                     entries.append(entry)
                     heads.append(head_of(entry))
                     if keep_raw:
