@@ -60,10 +60,21 @@ def test_a_short_run_is_not_multiplied_by_a_week() -> None:
     assert set() == faults(series(2.0, count=40))
 
 
-def test_a_descriptor_that_is_lost_with_each_conversation_is_found() -> None:
-    samples = [each._replace(descriptors=11 + at) for at, each in enumerate(series(0.0))]
+@pytest.mark.parametrize(
+    ("field", "what"),
+    [("descriptors", "open files"), ("other_session_files", "leases and copies beside sessions")],
+)
+def test_what_is_lost_with_each_conversation_is_found(field: str, what: str) -> None:
+    samples = [each._replace(**{field: 11 + at}) for at, each in enumerate(series(0.0))]
 
-    assert {"open files"} == faults(samples)
+    assert {what} == faults(samples)
+
+
+def test_the_lease_of_a_session_that_is_being_closed_is_no_fault() -> None:
+    samples = series(0.0)
+    samples[10] = samples[10]._replace(other_session_files=2)
+
+    assert set() == faults(samples)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +82,6 @@ def test_a_descriptor_that_is_lost_with_each_conversation_is_found() -> None:
     [
         ("children", "child processes"),
         ("temporary", "temporary files but for long outputs"),
-        ("other_session_files", "leases and copies beside sessions"),
     ],
 )
 def test_one_that_was_left_once_is_found(field: str, what: str) -> None:

@@ -44,7 +44,10 @@ def judge(samples: Sequence[Sample], long_outputs: int) -> list[Row]:
     last = samples[-1]
     rows.append(_exactly("child processes", [each.children for each in samples], 0))
     rows.append(_exactly("temporary files but for long outputs", [each.temporary for each in samples], 0))
-    rows.append(_exactly("leases and copies beside sessions", [each.other_session_files for each in samples], 0))
+    # A replaced session is closed beside the work that goes on.
+    rows.append(
+        _constant("leases and copies beside sessions", [each.other_session_files for each in samples], spread=4)
+    )
     kept = f"{last.outputs} of {long_outputs}"
     rows.append(Row("files with long outputs", kept, None if last.outputs == long_outputs else f"{kept} are there"))
     is_quiet = last.stderr_bytes <= STDERR_BYTES
