@@ -10,9 +10,9 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from pinnace_rpc.late_modules import defer
-from pinnace_rpc.options import Options, StartupError
-from pinnace_rpc.plain_options import plain_options
+TYPE_CHECKING = False  # typing has it too, and takes a while to load
+if TYPE_CHECKING:
+    from pinnace_rpc.options import Options
 
 # What trio and the standard library import and look into only for TLS, DTLS, names of hosts that are not ASCII,
 # addresses in brackets, and the encoding of pipes of text.
@@ -27,6 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Until the server takes signals over, an interrupt ends the process like any other program.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     words = list(sys.argv[1:] if arguments is None else arguments)
+    from pinnace_rpc.plain_options import plain_options
+
     if COMPLETION_VARIABLE not in os.environ and None not in (sys.stdin, sys.stdout, sys.stderr):
         options = plain_options(words, os.environ)
         if options is not None:
@@ -112,9 +114,12 @@ def _serve(words: list[str]) -> int:
     return _start(options)
 
 
-def _start(options: Options) -> int:
+def _start(options: "Options") -> int:
     """Serve, or ask once, as a command line says that is known to be good."""
     import gc
+
+    from pinnace_rpc.late_modules import defer
+    from pinnace_rpc.options import StartupError
 
     # Starting makes many objects and hardly any garbage: searching them for some is a tenth of the start. The server
     # collects as usual once it runs.

@@ -132,7 +132,7 @@ def test_an_interrupt_at_any_moment_of_the_start_shows_no_traceback(tmp_path: Pa
     ) as process:
         assert process.stderr is not None
         for line in process.stderr:
-            if b"import 'pinnace_rpc.options'" in line:
+            if b"import 'pinnace_rpc.plain_options'" in line:
                 process.send_signal(signal.SIGINT)
                 break
         rest = process.stderr.read()
