@@ -234,10 +234,13 @@ class Settled(Automaton):
         self._work = 0  # what must still settle
         self._settled = 0
         self._may_settle = 0  # what was sent or told since, and may be such a piece
+        self._owed = 0  # the last step at which something was queued and not held
 
     def take(self, step: Step) -> None:
         """Take a step."""
         sent, answered = self.fold.commands.sent, self.fold.commands.answered
+        if self.fold.queues.pending and not self.fold.queues.is_held:
+            self._owed = step.number
         if sent is not None and sent.kind in _CAUSES:
             self._may_settle = step.number
             return
@@ -269,8 +272,8 @@ class Settled(Automaton):
         if text.accepted != number or text.way != "own" or text.is_handled or text.may_change or not self._work:
             return
         fold = self.fold
-        if fold.queues.pending and not fold.queues.is_held:
-            return  # what is left would have been told in a run of its own: this one takes it along
+        if self._owed > text.sent.number:
+            return  # what was left would have been told in a run of its own: this one took it along, or its place
         if fold.generation.has_settled and not fold.work.run and not fold.checks.has_extensions:
             what = f"record {number} starts new work, and the work of record {self._work} has not settled"
             self.accuse(what, self._work, number)

@@ -42,6 +42,16 @@ GOOD: list[tuple[str, str, str]] = [
         + "< ok b / agent_start / turn_start / user B / queue | / user S / says hello"
         + ENDED,
     ),
+    (
+        "a prompt that was on its way when what an abort has left was taken away",
+        "I-EVT-11",
+        BEGUN
+        + "> abort x\n> steer s S\n> prompt b B\n> clear_queue c\n"
+        + "< queue S | / ok s / answer aborted / turn_end / agent_end / ok x"
+        + ' / queue | / ok c {"steering": ["S"], "followUp": []}\n'
+        + "< ok b / agent_start / turn_start / user B / says hello"
+        + ENDED,
+    ),
     ("a run", "I-EVT-1", WHOLE),
     ("two turns", "I-EVT-1", CALLED + "< turn_start / says done" + ENDED),
     (
@@ -305,6 +315,14 @@ BAD: list[tuple[str, str, str, list[tuple[int, ...]]]] = [
     ),
     ("a run that does not come", "I-EVT-10", ROOM + "< settled", [(2, 3)]),
     ("a run that never comes", "I-EVT-10", ROOM + "$ exit 0", [(2,)]),
+    (
+        "new work before the former has settled",
+        "I-EVT-11",
+        BEGUN
+        + "< says x / turn_end / agent_end\n> prompt b B\n< ok b / agent_start / turn_start / user B / says y"
+        + ENDED,
+        [(3, 15)],
+    ),
     ("settled in a run", "I-EVT-11", BEGUN + "< settled", [(4, 7)]),
     (
         "settled twice, and between nothing was queued",
