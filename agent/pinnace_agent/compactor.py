@@ -5,7 +5,7 @@ Knows whether one is due; does not decide whether it is done. What a compaction 
 left nothing behind (C-13). Rules R-CMP-01 to R-CMP-04.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -167,10 +167,7 @@ class Compactor:
         from pinnace_agent.compaction.threshold import is_due
 
         settings = replace(self._profile.compaction.for_model(session.model), is_enabled=is_enabled)
-        messages = session.messages
-        return _is_over(session, messages, settings) and is_due(
-            session.tree.branch(), messages, session.model, settings
-        )
+        return _is_over(session, settings) and is_due(session.tree.branch(), session.messages, session.model, settings)
 
     def is_due_after(self, session: Session, message: AssistantMessage) -> bool:
         """Tell whether it is, with an answer that is about to end, before anything else is done.
@@ -180,19 +177,18 @@ class Compactor:
         from pinnace_agent.compaction.threshold import is_due
 
         settings = replace(self._profile.compaction.for_model(session.model), is_enabled=True)
-        messages = [*session.messages, message]
-        if not _is_over(session, messages, settings):
+        if not _is_over(session, settings, message):
             return False
+        messages = [*session.messages, message]
         entry: Entry = {"type": "message", "id": "", "message": message}
         return is_due([*session.tree.branch(), entry], messages, session.model, settings, passes_aborted=True)
 
 
-def _is_over(session: Session, messages: Sequence[Message], settings: CompactionSettings) -> bool:
+def _is_over(session: Session, settings: CompactionSettings, *more: Message) -> bool:
     """Tell whether a look at the branch is worth its time: it is as long as the session."""
-    from pinnace_agent.compaction.estimate import context_tokens
     from pinnace_agent.compaction.threshold import is_over
 
-    return session.model is not None and is_over(context_tokens(messages), session.model["contextWindow"], settings)
+    return session.model is not None and is_over(session.meter.tokens(*more), session.model["contextWindow"], settings)
 
 
 def load() -> None:

@@ -9,7 +9,6 @@ from pinnace_agent.session import Session
 from pinnace_agent.session.branch_copy import fork_messages
 from pinnace_agent.session.tree_json import encode_nodes
 from pinnace_spec import errors
-from pinnace_spec.messages import Message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,7 +82,7 @@ def get_session_stats(host: _Host) -> "Mapping[str, object]":
     session = host.session
     data: dict[str, object] = {
         "sessionId": session.id,
-        **_counted(session.messages),
+        **session.meter.counts(),
         "session": session.totals.of(session.tree.entries),
     }
     if session.path is not None:
@@ -91,36 +90,3 @@ def get_session_stats(host: _Host) -> "Mapping[str, object]":
     if (usage := context_usage(session)) is not None:
         data["contextUsage"] = usage
     return data
-
-
-def _counted(messages: list[Message]) -> "Mapping[str, object]":
-    """Count in one pass: a long conversation does not fit a cache, and each pass would fetch it anew."""
-    users = assistants = calls = results = 0
-    tokens = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0}
-    cost: float = 0
-    for message in messages:
-        match message["role"]:
-            case "user":
-                users += 1
-            case "toolResult":
-                results += 1
-            case "assistant":
-                assistants += 1
-                usage = message["usage"]
-                tokens["input"] += usage["input"]
-                tokens["output"] += usage["output"]
-                tokens["cacheRead"] += usage["cacheRead"]
-                tokens["cacheWrite"] += usage["cacheWrite"]
-                cost += usage["cost"]["total"]
-                calls += sum(block["type"] == "toolCall" for block in message["content"])
-            case _:
-                pass
-    return {
-        "userMessages": users,
-        "assistantMessages": assistants,
-        "toolCalls": calls,
-        "toolResults": results,
-        "totalMessages": len(messages),
-        "tokens": {**tokens, "total": sum(tokens.values())},
-        "cost": cost,
-    }

@@ -213,17 +213,17 @@ def test_it_is_not_due_again_until_an_answer_has_followed() -> None:
 def test_the_usage_of_a_context_is_its_tokens_and_their_share_of_the_window() -> None:
     path = path_of(user(), answer(12_500))
 
-    assert usage_of_context(path, build_context(path).messages, MODEL) == {
+    assert usage_of_context(path, context_tokens(build_context(path).messages), MODEL) == {
         "tokens": 12_500,
         "contextWindow": 10_000,
         "percent": 125.0,
     }
-    assert usage_of_context([], [], MODEL) == {"tokens": 0, "contextWindow": 10_000, "percent": 0.0}
+    assert usage_of_context([], 0, MODEL) == {"tokens": 0, "contextWindow": 10_000, "percent": 0.0}
 
 
 def test_there_is_no_usage_without_a_model_or_a_window() -> None:
-    assert usage_of_context([], [], None) is None
-    assert usage_of_context([], [], {**MODEL, "contextWindow": 0}) is None
+    assert usage_of_context([], 0, None) is None
+    assert usage_of_context([], 0, {**MODEL, "contextWindow": 0}) is None
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_after_a_compaction_nobody_knows_until_a_provider_has_counted(
     after: tuple[Message, ...], is_known: bool
 ) -> None:
     path = path_of(user(), answer(7_000), "0", *after)
-    usage = usage_of_context(path, build_context(path).messages, MODEL)
+    usage = usage_of_context(path, context_tokens(build_context(path).messages), MODEL)
 
     assert usage is not None
     assert (usage["tokens"] is not None, usage["percent"] is not None) == (is_known, is_known)

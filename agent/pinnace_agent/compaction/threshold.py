@@ -88,14 +88,13 @@ def is_due(
     return not isinstance(find_cut(path, keep_tokens), NothingToDo)
 
 
-def usage_of_context(path: Reversible[Entry], messages: Sequence[Message], model: Model | None) -> ContextUsage | None:
-    """Return how full the context is, or None without a model or a window. Arguments as of `is_due`."""
+def usage_of_context(path: Reversible[Entry], tokens: int, model: Model | None) -> ContextUsage | None:
+    """Return how full a context of so many tokens is, or None without a model or a window."""
     if model is None or model["contextWindow"] <= 0:
         return None
     window = model["contextWindow"]
     if not _is_known(path):
         return {"tokens": None, "contextWindow": window, "percent": None}
-    tokens = context_tokens(messages)
     return {"tokens": tokens, "contextWindow": window, "percent": tokens / window * 100}
 
 

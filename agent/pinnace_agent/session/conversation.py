@@ -9,7 +9,7 @@ records, queues or providers. Without a file everything stays in memory. Rules R
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pinnace_agent.llm.json_edge import as_object
 from pinnace_agent.session.context import Outline
@@ -21,6 +21,9 @@ from pinnace_agent.session.tree import EntryTree
 from pinnace_spec.entries import Entry
 from pinnace_spec.messages import Message, Model, ThinkingLevel
 from pinnace_spec.wire import encode_record
+
+if TYPE_CHECKING:
+    from pinnace_agent.session.context_meter import ContextMeter
 
 # Entries of ours under the type that every reader of the format passes over.
 LEAF_MARKER: Final = "pinnace.leaf"
@@ -81,6 +84,7 @@ class Session:
         self.users = 0  # who may still append: the host, shells that were admitted here
         self._messages: list[Message] = []
         self._unread: Outline | None = None  # what `_messages` will hold once somebody asks
+        self._meter: ContextMeter | None = None
         self.recorded_model: tuple[str, str] | None = None  # what the branch in force says about the choices
         self.recorded_level: str | None = None
         self._told: str | None = None
@@ -110,6 +114,16 @@ class Session:
     def message_count(self) -> int:
         """How many they are. Cheaper than looking at them, after a session was opened."""
         return len(self._messages) if self._unread is None else self._unread.count()
+
+    @property
+    def meter(self) -> "ContextMeter":
+        """What the messages come to."""
+        from pinnace_agent.session.context_meter import ContextMeter  # not at start: it is of no use before a prompt
+
+        if self._meter is None:
+            self._meter = ContextMeter()
+        self._meter.read(self.messages)
+        return self._meter
 
     def now_ms(self) -> int:
         """Return the wall clock in milliseconds since the epoch, never earlier than it was before (I-EVT-12)."""
@@ -252,6 +266,7 @@ class Session:
 
     def _rebuild(self) -> None:
         self._unread = outline = Outline(self.tree.branch(), self.tree.kinds)
+        self._meter = None
         self.recorded_model = outline.model
         self.recorded_level = outline.thinking_level
 

@@ -13,7 +13,7 @@ from pinnace_spec.entries import Entry
 
 def context_usage(session: Session) -> ContextUsage | None:
     """Return how full the context is, or None without a model or a window."""
-    return usage_of_context(_Branch(session.tree), session.messages, session.model)
+    return usage_of_context(_Branch(session.tree), session.meter.tokens(), session.model)
 
 
 class _Branch:
