@@ -63,7 +63,9 @@ class Aborted(Automaton):
                 self.accuse(what, abort.number, begun, number)
                 return
         work, queues = self.fold.work, self.fold.queues
-        is_owed = queues.pending > 0 and not queues.is_held
+        # A text that was sent behind this abort lets go of what it holds, whether a further abort is on its way or not.
+        is_released = queues.last_accepted is not None and queues.last_accepted.sent.number > abort.number
+        is_owed = queues.pending > 0 and (is_released or not queues.is_held)
         if self.fold.generation.has_settled and work.run_started > work.settled and not continues and not is_owed:
             what = f"record {number} answers the abort of record {abort.number}"
             self.accuse(

@@ -43,6 +43,14 @@ GOOD: list[tuple[str, str, str]] = [
         + ENDED,
     ),
     (
+        "an abort between whose run and the next a second one was sent",
+        "I-ABT-1",
+        BEGUN
+        + "> abort x\n> steer s S\n> abort y\n"
+        + "< queue S | / ok s / answer aborted / turn_end / agent_end / ok x / agent_start / turn_start / queue |"
+        + " / user S / answer aborted / turn_end / agent_end / settled / ok y\n$ exit 0",
+    ),
+    (
         "a prompt that was on its way when what an abort has left was taken away",
         "I-EVT-11",
         BEGUN
