@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import long_session
-from side_by_side import NODE, Figures, Program, memory_of
+from side_by_side import NODE, Figures, Numbers, Program, memory_of
 
 SETTLE_S: Final = 0.3
 WAIT: Final = "import sys; print(1, flush=True); sys.stdin.read()"
@@ -34,6 +34,20 @@ PYTHON: Final[Mapping[str, Sequence[str]]] = {
 NODES: Final[Mapping[str, Sequence[str]]] = {"the bare interpreter": ("-e", "console.log(1); process.stdin.resume()")}
 
 
+def waiting(command: Sequence[str], program: Program) -> tuple[float, Numbers]:
+    """Start a process that says a line and waits; return how long that took, in ms, and what it holds then."""
+    begun_s = time.monotonic()
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=program.home.env) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.readline()
+        took_ms = (time.monotonic() - begun_s) * 1000
+        time.sleep(SETTLE_S)
+        memory = memory_of(process.pid)
+        process.stdin.close()
+    return took_ms, memory
+
+
 def floor(name: str) -> Callable[[Program], Figures]:
     """Return what starts a process that does nothing, in a program's language."""
 
@@ -42,15 +56,7 @@ def floor(name: str) -> Callable[[Program], Figures]:
         if not is_ours and name not in NODES:
             return {}
         command = [sys.executable, *PYTHON[name]] if is_ours else [str(NODE), *NODES[name]]
-        begun_s = time.monotonic()
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=program.home.env) as process:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdout.readline()
-            took_ms = (time.monotonic() - begun_s) * 1000
-            time.sleep(SETTLE_S)
-            memory = memory_of(process.pid)
-            process.stdin.close()
+        took_ms, memory = waiting(command, program)
         return {
             f"{name}: start, ms": took_ms,
             f"{name}: private, MiB": memory["private"],
@@ -102,17 +108,7 @@ def echo(program: Program) -> Figures:
 def parsed(program: Program) -> Figures:
     """Start an interpreter that does nothing with the long session but parse its lines."""
     path = long_session.session_of(program)
-    begun_s = time.monotonic()
-    with subprocess.Popen(
-        [sys.executable, "-I", "-c", PARSE, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=program.home.env
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdout.readline()
-        took_ms = (time.monotonic() - begun_s) * 1000
-        time.sleep(SETTLE_S)
-        memory = memory_of(process.pid)
-        process.stdin.close()
+    took_ms, memory = waiting([sys.executable, "-I", "-c", PARSE, str(path)], program)
     name = f"{long_session.MESSAGES:,} messages, their lines parsed and nothing else"
     return {f"{name}: start, ms": took_ms, f"{name}: private, MiB": memory["private"]}
 
