@@ -193,5 +193,5 @@ def _is_over(session: Session, settings: CompactionSettings, *more: Message) -> 
 
 def load() -> None:
     """Load what a first prompt needs of this: a process that only answers questions does without."""
-    for name in ("pinnace_agent.compaction.threshold", "pinnace_agent.llm.verdicts"):
-        import_module(name)
+    for name in ("compaction.threshold", "llm.verdicts", "session.context_meter"):
+        import_module(f"pinnace_agent.{name}")

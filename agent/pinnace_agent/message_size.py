@@ -6,7 +6,6 @@ know. Content may be missing: other programs have written null.
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from operator import itemgetter
 from typing import Final, NamedTuple
 
 from pinnace_agent.llm.json_edge import as_count, as_object, compact_json
@@ -16,7 +15,6 @@ from pinnace_spec.messages import AssistantContent, AssistantMessage, Message, U
 IMAGE_CHARS: Final = 4800
 # No provider is sent an answer that ended so: half an answer is none.
 _FAILED: Final = ("error", "aborted")
-_WHEN: Final = itemgetter("timestamp")
 
 
 class Count(NamedTuple):
@@ -50,17 +48,14 @@ def last_count(messages: Sequence[Message]) -> Count | None:
     It is that of an answer which ended well, is of anything at all, and of the context as it is: an answer that is
     older than what stands before it counted a context which a compaction has replaced since.
     """
-    newest: list[int] = []
+    newest: list[int] | None = None
     for place in range(len(messages) - 1, -1, -1):
         message = messages[place]
         if message["role"] != "assistant" or not (tokens := counted_tokens(message)):
             continue
-        if not newest:
-            # Nearly always the first one found counts, and of it alone the greatest is found sooner than of each.
-            if max(map(_WHEN, messages[:place]), default=0) <= message["timestamp"]:
-                return Count(place, tokens)
-            newest = list(accumulate(map(_WHEN, messages), max))
-        elif place == 0 or newest[place - 1] <= message["timestamp"]:
+        if newest is None:
+            newest = list(accumulate((each["timestamp"] for each in messages), max))
+        if place == 0 or newest[place - 1] <= message["timestamp"]:
             return Count(place, tokens)
     return None
 

@@ -8,10 +8,10 @@ it.
 
 from collections.abc import Mapping
 from types import EllipsisType
-from typing import ClassVar, Final, NamedTuple, NoReturn, get_args
+from typing import ClassVar, Final, NamedTuple, NoReturn
 
 from pinnace_spec.messages import QUEUE_MODES, THINKING_LEVELS, ImageContent
-from pinnace_spec.plain_commands import LaterPlainName, OldestPlainName, PlainName
+from pinnace_spec.plain_commands import PLAIN_COMMANDS
 from pinnace_spec.profiles import PROFILES
 from pinnace_spec.wire import JsonValue
 
@@ -65,7 +65,7 @@ FLAT_COMMANDS: Final[Mapping[str, Mapping[str, Flat]]] = {
     "get_entries": {"since": Flat(str, None, "since_entry")},
     "extension_ui_response": {"value": Flat(None, None), "confirmed": Flat(None, None), "cancelled": Flat(None, None)},
     "hello": {"protocol": Flat(frozenset(PROFILES), None)},
-    **{name: {} for names in (PlainName, OldestPlainName, LaterPlainName) for name in get_args(names)},
+    **{name: {} for name in PLAIN_COMMANDS},
 }
 
 COMMAND_NAMES: Final[tuple[str, ...]] = tuple(FLAT_COMMANDS)

@@ -19,6 +19,8 @@ PlainName = Literal[
 OldestPlainName = Literal["get_branch_messages"]
 LaterPlainName = Literal["get_available_thinking_levels", "get_tree"]
 
-PLAIN_COMMANDS: Final[frozenset[str]] = frozenset(
-    (*get_args(PlainName), *get_args(OldestPlainName), *get_args(LaterPlainName))
+PLAIN_COMMANDS: Final[tuple[str, ...]] = (
+    *get_args(PlainName),
+    *get_args(OldestPlainName),
+    *get_args(LaterPlainName),
 )

@@ -64,7 +64,7 @@ AIMS: Final = (
 TITLES: Final = {
     "floors": (
         "What the languages cost",
-        "Processes that do nothing: the limits below which no program of theirs comes.",
+        "Processes that do nothing, or one thing alone: the limits below which no program of theirs comes.",
     ),
     "start": ("Start and idle memory", "From just before the process starts to its answer to `get_state`."),
     "prompt": ("A prompt", "The model answers at once."),

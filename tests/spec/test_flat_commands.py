@@ -29,7 +29,7 @@ VALUES: st.SearchStrategy[Any] = st.one_of(
 
 def test_the_names_are_those_of_the_models_in_their_order() -> None:
     assert COMMAND_NAMES == ALL_COMMANDS
-    assert FLAT_COMMANDS.keys() | PLAIN_COMMANDS == MODELS.keys()
+    assert FLAT_COMMANDS.keys() | set(PLAIN_COMMANDS) == MODELS.keys()
 
 
 @pytest.mark.parametrize("name", FLAT_COMMANDS)

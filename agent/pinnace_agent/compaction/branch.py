@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pinnace_agent.llm.json_edge import as_text
-from pinnace_agent.session.context import build_context, context_message, edit_targets, first_kept
+from pinnace_agent.session.context import build_context, context_message, edit_targets, first_kept, last_compaction
 from pinnace_spec.entries import Entry
 from pinnace_spec.messages import Message
 
@@ -29,12 +29,6 @@ class Span(NamedTuple):
     def previous_summary(self) -> str | None:
         """What stands for everything before, if anything does."""
         return None if self.compaction is None else as_text(self.compaction.get("summary"))
-
-
-def last_compaction(path: Sequence[Entry]) -> int | None:
-    """Return the place of the latest compaction of a branch."""
-    places = range(len(path) - 1, -1, -1)
-    return next((place for place in places if path[place].get("type") == "compaction"), None)
 
 
 def span_of(path: Sequence[Entry]) -> Span:

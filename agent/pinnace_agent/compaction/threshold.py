@@ -9,12 +9,11 @@ from typing import NamedTuple
 
 from typing_extensions import TypedDict
 
-from pinnace_agent.compaction.branch import last_compaction
 from pinnace_agent.compaction.cut_point import NothingToDo, find_cut
 from pinnace_agent.compaction.estimate import context_tokens
 from pinnace_agent.message_size import counted_tokens
 from pinnace_agent.resources.settings import CompactionSettings
-from pinnace_agent.session.context import context_message
+from pinnace_agent.session.context import context_message, last_compaction
 from pinnace_spec.entries import Entry
 from pinnace_spec.messages import AssistantMessage, Message, Model
 

@@ -19,10 +19,12 @@ _INFORMATIONAL: Final = re.compile(rb"HTTP/1\.[01] 1")
 _CHUNKED: Final = re.compile(rb"^transfer-encoding:[ \t]*chunked[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
 # What stands before a chunk: the end of the one before, unless there is none, and the size. Sizes with leading zeros,
 # extensions or more digits are valid too, and rare.
-_FIRST: Final = re.compile(rb"([1-9a-fA-F][0-9a-fA-F]{0,7})\r\n")
-_NEXT: Final = re.compile(rb"\r\n([1-9a-fA-F][0-9a-fA-F]{0,7})\r\n")
-_FIRST_CUT: Final = re.compile(rb"(?:[1-9a-fA-F][0-9a-fA-F]{0,7}\r?)?")
-_NEXT_CUT: Final = re.compile(rb"\r?|\r\n(?:[1-9a-fA-F][0-9a-fA-F]{0,7}\r?)?")
+_SIZE: Final = rb"([1-9a-fA-F][0-9a-fA-F]{0,7})"
+_FIRST: Final = re.compile(_SIZE + rb"\r\n")
+_NEXT: Final = re.compile(rb"\r\n" + _SIZE + rb"\r\n")
+# What has come of one whose end has not.
+_FIRST_CUT: Final = re.compile(rb"(?:" + _SIZE + rb"\r?)?")
+_NEXT_CUT: Final = re.compile(rb"\r?|\r\n(?:" + _SIZE + rb"\r?)?")
 
 
 class ChunkJoiner:

@@ -143,6 +143,7 @@ class ChunkReader:
 
     def _add_thought(self, field: str, thought: str) -> None:
         if thought:
+            # The first field that came is what the thoughts are sent back in.
             self._reasoning_field = self._reasoning_field or field
             self._builder.thinking_delta(_THINKING, thought, self._reasoning_field)
 
@@ -172,17 +173,13 @@ class ChunkReader:
         for field in REASONING_FIELDS:
             thought = delta.get(field)
             if thought and isinstance(thought, str):
-                # The first field that came is what the thoughts are sent back in.
-                self._reasoning_field = self._reasoning_field or field
-                self._builder.thinking_delta(_THINKING, thought, self._reasoning_field)
+                self._add_thought(field, thought)
                 break
         content = delta.get("content")
         if content:
-            text = content if isinstance(content, str) else _joined(content)
-            if text:
-                self._builder.text_delta(_TEXT, text)
+            self._add_text(content if isinstance(content, str) else _joined(content))
         if (refusal := delta.get("refusal")) and isinstance(refusal, str):
-            self._builder.text_delta(_TEXT, refusal)
+            self._add_text(refusal)
         for call in as_array(delta.get("tool_calls")):
             if (members := as_object(call)) is not None:
                 self._read_call(members)

@@ -52,11 +52,12 @@ class Outline:
         self.model = _latest_model(path)
         """As `Context.model`; so is `thinking_level`."""
         self.thinking_level = _latest_level(path) if "thinking_level_change" in types else None
-        compaction = _last_compaction(path) if "compaction" in types else None
+        compaction = last_compaction(path) if "compaction" in types else None
         places = range(len(path)) if compaction is None else _kept_places(path, compaction)
         self._entries = path if compaction is None else [path[place] for place in places]
         by_place = _edits(path, places) if "context_edit" in types else {}
-        self._edits = {index: by_place[place] for index, place in enumerate(places) if place in by_place}
+        found = enumerate(places) if by_place else ()
+        self._edits = {index: by_place[place] for index, place in found if place in by_place}
         self._count: int | None = None
         if kinds is not None and len(path) == sum(kinds.values()) and types.isdisjoint(_COUNTED_ONE_BY_ONE):
             self._count = sum(count for kind, count in kinds.items() if kind in _MESSAGES)
@@ -115,6 +116,12 @@ def context_message(entry: Entry) -> Message | None:
         case _:
             return None
     return whole_message({"role": role, **fields, "timestamp": time_ms(timestamp)}, timestamp)
+
+
+def last_compaction(path: Sequence[Entry]) -> int | None:
+    """Return the place of the latest compaction of a branch."""
+    places = range(len(path) - 1, -1, -1)
+    return next((place for place in places if path[place].get("type") == "compaction"), None)
 
 
 def first_kept(path: Sequence[Entry], compaction: int) -> int | None:
@@ -176,10 +183,6 @@ def _latest_level(path: Sequence[Entry]) -> str | None:
         if entry.get("type") == "thinking_level_change" and (level := as_text(entry.get("thinkingLevel"))) is not None:
             return level
     return None
-
-
-def _last_compaction(path: Sequence[Entry]) -> int:
-    return next(place for place in range(len(path) - 1, -1, -1) if path[place].get("type") == "compaction")
 
 
 def _adds_message(entry: Entry) -> bool:

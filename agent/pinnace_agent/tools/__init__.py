@@ -13,9 +13,10 @@ from pinnace_agent.tools.base import Tool
 class _LateTool:
     """A tool of which only the name is known, until more is asked for."""
 
+    _loaded: object = None
+
     def __init__(self, name: str) -> None:
         self.name = name
-        self._loaded: object = None
 
     def __getattr__(self, member: str) -> Any:  # Any: of whatever type that member of `Tool` is
         if self._loaded is None:
