@@ -17,8 +17,10 @@ PACKAGES = [ROOT / name for name in PROJECT["tool"]["hatch"]["build"]["targets"]
 # Files and folders of the specification that are put inside its package.
 PUBLISHED = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
 PACKAGE_NAMES = [package.name for package in PACKAGES]
-# The second one is for tests that ask the vendors' own clients.
-LOCKS = {name: (ROOT / name).read_text() for name in ("requirements.lock", "requirements-sdk.lock")}
+# What the program needs; what its tests and tools need as well; for tests that ask the vendors' own clients.
+LOCKS = {
+    name: (ROOT / name).read_text() for name in ("requirements.lock", "requirements-dev.lock", "requirements-sdk.lock")
+}
 
 # Code, marks of typed packages, and data that code reads; the last three are pages.
 # C: what a chaos run compiles for itself where there is a compiler; nothing is compiled when this is installed.
@@ -61,12 +63,11 @@ def normal(name: str) -> str:
 
 def asked_for() -> set[str]:
     extras = PROJECT["project"]["optional-dependencies"]
-    # `search` has wheels for few systems, and setting up must work on all: the tests take the system's ripgrep.
-    requirements = [
-        *PROJECT["project"]["dependencies"],
-        *(one for name, extra in extras.items() if name != "search" for one in extra),
-    ]
-    return {normal(re.split(r"[\[<>=!~; ]", requirement)[0]) for requirement in requirements}
+    return names(PROJECT["project"]["dependencies"], *extras.values())
+
+
+def names(*requirements: list[str]) -> set[str]:
+    return {normal(re.split(r"[\[<>=!~; ]", one)[0]) for group in requirements for one in group}
 
 
 def locked(lock: str) -> dict[str, str]:
@@ -171,10 +172,18 @@ def test_the_locks_hold_everything_asked_for() -> None:
     assert asked_for() <= {name for lock in LOCKS for name in locked(lock)}
 
 
-def test_the_locks_agree() -> None:
-    first, second = (versions(lock) for lock in LOCKS)
+@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-sdk.lock"])
+def test_the_locks_agree(lock: str) -> None:
+    first, second = versions("requirements-dev.lock"), versions(lock)
     shared = first.keys() & second.keys()
     assert {name: first[name] for name in shared} == {name: second[name] for name in shared}
+
+
+def test_the_lock_of_the_program_has_nothing_that_only_tests_and_tools_need() -> None:
+    extras = PROJECT["project"]["optional-dependencies"]
+    program = names(PROJECT["project"]["dependencies"], extras["build"])
+    assert program <= locked("requirements.lock").keys() <= locked("requirements-dev.lock").keys()
+    assert not locked("requirements.lock").keys() & names(extras["dev"], extras["judge"], extras["test"])
 
 
 @pytest.mark.parametrize("lock", LOCKS)

@@ -70,6 +70,31 @@ def test_the_description_of_an_endpoint_is_a_valid_models_json(path_with_pinnace
     assert '"contextWindow":32768' in state
 
 
+def test_two_commands_set_up_the_program_and_run_the_checks() -> None:
+    """The first one installs the program alone; continuous integration takes the second one apart."""
+    program, checks = re.findall(r"^```\n(scripts/setup.*)\n```", README, re.MULTILINE)
+
+    assert (program, checks) == ("scripts/setup && .venv/bin/pinnace demo", "scripts/setup --dev && scripts/check")
+    ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+    assert [line for line in ci if line in checks.split(" && ")] == checks.split(" && ")
+
+
+@pytest.mark.parametrize(
+    ("has_program", "message"),
+    [(False, "no .venv; run scripts/setup --dev first"), (True, "the program alone; run scripts/setup --dev")],
+)
+def test_the_checks_name_the_setup_that_is_missing(has_program: bool, message: str, tmp_path: Path) -> None:
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(ROOT / "scripts" / "check", tmp_path / "scripts")
+    if has_program:
+        (tmp_path / ".venv" / "bin").mkdir(parents=True)
+        (tmp_path / ".venv" / "bin" / "python").symlink_to(sys.executable)
+    done = subprocess.run([tmp_path / "scripts" / "check"], capture_output=True, text=True, check=False, timeout=60)
+
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
 def test_the_demo_shows_a_stream_a_tool_and_a_steer(path_with_pinnace: dict[str, str]) -> None:
     """The README's first command, without its set-up."""
     shown = run(["pinnace", "demo"], path_with_pinnace)

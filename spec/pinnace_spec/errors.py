@@ -213,8 +213,8 @@ def not_exported(path: str, reason: str) -> str:
 
 
 def export_unavailable(package: str) -> str:
-    """Word that an optional package is not there."""
-    return f"Export to HTML needs packages that are not installed ({package}): pip install 'pinnace[export]'"
+    """Word that a package which exports use is missing from the installation."""
+    return f"Export to HTML needs a package that is not installed ({package}): pip install pinnace"
 
 
 def session_not_copied(reason: str) -> str:

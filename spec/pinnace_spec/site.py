@@ -2,7 +2,7 @@
 
 Plain files that work from a disk: no service, no script, nothing from elsewhere. Pages: the reference, the chart whose
 states lead to their rows, the matrix, a page for each record, what the models have shown. Everything is read from what
-is published, so it works from a wheel too; needs the extra `export` (jinja2, markdown-it-py).
+is published, so it works from a wheel too.
 """
 
 import shutil
@@ -159,7 +159,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         names = build(Path(arguments[0]))
     except ImportError as error:
-        sys.stderr.write(f"{error.name} is not installed: pip install 'pinnace[export]'\n")
+        sys.stderr.write(f"{error.name} is not installed: pip install pinnace\n")
         return 1
     except OSError as error:
         sys.stderr.write(f"{error.filename or arguments[0]}: {error.strerror}\n")

@@ -202,7 +202,7 @@ def test_a_package_that_is_not_installed_is_named(agent: AgentStarter, package: 
         words, cwd=pi.home.work, env=dict(pi.home.env), capture_output=True, timeout=TIMEOUT_S, check=False, text=True
     )
     assert 1 == done.returncode
-    assert f"({package}): pip install 'pinnace[export]'" in done.stderr
+    assert f"({package}): pip install pinnace" in done.stderr
     assert [] == pages(pi)
 
 

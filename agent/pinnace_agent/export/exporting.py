@@ -11,8 +11,8 @@ from pinnace_agent.export.target import target_name, write_target
 from pinnace_spec import errors
 from pinnace_spec.wire import encode_record
 
-# The packages of the extra `export`, by the names that they are imported by.
-_EXTRA: Final = frozenset({"jinja2", "markupsafe", "markdown_it", "mdurl", "pygments"})
+# Packages that nothing but an export needs, by the names that they are imported by.
+_PACKAGES: Final = frozenset({"jinja2", "markupsafe", "markdown_it", "mdurl", "pygments"})
 
 
 def export_page(
@@ -61,6 +61,6 @@ def _page(source: Source, *, only_active: bool, check: Callable[[], object]) -> 
         yield from page(source, only_active=only_active, check=check)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        if package not in _EXTRA:
+        if package not in _PACKAGES:
             raise
         raise errors.ClientError(errors.export_unavailable(package), errors.ErrorCode.NOT_IMPLEMENTED) from None
