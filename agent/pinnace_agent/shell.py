@@ -6,17 +6,20 @@ R-BSH-04.
 """
 
 import fcntl
+import logging
 import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import Final, NamedTuple, Protocol
 
 import trio
 
 from pinnace_agent.flat_nursery import open_flat_nursery
+
+_log = logging.getLogger("pinnace.shell")
 
 EXIT_SILENCE_S: Final = 0.1
 """After the shell's exit a descendant may hold the pipe open, for ever if it is a server: so much silence
@@ -73,8 +76,8 @@ class ShellOutput(Protocol):
 class ShellGroups:
     """The process groups of running commands, so that shutdown can kill all of them at once, without waiting.
 
-    A group is named by the pid of its leader and is in here only while that is not reaped: until then the
-    system can't give the number to anybody else.
+    They are killed, too, if this process is (`command_watchdog`). A group is named by the pid of its leader and is in
+    here only while that is not reaped: until then the system can't give the number to anybody else.
     """
 
     __slots__ = ("_is_closed", "_pids")
@@ -90,23 +93,39 @@ class ShellGroups:
 
     def kill_all(self) -> None:
         """Kill every process of every group; their commands end soon after."""
-        for pid in self._pids:
-            kill_group(pid)
+        kill_groups(self._pids)
 
     def close(self) -> None:
         """Kill all, and from now on every command as soon as it has started: the last act of a process."""
         self._is_closed = True
         self.kill_all()
 
+    def prepare(self) -> None:
+        """Start what kills a group if this process is killed. To be called just before a group is started."""
+        from pinnace_agent.command_watchdog import WATCHDOG  # with the first command
+
+        try:
+            WATCHDOG.prepare()
+        except OSError as error:  # no processes or descriptors are left
+            _log.warning("Commands would outlive a kill -9 of the agent: the watchdog cannot be started: %s", error)
+
     def add(self, pid: int) -> None:
-        """Take in a group that has just started."""
+        """Take in a group that has just started, by its leader, who leads a session of its own as well."""
+        from pinnace_agent.command_watchdog import WATCHDOG
+
         self._pids.add(pid)
+        with suppress(OSError):  # has been reported
+            WATCHDOG.add(pid)
         if self._is_closed:
             kill_group(pid)
 
     def discard(self, pid: int) -> None:
         """Forget a group: its leader is about to be reaped."""
-        self._pids.discard(pid)
+        if pid in self._pids:
+            from pinnace_agent.command_watchdog import WATCHDOG
+
+            self._pids.discard(pid)
+            WATCHDOG.discard(pid)
 
 
 SHELL_GROUPS: Final = ShellGroups()
@@ -114,10 +133,43 @@ SHELL_GROUPS: Final = ShellGroups()
 
 
 def kill_group(pid: int) -> None:
-    """Send SIGKILL to a whole process group by the pid of its leader, which must not have been reaped.
+    """Send SIGKILL to a process group and its session by the pid of their leader, which must not have been reaped.
 
-    No SIGTERM first: a command that is aborted must not be able to go on, and one that traps signals would.
+    No SIGTERM first: a command that is aborted must not be able to go on, and one that traps signals would. On Linux
+    the session holds the groups that job control and `timeout` make inside of a command; elsewhere they are not found.
     """
+    kill_groups((pid,))
+
+
+def kill_groups(pids: Collection[int]) -> None:
+    """Do what `kill_group` does for several leaders at once."""
+    for pid in pids:
+        _kill_group(pid)
+    killed = set(pids)
+    # A process that forks while it is looked for has a child that the next look finds.
+    while found := [pid for pid in _members(pids) if pid not in killed]:
+        for pid in found:
+            killed.add(pid)
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _members(sessions: Collection[int]) -> Iterator[int]:
+    """Find the processes of sessions: none where there is no /proc."""
+    if not sessions:
+        return
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return
+    for name in names:
+        if name.isdecimal():
+            with suppress(ProcessLookupError, PermissionError):
+                if os.getsid(int(name)) in sessions:
+                    yield int(name)
+
+
+def _kill_group(pid: int) -> None:
     try:
         os.killpg(pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -171,6 +223,7 @@ async def run_shell(  # noqa: PLR0913  # all but the command are keywords, most 
     if command_prefix:
         command = f"{command_prefix}\n{command}"
     shell = await trio.to_thread.run_sync(_find_shell, shell_path, cwd)
+    groups.prepare()
     run = await _start([shell, "-c", command], cwd, env, _Listener(output, on_output, room))
     groups.add(run.process.pid)
     is_done = False

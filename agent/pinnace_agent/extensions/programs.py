@@ -83,6 +83,7 @@ async def run_program(
         grace_s: What it has to end by itself.
     """
     stdout, stderr = _Kept(max_buffer), _Kept(max_buffer)
+    SHELL_GROUPS.prepare()
     try:
         process = await trio.lowlevel.open_process(
             list(command),

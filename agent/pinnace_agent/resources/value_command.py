@@ -37,6 +37,7 @@ async def output_of(command: str, env: Mapping[str, str], timeout_s: float) -> s
 
 
 async def _bytes_of(command: str, env: Mapping[str, str]) -> bytes:
+    SHELL_GROUPS.prepare()
     process = await trio.lowlevel.open_process(
         ["/bin/sh", "-c", command],
         stdin=subprocess.DEVNULL,

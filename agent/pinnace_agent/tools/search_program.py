@@ -60,6 +60,7 @@ async def run_search(
         OSError: The system refused to start it.
         ValueError: An argument is none that a program can get.
     """
+    groups.prepare()
     process = await trio.lowlevel.open_process(
         list(arguments),
         stdin=subprocess.DEVNULL,
