@@ -91,6 +91,7 @@ class Compactor:
                 retry,
                 self._profile.idle_timeout_s,
                 self._profile.thinking_budgets,
+                self._profile.registry.provider_for(model),
             )
             self.result = await compact(
                 session.tree.branch(),

@@ -6,7 +6,6 @@ not change anything: a refused prompt leaves no trace. Cancelling it is safe at 
 
 import trio
 
-from pinnace_agent.llm.providers import find_provider, unsupported_api
 from pinnace_agent.profile import AgentProfile
 from pinnace_agent.session import Session
 from pinnace_spec import errors
@@ -18,8 +17,8 @@ async def check_prompt(session: Session, profile: AgentProfile) -> errors.Client
     model = session.model
     if model is None:
         return errors.ClientError(errors.NO_MODEL, errors.ErrorCode.NO_MODEL)
-    if find_provider(model["api"]) is None:
-        return unsupported_api(model["api"])
+    if (refusal := profile.registry.refusal(model)) is not None:
+        return refusal
     credentials = await profile.registry.check_credentials(model)
     if credentials.problem is not None:
         return errors.ClientError(credentials.problem, errors.ErrorCode.NO_API_KEY)

@@ -14,7 +14,7 @@ from pinnace_agent.emitter import Emitter
 from pinnace_agent.llm.base import LlmRequest
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.context import unillustrated
-from pinnace_agent.llm.providers import find_provider, unsupported_api
+from pinnace_agent.llm.providers import unsupported_api
 from pinnace_agent.profile import AgentProfile
 from pinnace_agent.run_log import RunLog, error_result
 from pinnace_agent.session import Session
@@ -176,11 +176,12 @@ class RunJob:
         if model is None:
             builder.fail(errors.NO_MODEL)
             return
-        provider = find_provider(model["api"])
+        registry = self._profile.registry
+        provider = registry.provider_for(model)
         if provider is None:
             builder.fail(unsupported_api(model["api"]).text)
             return
-        credentials = await self._profile.registry.credentials(model)
+        credentials = await registry.credentials(model)
         if credentials.problem is not None:
             builder.fail(credentials.problem)
             return

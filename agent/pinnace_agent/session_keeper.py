@@ -60,8 +60,10 @@ class SessionExtensions(Protocol):
         """Fill a new session, if it was asked for in that way."""
         ...
 
-    async def begin(self, reason: Reason, previous_file: str | None = None) -> None:
-        """Load those of the session that is in force now."""
+    async def begin(
+        self, reason: Reason, previous_file: str | None = None, choose: Callable[[], None] | None = None
+    ) -> None:
+        """Load those of the session that is in force now; `choose` is called when their models are there."""
         ...
 
 
@@ -200,16 +202,15 @@ class SessionKeeper:
         if plan.is_other_conversation:
             self.on_conversation(session.cwd)
         former, self.session = self.session, session
-        if plan.restores_choices:
-            self._restore_choices(former)
-        else:
-            session.model, session.thinking_level = former.model, former.thinking_level
+        choose = partial(self._restore_choices if plan.restores_choices else self._keep_choices, former)
+        choose()
         self._adopt(session)
         former.users -= 1
         self._former.add(former)
         self.close_unused()
         if extensions is not None:
-            await extensions.begin(extensions.reason_of(plan.request), previous)
+            # Again: the models of extensions are there only then.
+            await extensions.begin(extensions.reason_of(plan.request), previous, choose)
         self._report(Happening("switch_ok", effect.job))
 
     def text_of(self, ref: int) -> str | None:
@@ -222,6 +223,10 @@ class SessionKeeper:
         plan = self._plans.pop(ref, None)
         if plan is not None:
             self._jobs.start(f"discard:{ref}", plan.discard, _nothing)
+
+    def _keep_choices(self, former: Session) -> None:
+        """Go on with the model and the level of the session before."""
+        self.session.model, self.session.thinking_level = former.model, former.thinking_level
 
     def _restore_choices(self, former: Session) -> None:
         """Take the model and the level that the session was left with, if they can be had."""

@@ -60,6 +60,8 @@ class HomeOptions(TypedDict, total=False):
     """A folder to be first on PATH."""
     has_session: bool
     """Keep session files in `sessions`, where by default none are written."""
+    names_model: bool
+    """Name the fake model on the command line, as by default; else the agent chooses its model by itself."""
 
 
 def prepare_pi_home(root: Path, base_url: str, **options: Unpack[HomeOptions]) -> PreparedHome:
@@ -90,7 +92,8 @@ def prepare_pi_home(root: Path, base_url: str, **options: Unpack[HomeOptions]) -
         **options.get("env", {}),
     }
     session = ["--session-dir", str(folders["sessions"])] if options.get("has_session") else ["--no-session"]
-    arguments = ["--mode", "rpc", *session, "--provider", "fake", "--model", "m1"]
+    model = ["--provider", "fake", "--model", "m1"] if options.get("names_model", True) else []
+    arguments = ["--mode", "rpc", *session, *model]
     return PreparedHome(
         root=root,
         home=folders["home"],

@@ -5,7 +5,7 @@ there are; what else the settings say counts from the next start. Reads files wh
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from pinnace_agent.extension_host.seat_plan import GivenFlag, SeatPlan
@@ -16,6 +16,7 @@ from pinnace_agent.resources.file_lock import LockHeld
 from pinnace_agent.resources.folder_resources import FolderReader
 from pinnace_agent.resources.paths import agent_dir, project_dir
 from pinnace_agent.resources.relaxed_json import ConfigurationFileError, read_object
+from pinnace_agent.resources.selection import Selection
 from pinnace_agent.resources.settings import ResourceSettings
 from pinnace_agent.resources.trust import trust_file
 from pinnace_agent.resources.trust_digest import keep_decision
@@ -79,8 +80,14 @@ def _merged(below: Mapping[str, object], above: Mapping[str, object]) -> dict[st
     return merged
 
 
-def seat_plan(options: Options, configuration: Configuration, reader: FolderReader, cwd: Path) -> SeatPlan:
-    """Return what is known about extensions before any is loaded."""
+def seat_plan(
+    options: Options,
+    configuration: Configuration,
+    reader: FolderReader,
+    cwd: Path,
+    select: Callable[[], Selection],
+) -> SeatPlan:
+    """Return what is known about extensions before any is loaded; `select` selects the model of the start."""
     files = _Files(options, configuration, reader, cwd)
     return SeatPlan(
         env=os.environ,
@@ -90,6 +97,8 @@ def seat_plan(options: Options, configuration: Configuration, reader: FolderRead
         trusts=reader.trusts,
         decide=files.decide,
         reread=files.reread,
+        select=select,
+        model_patterns=options.models or configuration.settings.enabled_models,
         named=options.extensions,
         is_discovering=not options.no_extensions,
         approved=options.approved,

@@ -7,6 +7,7 @@ with a text on stderr and nothing on stdout; a notice goes to stderr and the pro
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -51,7 +52,8 @@ class Prepared(NamedTuple):
     profile: AgentProfile
     session: Session
     library: Library
-    selection: Selection
+    selection: Selection | None
+    """None: extensions may bring the model, so it is selected when they are bound to the session."""
     settings: Settings
     extensions: "SeatPlan | None" = None
     """None: there can be none."""
@@ -74,8 +76,13 @@ def prepare(options: Options) -> Prepared:
     sessions = SessionChoice(options, settings, os.environ, str(cwd))
     session = sessions.session()
     _tell(sessions.notices)
+    limits = _limits(options, settings)
+    select = partial(_selected, options, settings, registry, session, limits)
+    has_extensions = may_have_extensions(options, configuration, os.environ, cwd)
     try:
-        selection = _selected(options, settings, registry, session)
+        selection = None if has_extensions else select()
+        if selection is not None and selection.error is not None:
+            raise StartupError(selection.error)
         toolbox = _toolbox(options, settings)
         reader = FolderReader(_resource_choice(options), settings, os.environ, cwd)
     except StartupError:
@@ -84,7 +91,6 @@ def prepare(options: Options) -> Prepared:
         raise
     resources = ResourceBook(reader.read, tuple(toolbox.values()))
     resources.on_added = reader.add
-    has_extensions = may_have_extensions(options, configuration, os.environ, cwd)
     if not has_extensions and options.extension_flags:
         if session.file is not None:
             session.file.abandon()
@@ -94,9 +100,7 @@ def prepare(options: Options) -> Prepared:
         raise UnknownOption(no_such_option(options.extension_flags[0][0], COMMAND.params).format_message())
     # Extensions may bring what is not there yet.
     warnings = () if has_extensions else toolbox.warnings
-    _tell((*selection.warnings, *warnings, *resources.renew(session.cwd)))
-    limits = _limits(options, settings)
-    _tell(_doubts(limits, selection.model))
+    _tell((*warnings, *resources.renew(session.cwd)))
     profile = AgentProfile(
         registry=registry,
         tools=toolbox,
@@ -111,7 +115,7 @@ def prepare(options: Options) -> Prepared:
         resizes_images=settings.resizes_images,
         blocks_images=settings.blocks_images,
         is_project_trusted=configuration.is_project_trusted,
-        scope=selection.scope,
+        scope=() if selection is None else selection.scope,
         limits=limits,
         tool_timeout_s=settings.tool_timeout_s,
         resources=resources,
@@ -121,17 +125,21 @@ def prepare(options: Options) -> Prepared:
         from pinnace_agent.llm.client import use_proxy
 
         use_proxy(settings.http_proxy)
-    session.model, session.thinking_level = selection.model, selection.level
+    if selection is not None:
+        session.model, session.thinking_level = selection.model, selection.level
     session.name = clean_name(options.name or "") or session.name
     plan = None
     if has_extensions:
         from pinnace_rpc.extension_plan import seat_plan
 
-        plan = seat_plan(options, configuration, reader, cwd)
+        plan = seat_plan(options, configuration, reader, cwd, select)
     return Prepared(profile, session, sessions.library, selection, settings, plan)
 
 
-def _selected(options: Options, settings: Settings, registry: ModelRegistry, session: Session) -> Selection:
+def _selected(
+    options: Options, settings: Settings, registry: ModelRegistry, session: Session, limits: RunLimits
+) -> Selection:
+    """Select the model and the level of the start, and write its warnings to stderr."""
     level: ThinkingLevel | None = None
     for known in THINKING_LEVELS:
         if known == session.recorded_level:
@@ -139,8 +147,8 @@ def _selected(options: Options, settings: Settings, registry: ModelRegistry, ses
     kept = Kept(session.recorded_model, level, has_messages=session.message_count > 0)
     choice = Choice(options.provider, options.model, options.models, options.thinking)
     selection = select_initial(registry, settings, choice, options.api_key, kept)
-    if selection.error is not None:
-        raise StartupError(selection.error)
+    if selection.error is None:
+        _tell((*selection.warnings, *_doubts(limits, selection.model)))
     return selection
 
 
@@ -155,7 +163,8 @@ def build_host(prepared: Prepared, outbox: Outbox, dispatcher: Dispatcher, jobs:
     )
     host = Host(Chart(state), prepared.session, prepared.library, prepared.profile, outbox, dispatcher, jobs)
     host.book = dispatcher
-    host.sessions.preferred_level = prepared.selection.preferred_level
+    if prepared.selection is not None:
+        host.sessions.preferred_level = prepared.selection.preferred_level
     dispatcher.host = host
     if prepared.extensions is not None:
         from pinnace_agent.extension_host.seat import ExtensionSeat

@@ -121,6 +121,14 @@ def not_queueable(name: str) -> str:
     return f'Extension command "/{name}" cannot be queued. Use prompt() or execute the command when not streaming.'
 
 
+def provider_is_gone(provider: str, model_id: str) -> str:
+    """Say that the selected model has no provider any more."""
+    return (
+        f'The model {provider}/{model_id} is not available: the provider "{provider}" is not registered any more. '
+        "Select another model with set_model, or load the extension that registers it."
+    )
+
+
 def no_api_key(provider: str) -> str:
     """Say that no key is known; `unknown` is the provider of a model that names none."""
     named = "the selected model" if provider == "unknown" else provider

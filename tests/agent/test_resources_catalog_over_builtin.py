@@ -168,3 +168,14 @@ def test_an_entry_that_says_nothing_leaves_the_built_in_models_alone(tmp_path: P
     [diagnostic] = catalog.diagnostics
     assert "providers.xai: needs models, or one of baseUrl" in str(diagnostic)
     assert BUILT_IN.models_of("xai") == catalog.models_of("xai")
+
+
+def test_models_of_an_extension_replace_the_built_in_ones() -> None:
+    """`models` of `register_provider` are all that the provider has; what they leave out is as in the built-in ones."""
+    catalog = Catalog()
+    built_in = catalog.models_of("anthropic")
+    replaced = catalog.with_provider("anthropic", {"models": [{"id": "mine"}]}, replaces_models=True)
+
+    assert ["mine"] == [model["id"] for model in replaced.models_of("anthropic")]
+    assert built_in[0]["baseUrl"] == replaced.models_of("anthropic")[0]["baseUrl"]
+    assert [*built_in] == [*replaced.with_provider("anthropic", None).models_of("anthropic")]

@@ -11,7 +11,7 @@ import trio
 
 from pinnace_agent.compaction.fitting import fitted, input_tokens, output_tokens, shortened, weight
 from pinnace_agent.compaction.prompts import SYSTEM_PROMPT, Part, cut_off, cut_out, left_out, request_text
-from pinnace_agent.llm.base import IDLE_TIMEOUT_S, THINKING_BUDGETS, LlmRequest
+from pinnace_agent.llm.base import IDLE_TIMEOUT_S, THINKING_BUDGETS, LlmRequest, Provider
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.providers import find_provider, unsupported_api
 from pinnace_agent.llm.verdicts import Verdict, VerdictKind, verdict_on
@@ -51,6 +51,8 @@ class Writer(NamedTuple):
     retry: RetryPolicy = RetryPolicy()
     idle_timeout_s: float | None = IDLE_TIMEOUT_S
     thinking_budgets: Mapping[ThinkingLevel, int] = THINKING_BUDGETS
+    provider: Provider | None = None
+    """What speaks to the model; None: the provider of its API."""
 
 
 class Summary(NamedTuple):
@@ -162,7 +164,7 @@ class _Writing:
 
     async def _ask(self, text: str) -> tuple[AssistantMessage, Verdict]:
         model, credentials = self._writer.model, self._writer.credentials
-        provider = find_provider(model["api"])
+        provider = self._writer.provider or find_provider(model["api"])
         if provider is None:
             raise CompactionFailed(unsupported_api(model["api"]).text, ErrorCode.NO_MODEL)
         question: UserMessage = {"role": "user", "content": [{"type": "text", "text": text}], "timestamp": 0}

@@ -139,18 +139,12 @@ class Actions:
         if beyond := sorted(config.keys() & _BEYOND_FILES):
             raise ValueError(f"provider {name}: {', '.join(beyond)} can't be used in this release")
         self._host.profile.registry.describe_provider(name, usual)
-        self._look_up_model()
+        self._seat.models_changed()
 
     def unregister_provider(self, name: str) -> None:
         """Take it away, and give back what it had overridden (A25)."""
         self._host.profile.registry.forget_provider(name)
-        self._look_up_model()
-
-    def _look_up_model(self) -> None:
-        """Take the active model as it is described now; one that is gone stays until another one is chosen."""
-        model = self._session.model
-        if model is not None:
-            self._session.model = self._host.profile.registry.find(model["provider"], model["id"]) or model
+        self._seat.models_changed()
 
     # The run and the process.
 

@@ -8,6 +8,7 @@ R-EXT-06.
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -29,6 +30,8 @@ from pinnace_agent.extensions.registrations import ErrorRecord, Generation
 from pinnace_agent.extensions.runner import Runner
 from pinnace_agent.extensions.session_events import ShutdownReason, StartReason
 from pinnace_agent.notices import extension_error
+from pinnace_agent.resources.model_scope import resolve_scope
+from pinnace_agent.resources.models import clamp_level
 from pinnace_agent.session import Session
 from pinnace_agent.session.replacement import NewSession, SessionRequest, SwitchSession
 from pinnace_spec.messages import Model
@@ -85,7 +88,7 @@ class ExtensionSeat:
         try:
             if reason == "reload":
                 await self._before_reload()
-            await self.begin(reason)
+            await self.begin(reason, choose=self._select_first if reason == "startup" else None)
         except SeatError as error:
             self.failure = error
             if self.on_shutdown is not None:
@@ -93,11 +96,18 @@ class ExtensionSeat:
         self.host.submit(Happening("instance_ready", job))
         self.ready.set()
 
-    async def begin(self, reason: StartReason, previous_file: str | None = None) -> None:
+    async def begin(
+        self, reason: StartReason, previous_file: str | None = None, choose: Callable[[], None] | None = None
+    ) -> None:
         """Load the extensions of the session in force and let them begin.
 
+        Args:
+            reason: Why the instance begins.
+            previous_file: The file of the session before.
+            choose: Chooses the model of the session; called when the providers of the extensions are there.
+
         Raises:
-            SeatError: At the start of the process: some can't be loaded.
+            SeatError: At the start of the process: some can't be loaded, or there is no such model.
         """
         host = self.host
         generation = Generation()
@@ -109,10 +119,39 @@ class ExtensionSeat:
         host.jobs.start(f"extensions:{self._numbers}", runner.serve, _ended)
         self._use_tools(reason)
         host.submit(Happening("instance_began", enabled=True))
+        await runner.bind()
+        if choose is not None:
+            choose()
+        self.models_changed()
         found = await self._started(runner, reason, previous_file)
         added = found_resources(found)
         for notice in host.profile.resources.add(host.session.cwd, added.skills, added.templates):
             _log.warning("%s", notice)
+
+    def _select_first(self) -> None:
+        """Select the model of the start, which an extension may have brought."""
+        host, selection = self.host, self.plan.select()
+        if selection.error is not None:
+            raise SeatError([selection.error])
+        host.session.model, host.session.thinking_level = selection.model, selection.level
+        host.sessions.preferred_level = selection.preferred_level
+
+    def models_changed(self) -> None:
+        """Look up the active model and the models to cycle between as they are described now.
+
+        An active model that is gone stays until another one is chosen; prompts are refused meanwhile.
+        """
+        host, session = self.host, self.host.session
+        registry = host.profile.registry
+        if session.model is not None:
+            found = registry.find(session.model["provider"], session.model["id"])
+            if found is not None and found != session.model:
+                session.model = found
+                session.thinking_level = clamp_level(found, host.sessions.preferred_level)
+        if self.plan.model_patterns:
+            # A pattern that matches nothing was reported at the start.
+            scope = resolve_scope(self.plan.model_patterns, registry.available())
+            host.profile = replace(host.profile, scope=scope.models)
 
     async def _started(self, runner: Runner, reason: StartReason, previous_file: str | None) -> Sequence[Found]:
         """Let an instance begin. An abort ends handlers that take too long: everything waits for them."""
@@ -154,6 +193,7 @@ class ExtensionSeat:
             return
         await runner.shutdown(reason, target_file)
         self._runner = self._loaded = self.host.extensions = None
+        self.host.profile.registry.forget_providers()
         loaded.loader.unload(loaded.all)
 
     async def fill(self, ref: int, session: Session) -> None:

@@ -8,6 +8,7 @@ from pinnace_agent.extensions.builtin.tool_approval import ApprovalMode
 from pinnace_agent.extensions.flags import GivenFlag
 from pinnace_agent.extensions.host_view import Mode
 from pinnace_agent.extensions.loading import Inline
+from pinnace_agent.resources.selection import Selection
 from pinnace_agent.resources.settings import ResourceSettings
 
 __all__ = ["GivenFlag", "SeatError", "SeatPlan"]
@@ -26,6 +27,10 @@ class SeatPlan(NamedTuple):
     """Takes what an extension has decided about a project: the folder, yes or no, and whether to remember it."""
     reread: Callable[[], Sequence[str]]
     """Reads settings, models and keys again; returns what is to be told."""
+    select: Callable[[], Selection]
+    """Selects the model of the start; asked once, when the extensions of the start are bound."""
+    model_patterns: Sequence[str] = ()
+    """What narrows the models to cycle between; empty: nothing does."""
     named: Sequence[str] = ()
     is_discovering: bool = True
     approved: bool | None = None

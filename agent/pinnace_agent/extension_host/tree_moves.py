@@ -164,6 +164,7 @@ async def _summarized(
         seat.host.chart.state.retry,
         profile.idle_timeout_s,
         profile.thinking_budgets,
+        profile.registry.provider_for(model),
     )
     try:
         summary = await summarize(writer, Asked("history", conversation, instructions=instructions), _SUMMARY_TOKENS)

@@ -100,6 +100,7 @@ class Runner:
         self._tools: dict[str, ExtensionTool] = {}
         self._scope = trio.CancelScope()
         self._is_open = trio.Event()
+        self._is_bound = self._has_begun = False
         self._is_over = trio.Event()
 
     # The tasks.
@@ -141,15 +142,23 @@ class Runner:
 
     # The lifecycle.
 
-    async def start(self, reason: StartReason, previous_file: str | None = None) -> list[Found]:
-        """Begin: providers, `session_start`, `resources_discover`. Returns the resources that were found.
+    async def bind(self) -> None:
+        """Let the extensions act on the session, and register the providers that they have brought. Once.
 
         `serve` has to be running, or about to.
         """
         await self._is_open.wait()
+        if self._is_bound:
+            return
+        self._is_bound = True
         for extension, api in self._apis.items():
             api.bind(self.actions, self.instances[extension])
         self._flush_providers()
+
+    async def start(self, reason: StartReason, previous_file: str | None = None) -> list[Found]:
+        """Begin: bind, `session_start`, `resources_discover`. Returns the resources that were found."""
+        await self.bind()
+        self._has_begun = True
         chains = self.chains
         await chains.notify(
             "session_start", lambda: ev.SessionStart(reason=reason, previous_session_file=previous_file)
@@ -236,8 +245,10 @@ class Runner:
             return
         deadline = trio.current_time() + limit_s
         try:
-            with trio.move_on_after(limit_s * _HANDLERS_SHARE, shield=True):
-                await self._tell_shutdown(reason, target_file)
+            # A process that was refused its start ends what has never begun.
+            if self._has_begun or not self._is_bound:
+                with trio.move_on_after(limit_s * _HANDLERS_SHARE, shield=True):
+                    await self._tell_shutdown(reason, target_file)
         finally:
             self._end(reason)
         if not self._is_open.is_set():

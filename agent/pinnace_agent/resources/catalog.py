@@ -46,11 +46,18 @@ class Catalog:
     """Every model, made when it is asked for."""
 
     def __init__(
-        self, entries: Mapping[str, JsonObject] | None = None, diagnostics: tuple[Diagnostic, ...] = ()
+        self,
+        entries: Mapping[str, JsonObject] | None = None,
+        diagnostics: tuple[Diagnostic, ...] = (),
+        replacing: frozenset[str] = frozenset(),
     ) -> None:
-        """Take what models.json says of each provider, checked, and what was wrong with the rest."""
+        """Take what models.json says of each provider, checked, and what was wrong with the rest.
+
+        Models of `replacing` are all that their providers have; of others they are added to the built-in ones.
+        """
         self.diagnostics = diagnostics
         self._entries = entries or {}
+        self._replacing = replacing
         self._access = {provider: _access(entry) for provider, entry in self._entries.items()}
         self._model_headers = {provider: _model_headers(entry) for provider, entry in self._entries.items()}
         self._models: dict[str, list[Model]] = {}
@@ -59,8 +66,10 @@ class Catalog:
         """Return the names of what the user describes: the rest is near a key."""
         return f"Catalog({', '.join(self._entries)})"
 
-    def with_provider(self, provider: str, entry: JsonObject | None) -> "Catalog":
+    def with_provider(self, provider: str, entry: JsonObject | None, *, replaces_models: bool = False) -> "Catalog":
         """Return a catalog that says this of a provider, in the place of what was said of it; None: nothing.
+
+        With `replaces_models`, models that the entry lists are all that the provider has.
 
         Raises:
             ValueError: It does not follow the schema of models.json, or makes no sense; the text says why.
@@ -73,7 +82,10 @@ class Catalog:
                     "; ".join(f"{each.path}: {each.message}" if each.path else each.message for each in problems)
                 )
             entries[provider] = entry
-        return Catalog(entries, self.diagnostics)
+        replacing = self._replacing - {provider}
+        if replaces_models and entry is not None and "models" in entry:
+            replacing |= {provider}
+        return Catalog(entries, self.diagnostics, replacing)
 
     def entry_of(self, provider: str) -> JsonObject | None:
         """Return what is said of a provider beside the built-in facts."""
@@ -110,7 +122,9 @@ class Catalog:
         facts = index().providers.get(provider)
         built_in = [] if facts is None else built_in_models(provider, facts, read_descriptions(provider))
         entry = self._entries.get(provider)
-        return built_in if entry is None else described_models(provider, entry, built_in)
+        if entry is None:
+            return built_in
+        return described_models(provider, entry, built_in, keeps_built_in=provider not in self._replacing)
 
 
 def read_catalog(path: Path) -> Catalog:

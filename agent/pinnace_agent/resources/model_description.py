@@ -40,20 +40,23 @@ def built_in_models(provider: str, facts: BuiltInProvider, descriptions: Sequenc
     return [cast("Model", {"id": one["id"], "name": one["name"], **shared, **one}) for one in descriptions]
 
 
-def described_models(provider: str, entry: JsonObject, built_in: Sequence[Model] = ()) -> list[Model]:
+def described_models(
+    provider: str, entry: JsonObject, built_in: Sequence[Model] = (), *, keeps_built_in: bool = True
+) -> list[Model]:
     """Make the models of a provider that the user describes.
 
     Args:
         provider: Its id.
         entry: What the user says.
         built_in: Its models as they are without the user; they keep their places.
+        keeps_built_in: Whether they stay; else they only give what the described ones leave out.
     """
     overrides = cast("dict[str, JsonObject]", entry.get("modelOverrides", {}))
     # A later description of the same id replaces the earlier one, in its place.
     described = {str(one["id"]): one for one in cast("list[JsonObject]", entry.get("models", []))}
     # Any: the schema has been checked, and the fields are copied, not looked into.
     fields_of: dict[str, dict[str, Any]] = {}
-    for model in built_in:
+    for model in built_in if keeps_built_in else ():
         fields_of[model["id"]] = {**model, **({"baseUrl": entry["baseUrl"]} if "baseUrl" in entry else {})}
         if "compat" in entry:
             fields_of[model["id"]]["compat"] = _merge_compat(model.get("compat", {}), entry["compat"])

@@ -8,7 +8,7 @@ its name, but never among the models to choose from unless it was asked for.
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pinnace_agent.resources.builtin import index
 from pinnace_agent.resources.catalog import OFFLINE_PROVIDER, Catalog
@@ -23,9 +23,14 @@ from pinnace_agent.resources.model_patterns import (
 )
 from pinnace_agent.resources.relaxed_json import JsonObject
 from pinnace_agent.resources.thinking import clamp_level, next_level, supported_levels
+from pinnace_spec import errors
+from pinnace_spec.errors import ClientError, ErrorCode
 from pinnace_spec.messages import Model
 
-__all__ = ["ModelRegistry", "clamp_level", "next_level", "supported_levels"]
+if TYPE_CHECKING:
+    from pinnace_agent.llm.base import Provider
+
+__all__ = ["ModelRegistry", "ProviderCode", "clamp_level", "next_level", "supported_levels"]
 
 
 # From the check of a prompt to its request: saving the prompt, on a slow disk. A key may be replaced at any time.
@@ -40,6 +45,14 @@ class _Ahead(NamedTuple):
     until_s: float
 
 
+class ProviderCode(NamedTuple):
+    """What of a provider is code of an extension, which models.json can't hold."""
+
+    api: str | None = None
+    """The API of the models that `speaker` answers for."""
+    speaker: "Provider | None" = None
+
+
 class ModelRegistry:
     """All models, and the credentials of their providers."""
 
@@ -49,6 +62,7 @@ class ModelRegistry:
         self._keys = KeyRing(catalog, auth, env)
         self._offers_offline = False
         self._overridden: dict[str, JsonObject | None] = {}
+        self._code: dict[str, ProviderCode] = {}
         self._ahead: _Ahead | None = None
 
     def __repr__(self) -> str:
@@ -126,24 +140,37 @@ class ModelRegistry:
         """Put the offline model among the models to choose from: the user asked for it."""
         self._offers_offline = True
 
-    def describe_provider(self, provider: str, entry: JsonObject) -> None:
+    def describe_provider(self, provider: str, entry: JsonObject, code: ProviderCode | None = None) -> None:
         """Say this of a provider from now on, in the place of what models.json says, until `forget_provider`.
+
+        Models that the entry lists replace those of the built-in catalog.
 
         Raises:
             ValueError: It does not follow the schema of models.json, or makes no sense; the text says why.
         """
-        catalog = self._catalog.with_provider(provider, entry)
+        catalog = self._catalog.with_provider(provider, entry, replaces_models=True)
         self._overridden.setdefault(provider, self._catalog.entry_of(provider))
+        if code is None:
+            self._code.pop(provider, None)
+        else:
+            self._code[provider] = code
         self._use(catalog)
 
     def forget_provider(self, provider: str) -> None:
         """Give back what models.json says of a provider; nothing happens if that is in force."""
         if provider in self._overridden:
+            self._code.pop(provider, None)
             self._use(self._catalog.with_provider(provider, self._overridden.pop(provider)))
+
+    def forget_providers(self) -> None:
+        """Forget all that was said by `describe_provider`."""
+        for provider in tuple(self._overridden):
+            self.forget_provider(provider)
 
     def take(self, read: "ModelRegistry") -> None:
         """Take what another registry has read of the files since; keys of the command line stay."""
         self._overridden.clear()
+        self._code.clear()
         self._keys.take(read._keys)
         self._use(read._catalog)
 
@@ -177,8 +204,35 @@ class ModelRegistry:
             self._ahead = _Ahead(full_name(model), credentials, time.monotonic() + _AHEAD_S)
         return credentials
 
+    def refusal(self, model: Model) -> ClientError | None:
+        """Return why no request to a model can be made, whatever its key; None: one can."""
+        provider = model["provider"]
+        if provider != OFFLINE_PROVIDER and provider not in self._catalog.providers():
+            return ClientError(errors.provider_is_gone(provider, model["id"]), ErrorCode.NO_MODEL)
+        if not self._is_supported(model):
+            from pinnace_agent.llm.providers import unsupported_api
+
+            return unsupported_api(model["api"])
+        return None
+
+    def provider_for(self, model: Model) -> "Provider | None":
+        """Return what speaks to a model: the code of an extension, else the provider of its API; None: nothing does."""
+        code = self._code_for(model)
+        if code is not None:
+            return code.speaker
+        from pinnace_agent.llm.providers import find_provider
+
+        return find_provider(model["api"])
+
+    def _code_for(self, model: Model) -> ProviderCode | None:
+        """Return the code that answers requests to a model, if there is any."""
+        code = self._code.get(model["provider"])
+        return code if code is not None and code.speaker is not None and code.api == model["api"] else None
+
     def _is_supported(self, model: Model) -> bool:
-        return model["provider"] == OFFLINE_PROVIDER or model["api"] in _supported_apis()
+        if model["provider"] == OFFLINE_PROVIDER or model["api"] in _supported_apis():
+            return True
+        return self._code_for(model) is not None
 
 
 def _supported_apis() -> tuple[str, ...]:
