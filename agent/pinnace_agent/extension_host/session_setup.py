@@ -5,17 +5,24 @@ from collections.abc import Awaitable
 from typing import cast
 
 from pinnace_agent.extensions.host_view import Setup
+from pinnace_agent.extensions.loop_thread import LoopThread, usable_from_any_thread
 from pinnace_agent.session import Session
 from pinnace_agent.session.tree import clean_name
 from pinnace_spec.messages import Message
 
 
+@usable_from_any_thread()
 class Writer:
     """A session that is not in force yet."""
 
     def __init__(self, session: Session) -> None:
         """Write into a session."""
         self._session = session
+        self._thread = LoopThread()
+
+    @property
+    def __loop_thread__(self) -> LoopThread:
+        return self._thread
 
     def append_message(self, message: Message) -> str:
         """Append a message. Returns the entry's id."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from pinnace_agent.extensions.host_view import ContextUsage, Mode
+from pinnace_agent.extensions.loop_thread import LoopThread, usable_from_any_thread
 from pinnace_agent.resources.models import ModelRegistry
 from pinnace_agent.session import Session
 from pinnace_agent.session.library import header_line
@@ -169,12 +170,18 @@ class SessionFacts:
         return self._session.messages
 
 
+@usable_from_any_thread()
 class RegistryFacts:
     """The models, and what it takes to ask them."""
 
     def __init__(self, registry: ModelRegistry) -> None:
         """Show a registry."""
         self._registry = registry
+        self._thread = LoopThread()
+
+    @property
+    def __loop_thread__(self) -> LoopThread:
+        return self._thread
 
     def all(self) -> Sequence[Model]:
         """Return every model."""

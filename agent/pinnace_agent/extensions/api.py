@@ -8,7 +8,6 @@ import logging
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +15,7 @@ from pinnace_agent.extensions.api_base import Background, Services
 from pinnace_agent.extensions.bus import ExtensionBus
 from pinnace_agent.extensions.flags import FlagValue
 from pinnace_agent.extensions.host_port import CommandInfo, Content, CustomDraft, DeliverAs, ToolInfo
+from pinnace_agent.extensions.loop_thread import usable_from_any_thread
 from pinnace_agent.extensions.programs import MAX_BUFFER_BYTES, ExecResult, run_program
 from pinnace_agent.extensions.registering import Registering
 from pinnace_agent.extensions.registrations import Extension, ExtensionLoadingError
@@ -34,6 +34,7 @@ _DELIVERIES: Final[Mapping[str, DeliverAs]] = {
 }
 
 
+@usable_from_any_thread(but=("path", "log"))
 class ExtensionAPI(Subscribing, Registering):
     """What `extension(pi)` is called with. It may be kept as long as the session instance lives."""
 
@@ -80,7 +81,7 @@ class ExtensionAPI(Subscribing, Registering):
 
     def get_settings(self) -> dict[str, object]:
         """Return the merged settings, as a copy."""
-        return self._there(self._actions.settings)
+        return self._actions.settings()
 
     # Speaking (A11, A12).
 
@@ -107,7 +108,7 @@ class ExtensionAPI(Subscribing, Registering):
         draft = CustomDraft(_text("custom_type", custom_type), _content(content), display, details)
         delivery = _delivery(deliver_as)
         triggers = trigger_turn if isinstance(trigger_turn, bool) else None
-        self._there(partial(self._actions.send_message, draft, deliver_as=delivery, triggers_turn=triggers))
+        self._actions.send_message(draft, deliver_as=delivery, triggers_turn=triggers)
 
     def send_user_message(self, content: Content, *, deliver_as: str | None = None, expand: bool = False) -> None:
         """Say something as the user. Does not wait for the answer (A12).
@@ -118,22 +119,22 @@ class ExtensionAPI(Subscribing, Registering):
             expand: Whether commands, skills and templates in it count.
         """
         checked, delivery = _content(content), _delivery(deliver_as)
-        self._there(partial(self._actions.send_user_message, checked, deliver_as=delivery, expands=expand))
+        self._actions.send_user_message(checked, deliver_as=delivery, expands=expand)
 
     # The session (A13 to A15).
 
     def append_entry(self, custom_type: str, data: object = None) -> str:
         """Append an entry that no model reads, and return its id (A13). The data must be JSON."""
-        return self._there(partial(self._actions.append_entry, _text("custom_type", custom_type), data))
+        return self._actions.append_entry(_text("custom_type", custom_type), data)
 
     @property
     def session_name(self) -> str | None:
         """The session's display name; None: it has none (A14)."""
-        return self._there(self._actions.session_name)
+        return self._actions.session_name()
 
     @session_name.setter
     def session_name(self, name: str | None) -> None:
-        self._there(partial(self._actions.set_session_name, name if name is None else _text("name", name)))
+        self._actions.set_session_name(name if name is None else _text("name", name))
 
     def get_session_name(self) -> str | None:
         """Return the session's display name (A14)."""
@@ -145,7 +146,7 @@ class ExtensionAPI(Subscribing, Registering):
 
     def set_label(self, entry_id: str, label: str | None = None) -> None:
         """Bookmark an entry; None clears its bookmark (A15)."""
-        self._there(partial(self._actions.set_label, entry_id, label))
+        self._actions.set_label(entry_id, label)
 
     # Programs (A16).
 
@@ -188,21 +189,21 @@ class ExtensionAPI(Subscribing, Registering):
 
     def get_active_tools(self) -> list[str]:
         """Return the names of the tools that models may call (A17)."""
-        return self._there(self._actions.active_tools)
+        return self._actions.active_tools()
 
     def get_all_tools(self) -> list[ToolInfo]:
         """Return every tool, active or not (A18)."""
-        return self._there(self._actions.all_tools)
+        return self._actions.all_tools()
 
     def set_active_tools(self, names: Sequence[str]) -> None:
         """Let models call these tools from the next request on; unknown names are passed over (A19)."""
         if isinstance(names, str):
             raise TypeError("set_active_tools takes a list of names, not a text")
-        self._there(partial(self._actions.set_active_tools, tuple(names)))
+        self._actions.set_active_tools(tuple(names))
 
     def get_commands(self) -> list[CommandInfo]:
         """Return what can be typed behind a slash: extensions' commands, templates, skills (A20)."""
-        return self._there(self._actions.commands)
+        return self._actions.commands()
 
     def tool_state(
         self, tool: str, model: type[StateT], default: Callable[[], StateT] | None = None
@@ -218,13 +219,13 @@ class ExtensionAPI(Subscribing, Registering):
 
     def get_thinking_level(self) -> ThinkingLevel:
         """Return the level in force (A22)."""
-        return self._there(self._actions.thinking_level)
+        return self._actions.thinking_level()
 
     def set_thinking_level(self, level: ThinkingLevel) -> None:
         """Take a level, or the nearest that the model can do (A22)."""
         if level not in THINKING_LEVELS:
             raise ValueError(f"there is no thinking level {level!r}; there are {', '.join(THINKING_LEVELS)}")
-        self._there(partial(self._actions.set_thinking_level, level))
+        self._actions.set_thinking_level(level)
 
 
 def slug(path: str) -> str:

@@ -4,22 +4,18 @@ While its extension loads it only takes registrations; bound to a session it act
 over, or the extension has failed to load, everything raises. Must not know what can be registered or asked for.
 """
 
-import threading
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, TypeVar
-
-import trio
+from typing import NamedTuple, Protocol
 
 from pinnace_agent.extensions.bus import EventBus
 from pinnace_agent.extensions.flags import FlagValues
 from pinnace_agent.extensions.host_port import HostActions
+from pinnace_agent.extensions.loop_thread import LoopThread, usable_from_any_thread
 from pinnace_agent.extensions.registrations import (
     Extension,
     ExtensionFailedError,
     ExtensionLoadingError,
 )
-
-_T = TypeVar("_T")
 
 
 class Background(Protocol):
@@ -41,16 +37,20 @@ class Services(NamedTuple):
     """Where programs run until there is a session."""
 
 
+@usable_from_any_thread()
 class ApiBase:
     """The ground of `pi`."""
 
     def __init__(self, extension: Extension, services: Services) -> None:
-        """Speak for `extension`. To be made in the thread of trio."""
+        """Speak for `extension`."""
         self._extension = extension
         self._services = services
         self._bound: HostActions | None = None
         self._tasks: Background | None = None
-        self._thread = threading.get_ident()
+
+    @property
+    def __loop_thread__(self) -> LoopThread:
+        return self._extension.generation.thread
 
     def bind(self, actions: HostActions, background: Background) -> None:
         """Let the extension act on a session, from now on. For the host."""
@@ -74,9 +74,3 @@ class ApiBase:
                 "session_start"
             )
         return self._bound
-
-    def _there(self, function: Callable[[], _T]) -> _T:
-        """Do something in the thread of trio, wherever this is called from (R37)."""
-        if threading.get_ident() == self._thread:
-            return function()
-        return trio.from_thread.run_sync(function)

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple, Protocol, TypeVar, cast, overload
 
 from pinnace_agent.extensions.error_records import failure_text, ownership
+from pinnace_agent.extensions.loop_thread import LoopThread, usable_from_any_thread
 from pinnace_agent.extensions.registrations import Extension, Generation
 
 Listener = Callable[[object], object]
@@ -131,6 +132,7 @@ class EventBus:
             self._channels.pop(channel, None)
 
 
+@usable_from_any_thread()
 class ExtensionBus:
     """The bus as one extension has it: `pi.events`."""
 
@@ -139,6 +141,10 @@ class ExtensionBus:
         self._bus = bus
         self._extension = extension
         self._check = check
+
+    @property
+    def __loop_thread__(self) -> LoopThread:
+        return self._extension.generation.thread
 
     @overload
     def on(self, channel: str) -> Callable[[_ListenerT], _ListenerT]: ...
@@ -152,10 +158,10 @@ class ExtensionBus:
         """Listen to a channel: as a decorator, or with a function, which returns what ends it."""
         self._check()
         if listener is not None:
-            return self._bus.add(self._extension, channel, listener)
+            return self.__loop_thread__.wrap(self._bus.add(self._extension, channel, listener))
 
         def decorate(function: _ListenerT) -> _ListenerT:
-            self._bus.add(self._extension, channel, function)
+            self.__loop_thread__.call(lambda: self._bus.add(self._extension, channel, function))
             return function
 
         return decorate

@@ -22,6 +22,7 @@ from pinnace_agent.extensions.host_port import (
     TreeMove,
     WithSession,
 )
+from pinnace_agent.extensions.loop_thread import usable_from_any_thread
 from pinnace_agent.extensions.watchdog import OWNER
 
 
@@ -38,6 +39,7 @@ class CommandWork:
     """Whether the user has asked for an abort since it began."""
 
 
+@usable_from_any_thread()
 class CommandContext(Context):
     """What commands get: they are tasks of their own, so they may replace the session (K1 to K7)."""
 
@@ -52,7 +54,7 @@ class CommandContext(Context):
     def cancel_scope(self) -> RunScope:
         """Where this command runs."""
         self._binding.generation.check()
-        return RunScope(self._work.scope, None)
+        return RunScope(self._work.scope, None, self.__loop_thread__)
 
     @property
     def aborted(self) -> bool:
@@ -130,6 +132,7 @@ class CommandContext(Context):
         )
 
 
+@usable_from_any_thread()
 class ReplacedContext(CommandContext):
     """What `with_session` gets: the new session, and messages to it that are waited for (K8)."""
 

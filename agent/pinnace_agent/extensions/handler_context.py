@@ -19,6 +19,7 @@ from pinnace_agent.extensions.host_port import (
     Mode,
 )
 from pinnace_agent.extensions.host_view import RegistryView
+from pinnace_agent.extensions.loop_thread import LoopThread, usable_from_any_thread
 from pinnace_agent.extensions.registrations import Generation
 from pinnace_agent.extensions.session_reader import SessionReader
 from pinnace_agent.extensions.user_interface import UserInterface
@@ -46,15 +47,21 @@ class Binding:
     """What handlers of `before_agent_start` have made of the system prompt; None: they are not running."""
 
 
+@usable_from_any_thread()
 class RunScope:
     """The run that is open, as an extension may end it: cancelling it asks for an abort."""
 
-    __slots__ = ("_actions", "_scope")
+    __slots__ = ("_actions", "_scope", "_thread")
 
-    def __init__(self, scope: trio.CancelScope, actions: HostActions | None) -> None:
+    def __init__(self, scope: trio.CancelScope, actions: HostActions | None, thread: LoopThread) -> None:
         """Stand for `scope`; without actions it is cancelled itself."""
         self._scope = scope
         self._actions = actions
+        self._thread = thread
+
+    @property
+    def __loop_thread__(self) -> LoopThread:
+        return self._thread
 
     @property
     def cancel_called(self) -> bool:
@@ -69,6 +76,7 @@ class RunScope:
             self._actions.abort()
 
 
+@usable_from_any_thread()
 class Context:
     """What handlers get. One object serves all handlers of an extension; it may be kept."""
 
@@ -133,7 +141,7 @@ class Context:
     def cancel_scope(self) -> RunScope | None:
         """The open run; None when there is none (C9)."""
         scope = self._live.view.run_scope
-        return None if scope is None else RunScope(scope, self._binding.actions)
+        return None if scope is None else RunScope(scope, self._binding.actions, self.__loop_thread__)
 
     @property
     def aborted(self) -> bool:
@@ -188,13 +196,17 @@ class Context:
         return self._live.view.is_project_trusted
 
     @property
+    def __loop_thread__(self) -> LoopThread:
+        return self._binding.generation.thread
+
+    @property
     def _live(self) -> Binding:
         self._binding.generation.check()
         return self._binding
 
 
 class TrustContext:
-    """What handlers of `project_trust` get: there is no session yet (E1)."""
+    """What handlers of `project_trust` get: there is no session yet (E1). Plain values, but for `ui`."""
 
     __slots__ = ("cwd", "mode", "ui")
 

@@ -50,7 +50,7 @@ class Instance:
     ) -> None:
         """Start a background task of the extension. It is cancelled when the session instance ends.
 
-        May be called from a worker thread of a handler.
+        May be called from any thread.
 
         Raises:
             NotRunningError: There is no session.
@@ -59,9 +59,9 @@ class Instance:
 
     def start_task(self, event: str, work: Callable[[], object], *, name: str | None = None) -> None:
         """Start a task whose failure is told of `event`."""
-        if not trio.lowlevel.in_trio_task():
-            trio.from_thread.run_sync(partial(self.start_task, event, work, name=name))
-            return
+        self.extension.generation.thread.call(partial(self._start_task, event, work, name))
+
+    def _start_task(self, event: str, work: Callable[[], object], name: str | None) -> None:
         if self._nursery is None:
             raise NotRunningError(
                 "pi.background runs from session_start to session_shutdown: start tasks in a handler of session_start"

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, TypeVar, overload
 from pinnace_agent.extensions import flags
 from pinnace_agent.extensions.command_context import CommandContext
 from pinnace_agent.extensions.json_schema import check_schema
+from pinnace_agent.extensions.loop_thread import usable_from_any_thread
 from pinnace_agent.extensions.provider_config import ProviderConfig, wire_config
 from pinnace_agent.extensions.registrations import (
     CommandRegistration,
@@ -39,6 +40,7 @@ class Completion(NamedTuple):
     description: str | None = None
 
 
+@usable_from_any_thread(but=("tool", "command"))  # what `register_tool` and `register_command` do
 class Registering(UnusedParts):
     """The registrations of `pi`."""
 
@@ -135,12 +137,9 @@ class Registering(UnusedParts):
         label = definition.label or definition.name
         definition = dataclasses.replace(definition, label=label)
 
-        def register() -> None:
-            self._extension.tools[definition.name] = ToolRegistration(definition, self._extension.source)
-            if self._bound is not None:
-                self._bound.tools_changed(definition.name)
-
-        self._there(register)
+        self._extension.tools[definition.name] = ToolRegistration(definition, self._extension.source)
+        if self._bound is not None:
+            self._bound.tools_changed(definition.name)
 
     def _check_definition(self, definition: ToolDefinition) -> None:
         name, description, guidelines = _unchecked(
@@ -241,17 +240,15 @@ class Registering(UnusedParts):
         if self._bound is None:
             self._extension.providers.append(registration)
         else:
-            bound = self._bound
-            self._there(lambda: bound.register_provider(self._extension.path, name, registration.config))
+            self._bound.register_provider(self._extension.path, name, registration.config)
 
     def unregister_provider(self, name: str) -> None:
         """Take a provider back, and give back what it had overridden (A25)."""
         self._check_registering()
         waiting = self._extension.providers
         waiting[:] = [each for each in waiting if each.name != name]
-        bound = self._bound
-        if bound is not None:
-            self._there(lambda: bound.unregister_provider(name))
+        if self._bound is not None:
+            self._bound.unregister_provider(name)
 
 
 def _unchecked(*values: object) -> tuple[object, ...]:

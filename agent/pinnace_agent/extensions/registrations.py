@@ -12,6 +12,8 @@ from typing import Final, Literal, NamedTuple, NotRequired, TypeAlias
 
 from typing_extensions import TypedDict
 
+from pinnace_agent.extensions.loop_thread import LoopThread
+
 Function: TypeAlias = Callable[..., object]
 """A function of an extension, sync or async: `(ctx, event)`, `(ctx, params)`, `(ctx, args)`."""
 ExtensionState: TypeAlias = Literal["loading", "live", "stale", "failed"]
@@ -36,10 +38,13 @@ class ExtensionFailedError(RuntimeError):
 class Generation:
     """One session instance, as a token that everything of its extensions shares (R20)."""
 
-    __slots__ = ("_reason",)
+    __slots__ = ("_reason", "thread")
 
     def __init__(self) -> None:
+        """Begin. To be made in the thread of the event loop."""
         self._reason: str | None = None
+        self.thread = LoopThread()
+        """Where everything of it is read and done (R37)."""
 
     @property
     def is_stale(self) -> bool:

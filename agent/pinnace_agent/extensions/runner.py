@@ -121,6 +121,7 @@ class Runner:
                         await nursery.start(instance.run, name=f"extension {extension.path}")
                     if self._bus is not None:
                         self._bus.attach(self._start_task)
+                    self.generation.thread.attach()
                     self._is_open.set()
                     task_status.started()
                     await trio.sleep_forever()

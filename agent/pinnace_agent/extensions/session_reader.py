@@ -9,11 +9,13 @@ from typing import Final
 
 from pinnace_agent.extensions.frozen import FrozenDict, Snapshots, frozen
 from pinnace_agent.extensions.host_view import SessionView
+from pinnace_agent.extensions.loop_thread import LoopThread, usable_from_any_thread
 from pinnace_agent.extensions.registrations import Generation
 
 _NO_ENTRY: Final = "there is no entry with the id {!r} in this session"
 
 
+@usable_from_any_thread()
 class SessionReader:
     """Reads the session in force. Entries are mappings in the spelling of the session file, oldest first."""
 
@@ -89,6 +91,10 @@ class SessionReader:
     def build_session_context(self) -> Mapping[str, object]:
         """Return what a model would be shown of this branch, as `messages`."""
         return {"messages": tuple(frozen(message) for message in self._session.messages())}
+
+    @property
+    def __loop_thread__(self) -> LoopThread:
+        return self._generation.thread
 
     @property
     def _session(self) -> SessionView:

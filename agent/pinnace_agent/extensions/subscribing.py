@@ -5,6 +5,7 @@ Items A1, 2.7.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, Unpack, overload
 
 from typing_extensions import TypedDict
@@ -13,6 +14,7 @@ from pinnace_agent.extensions import events as ev
 from pinnace_agent.extensions import results as res
 from pinnace_agent.extensions.api_base import ApiBase
 from pinnace_agent.extensions.contexts import Context
+from pinnace_agent.extensions.loop_thread import usable_from_any_thread
 from pinnace_agent.extensions.registrations import Function, Handler
 from pinnace_agent.extensions.signatures import check_function
 from pinnace_spec.messages import Message
@@ -81,6 +83,7 @@ class _K(TypedDict, total=False):
     thread: bool
 
 
+@usable_from_any_thread()
 class Subscribing(ApiBase):
     """The part of `pi` that registers handlers."""
 
@@ -328,9 +331,12 @@ class Subscribing(ApiBase):
         def add(function: Function) -> Callable[[], None]:
             self._check_registering()
             check_function(function, f"handler of {name}", "(ctx, event)", in_thread=thread)
-            return self._extension.add_handler(Handler(name, function, thread, tool))
+            return home.wrap(self._extension.add_handler(Handler(name, function, thread, tool)))
 
-        return Subscription(add, None if handler is None else add(handler))
+        home = self.__loop_thread__
+        return Subscription(
+            lambda function: home.call(partial(add, function)), None if handler is None else add(handler)
+        )
 
     def _note(self, name: str) -> None:
         """Note what is odd about the name of an event, once."""

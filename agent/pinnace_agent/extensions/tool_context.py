@@ -7,6 +7,7 @@ from typing import Final
 import trio
 
 from pinnace_agent.extensions.handler_context import Binding, Context, RunScope
+from pinnace_agent.extensions.loop_thread import usable_from_any_thread
 from pinnace_agent.tools import base
 
 CURRENT_CALL: Final[ContextVar[base.ToolContext | None]] = ContextVar(
@@ -29,6 +30,7 @@ class Room:
         return self._room().__await__()
 
 
+@usable_from_any_thread()
 class ToolContext(Context):
     """What a tool gets, once a call (2.5)."""
 
@@ -55,7 +57,7 @@ class ToolContext(Context):
     def cancel_scope(self) -> RunScope:
         """Where this call runs."""
         self._binding.generation.check()
-        return RunScope(self._scope, None)
+        return RunScope(self._scope, None, self.__loop_thread__)
 
     @property
     def aborted(self) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, NoReturn, TypeVar
 
 from pinnace_agent.extensions.api_base import ApiBase
+from pinnace_agent.extensions.loop_thread import usable_from_any_thread
 from pinnace_agent.extensions.registrations import Function, RendererRegistration, ShortcutRegistration
 from pinnace_agent.extensions.signatures import check_function
 
@@ -17,6 +18,7 @@ class NotAvailableError(NotImplementedError):
     """The original has it, this program has not."""
 
 
+@usable_from_any_thread()
 class UnusedParts(ApiBase):
     """The part of `pi` that registers for others."""
 

@@ -15,6 +15,7 @@ from typing import Final, Literal, NamedTuple, TypeVar
 import trio
 
 from pinnace_agent.extensions.dialogs import DialogTable, Send
+from pinnace_agent.extensions.loop_thread import LoopThread, usable_from_any_thread
 from pinnace_agent.extensions.registrations import Generation
 from pinnace_agent.extensions.theme import Theme
 from pinnace_agent.extensions.watchdog import OWNER
@@ -39,6 +40,7 @@ class ThemeResult(NamedTuple):
     error: str | None = None
 
 
+@usable_from_any_thread()
 class UserInterface:
     """The interface where there is no user (modes json and print)."""
 
@@ -47,6 +49,10 @@ class UserInterface:
     def __init__(self, generation: Generation) -> None:
         """Belong to one session instance: every member raises StaleContextError when that is over."""
         self._generation = generation
+
+    @property
+    def __loop_thread__(self) -> LoopThread:
+        return self._generation.thread
 
     # Dialogs (U1 to U4). Each is a checkpoint in every mode.
 
@@ -232,6 +238,7 @@ class UserInterface:
         self._generation.check()
 
 
+@usable_from_any_thread()
 class RpcUserInterface(UserInterface):
     """The interface of a client that reads frames."""
 
