@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         RunFailed,
         TextStream,
     )
+    from pinnace_rpc.client.aio import AsyncioClient
     from pinnace_spec.chart import CHART, Row
     from pinnace_spec.framing import LineDecoder
     from pinnace_spec.records import parse_command
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CHART",
     "AgentExited",
+    "AsyncioClient",
     "BlockingClient",
     "Chart",
     "Client",
@@ -56,6 +58,7 @@ __all__ = [
 
 _HOMES = {
     "AgentExited": "pinnace_rpc.client",
+    "AsyncioClient": "pinnace_rpc.client.aio",
     "BlockingClient": "pinnace_rpc.client",
     "Client": "pinnace_rpc.client",
     "ClientClosed": "pinnace_rpc.client",

@@ -59,6 +59,14 @@ class ProtocolError(Exception):
         self.text = text
         self.code = code
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # Copies and pickles carry every attribute, whatever the constructor of a subclass takes.
+        return _made, (type(self), *self.args), vars(self)
+
+
+def _made(kind: type[ProtocolError], *args: object) -> ProtocolError:
+    return kind.__new__(kind, *args)
+
 
 class ClientError(ProtocolError):
     """The client asked for what can't be done. Nothing was changed."""

@@ -3,7 +3,7 @@
 Imports the specification and trio, never the agent, so that it serves where only somebody else's agent runs.
 """
 
-from pinnace_rpc.client.blocking import BlockingClient, BlockingEvents
+from pinnace_rpc.client.blocking import BlockingClient, BlockingEvents, BlockingTextStream
 from pinnace_rpc.client.client import Client
 from pinnace_rpc.client.dialogs import Dialogs
 from pinnace_rpc.client.events import Event
@@ -24,6 +24,7 @@ __all__ = [
     "AgentExited",
     "BlockingClient",
     "BlockingEvents",
+    "BlockingTextStream",
     "Client",
     "ClientClosed",
     "ClientFailure",

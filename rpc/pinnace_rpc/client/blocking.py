@@ -6,12 +6,11 @@ An async `Client` in a thread of its own (`portal`) does the work. Must not know
 import inspect
 import os
 import weakref
-from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self
 
 import trio
 
@@ -20,12 +19,11 @@ from pinnace_rpc.client.client import EXIT_TIMEOUT_S, Client
 from pinnace_rpc.client.dialogs import Answer, Callback, Dialogs, Request
 from pinnace_rpc.client.events import Event
 from pinnace_rpc.client.failures import ClientClosed, ProtocolError
+from pinnace_rpc.client.feed import Feed, next_piece
 from pinnace_rpc.client.portal import Portal
 from pinnace_rpc.client.progress import Run
 from pinnace_rpc.client.runs import TextStream
 from pinnace_spec.messages import ImageContent
-
-Result = TypeVar("Result")
 
 
 class BlockingClient(BlockingCommands):
@@ -69,6 +67,8 @@ class BlockingClient(BlockingCommands):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._portal.close()
+        if self._portal.failure is not None:  # a callback raised SystemExit, for instance
+            raise self._portal.failure
 
     @property
     def pid(self) -> int:
@@ -95,39 +95,75 @@ class BlockingClient(BlockingCommands):
         client = self._portal.context
         return self._portal.call(lambda: client.run(message, images=images, check=check))
 
-    def stream_text(self, message: str, *, images: Sequence[ImageContent] | None = None) -> Iterator[str]:
+    def stream_text(self, message: str, *, images: Sequence[ImageContent] | None = None) -> "BlockingTextStream":
         """Ask the agent, and get what the model says as it says it. Leaving the loop early aborts the run."""
-        client, portal = self._portal.context, self._portal
-
-        async def begin() -> TextStream:
-            return client.stream_text(message, images=images)
-
-        stream = portal.call(begin)
-        try:
-            while (piece := portal.call(partial(anext, stream, None))) is not None:
-                yield piece
-        finally:
-            with suppress(ClientClosed):  # a loop that was left after the client: its run has ended
-                portal.call(stream.aclose)
+        return BlockingTextStream(self._portal, self._portal.context.stream_text(message, images=images))
 
     def events(self) -> "BlockingEvents":
         """Collect every event from now on; an iterator. Any number of them, independent of each other."""
         return BlockingEvents(self._portal)
 
 
+class BlockingTextStream:
+    """What the model says, piece by piece, as an iterator; what it thinks and calls is not in it.
+
+    The prompt is sent with the first step. The run is aborted when the iterator is closed, or dropped: a loop that is
+    left early drops it. A dropped one never waits; the next call of the client does, until the run is aborted.
+    """
+
+    def __init__(self, portal: Portal[Client], stream: TextStream) -> None:
+        """Take over a stream of the client in the portal's thread."""
+        self._portal = portal
+        self._stream = stream
+        # Dropped in any thread, by the garbage collector if it is in a cycle; closed in the client's.
+        self._finalizer = weakref.finalize(self, portal.post_closing, stream.aclose)
+        self._finalizer.atexit = False
+
+    @property
+    def result(self) -> Run:
+        """What has come of the run so far; all of it after the loop."""
+        return self._stream.result
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> str:
+        """Wait for the next piece; raises as `TextStream`."""
+        if not self._finalizer.alive:
+            raise StopIteration
+        piece = self._portal.call(partial(next_piece, self._stream))
+        if piece is None:
+            self._finalizer.detach()
+            raise StopIteration
+        return piece
+
+    def close(self) -> None:
+        """Abort the run unless it is over; wait for that."""
+        if self._finalizer.detach() is not None:
+            with suppress(ClientClosed):  # after the client, with which the run has ended
+                self._portal.call(self._stream.aclose)
+
+
 class BlockingEvents:
     """The events from now on, as an iterator. Drop it, or leave its `with`, when no more are wanted.
 
-    Ends when the client is left; if the agent is gone before, its end raises `AgentExited`.
+    Ends when the client is left; if the agent is gone before, its end raises `AgentExited`. Interrupting loses nothing.
     """
 
     def __init__(self, portal: Portal[Client]) -> None:
         """Begin to collect."""
         self._portal = portal
-        self._taken: deque[Event] = deque()
-        self._events = portal.call(_as_async(portal.context.events))
+        self._feed = Feed(portal)
         # Dropped in this thread, closed in the other one.
-        weakref.finalize(self, portal.post, self._events.close).atexit = False
+        weakref.finalize(self, portal.post, self._feed.close).atexit = False
 
     def __enter__(self) -> Self:
         return self
@@ -142,27 +178,19 @@ class BlockingEvents:
 
     def __next__(self) -> Event:
         """Wait for the next event; raises as `Events`."""
-        if not self._taken:
-            # All that are there at once: going to the other thread for each would take longer than reading it.
+        if not self._feed.taken:
             try:
-                self._taken.extend(self._portal.call(self._events.take))
-            except ClientClosed:  # what came before is still there
-                self._taken.extend(self._events.rest())
-            if not self._taken:
+                self._portal.call(self._feed.fetch)
+            except ClientClosed:
+                self._feed.take_rest()
+            if not self._feed.taken:
                 raise StopIteration
-        return self._taken.popleft()
+        return self._feed.taken.popleft()
 
     def close(self) -> None:
         """Want no more; what was kept is dropped."""
-        self._taken.clear()
-        self._portal.call(_as_async(self._events.close))
-
-
-def _as_async(function: Callable[[], Result]) -> Callable[[], Awaitable[Result]]:
-    async def call() -> Result:
-        return function()
-
-    return call
+        self._portal.post(self._feed.close)
+        self._feed.taken.clear()
 
 
 def _in_threads(dialogs: Dialogs) -> Dialogs:

@@ -51,9 +51,7 @@ class Client(Commands):
                 everyone who waits gets the `ProtocolError`.
             exit_timeout_s: How long the agent may take to leave after the end of its stdin, before TERM and KILL.
         """
-        if isinstance(command, str):  # a sequence as well, of letters
-            raise TypeError("the command is a list: the program, then its arguments")
-        self._command = tuple(command)
+        self._command = checked_command(command)
         self._cwd = cwd
         self._env = None if env is None else dict(env)
         self._dialogs = dialogs or Dialogs()
@@ -68,6 +66,11 @@ class Client(Commands):
         Raises:
             OSError: It could not be started.
         """
+        if not trio.lowlevel.in_trio_task():
+            raise RuntimeError(
+                "Client runs under trio (trio.run): under asyncio use AsyncioClient, in a program that is not async "
+                "use BlockingClient"
+            )
         if self._lifetime is not None:
             raise RuntimeError("a client starts one agent, once: make another client")
         self._lifetime = await Lifetime.enter(
@@ -145,3 +148,10 @@ class Client(Commands):
         if self._lifetime is None:
             raise ClientClosed
         return self._lifetime
+
+
+def checked_command(command: Sequence[str]) -> tuple[str, ...]:
+    """Return an agent's command, refusing one in a single text."""
+    if isinstance(command, str):  # a sequence as well, of letters
+        raise TypeError("the command is a list: the program, then its arguments")
+    return tuple(command)

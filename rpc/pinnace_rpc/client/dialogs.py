@@ -1,7 +1,8 @@
 """Dialogs of extensions: whom to ask, and what is answered. Without somebody to ask the answer is no, at once.
 
 So nothing hangs because a program has no user. A callback that raises, takes longer than the dialog's timeout, or
-returns what was not offered, has said no as well. Must not know how an answer travels. Source: R-UI-01.
+returns what was not offered, has said no as well. One that raises what is no `Exception` (SystemExit, for instance)
+has also left the client. Must not know how an answer travels. Source: R-UI-01.
 """
 
 import inspect
@@ -62,7 +63,11 @@ def refusal(record: Record) -> dict[str, object]:
 
 
 async def answer_of(callback: Callback[Record, object], record: Record) -> dict[str, object]:
-    """Ask, for as long as the dialog says; return the response to send. Raises nothing but `Cancelled`."""
+    """Ask, for as long as the dialog says; return the response to send.
+
+    Raises:
+        BaseException: What the callback raised, unless it is an `Exception`, which is logged and means no.
+    """
     timeout = record.get("timeout")
     limit_s = timeout / 1000 if isinstance(timeout, int) else float("inf")
     with trio.move_on_after(limit_s):

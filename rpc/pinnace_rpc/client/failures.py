@@ -16,7 +16,11 @@ MAX_SHOWN_CHARS = 200
 
 
 class ClientFailure(Exception):
-    """Base. Never raised itself."""
+    """Base. Copies and pickles with everything that it carries, whatever its constructor takes."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Without this a copy is made by calling the constructor with `args`, which only some subclasses could take.
+        return _made, (type(self), *self.args), vars(self)
 
 
 class CommandFailed(ClientFailure):
@@ -103,6 +107,10 @@ def shown(line: bytes) -> str:
     """Quote the beginning of a line for a person."""
     text = line[: 4 * MAX_SHOWN_CHARS].decode("utf-8", "backslashreplace")
     return repr(text[:MAX_SHOWN_CHARS]) + (" …" if len(text) > MAX_SHOWN_CHARS else "")
+
+
+def _made(kind: type[ClientFailure], *args: object) -> ClientFailure:
+    return kind.__new__(kind, *args)
 
 
 def _worded(exit_code: int | None) -> str:

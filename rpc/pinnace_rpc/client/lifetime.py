@@ -10,13 +10,15 @@
 All but dialogs are shielded: when the surrounding scope is cancelled, the agent still has to be ended in order, for
 which somebody must read what it writes. They end when `leave` ends them, and that is within `exit_timeout_s` and three
 seconds. None ever raises, so what is raised inside of `async with` comes out of it as it is, never in a group.
+What a task can't survive (a callback of the user's raised SystemExit, or KeyboardInterrupt arrived in it) cancels the
+body of the `async with`, which is then left by that exception, as it is.
 """
 
 import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Final
+from typing import Final, cast
 
 import trio
 
@@ -56,6 +58,7 @@ class Lifetime:
         self._has_read = trio.Event()
         self._has_read_stderr = trio.Event()
         self._is_losing = False
+        self._interruption: BaseException | None = None
 
     @classmethod
     async def enter(
@@ -82,7 +85,11 @@ class Lifetime:
         return lifetime
 
     async def leave(self, exit_timeout_s: float) -> None:
-        """End the agent, the tasks and the pipes. Bounded, also when cancelled."""
+        """End the agent, the tasks and the pipes. Bounded, also when cancelled.
+
+        Raises:
+            BaseException: What a callback has raised that is no `Exception`.
+        """
         try:
             self.link.end(ClientClosed)
             await self.process.end(exit_timeout_s)
@@ -94,7 +101,11 @@ class Lifetime:
                 while self._scopes:
                     await self._ends.park()
                 await self.process.close()
-            await self._nursery_manager.__aexit__(None, None, None)
+            try:
+                await self._nursery_manager.__aexit__(None, None, None)
+            finally:
+                if self._interruption is not None:
+                    raise self._interruption
 
     def _start(self, job: Callable[[], Awaitable[None]], *, is_shielded: bool) -> None:
         scope = trio.CancelScope(shield=is_shielded)
@@ -109,6 +120,12 @@ class Lifetime:
             _LOGGER.exception("the client has failed")
             text = f"the client has failed: {error!r}"
             self.link.end(lambda: ClientFailure(text))
+        except BaseException as error:
+            own = _without_cancellations(error)
+            if own is None:
+                raise
+            self._interruption = self._interruption or own
+            self._nursery.cancel_scope.cancel()
         finally:
             self._scopes.discard(scope)
             self._ends.unpark_all()
@@ -153,6 +170,24 @@ class Lifetime:
         asked: Callback[Record, object] = callback
 
         async def ask() -> None:
-            self.link.post(await answer_of(asked, record))
+            try:
+                self.link.post(await answer_of(asked, record))
+            except BaseException as error:
+                if _without_cancellations(error) is not None:  # SystemExit, for instance: the client will be left by it
+                    self.link.post(refusal(record))
+                    with trio.move_on_after(DRAIN_S, shield=True):
+                        await self.link.flush()
+                raise
 
         self._start(ask, is_shielded=False)
+
+
+def _without_cancellations(error: BaseException) -> BaseException | None:
+    """Return what there is in an exception besides `Cancelled`, alone if it is one; None if there is nothing."""
+    if isinstance(error, trio.Cancelled):
+        return None
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    group = cast("BaseExceptionGroup[BaseException]", error)
+    rest = group.split(trio.Cancelled)[1]
+    return rest.exceptions[0] if rest is not None and len(rest.exceptions) == 1 else rest

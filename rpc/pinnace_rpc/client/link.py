@@ -5,6 +5,7 @@ leave it out of some refusals, which then go to the oldest command of that name.
 event. Must not know processes, nor what a command does.
 """
 
+import copy
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -60,6 +61,8 @@ class Link:
         self._asked: dict[str, Asked] = {}
         self._outgoing: deque[Asked | bytes] = deque()
         self._has_outgoing = trio.lowlevel.ParkingLot()
+        self._is_writing = False
+        self._has_written = trio.lowlevel.ParkingLot()
         self._count = 0
         self._loss: Loss | None = None
 
@@ -110,12 +113,20 @@ class Link:
         if self._loss is None:
             self._send(encode_record(record))
 
+    async def flush(self) -> None:
+        """Wait until everything that was put into the line is written; for ever if stdin is broken."""
+        while self._outgoing or self._is_writing:
+            await self._has_written.park()
+
     async def write(self, stdin: trio.abc.SendStream) -> None:
         """Write what was put into the line, in order, until stdin breaks."""
         while True:
+            self._is_writing = False
+            self._has_written.unpark_all()
             while not self._outgoing:
                 await self._has_outgoing.park()
             item = self._outgoing.popleft()
+            self._is_writing = True
             if isinstance(item, Asked):
                 if item.is_withdrawn:
                     continue
@@ -163,7 +174,7 @@ class Link:
                 self._on_malformed(error)
             else:
                 problem = error
-                self.end(lambda: _copied(problem))
+                self.end(lambda: copy.copy(problem))
 
     def _take_last(self, line: bytes | TooLong) -> None:
         """Take a line without an end: a record if it is one, else cut by the agent's death."""
@@ -215,9 +226,3 @@ async def _received(stdout: trio.abc.ReceiveStream) -> bytes:
         return bytes(await stdout.receive_some(READ_BYTES))
     except (trio.BrokenResourceError, trio.ClosedResourceError):
         return b""
-
-
-def _copied(error: ProtocolError) -> ProtocolError:
-    copy = ProtocolError(str(error))
-    copy.problem, copy.beginning = error.problem, error.beginning
-    return copy

@@ -1,12 +1,13 @@
 """A trio run in a thread of its own, and calls into it from any other thread.
 
-A call blocks its thread until its result is there. If the wait is interrupted (KeyboardInterrupt), what it waits for is
-cancelled, and given time to clean up, before the interruption goes on. Must not know what is called.
+A call is begun from any thread and reports when it is done; `call` waits for that and blocks its thread. If the wait is
+interrupted (KeyboardInterrupt), what it waits for is cancelled, and given time to clean up, before the interruption
+goes on. Must not know what is called.
 """
 
 import atexit
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Final, Generic, TypeVar, cast
 
@@ -21,42 +22,63 @@ Result = TypeVar("Result")
 INTERRUPTION_S: Final = 5.0
 
 
-class _Call:
-    """One call: its outcome, and a way to cancel it from its own thread."""
+class Call(Generic[Result]):
+    """One call: its outcome, and a way to cancel it: `cancel`, through the portal's `post`."""
 
-    def __init__(self, work: Callable[[], Awaitable[object]]) -> None:
+    def __init__(self, work: Callable[[], Awaitable[Result]], on_done: Callable[[], object]) -> None:
+        """Prepare; `on_done` is called once, in the portal's thread, as soon as there is an outcome."""
         self._work = work
-        self.scope = trio.CancelScope()
-        self.is_done = threading.Event()
-        self.result: object = None
-        self.error: BaseException = ClientClosed()
-        self.has_result = False
+        self._on_done = on_done
+        self._scope = trio.CancelScope()
+        self._result: Result | None = None
+        self._error: BaseException | None = ClientClosed()
 
-    async def perform(self) -> None:
+    def outcome(self) -> Result:
+        """Return the result, or raise the exception; after `on_done`."""
+        if self._error is not None:
+            raise self._error
+        return cast("Result", self._result)  # it was set when the error was taken away
+
+    def cancel(self) -> None:
+        """Cancel the work; in the portal's thread."""
+        self._scope.cancel()
+
+    def drop(self) -> None:
+        """Report that the work will not be begun, since the context is not open."""
+        self._on_done()
+
+    async def perform(self, closings: Sequence[trio.Event]) -> None:
+        """Do the work, after what is being closed."""
         try:
-            with self.scope:
-                self.result = await self._work()
-                self.has_result = True
+            with self._scope:
+                for closing in closings:
+                    await closing.wait()
+                self._result = await self._work()
+                self._error = None
         except Exception as error:  # raised in the thread that called
-            self.error = error
+            self._error = error
         finally:
-            self.is_done.set()
+            self._on_done()
 
 
 class Portal(Generic[Context]):
-    """Holds an async context manager open in its thread, between `open` and `close`."""
+    """Holds an async context manager open in its thread, between `start` and `close`."""
 
     def __init__(self, make_context: Callable[[], AbstractAsyncContextManager[Context]], name: str) -> None:
         """Prepare; the context is made and entered in the thread."""
         self._make_context = make_context
         # A daemon, so that a client which nobody has left does not keep the interpreter; `atexit` leaves it then.
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._is_open = threading.Event()
         self._token: trio.lowlevel.TrioToken | None = None
         self._nursery: trio.Nursery | None = None
         self._stop: trio.Event | None = None
-        self._error: BaseException | None = None
+        self._is_stopping = False
         self._context: Context | None = None
+        self._closings: set[trio.Event] = set()
+        self._on_open: Callable[[], object] = _nothing
+        self._on_end: Callable[[], object] = _nothing
+        self.failure: BaseException | None = None
+        """What entering, leaving or a task of the context has raised; there is nothing more in the thread then."""
 
     @property
     def context(self) -> Context:
@@ -69,18 +91,34 @@ class Portal(Generic[Context]):
             raise ClientClosed
         return self._context
 
-    def open(self) -> None:
-        """Start the thread and enter the context. Raises what entering raises."""
+    def start(self, on_open: Callable[[], object], on_end: Callable[[], object] | None = None) -> None:
+        """Start the thread, which enters the context.
+
+        Args:
+            on_open: Called in the thread when that is done or has failed.
+            on_end: Called in the thread when the context is left, for whatever reason; after `on_open`.
+        """
+        self._on_open, self._on_end = on_open, on_end or _nothing
         atexit.register(self.close)
         self._thread.start()
+
+    def open(self) -> None:
+        """Start the thread and wait until the context is entered. Raises what entering raises."""
+        is_open = threading.Event()
+        self.start(is_open.set)
         try:
-            self._is_open.wait()
+            is_open.wait()
         except BaseException:
             self.close()
             raise
-        if self._error is not None:
+        if self.failure is not None:
             self.close()
-            raise self._error
+            raise self.failure
+
+    def stop(self) -> None:
+        """Begin to leave the context, also if it is not entered yet. Never waits; may be repeated."""
+        self._is_stopping = True
+        self.post(self._end)
 
     def close(self) -> None:
         """Cancel all calls, leave the context, end the thread. Waits for it, also when interrupted; may be repeated."""
@@ -88,15 +126,24 @@ class Portal(Generic[Context]):
         interruption: BaseException | None = None
         while self._thread.is_alive():
             try:
-                # The token comes first of all in the thread: without it there is nothing to stop yet.
-                self._is_open.wait()
-                self.post(self._end)
+                self.stop()
                 self._thread.join()
             except BaseException as error:  # raised below, once nothing is left behind
                 interruption = error
         self._context = None
         if interruption is not None:
             raise interruption
+
+    def begin(self, work: Callable[[], Awaitable[Result]], on_done: Callable[[], object]) -> Call[Result]:
+        """Begin async work in the thread. Never waits; calls of one thread are begun in order.
+
+        Raises:
+            ClientClosed: The context is not open.
+        """
+        call = Call(work, on_done)
+        if not self.post(lambda: self._begin(call)):
+            raise ClientClosed
+        return call
 
     def call(self, work: Callable[[], Awaitable[Result]]) -> Result:
         """Do async work in the thread; return its result, or raise its exception.
@@ -106,18 +153,35 @@ class Portal(Generic[Context]):
         """
         if threading.current_thread() is self._thread:
             raise RuntimeError("a blocking call in the client's own thread would wait for itself")
-        call = _Call(work)
-        if not self.post(lambda: self._begin(call)):
-            raise ClientClosed
+        is_done = threading.Event()
+        call = self.begin(work, is_done.set)
         try:
-            call.is_done.wait()
+            is_done.wait()
         except BaseException:
-            self.post(call.scope.cancel)
-            call.is_done.wait(INTERRUPTION_S)
+            self.post(call.cancel)
+            is_done.wait(INTERRUPTION_S)
             raise
-        if call.has_result:
-            return cast("Result", call.result)  # of the work, whose type says so
-        raise call.error
+        return call.outcome()
+
+    def post_closing(self, work: Callable[[], Awaitable[object]]) -> None:
+        """Close something of the context soon; calls that are begun later wait for it. Never waits.
+
+        So it may be called by the garbage collector, in any thread, also in the portal's own.
+        """
+        closing = trio.Event()
+
+        def finish() -> None:
+            self._closings.discard(closing)
+            closing.set()
+
+        call = Call(work, finish)
+
+        def begin() -> None:
+            self._begin(call)
+            if not closing.is_set():
+                self._closings.add(closing)
+
+        self.post(begin)
 
     def post(self, function: Callable[[], object]) -> bool:
         """Let the thread call something soon; say whether it will. Never waits."""
@@ -129,11 +193,11 @@ class Portal(Generic[Context]):
             return False
         return True
 
-    def _begin(self, call: _Call) -> None:
+    def _begin(self, call: Call[Result]) -> None:
         if self._nursery is None:
-            call.is_done.set()
+            call.drop()
         else:
-            self._nursery.start_soon(call.perform)
+            self._nursery.start_soon(call.perform, tuple(self._closings))
 
     def _end(self) -> None:
         if self._stop is not None:
@@ -142,17 +206,26 @@ class Portal(Generic[Context]):
     def _run(self) -> None:
         try:
             trio.run(self._serve)
-        except BaseException as error:  # told to the thread that opens
-            self._error = error
+        except BaseException as error:  # told to the thread that opens, or that leaves
+            self.failure = error
         finally:
-            self._is_open.set()
+            self._on_open()
+            self._on_end()
 
     async def _serve(self) -> None:
-        self._token = trio.lowlevel.current_trio_token()
         self._stop = trio.Event()
+        self._token = trio.lowlevel.current_trio_token()
+        if self._is_stopping:  # before there was a token
+            self._stop.set()
         async with self._make_context() as context, trio.open_nursery() as nursery:
             self._context, self._nursery = context, nursery
-            self._is_open.set()
-            await self._stop.wait()
-            self._nursery = None
-            nursery.cancel_scope.cancel()
+            self._on_open()
+            try:
+                await self._stop.wait()
+            finally:
+                self._nursery = None
+                nursery.cancel_scope.cancel()
+
+
+def _nothing() -> None:
+    pass

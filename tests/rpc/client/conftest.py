@@ -1,12 +1,20 @@
-"""Clients for tests: of our agent, of one that misbehaves, and a look at what they leave behind."""
+"""Clients for tests: of our agent, of one that misbehaves, and a look at what they leave behind.
 
+Async tests of the client as a whole are written with anyio and run twice (`on_trio_and_asyncio`): with `Client` under
+trio, and with `AsyncioClient` under asyncio.
+"""
+
+import asyncio
+import inspect
 import os
 import sys
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 
+import anyio
 import pytest
 
 from pinnace_fuzz.adapters import HomeOptions, prepare_pi_home
@@ -14,6 +22,7 @@ from pinnace_fuzz.fake_llm import FakeLlm
 from pinnace_fuzz.process_tree import RUN_VARIABLE, await_end
 from pinnace_fuzz.script import Scripted
 from pinnace_rpc.client import BlockingClient, Client
+from pinnace_rpc.client.aio import AsyncioClient
 
 REPOSITORY = Path(__file__).parents[3]
 ROOTS = os.pathsep.join(str(REPOSITORY / name) for name in ("spec", "statechart", "agent", "rpc", "fuzz"))
@@ -25,15 +34,39 @@ EXIT_TIMEOUT_S = 30.0
 LEFT_BEHIND_TIMEOUT_S = 5.0
 
 
+def on_trio_and_asyncio(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Run an async test under either; clients that it makes are of the kind that runs there."""
+
+    def run(backend: str, **fixtures: Any) -> None:
+        anyio.run(partial(test, **fixtures), backend=backend)
+
+    signature = inspect.signature(test)
+    backend = inspect.Parameter("backend", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    run.__signature__ = signature.replace(parameters=[backend, *signature.parameters.values()])  # type: ignore[attr-defined]
+    run.__name__, run.__doc__, run.__module__ = test.__name__, test.__doc__, test.__module__
+    run.pytestmark = list(getattr(test, "pytestmark", []))  # type: ignore[attr-defined]
+    parametrized: Callable[..., None] = pytest.mark.parametrize("backend", ["trio", "asyncio"])(run)
+    return parametrized
+
+
+def async_kind() -> type[Client | AsyncioClient]:
+    """The client for what runs in this thread."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return Client
+    return AsyncioClient
+
+
 class Prepared(NamedTuple):
-    """How a client is made: what both kinds of clients take."""
+    """How a client is made: what all kinds of clients take."""
 
     command: list[str]
     options: dict[str, Any]
     llm: FakeLlm
 
-    def client(self, **more: Any) -> Client:
-        return Client(self.command, **{"exit_timeout_s": EXIT_TIMEOUT_S, **self.options, **more})
+    def client(self, **more: Any) -> Client | AsyncioClient:
+        return async_kind()(self.command, **{"exit_timeout_s": EXIT_TIMEOUT_S, **self.options, **more})
 
     def blocking(self, **more: Any) -> BlockingClient:
         return BlockingClient(self.command, **{"exit_timeout_s": EXIT_TIMEOUT_S, **self.options, **more})
@@ -66,12 +99,12 @@ def prepare(run_id: str, llm: Callable[[Iterable[Scripted]], FakeLlm], tmp_path:
 
 
 @pytest.fixture
-def stand_in(run_id: str) -> Callable[..., Client]:
+def stand_in(run_id: str) -> Callable[..., Any]:
     """Makes clients of an agent that misbehaves."""
 
-    def make(*flags: str, **options: Any) -> Client:
+    def make(*flags: str, **options: Any) -> Client | AsyncioClient:
         options.setdefault("exit_timeout_s", EXIT_TIMEOUT_S)
-        return Client([*STAND_IN, *flags], env={**os.environ, RUN_VARIABLE: run_id}, **options)
+        return async_kind()([*STAND_IN, *flags], env={**os.environ, RUN_VARIABLE: run_id}, **options)
 
     return make
 

@@ -1,7 +1,8 @@
 """A stand-in for an agent that misbehaves as it is told: by commands that no agent has, and by flags.
 
 Answers every other command. Flags: `--stubborn` ignores the end of stdin and TERM, `--deaf` reads nothing, `--banner`
-begins with a line that is no record, `--farewell` ends with much, `--child` has a child in its process group.
+begins with a line that is no record, `--farewell` ends with much, `--child` has a child in its process group,
+`--record FILE` keeps what it has read there.
 """
 
 import json
@@ -77,6 +78,9 @@ def main() -> None:
     if "--deaf" in flags:
         time.sleep(600)
     for line in sys.stdin.buffer:
+        if "--record" in flags:
+            with open(flags[flags.index("--record") + 1], "ab") as record:
+                record.write(line)
         command = json.loads(line)
         if command["type"] == "extension_ui_response":
             say({"type": "heard", "answer": command})

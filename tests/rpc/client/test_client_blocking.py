@@ -1,11 +1,13 @@
 """The blocking client: the same, from any thread, and gone with what started it."""
 
+import gc
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -44,6 +46,7 @@ def test_events_that_were_dropped_are_not_kept(stand_in_command: list[str], mark
     with BlockingClient(stand_in_command, env=marked) as client:
         hub = client._portal.context._open.link.hub
         events = client.events()
+        client.request("anything")
         assert 1 == len(hub._mailboxes)
         del events
         client.request("anything")
@@ -58,6 +61,57 @@ def test_leaving_a_stream_early_aborts_the_run(prepare: Prepare) -> None:
             break
 
         assert not client.get_state()["isStreaming"]
+
+
+@pytest.mark.parametrize("is_in_clients_thread", [False, True], ids=["this thread", "the client's"])
+def test_a_stream_in_a_reference_cycle_is_aborted_when_it_is_collected(
+    prepare: Prepare, is_in_clients_thread: bool
+) -> None:
+    """Whichever thread collects, it does not wait; the next call does."""
+
+    async def collect() -> None:
+        gc.collect()
+
+    gc.disable()
+    try:
+        with prepare([{"text": ["x", {"gate": "never"}, "y"]}]).blocking() as client:
+            stream = client.stream_text("go")
+            assert "x" == next(stream)
+            gone = weakref.ref(stream)
+            cycle: list[Any] = [stream]
+            cycle.append(cycle)
+            del stream, cycle
+            assert client.get_state()["isStreaming"]
+            if is_in_clients_thread:
+                client._portal.call(collect)
+            else:
+                gc.collect()
+
+            assert gone() is None
+            assert not client.get_state()["isStreaming"]
+    finally:
+        gc.enable()
+
+
+def test_a_stream_can_be_closed_and_tells_what_there_is(prepare: Prepare) -> None:
+    with prepare([{"text": ["x", {"gate": "never"}, "y"]}]).blocking() as client:
+        with client.stream_text("go") as pieces:
+            assert "x" == next(pieces)
+
+        assert not client.get_state()["isStreaming"]
+        assert ["user"] == [message["role"] for message in pieces.result.messages][:1]
+        assert [] == list(pieces)
+
+
+def test_a_client_that_was_left_is_collected_with_its_streams_and_events(prepare: Prepare) -> None:
+    with prepare([{"text": "one"}]).blocking() as client:
+        events, stream = client.events(), client.stream_text("go")
+        assert "one" == "".join(stream)
+    gone = [weakref.ref(each) for each in (client, events, stream, client._portal)]
+    del client, events, stream
+    gc.collect()
+
+    assert [None] * 4 == [each() for each in gone]
 
 
 def test_several_threads_may_call_at_a_time_and_several_clients_live_beside_each_other(prepare: Prepare) -> None:
@@ -138,11 +192,34 @@ async def main():
             raise
 trio.run(main)
 """
+INTERRUPTED_ASYNCIO = """
+import asyncio
+import sys
+from pinnace import AsyncioClient
+async def main():
+    async with AsyncioClient(sys.argv[1:]) as client:
+        print("ready", flush=True)
+        try:
+            await client.run("Please run `sleep 601`")
+        except asyncio.CancelledError:
+            print("streaming:", (await client.get_state())["isStreaming"], flush=True)
+            raise
+asyncio.run(main())
+"""
+FORGOTTEN_ASYNCIO = """
+import asyncio
+import sys
+from pinnace import AsyncioClient
+async def main():
+    client = await AsyncioClient(sys.argv[1:], exit_timeout_s=0.5).__aenter__()
+    print(await client.request("get_commands"))
+asyncio.run(main())
+"""
 FORGOTTEN = """
 import sys
 from pinnace import BlockingClient
 client = BlockingClient(sys.argv[1:], exit_timeout_s=0.5).__enter__()
-print(client.get_state()["isStreaming"])
+print(client.request("get_commands"))
 """
 
 
@@ -150,7 +227,9 @@ def offline(flags: list[str]) -> list[str]:
     return [sys.executable, "-m", "pinnace_rpc", "--mode", "rpc", "--no-session", "--provider", "offline", *flags]
 
 
-@pytest.mark.parametrize("code", [INTERRUPTED, INTERRUPTED_ASYNC], ids=["blocking", "async"])
+@pytest.mark.parametrize(
+    "code", [INTERRUPTED, INTERRUPTED_ASYNC, INTERRUPTED_ASYNCIO], ids=["blocking", "async", "asyncio"]
+)
 def test_an_interrupt_aborts_what_is_waited_for_and_ends_everything(
     our_environment: dict[str, str], run_id: str, code: str
 ) -> None:
@@ -183,12 +262,12 @@ def command_line(process_id: int) -> bytes:
         return b""
 
 
+@pytest.mark.parametrize("script", [FORGOTTEN, FORGOTTEN_ASYNCIO], ids=["blocking", "asyncio"])
 @pytest.mark.parametrize("flags", [[], ["--stubborn", "--child"]], ids=["ours", "stubborn"])
 def test_a_client_that_nobody_leaves_ends_with_the_interpreter(
-    our_environment: dict[str, str], run_id: str, stand_in_command: list[str], flags: list[str]
+    our_environment: dict[str, str], run_id: str, stand_in_command: list[str], flags: list[str], script: str
 ) -> None:
     command = [*stand_in_command, *flags] if flags else offline([])
-    script = FORGOTTEN.replace('get_state()["isStreaming"]', 'request("anything")') if flags else FORGOTTEN
     done = subprocess.run(
         [sys.executable, "-c", script, *command],
         env=our_environment,

@@ -15,7 +15,8 @@ from pydantic import BaseModel
 from typing_extensions import get_type_hints, is_typeddict
 
 import pinnace_rpc.client.session_commands as module_of_commands
-from pinnace_rpc.client import dialogs, events, generate, ui_requests
+from pinnace_rpc.client import Events, TextStream, dialogs, events, generate, ui_requests
+from pinnace_rpc.client.aio import AsyncioClient, AsyncioEvents, AsyncioTextStream
 from pinnace_rpc.client.blocking import BlockingClient
 from pinnace_rpc.client.blocking_session_commands import BlockingCommands
 from pinnace_rpc.client.client import Client
@@ -267,11 +268,27 @@ def test_the_blocking_methods_are_generated_from_the_async_ones() -> None:
     }
 
 
-def test_the_blocking_client_has_everything_that_the_async_one_has() -> None:
-    def signatures(of: type) -> dict[str, str]:
-        methods = inspect.getmembers(of, inspect.isfunction)
-        return {name: str(inspect.signature(each)) for name, each in methods if not name.startswith("_")}
+def signatures(of: type) -> dict[str, str]:
+    methods = inspect.getmembers(of, inspect.isfunction)
+    return {name: str(inspect.signature(each)) for name, each in methods if not name.startswith("_")}
 
+
+def members_of(of: type) -> set[str]:
+    return {name for name in dir(of) if not name.startswith("_")}
+
+
+def test_the_client_for_asyncio_has_everything_that_the_one_for_trio_has() -> None:
+    on_trio, on_asyncio = signatures(Client), signatures(AsyncioClient)
+    differing = {name for name in on_trio if on_trio[name] != on_asyncio.get(name)}
+
+    assert {"events", "stream_text"} == differing
+    assert members_of(Client) == members_of(AsyncioClient)
+    assert members_of(Events) - {"rest"} == members_of(AsyncioEvents)
+    assert members_of(TextStream) == members_of(AsyncioTextStream)
+    assert str(inspect.signature(Client)) == str(inspect.signature(AsyncioClient))
+
+
+def test_the_blocking_client_has_everything_that_the_async_one_has() -> None:
     asynchronous, blocking = signatures(Client), signatures(BlockingClient)
     differing = {name for name in asynchronous if asynchronous[name] != blocking.get(name)}
 

@@ -1,11 +1,12 @@
-"""The async client with our own agent: commands, runs, streams, events, in every profile."""
+"""The async clients with our own agent: commands, runs, streams, events, in every profile."""
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
-import trio
+from tests.rpc.client.conftest import on_trio_and_asyncio
 
 from pinnace_rpc.client import ClientClosed, CommandFailed, RunFailed
 from pinnace_spec.profiles import PROFILES
@@ -16,6 +17,7 @@ CALL = {"tool_calls": [{"name": "bash", "args": {"command": "echo from the tool"
 
 
 @pytest.mark.parametrize("protocol", PROFILES)
+@on_trio_and_asyncio
 async def test_a_run_waits_for_the_end_and_tells_what_came_of_it(prepare: Prepare, protocol: str) -> None:
     async with prepare([CALL, {"text": ["do", "ne"]}], "--protocol", protocol).client() as client:
         run = await client.run("go")
@@ -27,6 +29,7 @@ async def test_a_run_waits_for_the_end_and_tells_what_came_of_it(prepare: Prepar
 
 
 @pytest.mark.parametrize("protocol", PROFILES)
+@on_trio_and_asyncio
 async def test_the_text_comes_piece_by_piece(prepare: Prepare, protocol: str) -> None:
     prepared = prepare([{"text": ["one ", "two"], "gate_each": "g"}], "--protocol", protocol)
     async with prepared.client() as client, client.stream_text("go") as pieces:
@@ -39,6 +42,7 @@ async def test_the_text_comes_piece_by_piece(prepare: Prepare, protocol: str) ->
         assert "one two" == pieces.result.text
 
 
+@on_trio_and_asyncio
 async def test_a_run_includes_retries(prepare: Prepare) -> None:
     script = [{"error": {"status": 503}}, {"text": "at last"}]
     async with prepare(script, settings={"retry": {"baseDelayMs": 1}}).client() as client:
@@ -48,9 +52,10 @@ async def test_a_run_includes_retries(prepare: Prepare) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROFILES)
+@on_trio_and_asyncio
 async def test_a_run_includes_a_text_that_was_queued_meanwhile(prepare: Prepare, protocol: str) -> None:
     prepared = prepare([{"text": ["first", {"gate": "g"}]}, {"text": "second"}], "--protocol", protocol)
-    async with prepared.client() as client, trio.open_nursery() as nursery:
+    async with prepared.client() as client, anyio.create_task_group() as nursery:
         events = client.events()
 
         async def queue() -> None:
@@ -66,6 +71,7 @@ async def test_a_run_includes_a_text_that_was_queued_meanwhile(prepare: Prepare,
         assert "second" == run.text
 
 
+@on_trio_and_asyncio
 async def test_a_run_that_fails_raises_with_what_there_is_of_it(prepare: Prepare) -> None:
     async with prepare([{"error": {"status": 401, "body": "wrong key"}, "repeat": 2}]).client() as client:
         with pytest.raises(RunFailed, match="wrong key") as caught:
@@ -76,6 +82,7 @@ async def test_a_run_that_fails_raises_with_what_there_is_of_it(prepare: Prepare
     assert unchecked.error is not None
 
 
+@on_trio_and_asyncio
 async def test_a_refused_prompt_raises_the_agents_words_and_its_code(prepare: Prepare) -> None:
     prepared = prepare([{"text": ["x", {"gate": "g"}]}])
     async with prepared.client() as client:
@@ -87,6 +94,7 @@ async def test_a_refused_prompt_raises_the_agents_words_and_its_code(prepare: Pr
         assert (await client.get_state())["isStreaming"]
 
 
+@on_trio_and_asyncio
 async def test_a_run_that_was_refused_is_not_the_end_of_the_next_one(prepare: Prepare) -> None:
     async with prepare([{"text": "fine"}]).client() as client:
         with pytest.raises(CommandFailed):
@@ -95,18 +103,20 @@ async def test_a_run_that_was_refused_is_not_the_end_of_the_next_one(prepare: Pr
         assert "fine" == (await client.run("go")).text
 
 
+@on_trio_and_asyncio
 async def test_cancelling_a_run_aborts_it(prepare: Prepare) -> None:
     prepared = prepare([{"text": ["x", {"gate": "never"}, "y"]}, {"text": "next"}])
     async with prepared.client() as client:
-        async with trio.open_nursery() as nursery:
+        async with anyio.create_task_group() as nursery:
             nursery.start_soon(client.run, "go")
-            await trio.to_thread.run_sync(prepared.llm.wait_reached, "never")
+            await anyio.to_thread.run_sync(prepared.llm.wait_reached, "never")
             nursery.cancel_scope.cancel()
 
         assert not (await client.get_state())["isStreaming"]
         assert "next" == (await client.run("again")).text
 
 
+@on_trio_and_asyncio
 async def test_leaving_a_stream_early_aborts_the_run(prepare: Prepare) -> None:
     prepared = prepare([{"text": ["x", {"gate": "never"}, "y"]}])
     async with prepared.client() as client:
@@ -116,12 +126,13 @@ async def test_leaving_a_stream_early_aborts_the_run(prepare: Prepare) -> None:
         assert not (await client.get_state())["isStreaming"]
 
 
+@on_trio_and_asyncio
 async def test_an_aborted_run_says_so_and_has_not_failed(prepare: Prepare) -> None:
     prepared = prepare([{"text": ["x", {"gate": "never"}, "y"]}])
-    async with prepared.client() as client, trio.open_nursery() as nursery:
+    async with prepared.client() as client, anyio.create_task_group() as nursery:
 
         async def abort() -> None:
-            await trio.to_thread.run_sync(prepared.llm.wait_reached, "never")
+            await anyio.to_thread.run_sync(prepared.llm.wait_reached, "never")
             await client.abort()
 
         nursery.start_soon(abort)
@@ -130,6 +141,7 @@ async def test_an_aborted_run_says_so_and_has_not_failed(prepare: Prepare) -> No
         assert (True, None) == (run.is_aborted, run.error)
 
 
+@on_trio_and_asyncio
 async def test_each_reader_gets_every_event_from_when_it_subscribed(prepare: Prepare) -> None:
     async with prepare([{"text": "one"}, {"text": "two"}]).client() as client:
         first = client.events()
@@ -141,6 +153,7 @@ async def test_each_reader_gets_every_event_from_when_it_subscribed(prepare: Pre
     assert [2, 1] == seen
 
 
+@on_trio_and_asyncio
 async def test_the_events_end_when_the_client_is_left(prepare: Prepare) -> None:
     async with prepare().client() as client:
         events = client.events()
@@ -150,6 +163,7 @@ async def test_the_events_end_when_the_client_is_left(prepare: Prepare) -> None:
         await client.get_state()
 
 
+@on_trio_and_asyncio
 async def test_commands_return_their_data(prepare: Prepare, tmp_path: Path) -> None:
     async with prepare([{"text": "answer"}], "--name", "first").client() as client:
         assert "pinnace" == (await client.hello())["name"]
@@ -170,6 +184,7 @@ async def test_commands_return_their_data(prepare: Prepare, tmp_path: Path) -> N
         assert {"cancelled": False} == {"cancelled": (await client.new_session())["cancelled"]}
 
 
+@on_trio_and_asyncio
 async def test_a_command_without_a_method_can_be_sent(prepare: Prepare) -> None:
     async with prepare().client() as client:
         assert await client.request("get_branch_messages") == {"messages": []}
@@ -177,6 +192,7 @@ async def test_a_command_without_a_method_can_be_sent(prepare: Prepare) -> None:
             await client.request("dance", wildly=True)
 
 
+@on_trio_and_asyncio
 async def test_the_tree_of_a_long_session_can_be_read(prepare: Prepare) -> None:
     """It is nested deeper than any parser with recursion goes."""
     async with prepare(has_session=True).client() as client:

@@ -5,9 +5,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+import anyio
+import anyio.lowlevel
 import pytest
 import trio
 import trio.testing
+from tests.rpc.client.conftest import async_kind, on_trio_and_asyncio
 
 from pinnace_rpc.client import (
     AgentExited,
@@ -22,6 +25,7 @@ StandIn = Callable[..., Client]
 PATIENCE_S = 60.0
 
 
+@on_trio_and_asyncio
 async def test_its_death_is_told_to_everyone_who_waits_and_who_asks_later(stand_in: StandIn) -> None:
     told: list[AgentExited] = []
 
@@ -36,9 +40,9 @@ async def test_its_death_is_told_to_everyone_who_waits_and_who_asks_later(stand_
                 pass
         told.append(caught.value)
 
-    with trio.fail_after(PATIENCE_S):
+    with anyio.fail_after(PATIENCE_S):
         async with stand_in() as client:
-            async with trio.open_nursery() as nursery:
+            async with anyio.create_task_group() as nursery:
                 nursery.start_soon(wait, client)
                 nursery.start_soon(listen, client)
                 with pytest.raises(AgentExited) as caught:
@@ -53,6 +57,7 @@ async def test_its_death_is_told_to_everyone_who_waits_and_who_asks_later(stand_
     assert "exited with code 7" in str(told[0])
 
 
+@on_trio_and_asyncio
 async def test_a_signal_that_ended_it_is_named(stand_in: StandIn) -> None:
     async with stand_in() as client:
         with pytest.raises(AgentExited, match="SIGSEGV") as caught:
@@ -61,6 +66,7 @@ async def test_a_signal_that_ended_it_is_named(stand_in: StandIn) -> None:
     assert -signal.SIGSEGV == caught.value.exit_code
 
 
+@on_trio_and_asyncio
 async def test_what_it_wrote_before_its_death_arrives_and_a_cut_record_is_quoted(stand_in: StandIn) -> None:
     async with stand_in() as client:
         events = client.events()
@@ -71,6 +77,7 @@ async def test_what_it_wrote_before_its_death_arrives_and_a_cut_record_is_quoted
     assert caught.value.cut_record is not None
 
 
+@on_trio_and_asyncio
 async def test_much_that_it_wrote_before_its_death_arrives_before_that_is_told(stand_in: StandIn) -> None:
     async with stand_in() as client:
         events = client.events()
@@ -112,16 +119,18 @@ async def test_what_a_slow_reader_has_left_in_the_pipe_arrives(stand_in: StandIn
     assert [*range(4), *range(106)] == seen
 
 
+@on_trio_and_asyncio
 async def test_an_agent_with_much_to_say_at_its_end_leaves_in_order_also_when_cancelled(stand_in: StandIn) -> None:
-    with trio.CancelScope() as scope:
+    with anyio.CancelScope() as scope:
         async with stand_in("--farewell") as client:
             await client.request("anything")
             scope.cancel()
-            await trio.lowlevel.checkpoint()
+            await anyio.lowlevel.checkpoint()
 
     assert 0 == client.exit_code
 
 
+@on_trio_and_asyncio
 async def test_a_last_record_without_an_end_of_line_counts(stand_in: StandIn) -> None:
     async with stand_in() as client:
         events = client.events()
@@ -132,14 +141,16 @@ async def test_a_last_record_without_an_end_of_line_counts(stand_in: StandIn) ->
     assert caught.value.cut_record is None
 
 
+@on_trio_and_asyncio
 async def test_an_agent_that_never_answers_can_be_given_up(stand_in: StandIn) -> None:
     async with stand_in() as client:
-        with trio.move_on_after(0.05) as scope:
+        with anyio.move_on_after(0.05) as scope:
             await client.request("unanswered")
         assert scope.cancelled_caught
         assert {} == await client.request("anything")
 
 
+@on_trio_and_asyncio
 async def test_an_answer_that_comes_twice_is_an_event_the_second_time(stand_in: StandIn) -> None:
     async with stand_in() as client:
         events = client.events()
@@ -149,9 +160,10 @@ async def test_an_answer_that_comes_twice_is_an_event_the_second_time(stand_in: 
     assert ("response", {"number": 2}) == (second["type"], dict(second)["data"])
 
 
+@on_trio_and_asyncio
 async def test_a_refusal_without_an_id_goes_to_the_command_of_that_name(stand_in: StandIn) -> None:
     refusal = {"type": "response", "command": "say", "success": False, "error": "Unknown command: say"}
-    with trio.fail_after(PATIENCE_S):
+    with anyio.fail_after(PATIENCE_S):
         async with stand_in() as client:
             with pytest.raises(CommandFailed, match="Unknown command: say") as caught:
                 await client.request("say", records=[refusal], alone=True)
@@ -159,6 +171,7 @@ async def test_a_refusal_without_an_id_goes_to_the_command_of_that_name(stand_in
     assert caught.value.error_code is None
 
 
+@on_trio_and_asyncio
 async def test_an_answer_without_the_data_that_it_promises_is_an_error(stand_in: StandIn) -> None:
     async with stand_in() as client:
         with pytest.raises(ProtocolError, match="get_state was answered without its data"):
@@ -176,8 +189,9 @@ async def test_an_answer_without_the_data_that_it_promises_is_an_error(stand_in:
         ("[" * 600 + "\n", "not JSON"),
     ],
 )
+@on_trio_and_asyncio
 async def test_what_is_no_record_ends_the_conversation_for_everyone(stand_in: StandIn, text: str, problem: str) -> None:
-    with trio.fail_after(PATIENCE_S):
+    with anyio.fail_after(PATIENCE_S):
         async with stand_in() as client:
             events = client.events()
             with pytest.raises(ProtocolError, match=problem):
@@ -188,6 +202,7 @@ async def test_what_is_no_record_ends_the_conversation_for_everyone(stand_in: St
                 await anext(events)
 
 
+@on_trio_and_asyncio
 async def test_what_is_no_record_can_be_tolerated(stand_in: StandIn) -> None:
     told: list[ProtocolError] = []
     async with stand_in("--banner", on_malformed=told.append) as client:
@@ -196,6 +211,7 @@ async def test_what_is_no_record_can_be_tolerated(stand_in: StandIn) -> None:
     assert ["'> start'"] == [each.beginning for each in told]
 
 
+@on_trio_and_asyncio
 async def test_blank_lines_carriage_returns_and_separators_inside_of_texts_are_no_ends(stand_in: StandIn) -> None:
     text = '\n\r\n{"type":"odd","text":"a\u2028b\u2029c\x85d"}\r\n'
     async with stand_in() as client:
@@ -205,6 +221,7 @@ async def test_blank_lines_carriage_returns_and_separators_inside_of_texts_are_n
         assert {"type": "odd", "text": "a\u2028b\u2029c\x85d"} == dict(await anext(events))
 
 
+@on_trio_and_asyncio
 async def test_a_record_may_be_huge_and_deep(stand_in: StandIn) -> None:
     async with stand_in() as client:
         events = client.events()
@@ -215,12 +232,14 @@ async def test_a_record_may_be_huge_and_deep(stand_in: StandIn) -> None:
         assert "deep" == dict(await anext(events))["type"]
 
 
+@on_trio_and_asyncio
 async def test_a_record_that_is_too_long_is_not_kept_and_told(stand_in: StandIn) -> None:
     async with stand_in() as client:
         with pytest.raises(ProtocolError, match="longer than 67108864 bytes"):
             await client.request("flood", count=1, size=67_200_000)
 
 
+@on_trio_and_asyncio
 async def test_a_command_that_is_longer_than_a_record_may_be_is_not_sent(stand_in: StandIn) -> None:
     async with stand_in() as client:
         with pytest.raises(ValueError, match="the record has"):
@@ -228,6 +247,7 @@ async def test_a_command_that_is_longer_than_a_record_may_be_is_not_sent(stand_i
         assert {} == await client.request("anything")
 
 
+@on_trio_and_asyncio
 async def test_a_flood_of_stderr_is_read_and_its_end_is_kept(stand_in: StandIn) -> None:
     async with stand_in() as client:
         await client.request("flood_stderr", count=200_000)
@@ -238,21 +258,24 @@ async def test_a_flood_of_stderr_is_read_and_its_end_is_kept(stand_in: StandIn) 
     assert len(caught.value.stderr_tail) <= 64 * 1024
 
 
+@on_trio_and_asyncio
 async def test_an_agent_that_closes_its_stdout_is_ended(stand_in: StandIn) -> None:
-    with trio.fail_after(PATIENCE_S):
+    with anyio.fail_after(PATIENCE_S):
         async with stand_in() as client:
             with pytest.raises(AgentExited, match="SIGTERM"):
                 await client.request("close_stdout")
 
 
+@on_trio_and_asyncio
 async def test_one_that_ignores_everything_is_killed_with_its_children(stand_in: StandIn) -> None:
-    with trio.fail_after(PATIENCE_S):
+    with anyio.fail_after(PATIENCE_S):
         async with stand_in("--stubborn", "--child", exit_timeout_s=0.1) as client:
             await client.request("anything")
 
     assert -signal.SIGKILL == client.exit_code
 
 
+@on_trio_and_asyncio
 async def test_a_child_of_one_that_leaves_in_order_is_killed_too(stand_in: StandIn) -> None:
     async with stand_in("--child") as client:
         await client.request("anything")
@@ -260,19 +283,21 @@ async def test_a_child_of_one_that_leaves_in_order_is_killed_too(stand_in: Stand
     assert 0 == client.exit_code
 
 
+@on_trio_and_asyncio
 async def test_one_that_reads_nothing_can_be_left_in_the_middle_of_a_record(stand_in: StandIn) -> None:
-    with trio.fail_after(PATIENCE_S):
+    with anyio.fail_after(PATIENCE_S):
         async with stand_in("--deaf", exit_timeout_s=0.1) as client:
-            with trio.move_on_after(0.1):
+            with anyio.move_on_after(0.1):
                 await client.prompt("x" * 1_000_000)
 
     assert -signal.SIGTERM == client.exit_code
 
 
+@on_trio_and_asyncio
 async def test_a_cancelled_command_that_was_not_written_is_never_sent(stand_in: StandIn) -> None:
     async with stand_in() as client:
         for _ in range(20):
-            with trio.CancelScope() as scope:
+            with anyio.CancelScope() as scope:
                 scope.cancel()
                 await client.request("die", code=1)
 
@@ -280,6 +305,7 @@ async def test_a_cancelled_command_that_was_not_written_is_never_sent(stand_in: 
 
 
 @pytest.mark.parametrize("steps", range(0, 60, 3))
+@on_trio_and_asyncio
 async def test_being_cancelled_anywhere_leaves_nothing_behind(stand_in: StandIn, steps: int) -> None:
     """The fixture looks for processes and descriptors."""
 
@@ -291,26 +317,28 @@ async def test_being_cancelled_anywhere_leaves_nothing_behind(stand_in: StandIn,
                 await anext(events)
             await client.request("unanswered")
 
-    with trio.move_on_after(PATIENCE_S) as scope:
-        async with trio.open_nursery() as nursery:
+    with anyio.move_on_after(PATIENCE_S) as scope:
+        async with anyio.create_task_group() as nursery:
             nursery.start_soon(converse)
             for _ in range(steps):
-                await trio.lowlevel.checkpoint()
+                await anyio.lowlevel.checkpoint()
             # Between the start of a process and its first answer only time passes.
-            await trio.sleep(steps / 200)
+            await anyio.sleep(steps / 200)
             nursery.cancel_scope.cancel()
     assert not scope.cancelled_caught
 
 
+@on_trio_and_asyncio
 async def test_what_is_raised_inside_comes_out_as_it_is(stand_in: StandIn) -> None:
     with pytest.raises(LookupError, match="mine"):
         async with stand_in():
             raise LookupError("mine")
 
 
+@on_trio_and_asyncio
 async def test_a_command_that_can_not_be_started_is_an_error_of_the_system(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        async with Client([str(tmp_path / "nothing")]):
+        async with async_kind()([str(tmp_path / "nothing")]):
             pass
 
 
@@ -319,6 +347,7 @@ def test_a_command_in_one_text_is_refused() -> None:
         Client("pinnace --mode rpc")
 
 
+@on_trio_and_asyncio
 async def test_a_client_is_used_inside_of_its_block_only(stand_in: StandIn) -> None:
     client = stand_in()
     with pytest.raises(ClientClosed):

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 
+import anyio
 import pytest
 import trio
 import trio.testing
+from tests.rpc.client.conftest import on_trio_and_asyncio
 
 from pinnace_rpc.client import AgentExited, Client, FellBehind
 from pinnace_rpc.client.subscriptions import KEPT_BYTES, PAUSE_BYTES, Hub
@@ -129,21 +131,23 @@ async def test_a_late_reader_is_told_the_end_as_well() -> None:
         await anext(hub.subscribe())
 
 
+@on_trio_and_asyncio
 async def test_a_slow_reader_gets_everything_in_order(stand_in: StandIn) -> None:
-    with trio.fail_after(PATIENCE_S):
+    with anyio.fail_after(PATIENCE_S):
         async with stand_in() as client:
             events = client.events()
-            with trio.move_on_after(0.2):
+            with anyio.move_on_after(0.2):
                 await client.request("flood", count=1_000, size=10_000)
-            await trio.testing.wait_all_tasks_blocked(0.05)
+            await anyio.sleep(0.05)
             seen = [dict(await anext(events))["number"] for _ in range(1_000)]
 
     assert list(range(1_000)) == seen
 
 
+@on_trio_and_asyncio
 async def test_a_reader_may_send_commands_however_much_is_written(stand_in: StandIn) -> None:
-    with trio.fail_after(PATIENCE_S):
-        async with stand_in() as client, trio.open_nursery() as nursery:
+    with anyio.fail_after(PATIENCE_S):
+        async with stand_in() as client, anyio.create_task_group() as nursery:
             events = client.events()
 
             async def flood() -> None:
@@ -158,8 +162,9 @@ async def test_a_reader_may_send_commands_however_much_is_written(stand_in: Stan
                     await client.request("anything")
 
 
+@on_trio_and_asyncio
 async def test_a_reader_that_never_reads_hinders_nobody(stand_in: StandIn) -> None:
-    with trio.fail_after(PATIENCE_S):
+    with anyio.fail_after(PATIENCE_S):
         async with stand_in() as client:
             lazy = client.events()
             await client.request("flood", count=70, size=1_000_000)
