@@ -38,6 +38,11 @@ class Truncation(NamedTuple):
         """Tell whether anything was cut."""
         return self.truncated_by is not None
 
+    @property
+    def truncated(self) -> bool:
+        """The same, by the name that the wire form has."""
+        return self.is_truncated
+
     def record(self) -> dict[str, object]:
         """Return the wire form; its names are read by clients."""
         return {

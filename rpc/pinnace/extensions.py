@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         DEFAULT_MAX_BYTES,
         DEFAULT_MAX_LINES,
         ModelError,
+        SessionManager,
         Truncation,
         agent_dir,
         complete,
@@ -71,12 +72,21 @@ if TYPE_CHECKING:
         truncate_line,
         truncate_tail,
     )
+    from pinnace_agent.extensions.terminal_texts import (
+        get_language_from_path,
+        highlight_code,
+        key_hint,
+        key_text,
+        raw_key_hint,
+    )
     from pinnace_agent.extensions.tool_factories import Spawn
+    from pinnace_agent.session.listing import SessionInfo
     from pinnace_agent.tools import operations
     from pinnace_agent.tools.paths import resolve_path
     from pinnace_spec.messages import Message, Model
 
 _HELPERS = "pinnace_agent.extensions.author_helpers"
+_TERMINAL_TEXTS = "pinnace_agent.extensions.terminal_texts"
 _HOMES = {
     "CONFIG_DIR_NAME": _HELPERS,
     "DEFAULT_MAX_BYTES": _HELPERS,
@@ -84,13 +94,20 @@ _HOMES = {
     "Message": "pinnace_spec.messages",
     "Model": "pinnace_spec.messages",
     "ModelError": _HELPERS,
+    "SessionInfo": "pinnace_agent.session.listing",
+    "SessionManager": _HELPERS,
     "Spawn": "pinnace_agent.extensions.tool_factories",
     "Truncation": _HELPERS,
     "agent_dir": _HELPERS,
     "complete": _HELPERS,
     "file_mutation": _HELPERS,
     "format_size": _HELPERS,
+    "get_language_from_path": _TERMINAL_TEXTS,
+    "highlight_code": _TERMINAL_TEXTS,
+    "key_hint": _TERMINAL_TEXTS,
+    "key_text": _TERMINAL_TEXTS,
     "message_text": _HELPERS,
+    "raw_key_hint": _TERMINAL_TEXTS,
     "resolve_path": "pinnace_agent.tools.paths",
     "serialize_conversation": _HELPERS,
     "truncate_head": _HELPERS,
@@ -147,6 +164,8 @@ __all__ = [
     "ReplacedContext",
     "Resources",
     "ResultPatch",
+    "SessionInfo",
+    "SessionManager",
     "SessionResult",
     "Spawn",
     "StaleContextError",
@@ -168,8 +187,13 @@ __all__ = [
     "events",
     "file_mutation",
     "format_size",
+    "get_language_from_path",
+    "highlight_code",
+    "key_hint",
+    "key_text",
     "message_text",
     "operations",
+    "raw_key_hint",
     "resolve_path",
     "serialize_conversation",
     "truncate_head",

@@ -7,7 +7,7 @@ prompt. Must not read files, nor import anything slow.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import click
@@ -15,7 +15,7 @@ import click
 from pinnace_rpc.command import COMMAND
 from pinnace_rpc.mode_choice import amount, choose_mode, count, marked_prompts, unmarked
 from pinnace_rpc.not_here import RESUME, NotHere
-from pinnace_rpc.option_words import no_such_option, split_options
+from pinnace_rpc.option_words import no_such_option, places_of_taken, split_options
 from pinnace_rpc.options import (
     ON_EOF,
     PROFILE_VARIABLE,
@@ -66,7 +66,8 @@ def parse_arguments(arguments: Sequence[str], env: Mapping[str, str], *, is_at_t
     found = split_options(marked_prompts(arguments), COMMAND.params)
     with COMMAND.make_context("pinnace", found.known, obj=arguments) as context:
         given: dict[str, Any] = context.params  # Any: click knows the types only at run time
-    given["messages"] = unmarked(given["messages"])
+    words, taken = places_of_taken(given["messages"])
+    given["messages"] = unmarked(words)
     may_have_extensions = given["list_models"] is None and given["export"] is None
     may_have_extensions &= bool(given["extension"]) or not given["no_extensions"]
     if found.unknown and not may_have_extensions:
@@ -110,6 +111,7 @@ def parse_arguments(arguments: Sequence[str], env: Mapping[str, str], *, is_at_t
         keeps_going=given["keep_going"],
         tool_approval=_approval(given["tool_approval"]),
         extension_flags=found.unknown,
+        taken_words=tuple(_taken_words(found.unknown, taken, given["messages"])),
         tools=_items(given["tools"]),
         exclude_tools=_items(given["exclude_tools"]) or (),
         no_tools=given["no_tools"],
@@ -134,6 +136,15 @@ def parse_arguments(arguments: Sequence[str], env: Mapping[str, str], *, is_at_t
         verbose=given["verbose"],
     )
     return Arguments(options, tuple(notices))
+
+
+def _taken_words(
+    unknown: Sequence[tuple[str, str | None]], taken: Mapping[int, int], words: Sequence[str]
+) -> Iterable[tuple[int, int]]:
+    """Say where words would stand that unknown options took: among the messages, or among the files."""
+    for option, place in taken.items():
+        is_file = (unknown[option][1] or "").startswith("@")
+        yield option, sum(word.startswith("@") is is_file for word in words[:place])
 
 
 def _readable(text: str | None) -> str | None:

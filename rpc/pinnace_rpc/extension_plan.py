@@ -80,6 +80,11 @@ def _merged(below: Mapping[str, object], above: Mapping[str, object]) -> dict[st
     return merged
 
 
+def _given(options: Options) -> Sequence[GivenFlag]:
+    taken = {option for option, _ in options.taken_words}
+    return [GivenFlag(name, value, place in taken) for place, (name, value) in enumerate(options.extension_flags)]
+
+
 def seat_plan(
     options: Options,
     configuration: Configuration,
@@ -103,6 +108,6 @@ def seat_plan(
         is_discovering=not options.no_extensions,
         approved=options.approved,
         approval=options.tool_approval,
-        given=[GivenFlag(name, value) for name, value in options.extension_flags],
+        given=_given(options),
         keeps_going=options.keeps_going,
     )

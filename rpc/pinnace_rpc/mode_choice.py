@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import click
 
 from pinnace_rpc.not_here import INTERACTIVE
-from pinnace_rpc.options import MODES, Mode
+from pinnace_rpc.options import MODES, Mode, Options
 
 # Put before a word that is a message although it looks like an option. No word of a command line can hold it.
 _MARK: Final = "\0"
@@ -65,6 +65,24 @@ def choose_mode(mode: str | None, words: Sequence[str], *, is_print: bool, is_at
     files = tuple(word[1:] for word in words if word.startswith("@"))
     messages = tuple(_readable(word) for word in words if not word.startswith("@"))
     return ModeChoice(chosen or "text", messages, files)
+
+
+def with_given_back(options: Options, places: Sequence[int]) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the messages and the files, with the words in front of which stood options that take no value.
+
+    Args:
+        options: What the command line said before extensions were there.
+        places: Those options, by their place among the options of extensions.
+    """
+    messages, files = list(options.messages), list(options.files)
+    where = dict(options.taken_words)
+    for option in reversed(places):  # so that earlier places stay what they are
+        word = options.extension_flags[option][1] or ""
+        if word.startswith("@"):
+            files.insert(where[option], word[1:])
+        else:
+            messages.insert(where[option], _readable(word))
+    return messages, files
 
 
 def _readable(text: str) -> str:

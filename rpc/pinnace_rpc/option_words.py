@@ -1,15 +1,18 @@
 """Which words of a command line are options that we know, and which ones extensions may know.
 
 An extension's options are known only when it is loaded, which is long after the command line was read. So a long
-option that nobody knows yet is taken out, with the word behind it unless that is an option itself (F7). Must not know
-what an option means.
+option that nobody knows yet is taken out, with the word behind it unless that is an option itself (F7). The place of
+that word is kept: if the option turns out to take no value, the word is a message. Must not know what an option means.
 """
 
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import click
+
+# Stands among the known words where one was taken out with an unknown option. No word of a command line can hold it.
+_TAKEN: Final = "\0\0"
 
 
 class SplitWords(NamedTuple):
@@ -39,10 +42,27 @@ def split_options(words: Sequence[str], parameters: Sequence[click.Parameter]) -
         elif has_value:
             unknown.append((name[2:], value))
         elif rest and not rest[0].startswith("-"):
+            known.append(f"{_TAKEN}{len(unknown)}")
             unknown.append((name[2:], rest.pop(0)))
         else:
             unknown.append((name[2:], None))
     return SplitWords(known, tuple(unknown))
+
+
+def places_of_taken(words: Sequence[str]) -> tuple[list[str], dict[int, int]]:
+    """Return the messages of a command line without what marks the words that were taken out between them.
+
+    Returns:
+        The messages; and before how many of them the words stood, by the place of their option in `SplitWords.unknown`.
+    """
+    messages: list[str] = []
+    places: dict[int, int] = {}
+    for word in words:
+        if word.startswith(_TAKEN):
+            places[int(word.removeprefix(_TAKEN))] = len(messages)
+        else:
+            messages.append(word)
+    return messages, places
 
 
 def no_such_option(name: str, parameters: Sequence[click.Parameter]) -> click.NoSuchOption:

@@ -81,6 +81,9 @@ class Options(NamedTuple):
     tool_approval: ToolApproval = "never"
     extension_flags: tuple[tuple[str, str | None], ...] = ()
     """Long options that are not ours, with what stood behind them; extensions may know them."""
+    taken_words: tuple[tuple[int, int], ...] = ()
+    """Those of them that took the word behind them, by place; and the place among `messages` or `files` to which that
+    word belongs if the option takes no value."""
     tools: tuple[str, ...] | None = None
     """Names, patterns or changes; None: not said, empty: none."""
     exclude_tools: tuple[str, ...] = ()

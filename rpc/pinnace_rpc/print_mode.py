@@ -154,7 +154,12 @@ class Talk:
             await seat.ready.wait()
             if seat.failure is not None:
                 return
-        prompts = await read_prompts(options.messages, options.files, resizes_images=profile.resizes_images)
+        messages, files = options.messages, options.files
+        if seat is not None and seat.given_back:
+            from pinnace_rpc.mode_choice import with_given_back
+
+            messages, files = with_given_back(options, seat.given_back)
+        prompts = await read_prompts(messages, files, resizes_images=profile.resizes_images)
         if options.mode == "json":
             self._process.outbox.put_line(session_header(self._process.prepared.session))
         if not prompts:

@@ -5,13 +5,13 @@ For programs that offer a choice, and for people with jq. Reads files and change
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from pinnace_agent.resources.configuration import load_configuration
 from pinnace_agent.resources.paths import agent_dir
-from pinnace_agent.session.folders import SessionFolder, choose_folder, sessions_root
-from pinnace_agent.session.listing import SessionInfo, list_sessions
+from pinnace_agent.session.folders import choose_folder, sessions_root
+from pinnace_agent.session.listing import SessionInfo, list_all_sessions, list_sessions
 from pinnace_spec.wire import encode_record
 
 
@@ -25,22 +25,11 @@ def main(session_dir: str | None, *, is_all: bool) -> int:
     cwd = Path.cwd()
     configuration = load_configuration(os.environ, cwd)
     folder = choose_folder(agent_dir(os.environ), str(cwd), session_dir, os.environ, configuration.settings.session_dir)
-    for info in sorted(_infos(folder, str(cwd), is_all=is_all), key=lambda info: info.modified_ms, reverse=True):
+    root = sessions_root(agent_dir(os.environ))
+    for info in list_all_sessions(root, folder) if is_all else list_sessions(folder, str(cwd)):
         sys.stdout.buffer.write(encode_record(_record(info)))
     sys.stdout.buffer.flush()
     return 0
-
-
-def _infos(folder: SessionFolder, cwd: str, *, is_all: bool) -> Iterator[SessionInfo]:
-    if not is_all:
-        yield from list_sessions(folder, cwd)
-        return
-    folders = [folder]
-    if not folder.is_flat:
-        root = sessions_root(agent_dir(os.environ))
-        folders = [SessionFolder(path, is_flat=False) for path in root.iterdir()] if root.is_dir() else []
-    for each in folders:
-        yield from list_sessions(each, None)
 
 
 def _record(info: SessionInfo) -> Mapping[str, object]:

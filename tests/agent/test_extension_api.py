@@ -326,10 +326,30 @@ def test_flags_of_the_command_line_are_matched_after_loading() -> None:
     bench = Bench()
     bench.pi.flag("plan")
     bench.pi.flag("host", type=str)
-    given = [GivenFlag("plan", "hello"), GivenFlag("host", "a"), GivenFlag("host"), GivenFlag("plam")]
+    given = [GivenFlag("plan", "hello", True), GivenFlag("host", "a", True), GivenFlag("host"), GivenFlag("plam")]
     matched = match_flags(given, flags_of([bench.extension]))
     assert {"plan": True, "host": "a"} == matched.values
     assert ["Option --host needs a value", "Unknown option: --plam (did you mean --plan?)"] == matched.errors
+    assert [0] == matched.given_back
+
+
+@pytest.mark.parametrize(
+    ("value", "expected", "errors"),
+    [
+        (None, True, []),
+        ("true", True, []),
+        ("false", False, []),
+        ("no", None, ["Option --plan takes no value but =true or =false"]),
+    ],
+)
+def test_a_boolean_flag_takes_no_value_but_true_or_false(
+    value: str | None, expected: bool | None, errors: list[str]
+) -> None:
+    bench = Bench()
+    bench.pi.flag("plan", type="boolean", default=False)
+    matched = match_flags([GivenFlag("plan", value)], flags_of([bench.extension]))
+
+    assert (expected, errors, []) == (matched.values.get("plan"), matched.errors, matched.given_back)
 
 
 def test_providers_wait_for_the_session() -> None:

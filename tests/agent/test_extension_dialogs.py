@@ -165,12 +165,12 @@ async def test_after_an_abort_it_can_be_asked_again(desk: Desk) -> None:
 
 
 async def test_when_nobody_can_answer_any_more_nothing_is_asked(desk: Desk) -> None:
-    """The last record must not be a question, nor a status."""
+    """What is shown still goes to a client that reads, although it has closed stdin."""
     desk.table.close_all(for_good="the client is gone")
 
     assert (await desk.ui.confirm("Sure?")) is False
-    desk.ui.notify("hello?")
-    assert [] == desk.frames
+    desk.ui.notify("goodbye")
+    assert ["notify"] == [each["method"] for each in desk.frames]
 
 
 async def test_several_dialogs_are_told_apart_by_their_ids(desk: Desk) -> None:

@@ -290,6 +290,20 @@ def test_a_trusted_project_goes_first_and_settings_go_before_folders(full: Tree)
     assert ["s0", "s1", "s2", "s3", "s4"] == list(full.skills(given))
 
 
+def test_templates_of_a_project_are_in_either_folder_and_need_trust(tree: Tree) -> None:
+    tree.write(
+        {"work/.pi/prompts/a.md": "first", "work/.pi/agent/prompts/a.md": "second", "work/.pi/agent/prompts/b.md": "b"}
+    )
+    assert {"a": "work/.pi/prompts/a.md", "b": "work/.pi/agent/prompts/b.md"} == tree.templates()
+    assert {} == tree.templates(UNTRUSTED)
+
+
+def test_a_projects_templates_in_the_agent_folder_of_a_home_are_the_users_own(tree: Tree) -> None:
+    tree.env["PI_CODING_AGENT_DIR"] = str(tree.work / ".pi" / "agent")
+    tree.write({"work/.pi/agent/prompts/mine.md": "b"})
+    assert {"mine": "work/.pi/agent/prompts/mine.md"} == tree.templates(UNTRUSTED)
+
+
 def test_what_a_project_that_is_not_trusted_brings_is_not_read(full: Tree) -> None:
     read = full.read(UNTRUSTED)
     assert (["m", "u"], ["s2", "s3"]) == (list(read.templates), list(read.skills))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pinnace_fuzz.shell_gate import ShellGate
 from pinnace_fuzz.workbench import AgentStarter
 
 pytestmark = [pytest.mark.peer, pytest.mark.slow]
@@ -30,6 +31,24 @@ def test_it_streams_text_and_runs_a_tool(agent: AgentStarter) -> None:
     assert "from the tool" in running.llm.requests[1].text
     assert {"type": "text", "text": "done"} in end["messages"][-1]["content"]
     assert running.llm.strays == []
+
+
+def test_calls_end_in_order_of_completion_and_their_results_follow_in_order_of_the_calls(
+    agent: AgentStarter, tmp_path: Path
+) -> None:
+    """What ours does, too (C-13), although documents of 0.67.68 have ends in order of the calls."""
+    with ShellGate(tmp_path / "gate") as gate:
+        calls = [{"name": "bash", "args": {"command": each}} for each in (f"{gate.reading}; echo 1", "echo 2")]
+        running = agent([{"tool_calls": calls}, {"text": "done"}])
+        assert running.request({"type": "prompt", "message": "go"})["success"]
+        ends = [running.wait({"type": "tool_execution_end"})]
+        gate.release()
+        ends.append(running.wait({"type": "tool_execution_end"}))
+        end = running.wait({"type": "agent_end"})
+
+    assert ["2\n", "1\n"] == [each["result"]["content"][0]["text"] for each in ends]
+    results = [each for each in end["messages"] if each["role"] == "toolResult"]
+    assert ["1\n", "2\n"] == [each["content"][0]["text"] for each in results]
 
 
 def test_an_abort_at_a_gate_is_noticed(agent: AgentStarter) -> None:

@@ -4,6 +4,7 @@ import click
 import pytest
 
 from pinnace_rpc.arguments import Arguments, RefusedOption, parse_arguments
+from pinnace_rpc.mode_choice import with_given_back
 from pinnace_rpc.options import Options
 
 RPC = ("--mode", "rpc")
@@ -197,6 +198,16 @@ def test_options_that_are_not_ours_are_kept_for_extensions() -> None:
     assert (("plan", "hello"), ("ssh", "me@box"), ("quick", None)) == options.extension_flags
     assert "n" == options.name
     assert "me@box" not in repr(options)
+    assert ((0, 0),) == options.taken_words
+
+
+def test_words_behind_options_of_extensions_can_become_messages_and_files_again() -> None:
+    words = "-p -e x.py one --plan two @a --fast @b --name n three --host h".split()
+    options, _ = parse_arguments(words, {})
+
+    assert (("one", "three"), ("a",)) == (options.messages, options.files)
+    assert (["one", "two", "three"], ["a", "b"]) == with_given_back(options, [0, 1])
+    assert (["one", "three", "h"], ["a"]) == with_given_back(options, [2])
 
 
 def test_an_unknown_option_is_an_error_that_names_the_nearest() -> None:

@@ -46,7 +46,7 @@ class Actions:
         """Put a message of the extension into the conversation (A11)."""
         self._seat.speech.message(draft, deliver_as, triggers_turn=triggers_turn)
 
-    def send_user_message(self, content: Content, *, deliver_as: DeliverAs | None, expands: bool) -> None:
+    def send_user_message(self, content: Content, *, deliver_as: DeliverAs | None, expands: bool | None) -> None:
         """Say something as the user (A12)."""
         self._seat.speech.user_message(content, deliver_as, expands=expands)
 

@@ -5,7 +5,7 @@ stays (R6). What a failure means is decided elsewhere. Must not know sessions be
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from pinnace_agent.extensions.contexts import TrustContext
 from pinnace_agent.extensions.dialogs import DialogTable
 from pinnace_agent.extensions.discovery import Wanted, discover
 from pinnace_agent.extensions.extension_folders import LoadFailure
-from pinnace_agent.extensions.flags import flags_of, match_flags
+from pinnace_agent.extensions.flags import MatchedFlags, flags_of, match_flags
 from pinnace_agent.extensions.loading import Inline, Loaded, Loader, LoadReport
 from pinnace_agent.extensions.precedence import conflicts, keep_needed
 from pinnace_agent.extensions.registrations import ErrorSink, Generation
@@ -42,6 +42,8 @@ class LoadedInstance:
     kept: Sequence[Loaded]
     failures: Sequence[LoadFailure]
     flag_errors: Sequence[str]
+    given_back: Sequence[int]
+    """The options of extensions that take no value and are followed by a word of the command line."""
     notices: Sequence[str]
 
 
@@ -84,9 +86,16 @@ class InstanceLoading:
             report.loaded,
             [each for each in report.loaded if each.extension in kept.extensions],
             [*found.failures, *report.failures, *conflicts(kept.extensions)],
-            flags.errors,
+            [*flags.errors, *self._refused_words(flags)],
+            flags.given_back,
             [*found.notices, *report.notices, *kept.warnings],
         )
+
+    def _refused_words(self, flags: MatchedFlags) -> Iterable[str]:
+        """Refuse messages on the command line where prompts come from a client."""
+        for place in flags.given_back if self._plan.mode == "rpc" else ():
+            name = self._plan.given[place].name
+            yield f"Option --{name} takes no value, and messages on the command line are not supported in mode rpc"
 
     def _inline(self) -> Sequence[Inline]:
         plan = self._plan

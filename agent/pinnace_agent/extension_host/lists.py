@@ -16,7 +16,7 @@ def tool_info(tool: Tool) -> ToolInfo:
         source = tool.extension.source
         is_read_only = tool.is_read_only
     else:
-        source = {"path": f"builtin:{tool.name}", "source": "builtin", "scope": "temporary", "origin": "top-level"}
+        source = {"path": f"<builtin:{tool.name}>", "source": "builtin", "scope": "temporary", "origin": "top-level"}
         is_read_only = tool.name in READ_ONLY_TOOLS
     return ToolInfo(tool.name, tool.description, tool.parameters, source, tool.guidelines, is_read_only)
 

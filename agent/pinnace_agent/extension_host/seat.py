@@ -61,11 +61,14 @@ class ExtensionSeat:
         self.ready = trio.Event()
         """The instance of the start, or of the last reload, is there."""
         self.desk = Desk(self)
+        self.given_back: Sequence[int] = ()
+        """The options of extensions, by place, that take no value: the words behind them are messages."""
         self._runner: Runner | None = None
         self._loaded: LoadedInstance | None = None
         self._loading = InstanceLoading(plan, host, self.tell)
         self._beginning: trio.CancelScope | None = None
         self._wants_shutdown = False
+        self._former_model: Model | None = None
         self._numbers = 0
         self._kept_tools: Sequence[str] | None = None
         self._reason: StartReason = "startup"
@@ -114,6 +117,7 @@ class ExtensionSeat:
         loaded = await self._loading.load(generation)
         self._tell_failures(loaded, reason)
         self._loaded = loaded
+        self.given_back = loaded.given_back
         runner = self._runner = host.extensions = self._bound(loaded, generation)
         self._numbers += 1
         host.jobs.start(f"extensions:{self._numbers}", runner.serve, _ended)
@@ -124,6 +128,10 @@ class ExtensionSeat:
             choose()
         self.models_changed()
         found = await self._started(runner, reason, previous_file)
+        # DEVIATION D-52: the original documents `restore`, and never tells it.
+        model, former = host.session.model, self._former_model
+        if reason == "resume" and model is not None and model != former:
+            self._tell_model(model, former, "restore")
         added = found_resources(found)
         for notice in host.profile.resources.add(host.session.cwd, added.skills, added.templates):
             _log.warning("%s", notice)
@@ -189,6 +197,7 @@ class ExtensionSeat:
     async def end(self, reason: ShutdownReason, target_file: str | None = None) -> None:
         """End the instance in force; afterwards everything of it is stale."""
         runner, loaded = self._runner, self._loaded
+        self._former_model = self.host.session.model
         if runner is None or loaded is None:
             return
         await runner.shutdown(reason, target_file)
@@ -317,7 +326,8 @@ class ExtensionSeat:
             return
         self._numbers += 1
         self.host.idleness.settling += 1
-        self.host.jobs.start(f"settled:{self._numbers}", partial(runner.settled, aborted=aborted), self._has_settled)
+        ended = partial(self._has_settled, aborted)
+        self.host.jobs.start(f"settled:{self._numbers}", partial(runner.settled, aborted=aborted), ended)
 
     def _tell_model(self, model: Model, former: Model | None, source: Literal["set", "cycle", "restore"]) -> None:
         runner = self._runner
@@ -327,8 +337,9 @@ class ExtensionSeat:
         event = partial(ModelSelect, model=model, previous_model=former, source=source)
         self.host.jobs.start(f"model:{self._numbers}", partial(runner.chains.notify, "model_select", event), _ended)
 
-    def _has_settled(self, _cancelled: bool, _failure: BaseException | None) -> None:
+    def _has_settled(self, aborted: bool, _cancelled: bool, _failure: BaseException | None) -> None:
         self.host.idleness.settling -= 1
+        self.speech.run_queued_commands(aborted=aborted)
         self.host.idleness.look()
 
     def ask_for_shutdown(self) -> None:

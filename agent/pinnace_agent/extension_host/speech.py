@@ -33,6 +33,7 @@ class Speech:
         """What goes with the next prompt of the user."""
         self.after_turn: list[CustomMessage] = []
         """What is appended once the turn is over."""
+        self._commands: list[str] = []  # queued as follow-ups: run when the agent has settled
 
     @property
     def has_kept(self) -> bool:
@@ -49,6 +50,24 @@ class Speech:
         kept, self._kept = self._kept or [], None
         for say in kept:
             say()
+
+    def run_queued_commands(self, *, aborted: bool) -> None:
+        """Run the commands that were queued as follow-ups: the agent has settled. After an abort none is run."""
+        if not (aborted or self._seat.host.idleness.is_idle):
+            return  # something has begun meanwhile: what was queued behind the run is behind that, too
+        texts, self._commands = self._commands, []
+        for text in texts:
+            if aborted:
+                self._refused("send_user_message", f"{text.split()[0]} was queued and was not run: the run was aborted")
+            else:
+                self._run_command(text)
+
+    def _run_command(self, text: str) -> None:
+        host = self._seat.host
+        request = host.requests.new()
+        request.text = text
+        request.on_refused = partial(self._refused, "send_user_message")
+        host.submit(Command("extension_command", request.ref, text))
 
     def message(self, draft: CustomDraft, deliver_as: DeliverAs | None, *, triggers_turn: bool | None) -> None:
         """Put a message of an extension into the conversation."""
@@ -92,8 +111,8 @@ class Speech:
             runner.lane.put("message_end", lambda: ev.MessageEnd(message=message))
             runner.tell_rest()
 
-    def user_message(self, content: Content, deliver_as: DeliverAs | None, *, expands: bool) -> None:
-        """Say something as the user."""
+    def user_message(self, content: Content, deliver_as: DeliverAs | None, *, expands: bool | None) -> None:
+        """Say something as the user. Without `expands`, only a command that is queued as a follow-up counts as one."""
         if self._kept is not None:
             self._kept.append(partial(self.user_message, content, deliver_as, expands=expands))
             return
@@ -105,12 +124,17 @@ class Speech:
         images: tuple[object, ...] = ()
         if not isinstance(content, str):
             images = tuple(block for block in content if block["type"] == "image")
+        is_queued = deliver_as == "followUp" and expands is not False
+        if (expands or is_queued) and runner is not None and runner.commands.find(text) is not None:
+            # DEVIATION D-50: a queued command is a command.
+            if is_queued and not host.idleness.is_idle:
+                self._commands.append(text)
+            else:
+                self._run_command(text)
+            return
         request = host.requests.new()
         request.text = text
         request.on_refused = partial(self._refused, "send_user_message")
-        if expands and runner is not None and runner.commands.find(text) is not None:
-            host.submit(Command("extension_command", request.ref, text))
-            return
         unread = runner is not None and runner.has_handlers("input")
         if expands and not unread:
             text = host.expand(text)

@@ -19,7 +19,7 @@ from pinnace_agent.extensions.loop_thread import usable_from_any_thread
 from pinnace_agent.extensions.programs import MAX_BUFFER_BYTES, ExecResult, run_program
 from pinnace_agent.extensions.registering import Registering
 from pinnace_agent.extensions.registrations import Extension, ExtensionLoadingError
-from pinnace_agent.extensions.result_shapes import is_blocks
+from pinnace_agent.extensions.result_shapes import is_blocks, is_list, is_object
 from pinnace_agent.extensions.results import UNSET, Unset
 from pinnace_agent.extensions.subscribing import Subscribing
 from pinnace_agent.extensions.tool_state import StateT, ToolState, tool_state
@@ -110,13 +110,14 @@ class ExtensionAPI(Subscribing, Registering):
         triggers = trigger_turn if isinstance(trigger_turn, bool) else None
         self._actions.send_message(draft, deliver_as=delivery, triggers_turn=triggers)
 
-    def send_user_message(self, content: Content, *, deliver_as: str | None = None, expand: bool = False) -> None:
+    def send_user_message(self, content: Content, *, deliver_as: str | None = None, expand: bool | None = None) -> None:
         """Say something as the user. Does not wait for the answer (A12).
 
         Args:
             content: A text, or blocks.
             deliver_as: While a model answers: `steer` or `follow_up`; without it, it is refused then.
-            expand: Whether commands, skills and templates in it count.
+            expand: Whether commands, skills and templates in it count. By default only one does: an extension's
+                command that is queued as `follow_up`, which runs when the agent has settled. False: none does.
         """
         checked, delivery = _content(content), _delivery(deliver_as)
         self._actions.send_user_message(checked, deliver_as=delivery, expands=expand)
@@ -242,9 +243,18 @@ def _text(name: str, value: object) -> str:
 
 
 def _content(content: object) -> Content:
+    if is_list(content):
+        content = [_image_block(each) for each in content]
     if isinstance(content, str) or is_blocks(content):
         return content
     raise TypeError("content must be a text, or a list of text and image blocks")
+
+
+def _image_block(block: object) -> object:
+    """Return an image as records have it; `{type, source: {type: "base64", mediaType, data}}` says the same."""
+    if not is_object(block) or block.get("type") != "image" or not is_object(source := block.get("source")):
+        return block
+    return {"type": "image", "data": source.get("data"), "mimeType": source.get("mediaType")}
 
 
 def _delivery(name: str | None) -> DeliverAs | None:

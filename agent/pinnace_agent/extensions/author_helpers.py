@@ -24,12 +24,15 @@ from pinnace_spec.messages import AssistantMessage, Message, Model, ThinkingLeve
 
 if TYPE_CHECKING:
     from pinnace_agent.llm.builder import MessageBuilder
+    from pinnace_agent.session.folders import SessionFolder
+    from pinnace_agent.session.listing import SessionInfo
 
 __all__ = [
     "CONFIG_DIR_NAME",
     "DEFAULT_MAX_BYTES",
     "DEFAULT_MAX_LINES",
     "ModelError",
+    "SessionManager",
     "Truncation",
     "agent_dir",
     "complete",
@@ -49,6 +52,44 @@ CONFIG_DIR_NAME: Final = paths.project_dir(Path()).name
 """The folder in which a project brings its own configuration."""
 _LINE_CHARS: Final = 500
 _CUT: Final = "... [truncated]"
+
+
+class SessionManager:
+    """Finds sessions; the one that is open is read by `ctx.session_manager`."""
+
+    @staticmethod
+    async def list(
+        cwd: str | os.PathLike[str], session_dir: str | os.PathLike[str] | None = None
+    ) -> Sequence["SessionInfo"]:
+        """Return the sessions of a working folder, the one in which something happened last first.
+
+        Args:
+            cwd: The working folder.
+            session_dir: Where they are kept, by default where the environment and the user's settings say. With
+                `--session-dir`, that is `ctx.session_manager.get_session_dir()`.
+        """
+        from pinnace_agent.session.listing import list_sessions
+
+        folder = os.fspath(cwd)
+        return await trio.to_thread.run_sync(lambda: list_sessions(_session_folder(folder, session_dir), folder))
+
+    @staticmethod
+    async def list_all(session_dir: str | os.PathLike[str] | None = None) -> Sequence["SessionInfo"]:
+        """Return the sessions of all working folders, the one in which something happened last first."""
+        from pinnace_agent.session.folders import sessions_root
+        from pinnace_agent.session.listing import list_all_sessions
+
+        root = sessions_root(agent_dir())
+        return await trio.to_thread.run_sync(lambda: list_all_sessions(root, _session_folder(os.getcwd(), session_dir)))
+
+
+def _session_folder(cwd: str, session_dir: str | os.PathLike[str] | None) -> "SessionFolder":
+    from pinnace_agent.resources.configuration import load_configuration
+    from pinnace_agent.session.folders import choose_folder
+
+    chosen = None if session_dir is None else os.fspath(session_dir)
+    setting = None if chosen else load_configuration(os.environ, Path(cwd)).settings.session_dir
+    return choose_folder(agent_dir(), cwd, chosen, os.environ, setting)
 
 
 class ModelError(RuntimeError):

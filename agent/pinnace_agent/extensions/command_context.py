@@ -155,7 +155,7 @@ class ReplacedContext(CommandContext):
         await actions.wait_for_idle()
 
     async def send_user_message(
-        self, content: Content, *, deliver_as: DeliverAs | None = None, expand: bool = False
+        self, content: Content, *, deliver_as: DeliverAs | None = None, expand: bool | None = None
     ) -> None:
         """Say something as the user in the new session, and wait until the agent is idle again."""
         actions = self._control("send_user_message", replaces=False)

@@ -6,11 +6,15 @@ here. Must not parse words.
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import NamedTuple
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from pinnace_agent.extensions.registrations import Extension, FlagRegistration
 
 FlagValue = bool | str
+FlagType: TypeAlias = type[bool] | type[str] | Literal["boolean", "string"]
+"""The type of a flag; the texts are the spelling of TypeScript."""
+_KINDS: Final[Mapping[object, type[bool] | type[str]]] = {bool: bool, str: str, "boolean": bool, "string": str}
+_SWITCHES: Final[Mapping[str, bool]] = {"true": True, "false": False}
 
 
 class GivenFlag(NamedTuple):
@@ -20,6 +24,8 @@ class GivenFlag(NamedTuple):
     """Without dashes."""
     value: str | None = None
     """What stood behind `=`, or the word that followed."""
+    is_word: bool = False
+    """The value is the word that followed: a message, if the flag takes no value."""
 
 
 class FlagValues:
@@ -43,6 +49,8 @@ class MatchedFlags(NamedTuple):
     values: Mapping[str, FlagValue]
     errors: Sequence[str]
     """One line each, for the user; the process should not start with any."""
+    given_back: Sequence[int] = ()
+    """The places of options that take no value and are followed by a word, which is a message."""
 
 
 def flags_of(extensions: Iterable[Extension]) -> dict[str, FlagRegistration]:
@@ -55,21 +63,32 @@ def flags_of(extensions: Iterable[Extension]) -> dict[str, FlagRegistration]:
 
 
 def match_flags(given: Iterable[GivenFlag], flags: Mapping[str, FlagRegistration]) -> MatchedFlags:
-    """Match options against flags (F7). A bool is true whatever follows it; the last of several texts counts."""
+    """Match options against flags (F7). The last of several counts.
+
+    A bool takes no value: what follows it is a message. `=true` and `=false` turn it on and off.
+    """
     values: dict[str, FlagValue] = {}
     errors: list[str] = []
-    for option in given:
+    given_back: list[int] = []
+    for place, option in enumerate(given):
         flag = flags.get(option.name)
         if flag is None:
             close = get_close_matches(option.name, flags, 1)
             errors.append(f"Unknown option: --{option.name}" + (f" (did you mean --{close[0]}?)" if close else ""))
         elif flag.kind is bool:
-            values[option.name] = True
+            # DEVIATION D-51: the word is the prompt.
+            if option.is_word or option.value is None:
+                values[option.name] = True
+                given_back += [place] if option.is_word else []
+            elif option.value in _SWITCHES:
+                values[option.name] = _SWITCHES[option.value]
+            else:
+                errors.append(f"Option --{option.name} takes no value but =true or =false")
         elif option.value is None:
             errors.append(f"Option --{option.name} needs a value")
         else:
             values[option.name] = option.value
-    return MatchedFlags(values, errors)
+    return MatchedFlags(values, errors, given_back)
 
 
 def flag_name(name: str) -> str:
@@ -84,14 +103,24 @@ def flag_name(name: str) -> str:
     return bare
 
 
-def checked_default(name: str, kind: object, default: object) -> FlagValue | None:
+def flag_kind(name: str, kind: object) -> type[bool] | type[str]:
+    """Return the type of a flag.
+
+    Raises:
+        TypeError: There is no such type of flags.
+    """
+    known = _KINDS.get(kind) if isinstance(kind, type | str) else None
+    if known is None:
+        raise TypeError(f"flag {name!r}: type must be bool or str")
+    return known
+
+
+def checked_default(name: str, kind: type[bool] | type[str], default: object) -> FlagValue | None:
     """Return the default of a flag, if it is of its type.
 
     Raises:
-        TypeError: It isn't, or there is no such type of flags.
+        TypeError: It isn't.
     """
-    if kind is not bool and kind is not str:
-        raise TypeError(f"flag {name!r}: type must be bool or str")
     if default is None:
         return None
     if isinstance(default, bool) and kind is bool:

@@ -84,7 +84,7 @@ class HostActions(Protocol):
         """
         ...
 
-    def send_user_message(self, content: Content, *, deliver_as: DeliverAs | None, expands: bool) -> None:
+    def send_user_message(self, content: Content, *, deliver_as: DeliverAs | None, expands: bool | None) -> None:
         """Say something as the user (A12). Never waits for the answer.
 
         Idle: starts a run. Streaming: queued as told; without `deliver_as` it is refused, and told as an error. While

@@ -206,7 +206,7 @@ class Registering(UnusedParts):
         self,
         name: str,
         *,
-        type: type[bool] | type[str] = bool,
+        type: flags.FlagType = bool,
         default: bool | str | None = None,
         description: str | None = None,
     ) -> None:
@@ -218,8 +218,9 @@ class Registering(UnusedParts):
         """
         self._check_registering()
         bare = flags.flag_name(name)
-        value = flags.checked_default(bare, type, default)
-        self._extension.flags[bare] = FlagRegistration(bare, type, value, description)
+        kind = flags.flag_kind(bare, type)
+        value = flags.checked_default(bare, kind, default)
+        self._extension.flags[bare] = FlagRegistration(bare, kind, value, description)
 
     def register_provider(
         self, name: str, config: ProviderConfig | Mapping[str, object] | None = None, **fields: object

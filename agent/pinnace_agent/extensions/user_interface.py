@@ -21,10 +21,12 @@ from pinnace_agent.extensions.theme import Theme
 from pinnace_agent.extensions.watchdog import OWNER
 
 ValueT = TypeVar("ValueT")
-NotifyKind = Literal["info", "warning", "error"]
+NotifyKind = Literal["info", "success", "warning", "error"]
 Placement = Literal["aboveEditor", "belowEditor"]
 
 _THEME: Final = Theme()
+# What a client knows; everything else is information, as every terminal of the original shows it.
+_WIRE_KINDS: Final = frozenset({"info", "warning", "error"})
 _PLACEMENTS: Final[Mapping[str, Placement]] = {
     "aboveEditor": "aboveEditor",
     "above_editor": "aboveEditor",
@@ -111,13 +113,23 @@ class UserInterface:
 
     # What is shown (U5 to U10). Never waits.
 
-    def notify(self, message: str, kind: NotifyKind | None = None) -> None:
-        """Show a message."""
+    def notify(self, message: str, kind: NotifyKind | str | None = None) -> None:
+        """Show a message.
+
+        Args:
+            message: A text.
+            kind: `info`, `warning` or `error`. Any other text, `success` among them, is sent as `info`: a message
+                whose kind is unknown must not fail the handler that shows it, which may be a gate.
+
+        Raises:
+            TypeError: The kind is no text.
+        """
         fields: dict[str, object] = {"message": message}
         if kind is not None:
-            if kind not in ("info", "warning", "error"):
-                raise ValueError(f"notify: a message is info, warning or error, not {kind!r}")
-            fields["notifyType"] = kind
+            # The annotation is a hint that an author may have passed over.
+            if not isinstance(kind, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise TypeError(f"notify: the kind is a text such as 'info', not {kind!r}")
+            fields["notifyType"] = kind if kind in _WIRE_KINDS else "info"
         self._show("notify", fields)
 
     def set_status(self, key: str, text: str | None = None) -> None:
@@ -293,9 +305,8 @@ class RpcUserInterface(UserInterface):
 
     def _show(self, method: str, fields: Mapping[str, object]) -> None:
         self._generation.check()
-        # After the client has gone nobody reads; the last frame must not be one of these.
-        if self._dialogs.closed is None:
-            self._send({"type": "extension_ui_request", "id": str(uuid.uuid4()), "method": method, **fields})
+        # Also when nobody can answer any more: a client that has closed stdin may still read what is shown.
+        self._send({"type": "extension_ui_request", "id": str(uuid.uuid4()), "method": method, **fields})
 
 
 async def _asked(answer: Awaitable[ValueT]) -> ValueT:

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from pinnace_agent.resources.context_files import ContextFile, read_context_files
-from pinnace_agent.resources.paths import agent_dir, gated_project_files, home_dir, project_dir
+from pinnace_agent.resources.paths import agent_dir, gated_project_files, home_dir, nested_prompts, project_dir
 from pinnace_agent.resources.settings import ResourceSettings, Settings, settings_in
 from pinnace_agent.resources.settings_reader import read_scope
 from pinnace_agent.resources.text_file import TextFileError, is_regular, printable, read_text_file
@@ -139,7 +139,7 @@ class FolderReader:
         named = self._named(folder, gated, notices)
         user = agent_dir(self._env)
         home = home_dir(self._env)
-        usual_templates = [*_there(gated, project_dir(folder) / "prompts"), *_folders(user / "prompts")]
+        usual_templates = [path for path in gated if path.name == "prompts"] + _folders(user / "prompts")
         usual_skills = [path for path in gated if path.name == "skills"]
         usual_skills += _folders(user / "skills", home / ".agents" / "skills")
         has_templates = choice.has_usual_templates and (usual_templates or any(each.prompts for each in named))
@@ -163,6 +163,8 @@ class FolderReader:
         user, own, home = agent_dir(self._env), project_dir(folder), home_dir(self._env)
         project_roots = [Root(str(path)) for path in _there(gated, own / kind)]
         user_roots = [Root(str(user / kind))]
+        if kind == "prompts":
+            project_roots += [Root(str(path)) for path in _there(gated, nested_prompts(folder))]
         if kind == "skills":
             above = project_skill_roots(folder, os.path.realpath(home))
             project_roots += [root for root in above if Path(root.path) in gated]

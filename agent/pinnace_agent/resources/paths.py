@@ -51,6 +51,12 @@ def project_dir(cwd: Path) -> Path:
     return cwd / ".pi"
 
 
+def nested_prompts(cwd: Path) -> Path:
+    """Return the other folder of a project's prompt templates: the published protocol shows them there."""
+    # DEVIATION D-53
+    return project_dir(cwd) / "agent" / "prompts"
+
+
 def gated_project_files(cwd: Path, env: Mapping[str, str]) -> list[Path]:
     """Return what is there and is read only when the project is trusted: in its `.pi`, and skills in folders above it.
 
@@ -61,6 +67,10 @@ def gated_project_files(cwd: Path, env: Mapping[str, str]) -> list[Path]:
     gated: list[Path] = []
     if os.path.realpath(folder) != os.path.realpath(agent_dir(env)):
         gated = [path for name in _GATED if os.path.lexists(path := folder / name)]
+    if os.path.lexists(nested := nested_prompts(cwd)):
+        # In the home folder it is the user's own.
+        is_own = os.path.realpath(nested.parent) == os.path.realpath(agent_dir(env))
+        gated += [] if is_own else [nested]
     home = os.path.realpath(home_dir(env))
     for above in (cwd, *cwd.parents):
         skills = above / ".agents" / "skills"

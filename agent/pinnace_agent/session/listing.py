@@ -46,6 +46,11 @@ class SessionInfo(NamedTuple):
     first_message: str
     """The first text of the user that is not empty."""
 
+    @property
+    def file(self) -> str:
+        """The path as a text."""
+        return str(self.path)
+
 
 class NotFound(Exception):
     """No session of this folder is meant. `text` says so, and where there is one."""
@@ -78,6 +83,20 @@ def list_sessions(folder: SessionFolder, cwd: str | None) -> list[SessionInfo]:
     """
     infos = [_info(session.path) for session in _found(folder, cwd)]
     return sorted((info for info in infos if info), key=lambda info: info.modified_ms, reverse=True)
+
+
+def list_all_sessions(root: Path, folder: SessionFolder) -> list[SessionInfo]:
+    """Return the sessions of all working folders, the one in which something happened last first.
+
+    Args:
+        root: The folder of all folders of sessions.
+        folder: Where the user keeps sessions; one with the sessions of all working folders is the only one.
+    """
+    folders = [folder]
+    if not folder.is_flat:
+        folders = [SessionFolder(path, is_flat=False) for path in root.iterdir()] if root.is_dir() else []
+    infos = [info for each in folders for info in list_sessions(each, None)]
+    return sorted(infos, key=lambda info: info.modified_ms, reverse=True)
 
 
 def most_recent(folder: SessionFolder, cwd: str) -> Path | None:

@@ -162,6 +162,27 @@ def test_flags_are_given_on_the_command_line(
     assert shown == one.notice()
 
 
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [(("--plan", "hello"), ["hello"]), (("--plan", "first", "--word", "ahoy", "second"), ["first", "second"])],
+)
+def test_a_boolean_flag_leaves_the_prompt_behind_it(
+    print_agent: OneShotStarter, written: MakeExtension, words: tuple[str, ...], asked: list[str]
+) -> None:
+    one = print_agent(["-e", str(written(FLAGS)), "-p", *words], [{**DONE, "repeat": -1}])
+
+    assert (0, "done\n") == one.end()[:2]
+    assert asked == [message if isinstance(message, str) else message[0]["text"] for message in one.asked]
+
+
+def test_a_prompt_behind_a_boolean_flag_is_refused_in_mode_rpc(extended: Start, written: MakeExtension) -> None:
+    one = extended(written(FLAGS), (), "--plan", "hello", is_checked=False)
+
+    assert 0 != one.pi.wait_exit()
+    assert "Option --plan takes no value, and messages on the command line are not supported" in one.pi.stderr_text
+    assert "hello" not in one.pi.stderr_text
+
+
 def test_flags_survive_a_reload(extended: Start, written: MakeExtension) -> None:
     one = extended([written(FLAGS), "reload_command.py"], (), "--word", "ahoy")
     one.command("/reload-runtime")
