@@ -67,7 +67,7 @@ def choose_mode(mode: str | None, words: Sequence[str], *, is_print: bool, is_at
     return ModeChoice(chosen or "text", messages, files)
 
 
-def with_given_back(options: Options, places: Sequence[int]) -> tuple[Sequence[str], Sequence[str]]:
+def with_given_back(options: Options, places: Sequence[int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the messages and the files, with the words in front of which stood options that take no value.
 
     Args:
@@ -82,7 +82,7 @@ def with_given_back(options: Options, places: Sequence[int]) -> tuple[Sequence[s
             files.insert(where[option], word[1:])
         else:
             messages.insert(where[option], _readable(word))
-    return messages, files
+    return tuple(messages), tuple(files)
 
 
 def _readable(text: str) -> str:

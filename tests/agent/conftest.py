@@ -165,7 +165,7 @@ class Actions:
     def send_message(self, draft: CustomDraft, *, deliver_as: DeliverAs | None, triggers_turn: bool | None) -> None:
         self.ask("send_message", draft.content)
 
-    def send_user_message(self, content: Content, *, deliver_as: DeliverAs | None, expands: bool) -> None:
+    def send_user_message(self, content: Content, *, deliver_as: DeliverAs | None, expands: bool | None) -> None:
         self.ask("send_user_message", content)
 
     def append_entry(self, custom_type: str, data: object) -> str:

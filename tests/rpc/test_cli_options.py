@@ -206,8 +206,8 @@ def test_words_behind_options_of_extensions_can_become_messages_and_files_again(
     options, _ = parse_arguments(words, {})
 
     assert (("one", "three"), ("a",)) == (options.messages, options.files)
-    assert (["one", "two", "three"], ["a", "b"]) == with_given_back(options, [0, 1])
-    assert (["one", "three", "h"], ["a"]) == with_given_back(options, [2])
+    assert (("one", "two", "three"), ("a", "b")) == with_given_back(options, [0, 1])
+    assert (("one", "three", "h"), ("a",)) == with_given_back(options, [2])
 
 
 def test_an_unknown_option_is_an_error_that_names_the_nearest() -> None:
