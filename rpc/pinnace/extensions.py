@@ -72,6 +72,8 @@ if TYPE_CHECKING:
         truncate_line,
         truncate_tail,
     )
+    from pinnace_agent.extensions.provider_stream import StreamContext, StreamOptions
+    from pinnace_agent.extensions.stream_events import StreamEvent
     from pinnace_agent.extensions.terminal_texts import (
         get_language_from_path,
         highlight_code,
@@ -97,6 +99,9 @@ _HOMES = {
     "SessionInfo": "pinnace_agent.session.listing",
     "SessionManager": _HELPERS,
     "Spawn": "pinnace_agent.extensions.tool_factories",
+    "StreamContext": "pinnace_agent.extensions.provider_stream",
+    "StreamEvent": "pinnace_agent.extensions.stream_events",
+    "StreamOptions": "pinnace_agent.extensions.provider_stream",
     "Truncation": _HELPERS,
     "agent_dir": _HELPERS,
     "complete": _HELPERS,
@@ -169,6 +174,9 @@ __all__ = [
     "SessionResult",
     "Spawn",
     "StaleContextError",
+    "StreamContext",
+    "StreamEvent",
+    "StreamOptions",
     "ToolContext",
     "ToolDefinition",
     "ToolError",

@@ -15,9 +15,10 @@ import trio
 from pinnace_agent.extensions.discovery import Wanted, discover
 from pinnace_agent.extensions.flags import flags_of
 from pinnace_agent.extensions.loading import Loader
-from pinnace_agent.extensions.registrations import FlagRegistration, Generation
+from pinnace_agent.extensions.provider_config import file_entry, streamed_api
+from pinnace_agent.extensions.registrations import FlagRegistration, Generation, ProviderRegistration
 from pinnace_agent.resources.configuration import load_configuration
-from pinnace_agent.resources.models import ModelRegistry
+from pinnace_agent.resources.models import ModelRegistry, ProviderCode
 from pinnace_rpc.extension_places import in_load_order
 
 _INDENT = "  "
@@ -27,7 +28,7 @@ class Preview(NamedTuple):
     """What extensions would bring."""
 
     flags: Mapping[str, FlagRegistration]
-    providers: Sequence[tuple[str, object]]
+    providers: Sequence[ProviderRegistration]
     """Names with their descriptions; None takes a provider away."""
 
 
@@ -79,14 +80,14 @@ def flag_lines(flags: Mapping[str, FlagRegistration]) -> str:
     return "\n".join(["", "Options of extensions:", *lines])
 
 
-def add_providers(registry: ModelRegistry, providers: Sequence[tuple[str, object]]) -> None:
+def add_providers(registry: ModelRegistry, providers: Sequence[ProviderRegistration]) -> None:
     """Describe the providers of extensions; one that makes no sense is told and left out."""
     for name, config in providers:
         if config is None:
             registry.forget_provider(name)
             continue
         try:
-            registry.describe_provider(name, dict(config))  # type: ignore[call-overload]  # an object, as was checked
+            registry.describe_provider(name, file_entry(config), ProviderCode(streamed_api(config)))
         except ValueError as error:
             sys.stderr.write(f"pinnace: {name}: {error}\n")
 

@@ -33,6 +33,8 @@ from pinnace_agent.extensions.registrations import (
     ToolRegistration,
 )
 from pinnace_agent.extensions.runner import Runner
+from pinnace_agent.llm.base import Provider
+from pinnace_agent.llm.providers import find_provider
 from pinnace_spec.entries import Entry
 from pinnace_spec.messages import Message, Model, ThinkingLevel
 
@@ -101,6 +103,9 @@ class FakeRegistry:
 
     def find(self, provider: str, model_id: str) -> Model | None:
         return MODEL
+
+    def provider_for(self, model: Model) -> Provider | None:
+        return find_provider(model["api"])
 
     async def api_key_and_headers(self, model: Model) -> tuple[str | None, Mapping[str, str]]:
         await trio.lowlevel.checkpoint()

@@ -20,7 +20,9 @@ from pinnace_agent.extensions.host_view import (
     TreeMove,
     WithSession,
 )
+from pinnace_agent.extensions.provider_config import file_entry, streamed_api
 from pinnace_agent.extensions.result_shapes import is_object
+from pinnace_agent.resources.models import ProviderCode
 from pinnace_agent.session.replacement import ForkSession, NewSession, SessionRequest, SwitchSession
 from pinnace_agent.session.tree import clean_name
 from pinnace_spec import errors
@@ -135,10 +137,10 @@ class Actions:
         """Add or override a provider (A24)."""
         if not is_object(config):
             raise ValueError(f"provider {name}: the config must be an object")
-        usual = {key: value for key, value in config.items() if key not in _BEYOND_FILES}
-        if beyond := sorted(config.keys() & _BEYOND_FILES):
-            raise ValueError(f"provider {name}: {', '.join(beyond)} can't be used in this release")
-        self._host.profile.registry.describe_provider(name, usual)
+        runner, stream = self._seat.runner, config.get("streamSimple")
+        speaker = runner.provider(extension_path, name, stream) if runner is not None and callable(stream) else None
+        code = ProviderCode(streamed_api(config), speaker)
+        self._host.profile.registry.describe_provider(name, file_entry(config), code)
         self._seat.models_changed()
 
     def unregister_provider(self, name: str) -> None:
@@ -222,7 +224,3 @@ class Actions:
     async def reload(self) -> None:
         """Load settings, resources and extensions afresh (K6)."""
         await self._seat.reload()
-
-
-# What of a provider is code, which models.json can't hold.
-_BEYOND_FILES = frozenset({"streamSimple", "refreshModels", "oauth"})

@@ -19,6 +19,7 @@ from pinnace_spec.messages import Message, Model, ThinkingLevel
 
 if TYPE_CHECKING:
     from pinnace_agent.host import Host
+    from pinnace_agent.llm.base import Provider
 
 
 class View:
@@ -194,6 +195,10 @@ class RegistryFacts:
     def find(self, provider: str, model_id: str) -> Model | None:
         """Return one of them."""
         return self._registry.find(provider, model_id)
+
+    def provider_for(self, model: Model) -> "Provider | None":
+        """Return what speaks to a model."""
+        return self._registry.provider_for(model)
 
     async def api_key_and_headers(self, model: Model) -> tuple[str | None, Mapping[str, str]]:
         """Return what a request to the model carries.

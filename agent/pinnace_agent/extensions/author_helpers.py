@@ -171,12 +171,12 @@ async def complete(
     """
     from pinnace_agent.llm.base import LlmRequest
     from pinnace_agent.llm.builder import MessageBuilder
-    from pinnace_agent.llm.providers import find_provider, unsupported_api
+    from pinnace_agent.llm.providers import unsupported_api
 
     chosen = model or ctx.model
     if chosen is None:
         raise ModelError("there is no model to ask: none is active, and none was named")
-    provider = find_provider(chosen["api"])
+    provider = ctx.model_registry.provider_for(chosen)
     if provider is None:
         raise ModelError(unsupported_api(chosen["api"]).text)
     api_key, headers = await ctx.model_registry.api_key_and_headers(chosen)

@@ -9,12 +9,15 @@ that waits, a compaction with work behind it and a queue that is about to be del
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 import trio
 
 from pinnace_spec.entries import Entry
 from pinnace_spec.messages import ImageContent, Message, Model, TextContent, ThinkingLevel
+
+if TYPE_CHECKING:
+    from pinnace_agent.llm.base import Provider
 
 Mode = Literal["tui", "rpc", "json", "print"]
 DeliverAs = Literal["steer", "followUp", "nextTurn"]
@@ -180,6 +183,10 @@ class RegistryView(Protocol):
 
     def find(self, provider: str, model_id: str) -> Model | None:
         """Return one of them."""
+        ...
+
+    def provider_for(self, model: Model) -> "Provider | None":
+        """Return what speaks to a model; None: nothing does."""
         ...
 
     async def api_key_and_headers(self, model: Model) -> tuple[str | None, Mapping[str, str]]:

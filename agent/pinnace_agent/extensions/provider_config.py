@@ -1,15 +1,17 @@
-"""A provider that an extension brings, as data (A24).
-
-Must not know what is done with it: the host reads it as it reads one of models.json.
-"""
+"""A provider that an extension registers, as data (A24). The host reads it as it reads one of models.json."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pinnace_agent.extensions.event_base import camel_case
 from pinnace_agent.extensions.registrations import Function
 from pinnace_agent.extensions.result_shapes import is_object
+from pinnace_agent.extensions.signatures import check_function
+from pinnace_agent.resources.relaxed_json import JsonObject
+
+if TYPE_CHECKING:  # loaded with the first provider that streams
+    from pinnace_agent.extensions.provider_stream import StreamSimple
 
 
 @dataclasses.dataclass(slots=True, frozen=True)
@@ -24,10 +26,13 @@ class ProviderConfig:
     auth_header: bool | None = None
     models: Sequence[Mapping[str, object]] | None = None
     oauth: object = None
-    stream_simple: Function | None = None
+    stream_simple: "StreamSimple | None" = None
+    """Answers requests to models of `api` in the place of a supported API: an async generator function that is called
+    as `(model, context, options)` and yields events."""
     refresh_models: Function | None = None
 
 
+_CODE: Final = frozenset({"streamSimple", "refreshModels", "oauth"})
 _FIELDS: Final = {camel_case(each.name): each.name for each in dataclasses.fields(ProviderConfig)}
 
 
@@ -53,4 +58,34 @@ def wire_config(
         raise TypeError(f"provider {name}: the config must be a ProviderConfig or an object")
     if unknown := sorted(given.keys() - _FIELDS.keys()):
         raise TypeError(f"provider {name}: there is no field {unknown[0]!r}")
-    return {wire_name: value for wire_name, value in given.items() if value is not None}
+    told = {wire_name: value for wire_name, value in given.items() if value is not None}
+    _check_code(name, told)
+    return told
+
+
+def file_entry(config: Mapping[str, object]) -> JsonObject:
+    """Return the part of a config that models.json could hold: everything but code."""
+    entry = {name: value for name, value in config.items() if name not in _CODE}
+    if "oauth" in config:
+        entry["oauth"] = "extension"
+    return entry
+
+
+def streamed_api(config: Mapping[str, object]) -> str | None:
+    """Return the API of the models that `stream_simple` answers for; None: there is none."""
+    api = config.get("api")
+    return api if isinstance(api, str) and config.get("streamSimple") is not None else None
+
+
+def _check_code(name: str, config: Mapping[str, object]) -> None:
+    """Check the functions of a config.
+
+    Raises:
+        TypeError: One can't be called as it will be, or needs a field that is missing.
+    """
+    if (stream := config.get("streamSimple")) is not None:
+        check_function(stream, f"provider {name}: stream_simple", "(model, context, options)")
+        if not isinstance(config.get("api"), str):
+            raise TypeError(f"provider {name}: stream_simple needs api, the name of the API that its models have")
+        if "models" in config and not {"apiKey", "oauth", "headers"} & config.keys():
+            raise TypeError(f"provider {name}: needs api_key or oauth; where no key is needed, any api_key will do")

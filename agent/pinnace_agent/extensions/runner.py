@@ -8,7 +8,7 @@ where their events happen. Must not know how a session is replaced, nor the char
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import trio
 
@@ -27,11 +27,14 @@ from pinnace_agent.extensions.extension_tool import ExtensionTool
 from pinnace_agent.extensions.gates import Gates
 from pinnace_agent.extensions.host_port import HostActions, HostPort
 from pinnace_agent.extensions.instances import Instance
-from pinnace_agent.extensions.registrations import ErrorRecord, Extension, Generation
+from pinnace_agent.extensions.registrations import ErrorRecord, Extension, Function, Generation
 from pinnace_agent.extensions.session_events import ShutdownReason, StartReason
 from pinnace_agent.extensions.session_reader import SessionReader
 from pinnace_agent.extensions.user_interface import RpcUserInterface, UserInterface
 from pinnace_agent.extensions.watchdog import Watchdog
+
+if TYPE_CHECKING:  # loaded with the first provider that streams
+    from pinnace_agent.extensions.provider_stream import ExtensionProvider
 
 _log = logging.getLogger("pinnace.extensions")
 
@@ -279,6 +282,12 @@ class Runner:
             self._bus.close()
         for extension in self.extensions:
             extension.discard("stale")
+
+    def provider(self, path: str, name: str, function: Function) -> "ExtensionProvider":
+        """Return what answers requests by `stream_simple` of a provider that the extension at `path` registers."""
+        from pinnace_agent.extensions.provider_stream import ExtensionProvider
+
+        return ExtensionProvider(self._caller, path, name, function)
 
     # Tools.
 

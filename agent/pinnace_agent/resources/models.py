@@ -49,8 +49,9 @@ class ProviderCode(NamedTuple):
     """What of a provider is code of an extension, which models.json can't hold."""
 
     api: str | None = None
-    """The API of the models that `speaker` answers for."""
+    """The API of the models that the code answers for; None: it answers for none."""
     speaker: "Provider | None" = None
+    """What answers; None: the extension is only looked at."""
 
 
 class ModelRegistry:
@@ -227,7 +228,7 @@ class ModelRegistry:
     def _code_for(self, model: Model) -> ProviderCode | None:
         """Return the code that answers requests to a model, if there is any."""
         code = self._code.get(model["provider"])
-        return code if code is not None and code.speaker is not None and code.api == model["api"] else None
+        return code if code is not None and code.api == model["api"] else None
 
     def _is_supported(self, model: Model) -> bool:
         if model["provider"] == OFFLINE_PROVIDER or model["api"] in _supported_apis():
