@@ -4,6 +4,9 @@ The allow list below is the whole of what a page consists of: whatever a session
 ever added to it.
 """
 
+import base64
+import gzip
+import json
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -19,7 +22,7 @@ from pinnace_agent.export.page import page
 from pinnace_agent.export.source import LiveAgent, Source, read_source
 from pinnace_agent.llm.base import ToolSpec
 
-LINK = r"#[a-z0-9]+|(?i:https?://|mailto:)\S+"
+LINK = r"#[a-z0-9]+|(?i:https?://|mailto:)\S+|data:application/gzip;base64,[A-Za-z0-9+/=]+"
 CLASS = r"[a-zA-Z0-9 -]+"
 # Element, and its attributes with what they may hold. What the frame alone has is checked there.
 ALLOWED: dict[str, dict[str, str]] = {
@@ -33,6 +36,8 @@ ALLOWED: dict[str, dict[str, str]] = {
         "rel": "noopener noreferrer nofollow",
         "target": "_blank",
         "title": "(?s:.*)",
+        "id": "lines",
+        "download": "session.jsonl.gz",
     },
     "header": {"class": "top"},
     "footer": {},
@@ -55,11 +60,12 @@ ALLOWED: dict[str, dict[str, str]] = {
     "li": {"class": "user|assistant|tool|shell|note|set|other", "data-l": ""},
     "article": {"id": "e[0-9]+", "class": CLASS, "data-l": ""},
     "span": {"class": CLASS},
-    "p": {"class": "name|note|note bad", "id": "nothing", "hidden": ""},
+    "p": {"class": "name|name calls|note|note bad", "id": "nothing", "hidden": ""},
+    "code": {"class": "tag"},
     "pre": {"class": CLASS},
     "th": {"class": "left|center|right"},
     "td": {"class": "left|center|right"},
-    "time": {"datetime": "[0-9TZ:.-]+"},
+    "time": {"datetime": "[0-9TZ:.-]+", "title": "[0-9: -]+ UTC"},
     "details": {"class": "more|thinking"},
     "img": {
         "id": "i[0-9]+",
@@ -146,7 +152,8 @@ def test_s8_hostile_text_in_every_field_is_text(hostile: Path) -> None:
     reader = read(hostile)
     # Half of the fields are shown as they are; the others (times, signatures) mean nothing here.
     assert reader.text.count("alert(1)") > 100
-    assert {"#", "h", "m"} >= {value[0] for value in reader.of("a", "href")}
+    assert {"#", "h", "m"} >= {value[0] for value in reader.of("a", "href") if not value.startswith("data:")}
+    assert 1 == sum(value.startswith("data:") for value in reader.of("a", "href"))
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e\u2066\u200f\ud800-\udfff]", exported(hostile))
 
 
@@ -282,13 +289,94 @@ def test_totals_are_those_of_what_is_shown(writer: Any) -> None:
     assert "2,400 in, 68 out" in read(writer.path, only_active=True).text
 
 
-def test_a_long_output_shows_its_beginning_and_folds_the_rest(writer: Any) -> None:
-    call = {"type": "toolCall", "id": "c1", "name": "bash", "arguments": {"command": "seq 1000"}}
-    writer.result(writer.answer(None, call), "\n".join(f"row {number}" for number in range(1000)))
+ROWS = "\n".join(f"row {number}" for number in range(1000))
+CHANGED_ROWS = "\n".join(f"+{number} row {number}" for number in range(1000))
+CALL = {"type": "toolCall", "id": "c1", "name": "bash", "arguments": {"command": "seq 1000"}}
+
+
+def test_a_long_output_shows_its_beginning_and_its_end_and_folds_what_is_between(writer: Any) -> None:
+    writer.result(writer.answer(None, CALL), ROWS)
     text = exported(writer.save())
-    assert "row 9</pre><details" in text
+    assert "row 5</pre><details" in text
     assert "990 more lines" in text
-    assert "row 999</pre></details>" in text
+    assert '<pre class="out end">row 996\n' in text
+    assert "row 999</pre></article>" in text
+
+
+def test_a_failure_shows_more_of_its_end(writer: Any) -> None:
+    writer.result(writer.answer(None, CALL), ROWS, isError=True)
+    text = exported(writer.save())
+    assert "row 2</pre><details" in text
+    assert '<pre class="out end">row 988\n' in text
+
+
+def test_a_long_change_shows_its_beginning_and_its_end(writer: Any) -> None:
+    writer.result(writer.answer(None, CALL), "Changed", details={"diff": CHANGED_ROWS})
+    text = exported(writer.save())
+    assert "<ins>+11 row 11</ins></pre><details" in text
+    assert "976 more lines" in text
+    assert text.count('<pre class="diff end"><ins>+988 row 988</ins>') == 1
+
+
+def articles(text: str) -> dict[str, str]:
+    return dict(re.findall(r'<article id="(e\d+)".*?</header>(.*?)</article>', text, re.DOTALL))
+
+
+def test_a_call_is_shown_with_its_result(writer: Any) -> None:
+    """Also where the calls of an answer are answered out of order, and where ids are used again."""
+    calls = [{**CALL, "id": name, "arguments": {"command": f"echo {name}"}} for name in ("c1", "c2")]
+    last = writer.answer(None, {"type": "text", "text": "Both."}, *calls)
+    last = writer.result(last, "second", toolCallId="c2")
+    last = writer.result(last, "first", toolCallId="c1")
+    last = writer.answer(last, {**CALL, "arguments": {"command": "echo again"}})
+    last = writer.result(last, "third", toolCallId="c1")
+    writer.answer(last, {**CALL, "id": "c3", "arguments": {"command": "echo unanswered"}})
+    shown = articles(exported(writer.save()))
+
+    assert '<a href="#e2">bash</a>, <a href="#e1">bash</a>' in shown["e0"]
+    assert "echo" not in shown["e0"]
+    for place, words in {"e1": ("c2", "second"), "e2": ("c1", "first"), "e4": ("again", "third")}.items():
+        plain = re.sub("<[^>]*>", "", shown[place])
+        assert f"echo {words[0]}" in plain
+        assert words[1] in plain
+    assert "unanswered" in shown["e5"]
+
+
+def test_a_call_is_shown_with_its_result_on_every_branch(writer: Any) -> None:
+    asked = writer.answer(None, CALL)
+    writer.result(asked, "left")
+    writer.result(asked, "in force")
+    shown = articles(exported(writer.save()))
+
+    assert "seq" not in shown["e0"]
+    assert all("seq" in shown[place] for place in ("e1", "e2"))
+
+
+def test_times_are_short_and_name_the_day_where_it_changes(writer: Any) -> None:
+    last = writer.user(writer.user(None, "one"), "two")
+    writer.lines[-1]["timestamp"] = "2026-01-02T23:59:59.000Z"
+    writer.user(last, "three")
+    writer.lines[-1]["timestamp"] = "2026-01-03T00:00:01.000Z"
+    text = exported(writer.save())
+
+    assert ["2026-01-02 03:00", "23:59", "2026-01-03 00:00"] == re.findall(r"<time [^>]*>([^<]*)</time>", text)
+    assert 'title="2026-01-03 00:00:01 UTC"' in text
+
+
+def downloaded(text: str) -> list[Any]:
+    (packed,) = re.findall(r'<a id="lines"[^>]*href="data:application/gzip;base64,([^"]*)"', text)
+    return [json.loads(line) for line in gzip.decompress(base64.b64decode(packed)).decode().splitlines()]
+
+
+def test_the_session_can_be_downloaded_from_the_page(writer: Any) -> None:
+    root = writer.user(None, "</script> \u2028 ünïcode")
+    writer.user(root, "left")
+    writer.user(root, "in force")
+
+    assert downloaded(exported(writer.save())) == writer.lines
+    active = downloaded(exported(writer.path, only_active=True))
+    assert ["session", "message", "message"] == [line["type"] for line in active]
+    assert "left" not in json.dumps(active)
 
 
 def test_a_chain_of_20_000_entries_and_deep_json_are_no_problem(writer: Any) -> None:

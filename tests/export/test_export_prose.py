@@ -65,7 +65,24 @@ def test_an_image_in_the_text_is_not_shown() -> None:
 
 def test_raw_html_is_text() -> None:
     shown = PROSE.html("<script>alert(1)</script>\n\n<img src=x onerror=alert(1)> <!-- --> <a href='javascript:1'>")
-    assert set(re.findall(r"<(\w+)", shown)) == {"p"}
+    assert set(re.findall(r"<(\w+)", shown)) == {"p", "code"}
+    assert '<code class="tag">&lt;img src=x onerror=alert(1)&gt;</code>' in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "tags"),
+    [
+        ('<file name="a*b*c.py">', ['<file name="a*b*c.py">']),
+        ("</details>", ["</details>"]),
+        ("a <br/> b <x:y z=1>", ["<br/>", "<x:y z=1>"]),
+        ("a < b and c > d, <3, 1<<2, <>", []),
+        ("`<b>`", []),
+        ("<https://a.example/>", []),
+    ],
+)
+def test_a_tag_in_a_text_is_marked_as_one_and_nothing_in_it_is_markdown(text: str, tags: list[str]) -> None:
+    shown = PROSE.html(text)
+    assert tags == [html.unescape(each) for each in re.findall('<code class="tag">(.*?)</code>', shown)]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ What is unknown is shown as JSON, so that nothing of a session is missing. Must 
 
 from collections.abc import Callable, Mapping
 
+from pinnace_agent.export.calls import Calls
 from pinnace_agent.export.figures import count, first_words, usage_words
 from pinnace_agent.export.messages import OUTLINE_CHARACTERS, Messages
 from pinnace_agent.export.parts import Parts
@@ -18,10 +19,10 @@ from pinnace_spec.entries import Entry
 class Entries:
     """Shows the entries of one page."""
 
-    def __init__(self, tree: EntryTree, parts: Parts) -> None:
+    def __init__(self, tree: EntryTree, parts: Parts, calls: Calls) -> None:
         self._tree = tree
         self._parts = parts
-        self._messages = Messages(parts)
+        self._messages = Messages(parts, calls)
         self._types: Mapping[str, Callable[[Entry, int], View | None]] = {
             "message": self._message,
             "custom_message": lambda entry, _: self._messages.custom(entry),

@@ -7,6 +7,7 @@ is shown as JSON. Must not know entries, nor the page around.
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from pinnace_agent.export.calls import Calls
 from pinnace_agent.export.figures import count, duration_words, first_words, usage_words
 from pinnace_agent.export.highlight import language_of
 from pinnace_agent.export.parts import Parts
@@ -24,9 +25,9 @@ _ORDINARY_STOPS: Final = frozenset({"stop", "toolUse", None})
 class Messages:
     """Shows the messages of one page."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, calls: Calls) -> None:
         self._parts = parts
-        self._calls: dict[str, tuple[int, Message]] = {}
+        self._calls = calls
         self._roles: Mapping[str, Callable[[Message, int], View]] = {
             "user": self._user,
             "assistant": self._assistant,
@@ -70,8 +71,8 @@ class Messages:
         parts = self._parts
         body: list[str] = []
         said, called = "", ""
-        blocks = message.get("content")
-        for block in _as_blocks(blocks):
+        answered: dict[str, tuple[str, int]] = {}
+        for block in _as_blocks(message.get("content")):
             fields = as_object(block) or {}
             match fields.get("type"):
                 case "text" if isinstance(fields.get("text"), str):
@@ -80,15 +81,19 @@ class Messages:
                 case "thinking" if isinstance(fields.get("thinking", ""), str):
                     body.append(self._thought(fields))
                 case "toolCall":
-                    call_id = as_text(fields.get("id"))
-                    if call_id is not None:
-                        self._calls[call_id] = place, fields
+                    call_id = as_text(fields.get("id")) or ""
                     called = called or f"{fields.get('name')} {call_head(fields)}"
-                    body.append(self._call(fields))
+                    result = self._calls.results.get((place, call_id))
+                    if result is None or call_id in answered:
+                        body.append(self._call(fields))
+                    else:  # it is shown with its result
+                        answered[call_id] = as_text(fields.get("name")) or "unnamed tool", result
                 case "image":
                     body.append(parts.picture(fields))
                 case _:
                     body.append(parts.json(block))
+        if answered:
+            body.append(parts.called(list(answered.values())))
         problem = as_text(message.get("errorMessage"))
         stop = message.get("stopReason")
         if problem is not None or stop in {"error", "aborted"}:
@@ -136,18 +141,20 @@ class Messages:
             body += parts.note(str(call["argumentsError"]), is_error=True)
         return parts.call(name, head, body + (parts.json(left) if left else ""))
 
-    def _result(self, message: Message, _place: int) -> View:
+    def _result(self, message: Message, place: int) -> View:
         parts = self._parts
         name = as_text(message.get("toolName")) or "tool"
-        called = self._calls.get(as_text(message.get("toolCallId")) or "")
+        call = self._calls.of_results.get(place)
         details = message.get("details")
         told = as_object(details) or {}
         change = as_text(told.get("diff")) or as_text(told.get("patch"))
-        link = "" if called is None else parts.link(called[0], "its call")
+        link = "" if call is None else parts.link(call.place, "called here")
         is_error = message.get("isError") is True
         text = plain_text(message.get("content"))
-        path = call_head(called[1]) if called is not None and name == "read" and not is_error else ""
-        body = list(self._blocks(message.get("content"), lambda each: self._returned(each, path)))
+        head = "" if call is None else call_head(call.block)
+        path = head if name == "read" and not is_error else ""
+        body = [] if call is None else [self._call(call.block)]
+        body += self._blocks(message.get("content"), lambda each: self._returned(each, path, is_error=is_error))
         if change is not None:
             body.append(parts.change(change))
         left = {key: value for key, value in told.items() if key not in _TOLD_DETAILS} if told else details
@@ -155,24 +162,24 @@ class Messages:
             body.append(parts.fold("Details", parts.json(left), kind="more"))
         title = f"{name} failed" if is_error else f"{name} returned"
         meta = (*usage_words(message.get("usage")), *duration_words(message))
-        outline = first_words(f"{name}: {text}", OUTLINE_CHARACTERS)
+        outline = first_words(f"{name}: {head or text}", OUTLINE_CHARACTERS)
         return View("tool", title, "".join(body), outline, meta, is_error, link)
 
-    def _returned(self, text: str, path: str) -> str:
+    def _returned(self, text: str, path: str, *, is_error: bool) -> str:
         language = language_of(path)
         # A page of a file: as long as an output that is shown whole.
         if language and text.count("\n") < 14 and "\x1b" not in text:
             return self._parts.code(text.rstrip("\n"), language)
-        return self._parts.output(text)
+        return self._parts.output(text, is_error=is_error)
 
     def _shell(self, message: Message, _place: int) -> View:
         parts = self._parts
         command = as_text(message.get("command")) or ""
         body = [parts.code(command, "bash")]
-        if output := as_text(message.get("output")):
-            body.append(parts.output(output))
         code = as_count(message.get("exitCode"))
         is_error = bool(code) or message.get("cancelled") is True
+        if output := as_text(message.get("output")):
+            body.append(parts.output(output, is_error=is_error))
         if message.get("cancelled") is True:
             body.append(parts.note("Cancelled.", is_error=True))
         elif code:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from pinnace_agent.export.branches import Branch, branches
+from pinnace_agent.export.calls import paired
+from pinnace_agent.export.download import packed
 from pinnace_agent.export.entries import Entries
 from pinnace_agent.export.figures import count, dollars, first_words, moment, usage_words
 from pinnace_agent.export.parts import TEMPLATES, Parts
@@ -37,6 +39,8 @@ class Shown:
     entry_id: str
     stamp: str
     time: str
+    """Hours and minutes; with the day where that is another one than before."""
+    full_time: str
     label: str
     partings: Sequence[int] = ()
     """Numbers of the branches that go on from here too."""
@@ -62,7 +66,7 @@ def page(source: Source, *, only_active: bool = False, check: Callable[[], objec
     found = branches(tree, only_active=only_active)
     places = {place for branch in found for place in branch.places}
     parts = Parts(places, check)
-    entries = Entries(tree, parts)
+    entries = Entries(tree, parts, paired(tree, found))
     partings: dict[int, list[int]] = {}
     for branch in found:
         if branch.parting is not None:
@@ -81,6 +85,7 @@ def page(source: Source, *, only_active: bool = False, check: Callable[[], objec
         script_hash=_hash(script),
         facts=list(_facts(source, chosen, len(found), only_active=only_active)),
         chapters=chapters,
+        lines=packed(source.header, chosen, check),
         live=source.live,
         parts=parts,
         macros=macros,
@@ -100,6 +105,7 @@ def _chapter(
     check: Callable[[], object],
 ) -> Chapter:
     shown: list[Shown] = []
+    day = ""
     for place in branch.places:
         check()
         entry = tree.entries[place]
@@ -114,11 +120,14 @@ def _chapter(
                 view,
                 entry_id,
                 "" if at is None else f"{at:%Y-%m-%dT%H:%M:%SZ}",
-                "" if at is None else f"{at:%Y-%m-%d %H:%M:%S}",
+                "" if at is None else f"{at:%H:%M}" if day == f"{at:%Y-%m-%d}" else f"{at:%Y-%m-%d %H:%M}",
+                "" if at is None else f"{at:%Y-%m-%d %H:%M:%S} UTC",
                 "" if label is None else label.label,
                 partings.get(place, ()),
             )
         )
+        if at is not None and view.kind not in {"set", "other"}:  # those the page hides at first
+            day = f"{at:%Y-%m-%d}"
     return Chapter(branch, shown, min(branch.depth, _MAX_INDENT))
 
 

@@ -4,7 +4,7 @@ Everything that comes from a session passes through here, or through the templat
 entries nor messages.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 TEMPLATES: Final = Path(__file__).with_name("templates")
-# An output that is longer shows its beginning; the rest is a click away.
-SHOWN_LINES: Final = 10
+# What is longer shows its beginning and its end, as many lines of each; the middle is a click away. A failure gives its
+# reason at its end, mostly.
+OUTPUT_ENDS: Final = (6, 4)
+FAILURE_ENDS: Final = (3, 12)
+CHANGE_ENDS: Final = (12, 12)
 # Folding fewer would not be worth the click.
 _FOLDED_LINES: Final = 4
 # Indented JSON beyond this many times its compact form is nested for its own sake.
@@ -60,16 +63,16 @@ class Parts:
         """Show a text as it is written."""
         return as_written(readable(text))
 
-    def output(self, text: str) -> str:
-        """Show what a program wrote, its beginning if it is long."""
+    def output(self, text: str, *, is_error: bool = False) -> str:
+        """Show what a program wrote; if it is long, its beginning and its end, more of the end for a failure."""
         shown = terminal_text(text.rstrip("\n"), self.palette)
-        return self._lines(shown.lines, "out term" if shown.is_styled else "out")
+        kind = "out term" if shown.is_styled else "out"
+        return self._ends(shown.lines, kind, FAILURE_ENDS if is_error else OUTPUT_ENDS, "\n")
 
     def change(self, diff: str) -> str:
-        """Show a change: lines that begin with `+` or `-`, and their surroundings."""
+        """Show a change: lines that begin with `+` or `-`, and their surroundings; of a long one both ends."""
         lines = terminal_text(diff.rstrip("\n"), Palette()).lines
-        marked = [_changed_line(line) for line in lines]
-        return f'<pre class="diff">{"".join(marked)}</pre>'
+        return self._ends([_changed_line(line) for line in lines], "diff", CHANGE_ENDS, "")
 
     def json(self, value: object) -> str:
         """Show a JSON value."""
@@ -87,6 +90,10 @@ class Parts:
         """Show a call of a tool."""
         return str(self._macros.call(name, head, body))
 
+    def called(self, calls: Sequence[tuple[str, int]]) -> str:
+        """Name the tools that were called, each with a link to the entry that shows the call with its result."""
+        return str(self._macros.called(calls))
+
     def note(self, text: str, *, is_error: bool = False) -> str:
         """Say something about what is shown."""
         return str(self._macros.note(text, is_error))
@@ -97,13 +104,15 @@ class Parts:
             return ""
         return str(self._macros.link(place, text))
 
-    def _lines(self, lines: list[str], kind: str) -> str:
-        if len(lines) <= SHOWN_LINES + _FOLDED_LINES:
-            return f'<pre class="{kind}">{chr(10).join(lines)}</pre>'
-        shown, rest = lines[:SHOWN_LINES], lines[SHOWN_LINES:]
-        folded = f'<pre class="{kind}">{chr(10).join(rest)}</pre>'
-        more = self.fold(f"{count(len(rest))} more lines", folded, kind="more")
-        return f'<pre class="{kind} cut">{chr(10).join(shown)}</pre>{more}'
+    def _ends(self, lines: list[str], kind: str, ends: tuple[int, int], joint: str) -> str:
+        head, tail = ends
+        if len(lines) <= head + tail + _FOLDED_LINES:
+            return f'<pre class="{kind}">{joint.join(lines)}</pre>'
+        middle = lines[head:-tail]
+        folded = f'<pre class="{kind}">{joint.join(middle)}</pre>'
+        more = self.fold(f"{count(len(middle))} more lines", folded, kind="more")
+        begin, end = joint.join(lines[:head]), joint.join(lines[-tail:])
+        return f'<pre class="{kind} cut">{begin}</pre>{more}<pre class="{kind} end">{end}</pre>'
 
 
 def json_text(value: object) -> str:

@@ -1,8 +1,9 @@
 """Markdown of people and models as HTML that can do nothing.
 
-Raw HTML is text. A link goes to http, https or mailto or is no link; an image of elsewhere is a link, so that reading
-fetches nothing. A text over the limits is shown as it is written, whole: one that is long, and one that takes more
-steps than ordinary texts of its length do. Imports markdown-it at the first use. Must not know messages.
+Raw HTML is text, its tags marked as such. A link goes to http, https or mailto or is no link; an image of elsewhere is
+a link, so that reading fetches nothing. A text over the limits is shown as it is written, whole: one that is long, and
+one that takes more steps than ordinary texts of its length do. Imports markdown-it at the first use. Must not know
+messages.
 """
 
 import html
@@ -35,6 +36,8 @@ _PARSER_NESTING: Final = 100
 _INLINE_MARKUP: Final = re.compile(r"[\\`*_\[\]<>&~|!]")
 _BLOCK_MARKUP: Final = re.compile(r"^(?:[ \t]*(?:[#+\-=:]|[0-9]+[.)])| {4}| {0,3}\t)|  +$|\t", re.MULTILINE)
 _SAFE_LINK: Final = re.compile(r"(?:https?://|mailto:)[^\s\x00-\x1f]+", re.IGNORECASE)
+# A tag of HTML or XML, as texts for models are full of; bounded, so that a row of `<` costs little.
+_TAG: Final = re.compile(r"</?[A-Za-z][\w:.-]{0,60}(?:\s[^<>]{0,300})?/?>|<!--[^<>]{0,300}-->")
 _CELL_END: Final = re.compile(r"(?<!\\)\|")
 # What may stand before a row's first cell, of quotes and lists.
 _MARGIN: Final = re.compile(r"[>\s*+\-\d.)]*")
@@ -93,11 +96,13 @@ class Prose:
         # What defines a link for elsewhere in the text is seen nowhere: a place to hide things from readers.
         parser.disable("reference")
         parser.inline.ruler.before("text", "budget", _inline_step)
+        parser.inline.ruler.after("autolink", "tag", _tag)
         parser.block.ruler.before("code", "budget", _block_step)
         parser.core.ruler.before("inline", "cells", _keep_cells)
         # What may be linked is decided where the link is written: refusing here would show the brackets.
         parser.validateLink = lambda url: True  # type: ignore[method-assign]
         rules = parser.renderer.rules  # type: ignore[attr-defined]
+        rules["tag"] = lambda tokens, index, *_: f'<code class="tag">{html.escape(tokens[index].content)}</code>'
         rules["fence"] = self._fence
         rules["code_block"] = self._fence
         rules["link_open"] = _link_open
@@ -157,6 +162,17 @@ def _step(budget: Any) -> None:  # Any: the parser hands through what it was giv
 def _inline_step(state: "StateInline", _silent: bool) -> bool:
     _step(state.env)
     return False
+
+
+def _tag(state: "StateInline", silent: bool) -> bool:
+    """Take a tag as one piece of program text, in which nothing is Markdown."""
+    found = _TAG.match(state.src, state.pos) if state.src[state.pos] == "<" else None
+    if found is None:
+        return False
+    if not silent:
+        state.push("tag", "", 0).content = found[0]
+    state.pos = found.end()
+    return True
 
 
 def _block_step(state: "StateBlock", _start: int, _end: int, _silent: bool) -> bool:

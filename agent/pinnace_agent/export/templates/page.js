@@ -111,6 +111,20 @@
     }
   });
 
+  // The address holds them packed; unpacked they are what other programs read.
+  const lines = by("lines");
+  lines.addEventListener("click", async (event) => {
+    if (!event.isTrusted || !globalThis.DecompressionStream) return;
+    event.preventDefault();
+    const packed = Uint8Array.from(atob(lines.href.split(",")[1]), (letter) => letter.charCodeAt(0));
+    const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(await new Response(unpacked).blob());
+    link.download = "session.jsonl";
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+  });
+
   let here = null;
   const spy = new IntersectionObserver((changes) => {
     for (const change of changes) {
