@@ -14,7 +14,7 @@ from pinnace_spec.messages import AssistantContent, AssistantMessage, Message, U
 # What an image costs at the providers that tell, at four characters a token.
 IMAGE_CHARS: Final = 4800
 # No provider is sent an answer that ended so: half an answer is none.
-_FAILED: Final = ("error", "aborted")
+FAILED_STOPS: Final = ("error", "aborted")
 
 
 class Count(NamedTuple):
@@ -62,7 +62,7 @@ def last_count(messages: Sequence[Message]) -> Count | None:
 
 def counted_tokens(message: AssistantMessage) -> int:
     """Return the tokens of the context that a provider has counted for an answer, 0 if none or if the answer failed."""
-    if message["stopReason"] in _FAILED:
+    if message["stopReason"] in FAILED_STOPS:
         return 0
     # Sessions of old releases have no total, or no usage at all.
     usage = as_object(message.get("usage")) or {}
@@ -71,7 +71,7 @@ def counted_tokens(message: AssistantMessage) -> int:
 
 
 def _assistant_chars(message: AssistantMessage) -> Iterable[int]:
-    if message["stopReason"] in _FAILED:
+    if message["stopReason"] in FAILED_STOPS:
         return
     content: list[AssistantContent] | None = message.get("content")
     for block in content or ():

@@ -115,7 +115,7 @@ def live_source(host: Host) -> "Source":
     return Source(
         session.file.path,
         header,
-        list(session.tree.entries),
+        session.tree.entries.copy(),
         session.tree.leaf,
         session.report.damaged_lines,
         LiveAgent(profile.system_prompt(session.cwd), profile.tool_specs()),

@@ -57,12 +57,12 @@ def get_state(host: Host, view: View) -> Data:
 
 def get_messages(host: Host) -> Data:
     """All messages of the context; one that is being streamed is not among them."""
-    return {"messages": host.session.messages}
+    return {"messages": host.session.encoded_messages()}
 
 
 def get_last_assistant_text(host: Host) -> Data:
     """The text of the newest answer; one that was aborted before it said anything is skipped."""
-    for message in reversed(host.session.messages):
+    for message in host.session.newest_first():
         if message["role"] == "assistant" and (message["content"] or message["stopReason"] != "aborted"):
             return {"text": _text(message).strip() or None}
     # DEVIATION D-10: null, as published.

@@ -90,10 +90,19 @@ def encode_fragment(value: object) -> orjson.Fragment:
     Raises:
         TypeError, ValueError: As `encode_record`.
     """
+    return orjson.Fragment(encode_value(value))
+
+
+def encode_value(value: object) -> bytes:
+    """Encode a value as compact JSON; what separates lines is escaped only in a record.
+
+    Raises:
+        TypeError, ValueError: As `encode_record`.
+    """
     try:
-        return orjson.Fragment(orjson.dumps(value))
+        return orjson.dumps(value)
     except TypeError:
-        return orjson.Fragment(_encode_refused(value))
+        return _encode_refused(value)
 
 
 def _decode_refused(line: bytes, error: orjson.JSONDecodeError) -> JsonValue:

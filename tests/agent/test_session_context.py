@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinnace_agent.session import message_repair
+from pinnace_agent.session.branch import Branch
 from pinnace_agent.session.context import Context, Outline, build_context, context_message
 from pinnace_agent.session.entry_head import MESSAGE_KINDS, head_of
 from pinnace_agent.session.reading import read_session
@@ -382,7 +383,7 @@ def test_any_entries_whatever_give_a_context(path: Sequence[Entry]) -> None:
     context = build_context(path)
 
     assert all(isinstance(message["timestamp"], int) for message in context.messages)
-    assert Outline(path).count() == len(context.messages)
+    assert Outline(Branch.of(path)).count() == len(context.messages)
     assert before == repr(path)
 
 

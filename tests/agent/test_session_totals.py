@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pinnace_agent.session.entry_list import EntryList
 from pinnace_agent.session.totals import FileTotals, RunningTotals, file_totals
 from pinnace_spec.entries import Entry
 
@@ -101,11 +102,12 @@ def test_whatever_a_file_holds_the_total_is_the_sum(entries: list[Entry]) -> Non
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 3))))
 def test_running_totals_are_those_of_the_list_as_it_is(changes: list[tuple[bool, int]]) -> None:
     """Entries come at the end, and the newest may be taken back."""
-    running, entries = RunningTotals(), list[Entry]()
+    running, entries = RunningTotals(), EntryList()
     for number, (grows, count) in enumerate(changes):
         if grows:
             usage = {"input": number, "output": 1, "cost": {"total": 0.5}}
-            entries.extend({"type": "usage", "id": str(each), "usage": usage} for each in range(count))
+            for each in range(count):
+                entries.append({"type": "usage", "id": str(each), "usage": usage})
         elif entries:
             entries.pop()
         assert running.of(entries) == file_totals(entries)

@@ -4,11 +4,13 @@ Pure. Works on entries as files hold them, whoever wrote them, and never changes
 the tree's to decide; what a provider can read of the messages is `llm.context`'s. Source: R-MSG-01.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, cast
 
 from pinnace_agent.llm.json_edge import as_list, as_object, as_text
-from pinnace_agent.session.entry_head import MESSAGE_KINDS, head_of
+from pinnace_agent.session.branch import Branch
+from pinnace_agent.session.entry_head import MESSAGE_KINDS
+from pinnace_agent.session.entry_list import StoredMessage, no_collection
 from pinnace_agent.session.entry_time import time_ms
 from pinnace_agent.session.message_repair import whole_message
 from pinnace_spec.entries import Entry
@@ -34,51 +36,76 @@ _COUNTED_ONE_BY_ONE: Final = frozenset({"compaction", "context_edit", "branch_su
 
 
 class Outline:
-    """A branch whose messages have not been looked at: what they are is known when somebody asks for them.
+    """A branch whose messages have not been decoded: what they are is known when somebody asks for them.
 
     The entries must not change meanwhile.
     """
 
     __slots__ = ("_count", "_edits", "_entries", "model", "thinking_level")
 
-    def __init__(self, path: Sequence[Entry], kinds: Mapping[str, int] | None = None) -> None:
+    def __init__(self, path: Branch, kinds: Mapping[str, int] | None = None) -> None:
         """Take a branch.
 
         Args:
             path: From the root to the leaf.
             kinds: How many entries of each kind its tree has; None: not known.
         """
-        types = {head_of(entry)[2] for entry in path} if kinds is None else set(kinds)
+        known = set(path.kinds()) if kinds is None else set(kinds)
         self.model = _latest_model(path)
         """As `Context.model`; so is `thinking_level`."""
-        self.thinking_level = _latest_level(path) if "thinking_level_change" in types else None
-        compaction = last_compaction(path) if "compaction" in types else None
+        self.thinking_level = _latest_level(path) if "thinking_level_change" in known else None
+        compaction = path.last("compaction") if "compaction" in known else None
         places = range(len(path)) if compaction is None else _kept_places(path, compaction)
-        self._entries = path if compaction is None else [path[place] for place in places]
-        by_place = _edits(path, places) if "context_edit" in types else {}
+        self._entries = path if compaction is None else path.select(places)
+        by_place = _edits(path, places) if "context_edit" in known else {}
         found = enumerate(places) if by_place else ()
         self._edits = {index: by_place[place] for index, place in found if place in by_place}
         self._count: int | None = None
-        if kinds is not None and len(path) == sum(kinds.values()) and types.isdisjoint(_COUNTED_ONE_BY_ONE):
+        if kinds is not None and len(path) == sum(kinds.values()) and known.isdisjoint(_COUNTED_ONE_BY_ONE):
             self._count = sum(count for kind, count in kinds.items() if kind in _MESSAGES)
 
     def count(self) -> int:
-        """Return how many messages there are, without looking at more of each than its role."""
+        """Return how many messages there are, without decoding one."""
         if self._count is not None:
             return self._count
         removed = [index for index, content in self._edits.items() if content is None]
-        return sum(map(_adds_message, self._entries)) - sum(_adds_message(self._entries[index]) for index in removed)
+        return sum(map(self._adds_message, range(len(self._entries)))) - sum(map(self._adds_message, removed))
 
     def messages(self) -> list[Message]:
         """Return the messages; see `context_message`."""
+        with no_collection():
+            found = map(self._message, range(len(self._entries)))
+            return [message for message in found if message is not None]
+
+    def newest_first(self) -> Iterator[Message]:
+        """Give the messages from the last to the first, each decoded when its turn comes."""
+        found = map(self._message, range(len(self._entries) - 1, -1, -1))
+        return (message for message in found if message is not None)
+
+    def items(self) -> Iterator[StoredMessage | Message]:
+        """Give the messages, as the lines that hold them where they have not been decoded."""
         edits = self._edits
-        if not edits:
-            return [message for entry in self._entries if (message := context_message(entry)) is not None]
-        all_ = (
-            _edited_message(entry, edits[index]) if index in edits else context_message(entry)
-            for index, entry in enumerate(self._entries)
-        )
-        return [message for message in all_ if message is not None]
+        for index, item in enumerate(self._entries.items()):
+            if isinstance(item, StoredMessage) and index not in edits:
+                yield item
+            elif (message := self._message(index)) is not None:
+                yield message
+
+    def _message(self, index: int) -> Message | None:
+        is_stored = isinstance(self._entries.item(index), StoredMessage)
+        entry = self._entries[index]
+        if index in self._edits:
+            return _edited_message(entry, self._edits[index])
+        if is_stored:
+            return cast("Message", entry["message"])  # cast: its line has been compared with what a message may be
+        return context_message(entry)
+
+    def _adds_message(self, index: int) -> bool:
+        """Tell whether `context_message` returns one."""
+        kind = self._entries.kind(index)
+        if kind == "branch_summary":
+            return as_text(self._entries[index].get("summary")) is not None
+        return kind in _MESSAGES
 
 
 def build_context(path: Sequence[Entry]) -> Context:
@@ -90,7 +117,7 @@ def build_context(path: Sequence[Entry]) -> Context:
     Args:
         path: From the root to the leaf.
     """
-    outline = Outline(path)
+    outline = Outline(Branch.of(path))
     return Context(outline.messages(), outline.model, outline.thinking_level)
 
 
@@ -120,6 +147,8 @@ def context_message(entry: Entry) -> Message | None:
 
 def last_compaction(path: Sequence[Entry]) -> int | None:
     """Return the place of the latest compaction of a branch."""
+    if isinstance(path, Branch):
+        return path.last("compaction")
     places = range(len(path) - 1, -1, -1)
     return next((place for place in places if path[place].get("type") == "compaction"), None)
 
@@ -162,15 +191,14 @@ def _id(entry: Entry) -> str | None:
     return entry_id if isinstance(entry_id, str) else None
 
 
-def _latest_model(path: Sequence[Entry]) -> tuple[str, str] | None:
-    for entry in reversed(path):
-        match entry.get("type"):
-            case "message":
-                message = as_object(entry.get("message"))
-                is_answer = message is not None and message.get("role") == "assistant"
-                found = _model(message.get("provider"), message.get("model")) if message and is_answer else None
+def _latest_model(path: Branch) -> tuple[str, str] | None:
+    for place in range(len(path) - 1, -1, -1):
+        match path.kind(place):
+            case "message/assistant":
+                message = as_object(path[place].get("message"))
+                found = None if message is None else _model(message.get("provider"), message.get("model"))
             case "model_change":
-                found = _model(entry.get("provider"), entry.get("modelId"))
+                found = _model(path[place].get("provider"), path[place].get("modelId"))
             case _:
                 continue
         if found is not None:
@@ -178,17 +206,13 @@ def _latest_model(path: Sequence[Entry]) -> tuple[str, str] | None:
     return None
 
 
-def _latest_level(path: Sequence[Entry]) -> str | None:
-    for entry in reversed(path):
-        if entry.get("type") == "thinking_level_change" and (level := as_text(entry.get("thinkingLevel"))) is not None:
+def _latest_level(path: Branch) -> str | None:
+    place = path.last("thinking_level_change")
+    while place is not None:
+        if (level := as_text(path[place].get("thinkingLevel"))) is not None:
             return level
+        place = path.last("thinking_level_change", before=place)
     return None
-
-
-def _adds_message(entry: Entry) -> bool:
-    """Tell whether `context_message` returns one."""
-    _, _, kind = head_of(entry)
-    return kind in _MESSAGES or (kind == "branch_summary" and as_text(entry.get("summary")) is not None)
 
 
 def _model(provider: object, model_id: object) -> tuple[str, str] | None:
@@ -198,13 +222,13 @@ def _model(provider: object, model_id: object) -> tuple[str, str] | None:
     return None
 
 
-def _kept_places(path: Sequence[Entry], compaction: int) -> Sequence[int]:
+def _kept_places(path: Branch, compaction: int) -> Sequence[int]:
     """Return the places that are left after a compaction, in the order in which a model reads them."""
     kept = first_kept(path, compaction)
     before = range(compaction if kept is None else kept, compaction)
     return [
         compaction,
-        *(place for place in before if path[place].get("type") != "compaction"),
+        *(place for place in before if path.kind(place) != "compaction"),
         *range(compaction + 1, len(path)),
     ]
 

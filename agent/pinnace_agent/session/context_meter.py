@@ -4,14 +4,15 @@ Pure. Each message is looked at once, when it is there: a look at all of them ta
 clients ask after every turn. Must not know entries, nor why somebody asks. Rules R-MSG-03, R-CMP-04.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from typing_extensions import TypedDict
 
 from pinnace_agent.compaction.estimate import estimate_tokens
-from pinnace_agent.message_size import counted_tokens
-from pinnace_agent.session.totals import TokenTotals
+from pinnace_agent.message_size import FAILED_STOPS, counted_tokens
+from pinnace_agent.session.entry_list import StoredMessage
+from pinnace_agent.session.totals import TokenTotals, add_tokens
 from pinnace_spec.messages import Message
 
 
@@ -35,13 +36,23 @@ class _Size(NamedTuple):
     counted: int = 0
     estimated: int = 0
     """Of what came after the last count that can be trusted."""
+    is_counted: bool = False
+    """By the last message: there is nothing to estimate yet."""
 
     def with_(self, message: Message) -> "_Size":
-        newest_ms = max(self.newest_ms, message["timestamp"])
-        is_late = message["timestamp"] >= self.newest_ms  # else what it counted has been replaced since
-        if message["role"] == "assistant" and is_late and (tokens := counted_tokens(message)):
-            return _Size(newest_ms, tokens)
-        return _Size(newest_ms, self.counted, self.estimated + estimate_tokens(message))
+        tokens = counted_tokens(message) if message["role"] == "assistant" else 0
+        size = self.after(message["timestamp"], tokens)
+        return size if size.is_counted else size.with_estimate(message)
+
+    def after(self, timestamp_ms: int, tokens: int) -> "_Size":
+        """Go on behind a message of which a provider has counted so many tokens; the estimate of others is missing."""
+        newest_ms = max(self.newest_ms, timestamp_ms)
+        if tokens and timestamp_ms >= newest_ms:  # else what it counted has been replaced since
+            return _Size(newest_ms, tokens, is_counted=True)
+        return _Size(newest_ms, self.counted, self.estimated)
+
+    def with_estimate(self, message: Message) -> "_Size":
+        return self._replace(estimated=self.estimated + estimate_tokens(message))
 
 
 class ContextMeter:
@@ -62,12 +73,36 @@ class ContextMeter:
             "cost": 0,
         }
 
+    @property
+    def has_read(self) -> bool:
+        """Whether anything was read."""
+        return self._read > 0
+
     def read(self, messages: Sequence[Message]) -> None:
         """Catch up with the list."""
         for place in range(self._read, len(messages)):
             self._size = self._size.with_(messages[place])
             self._count(messages[place])
         self._read = self._counts["totalMessages"] = len(messages)
+
+    def begin(self, items: Iterable[StoredMessage | Message]) -> None:
+        """Read the beginning of the list, of which some messages have not been decoded, and as few as possible are."""
+        uncounted: list[StoredMessage] = []
+        for item in items:
+            self._read += 1
+            if not isinstance(item, StoredMessage):
+                self._size = self._size.with_(item)
+                self._count(item)
+            else:
+                self._size = self._size.after(item.timestamp_ms, stored_tokens(item))
+                self._count_stored(item)
+                if not self._size.is_counted:
+                    uncounted.append(item)
+            if self._size.is_counted:
+                uncounted.clear()
+        for stored in uncounted:
+            self._size = self._size.with_estimate(stored.message())
+        self._counts["totalMessages"] = self._read
 
     def tokens(self, *more: Message) -> int:
         """Return how large the context is, or would be with more messages."""
@@ -90,12 +125,32 @@ class ContextMeter:
             case "assistant":
                 counts["assistantMessages"] += 1
                 usage = message["usage"]
-                tokens["input"] += usage["input"]
-                tokens["output"] += usage["output"]
-                tokens["cacheRead"] += usage["cacheRead"]
-                tokens["cacheWrite"] += usage["cacheWrite"]
-                tokens["total"] = tokens["input"] + tokens["output"] + tokens["cacheRead"] + tokens["cacheWrite"]
+                add_tokens(tokens, usage["input"], usage["output"], usage["cacheRead"], usage["cacheWrite"])
                 counts["cost"] += usage["cost"]["total"]
                 counts["toolCalls"] += sum(block["type"] == "toolCall" for block in message["content"])
             case _:
                 pass
+
+    def _count_stored(self, stored: StoredMessage) -> None:
+        counts = self._counts
+        match stored.role:
+            case "user":
+                counts["userMessages"] += 1
+            case "toolResult":
+                counts["toolResults"] += 1
+            case "assistant":
+                counts["assistantMessages"] += 1
+                counts["toolCalls"] += stored.tool_calls
+                if (usage := stored.usage) is not None:
+                    add_tokens(self._tokens, usage.input, usage.output, usage.cacheRead, usage.cacheWrite)
+                    counts["cost"] += usage.cost.total
+            case _:
+                pass
+
+
+def stored_tokens(stored: StoredMessage) -> int:
+    """Return the tokens of the context that a provider has counted for an answer, as `message_size.counted_tokens`."""
+    usage = stored.usage
+    if stored.role != "assistant" or usage is None or stored.stop_reason in FAILED_STOPS:
+        return 0
+    return usage.totalTokens or usage.input + usage.output + usage.cacheRead + usage.cacheWrite

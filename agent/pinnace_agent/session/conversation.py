@@ -7,7 +7,7 @@ records, queues or providers. Without a file everything stays in memory. Rules R
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -20,9 +20,11 @@ from pinnace_agent.session.totals import RunningTotals
 from pinnace_agent.session.tree import EntryTree
 from pinnace_spec.entries import Entry
 from pinnace_spec.messages import Message, Model, ThinkingLevel
-from pinnace_spec.wire import encode_record
+from pinnace_spec.wire import encode_fragment, encode_record
 
 if TYPE_CHECKING:
+    from orjson import Fragment
+
     from pinnace_agent.session.context_meter import ContextMeter
 
 # Entries of ours under the type that every reader of the format passes over.
@@ -122,8 +124,23 @@ class Session:
 
         if self._meter is None:
             self._meter = ContextMeter()
-        self._meter.read(self.messages)
+        if self._unread is None:
+            self._meter.read(self._messages)
+        elif not self._meter.has_read:
+            self._meter.begin(self._unread.items())
         return self._meter
+
+    def newest_first(self) -> Iterator[Message]:
+        """Give the messages from the last to the first; of a session that was just opened only as far as need be."""
+        return reversed(self._messages) if self._unread is None else self._unread.newest_first()
+
+    def encoded_messages(self) -> "Fragment":
+        """Return the messages as a JSON array. Those that have not been decoded are taken from their lines."""
+        if self._unread is None:
+            return encode_fragment(self._messages)
+        from pinnace_agent.session.line_json import encoded_messages  # not at start: most sessions are short
+
+        return encoded_messages(self._unread.items())
 
     def now_ms(self) -> int:
         """Return the wall clock in milliseconds since the epoch, never earlier than it was before (I-EVT-12)."""

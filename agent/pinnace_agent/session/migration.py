@@ -4,7 +4,7 @@ Pure, and in memory only: who has the file decides whether it is replaced. Nothi
 and two readings of one file give the same ids. Must not know what a session is used for.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pinnace_agent.llm.json_edge import as_object
@@ -38,7 +38,7 @@ def migrate(text: SessionText) -> SessionText:
     return text._replace(header=header, entries=entries, version=CURRENT_VERSION, raw=raw, heads=heads)
 
 
-def _with_tree(entries: list[Entry], session_id: str) -> list[Entry]:
+def _with_tree(entries: Sequence[Entry], session_id: str) -> list[Entry]:
     """Make a chain of a plain list: each entry follows the one before it."""
     ids = list(_new_ids(entries, session_id))
     chain: list[Entry] = []
@@ -54,7 +54,7 @@ def _with_tree(entries: list[Entry], session_id: str) -> list[Entry]:
     return chain
 
 
-def _new_ids(entries: list[Entry], session_id: str) -> Iterator[str]:
+def _new_ids(entries: Sequence[Entry], session_id: str) -> Iterator[str]:
     """Give each entry an id made from the session's and its own position; one that has an id of its own keeps it."""
     from hashlib import sha256  # loads OpenSSL
 

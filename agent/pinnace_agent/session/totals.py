@@ -3,12 +3,13 @@
 Pure. What is missing or no number counts as nothing. Must not know messages further than their usage. Source: R-MSG-03.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from typing_extensions import TypedDict
 
 from pinnace_agent.llm.json_edge import as_amount, as_count, as_object
+from pinnace_agent.session.entry_list import EntryList, Item, StoredMessage
 from pinnace_spec.entries import Entry
 
 
@@ -40,46 +41,54 @@ class RunningTotals:
 
     def __init__(self) -> None:
         self._count = 0
-        self._totals = file_totals(())
+        self._totals = _nothing()
 
-    def of(self, entries: Sequence[Entry]) -> FileTotals:
+    def of(self, entries: EntryList) -> FileTotals:
         """Return the totals of all entries: of the same list as before, longer or shorter, never both in between."""
         if len(entries) < self._count:
-            self._count, self._totals = 0, file_totals(())
-        if len(entries) > self._count:
-            self._totals = _sum(self._totals, file_totals(entries[self._count :]))
-            self._count = len(entries)
-        return self._totals
-
-
-def _sum(one: FileTotals, other: FileTotals) -> FileTotals:
-    tokens: TokenTotals = {
-        "input": one["tokens"]["input"] + other["tokens"]["input"],
-        "output": one["tokens"]["output"] + other["tokens"]["output"],
-        "cacheRead": one["tokens"]["cacheRead"] + other["tokens"]["cacheRead"],
-        "cacheWrite": one["tokens"]["cacheWrite"] + other["tokens"]["cacheWrite"],
-        "total": one["tokens"]["total"] + other["tokens"]["total"],
-    }
-    return {"tokens": tokens, "cost": one["cost"] + other["cost"]}
+            self._count, self._totals = 0, _nothing()
+        for place in range(self._count, len(entries)):
+            _add(self._totals, entries.item(place))
+        self._count = len(entries)
+        return {**self._totals, "tokens": self._totals["tokens"].copy()}
 
 
 def file_totals(entries: Iterable[Entry]) -> FileTotals:
     """Add up what all entries of a session have used."""
-    tokens: TokenTotals = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0}
-    cost: float = 0
+    totals = _nothing()
     for entry in entries:
-        usage = _usage(entry)
-        if usage is None:
-            continue
-        tokens["input"] += as_count(usage.get("input")) or 0
-        tokens["output"] += as_count(usage.get("output")) or 0
-        tokens["cacheRead"] += as_count(usage.get("cacheRead")) or 0
-        tokens["cacheWrite"] += as_count(usage.get("cacheWrite")) or 0
-        spent = as_object(usage.get("cost"))
-        if spent is not None:
-            cost += as_amount(spent.get("total")) or 0
-    tokens["total"] = tokens["input"] + tokens["output"] + tokens["cacheRead"] + tokens["cacheWrite"]
-    return {"tokens": tokens, "cost": cost}
+        _add(totals, entry)
+    return totals
+
+
+def add_tokens(totals: TokenTotals, input_: int, output: int, cache_read: int, cache_write: int) -> None:
+    """Add what a request has used."""
+    totals["input"] += input_
+    totals["output"] += output
+    totals["cacheRead"] += cache_read
+    totals["cacheWrite"] += cache_write
+    totals["total"] += input_ + output + cache_read + cache_write
+
+
+def _nothing() -> FileTotals:
+    return {"tokens": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0}, "cost": 0}
+
+
+def _add(totals: FileTotals, item: Item) -> None:
+    """Add what one entry tells."""
+    if isinstance(item, StoredMessage):
+        if (stored := item.usage) is not None:
+            add_tokens(totals["tokens"], stored.input, stored.output, stored.cacheRead, stored.cacheWrite)
+            totals["cost"] += stored.cost.total
+        return
+    usage = _usage(item)
+    if usage is None:
+        return
+    parts = [as_count(usage.get(part)) or 0 for part in ("input", "output", "cacheRead", "cacheWrite")]
+    add_tokens(totals["tokens"], *parts)
+    spent = as_object(usage.get("cost"))
+    if spent is not None:
+        totals["cost"] += as_amount(spent.get("total")) or 0
 
 
 def _usage(entry: Entry) -> Mapping[str, object] | None:

@@ -11,7 +11,9 @@ from typing import Final, NamedTuple, NotRequired
 
 from typing_extensions import TypedDict
 
+from pinnace_agent.session.branch import Branch
 from pinnace_agent.session.entry_head import Head, head_of
+from pinnace_agent.session.entry_list import EntryList
 from pinnace_agent.session.entry_time import time_ms
 from pinnace_agent.session.forest import Forest
 from pinnace_spec.entries import Entry
@@ -50,7 +52,18 @@ class EntryTree:
     or the nearest that does not hang from it. Only a parent that is explicitly null makes a root.
     """
 
-    __slots__ = ("_newest", "_orphans", "_parents", "_shadowed", "entries", "kinds", "labels", "leaf", "name")
+    __slots__ = (
+        "_kinds",
+        "_newest",
+        "_orphans",
+        "_parents",
+        "_shadowed",
+        "entries",
+        "kinds",
+        "labels",
+        "leaf",
+        "name",
+    )
 
     def __init__(self, entries: Iterable[Entry] = (), heads: Sequence[Head] | None = None) -> None:
         """Take what a file holds; the leaf is the last entry. Linear, or nearly so, for any file.
@@ -59,7 +72,7 @@ class EntryTree:
             entries: In the order of the file.
             heads: Of each of them, if they are known already.
         """
-        self.entries: list[Entry] = list(entries)
+        self.entries = entries.copy() if isinstance(entries, EntryList) else EntryList(entries)
         """In the order of the file; for reading."""
         self.kinds: dict[str, int] = {}
         """How many entries of each kind there are."""
@@ -72,6 +85,7 @@ class EntryTree:
         self._newest: dict[str, int] = {}
         self._shadowed: dict[int, int] = {}  # an entry's place to that of the former one with its id
         self._parents: list[int | None] = []
+        self._kinds: list[str] = []
         self._orphans: set[int] = set()
         if unknown := self._hang(heads if heads is not None else [head_of(entry) for entry in self.entries]):
             self._adopt(unknown)
@@ -100,9 +114,9 @@ class EntryTree:
         """Return the place of an entry's parent, None for a root."""
         return self._parents[place]
 
-    def branch(self) -> list[Entry]:
-        """Return the entries from a root to the leaf: the branch that is in force."""
-        return [self.entries[place] for place in self.path(self.leaf)]
+    def branch(self) -> Branch:
+        """Return the entries from a root to the leaf: the current branch, as it is now."""
+        return Branch(self.entries, self.path(self.leaf), self._kinds)
 
     def path(self, leaf: int | None) -> list[int]:
         """Return the places from a root to this entry; none for None."""
@@ -137,6 +151,7 @@ class EntryTree:
             raise ValueError("only the newest entry can be taken back")
         entry = self.entries.pop()
         parent = self._parents.pop()
+        self._kinds.pop()
         self._orphans.discard(place)
         if self.leaf == place:
             self.leaf = parent
@@ -152,9 +167,9 @@ class EntryTree:
         if entry.get("type") in _NOTED:
             self.name = None
             self.labels.clear()
-            for each in self.entries:
-                if each.get("type") in _NOTED:
-                    self._note(each)
+            for each, kind in enumerate(self._kinds):
+                if kind in _NOTED:
+                    self._note(self.entries[each])
 
     def nodes(self) -> list[TreeNode]:
         """Return the roots, with everything that hangs from them, each entry once.
@@ -188,7 +203,7 @@ class EntryTree:
 
     def _hang(self, heads: Sequence[Head]) -> list[int]:
         """Find the parents of the last entries among those before them; return who has none. It is a root, for now."""
-        newest, parents, kinds = self._newest, self._parents, self.kinds
+        newest, parents, kinds, kind_of = self._newest, self._parents, self.kinds, self._kinds
         unknown: list[int] = []
         for place, (entry_id, parent_id, kind) in enumerate(heads, len(parents)):
             parent: int | None = None
@@ -202,6 +217,7 @@ class EntryTree:
                     self._shadowed[place] = newest[entry_id]
                 newest[entry_id] = place
             kinds[kind] = kinds.get(kind, 0) + 1
+            kind_of.append(kind)
             if kind in _NOTED:
                 self._note(self.entries[place])
         return unknown

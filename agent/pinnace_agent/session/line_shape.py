@@ -1,0 +1,108 @@
+"""The exact shape of a line that holds a message, for reading long files without making objects of what they hold.
+
+Pure. The shape is derived from the types in `pinnace_spec.messages`. A line that has it holds one well-formed message
+(`message_repair.whole_message` would return it unchanged), is valid JSON down to its last byte, and has no field that
+is unknown here, so it can be kept as bytes until its message is needed. Any other line may be just as good: the reader
+decodes it at once. Must not know what is done with a line of either kind.
+
+Imports msgspec, which takes some milliseconds: import this module only for files that are long enough to gain them.
+"""
+
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, Final, Literal, Optional, TypeAlias, Union, get_args, get_origin
+
+import msgspec
+from typing_extensions import get_type_hints, is_typeddict
+
+from pinnace_agent.session.entry_head import MESSAGE_KINDS, Head
+from pinnace_agent.session.entry_list import StoredMessage
+from pinnace_spec.messages import Message, ToolCall
+
+# As `llm.json_edge` counts and measures: not negative, and the same number for every reader of JSON.
+_Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_Amount: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
+_Id: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
+_TAGS: Final = ("role", "type")
+"""The field that tells types of messages, or of blocks, from each other."""
+
+_OTHER_SHAPE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+class LineReader:
+    """Reads lines one by one."""
+
+    def __init__(self) -> None:
+        """Derive the shape: two or three milliseconds."""
+        parent: Any = Optional[_Id]  # noqa: UP045 - `|` takes no annotated type
+        fields: list[Any] = [
+            ("type", Literal["message"]),  # a tag outside of a union may be absent
+            ("id", _Id),
+            ("parentId", parent),
+            ("timestamp", str),
+            ("message", _shape_of(Message)),
+        ]
+        self._decode: Any = msgspec.json.Decoder(_struct("MessageLine", fields)).decode
+        self._roles = {_struct_of(each): str(_tag_of(each)[1]) for each in get_args(Message)}
+        self._call = _struct_of(ToolCall)
+
+    def read(self, line: bytes) -> tuple[Head, StoredMessage] | None:
+        """Return what a line holds, or None if it has another shape or blanks around it. Never raises."""
+        if not (line.startswith(b"{") and line.endswith(b"}")):
+            return None
+        try:
+            read = self._decode(line)
+        except _OTHER_SHAPE:
+            return None
+        message: Any = read.message
+        role = self._roles[type(message)]
+        head = read.id, read.parentId, MESSAGE_KINDS[role]
+        if role == "assistant":
+            calls = sum([type(block) is self._call for block in message.content])
+            return head, StoredMessage(line, role, message.timestamp, message.usage, message.stopReason, calls)
+        return head, StoredMessage(line, role, message.timestamp, getattr(message, "usage", None) or None)
+
+
+def _shape_of(declared: Any) -> Any:
+    """Translate a declared type into what msgspec checks."""
+    if declared is int:
+        return _Count
+    if declared is float:
+        return _Amount
+    if declared is object:
+        return Any
+    if is_typeddict(declared):
+        return _struct_of(declared)
+    origin: Any = get_origin(declared)
+    parts = tuple(map(_shape_of, get_args(declared)))
+    if origin in (Union, UnionType):
+        return Union[parts]  # noqa: UP007 - of a tuple that is not known before
+    if origin is list:
+        return list[parts]  # type: ignore[valid-type]  # likewise
+    return dict[parts] if origin is dict else declared  # type: ignore[valid-type]  # likewise
+
+
+@cache
+def _struct_of(declared: Any) -> type[msgspec.Struct]:
+    tag_field, tag = _tag_of(declared)
+    hints = {name: _shape_of(hint) for name, hint in get_type_hints(declared).items() if name != tag_field}
+    # In the order in which they are declared, which is nearly the one in which they are written.
+    required: list[Any] = [(name, hint) for name, hint in hints.items() if name in declared.__required_keys__]
+    absent = msgspec.UNSET
+    optional: list[Any] = [
+        (name, hint | msgspec.UnsetType, absent) for name, hint in hints.items() if name in declared.__optional_keys__
+    ]
+    return _struct(declared.__name__, required + optional, tag_field, tag)
+
+
+def _struct(name: str, fields: list[Any], tag_field: str | None = None, tag: str | None = None) -> type[msgspec.Struct]:
+    # What is made is looked at and let go of: it needs no collector.
+    return msgspec.defstruct(name, fields, tag_field=tag_field, tag=tag, forbid_unknown_fields=True, gc=False)
+
+
+def _tag_of(declared: Any) -> tuple[str | None, str | None]:
+    hints = get_type_hints(declared)
+    for name in _TAGS:
+        if get_origin(hints.get(name)) is Literal:
+            return name, get_args(hints[name])[0]
+    return None, None
