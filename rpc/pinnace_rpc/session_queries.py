@@ -51,17 +51,12 @@ def get_entries(host: _Host, command: "cmd.GetEntries") -> "Mapping[str, object]
         if place is None:
             raise errors.ClientError(errors.entry_not_found(command.since_entry), errors.ErrorCode.ENTRY_NOT_FOUND)
         first = place + 1
-    return {"entries": tree.entries[first:], "leafId": _leaf_id(host.session)}
+    return {"entries": tree.entries[first:], "leafId": host.session.tree.leaf_id}
 
 
 def get_tree(host: _Host) -> "Mapping[str, object]":
     """All entries as a tree, and where the session is in it."""
-    return {"tree": encode_nodes(host.session.tree.nodes()), "leafId": _leaf_id(host.session)}
-
-
-def _leaf_id(session: Session) -> object:
-    leaf = session.tree.leaf
-    return None if leaf is None else session.tree.entries[leaf]["id"]
+    return {"tree": encode_nodes(host.session.tree.nodes()), "leafId": host.session.tree.leaf_id}
 
 
 def get_fork_messages(host: _Host) -> "Mapping[str, object]":

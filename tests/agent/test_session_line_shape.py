@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import orjson
 import pytest
@@ -83,9 +83,9 @@ def entry(message: object, entry_id: str = "b", parent_id: str | None = None, **
 @st.composite
 def changed_entries(draw: st.DrawFn) -> dict[str, object]:
     """A line's object in which something may be of another type, missing, or more."""
-    made = json.loads(json.dumps(entry(draw(st.sampled_from(MESSAGES)))))
+    made: dict[str, object] = json.loads(json.dumps(entry(draw(st.sampled_from(MESSAGES)))))
     for _ in range(draw(st.integers(0, 2))):
-        inside = made
+        inside: Any = made
         while draw(st.booleans()):
             parts = inside.values() if isinstance(inside, dict) else inside
             deeper = [each for each in parts if isinstance(each, dict | list) and each]
@@ -105,7 +105,8 @@ def changed_entries(draw: st.DrawFn) -> dict[str, object]:
 def changed_lines(draw: st.DrawFn) -> bytes:
     """A line as some program writes it, with a byte or two that the disk has changed."""
     is_ascii, blank = draw(st.booleans()), draw(st.sampled_from(["", " "]))
-    line = json.dumps(draw(changed_entries()), ensure_ascii=is_ascii, separators=("," + blank, ":" + blank)).encode()
+    made = draw(changed_entries())
+    line = json.dumps(made, ensure_ascii=is_ascii, separators=("," + blank, ":" + blank)).encode()
     for _ in range(draw(st.integers(0, 2))):
         place = draw(st.integers(0, len(line)))
         piece = draw(st.sampled_from([b"", b"\\", b'"', b"e400", b"\xff", b"\\ud800", b"\t", b"0", b",", b"}", b"\0"]))
@@ -139,10 +140,10 @@ def test_a_line_that_stays_holds_a_well_formed_message_and_says_the_same_of_it(l
         return
     head, stored = found
     held = orjson.loads(line)
-    message = held["message"]
+    message: Any = held["message"]
     assert head == head_of(held)
     assert decode_stored(stored) == held
-    assert whole_message(message, held["timestamp"]) is message
+    assert whole_message(held["message"], held["timestamp"]) is held["message"]
     assert (stored.role, stored.timestamp_ms) == (message["role"], message["timestamp"])
     usage = message.get("usage")
     told = stored.usage
@@ -158,7 +159,7 @@ def test_a_line_that_stays_holds_a_well_formed_message_and_says_the_same_of_it(l
         assert stored.tool_calls == sum(block["type"] == "toolCall" for block in message["content"])
 
 
-others = st.sampled_from(
+others: st.SearchStrategy[Entry] = st.sampled_from(
     [
         {"type": "compaction", "summary": "s", "firstKeptEntryId": "1", "tokensBefore": 5},
         {"type": "context_edit", "targetId": "1", "replacement": None},
@@ -178,7 +179,7 @@ others = st.sampled_from(
 def files(draw: st.DrawFn) -> bytes:
     """A session file with branches, of which most lines are well-formed messages."""
     lines = [HEADER]
-    rows = draw(st.lists(st.sampled_from(MESSAGES) | others | changed_lines(), max_size=8))
+    rows: list[Entry | bytes] = draw(st.lists(st.sampled_from(MESSAGES) | others | changed_lines(), max_size=8))
     for number, row in enumerate(rows):
         parents = [None, *map(str, range(number))]
         parent_id = draw(st.sampled_from(parents[-2:])) if draw(st.booleans()) else parents[-1]

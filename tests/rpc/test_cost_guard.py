@@ -54,8 +54,8 @@ MOST_START_CALLS: Final = 226_000
 MOST_STARTS_OF_TRIO: Final = 1.79
 # Modules that trio alone does not load: 162.
 MOST_MODULES_BEYOND_TRIO: Final = 170
-# Sources of our own modules among them, in bytes: 754,758.
-MOST_OWN_BYTES: Final = 775_000
+# Sources of our own modules among them, in bytes: 778,616. Sessions that keep lines take 20,000 more.
+MOST_OWN_BYTES: Final = 800_000
 HEAVY: Final = frozenset(
     {"pydantic", "pydantic_core", "httpx", "httpcore", "h11", "anyio", "asyncio", "jiter", "click"}
 )

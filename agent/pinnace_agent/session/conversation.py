@@ -174,7 +174,7 @@ class Session:
             place: Of the entry.
             fields: Of a summary of what is left, which stands on the new branch.
         """
-        left = None if self.tree.leaf is None else self.tree.entries[self.tree.leaf]["id"]
+        left = self.tree.leaf_id
         self.tree.leaf = place
         if fields is None:
             entry = self.keep_custom(LEAF_MARKER, {"left": left})
@@ -204,8 +204,10 @@ class Session:
             SaveError: The message is not in the branch.
         """
         self._record_choices()
-        place, failure = self._append("message", {"message": message})
+        _, failure = self._append("message", {"message": message})
         self.messages.append(message)
+        place = self.tree.leaf
+        assert place is not None
         if failure is not None:
             self.drop(place)
             raise failure
@@ -303,24 +305,23 @@ class Session:
             self._keep("session_info", {"name": self.name or ""})
 
     def _keep(self, entry_type: str, fields: Mapping[str, object], *, is_setup: bool = False) -> Entry:
-        place, failure = self._append(entry_type, fields, is_setup=is_setup)
+        entry, failure = self._append(entry_type, fields, is_setup=is_setup)
         if failure is None:
             self._told = None
         else:
             if self._told is None and self.on_problem is not None:
                 self.on_problem(failure.text)
             self._told = failure.text
-        return self.tree.entries[place]
+        return entry
 
     def _append(
         self, entry_type: str, fields: Mapping[str, object], *, is_setup: bool = False
-    ) -> tuple[int, SaveError | None]:
-        """Append an entry to the file and to the tree; return its place, and why it is not in the file."""
-        leaf = self.tree.leaf
+    ) -> tuple[Entry, SaveError | None]:
+        """Append an entry to the file and to the tree, whose leaf it is then. Return why it is not in the file, too."""
         entry: Entry = {
             "type": entry_type,
             "id": new_entry_id(self.tree.ids),
-            "parentId": None if leaf is None else self.tree.entries[leaf]["id"],
+            "parentId": self.tree.leaf_id,
             "timestamp": iso_time(self.now_ms()),
             **fields,
         }
@@ -334,7 +335,8 @@ class Session:
             else:
                 if self.on_appended is not None:
                     self.on_appended()
-        return self.tree.add(entry), failure
+        self.tree.add(entry)
+        return entry, failure
 
     def _take_foreign(self, data: bytes) -> None:
         """Let the lines of another program into the tree; our branch goes on where it was."""

@@ -7,7 +7,7 @@ not know what entries mean.
 """
 
 import gc
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol, TypeAlias, cast, overload
 
@@ -78,15 +78,13 @@ Item: TypeAlias = Entry | StoredMessage
 class EntryList(Sequence[Entry]):
     """A list of entries that is appended to. Reading one decodes it if need be; `item` does not."""
 
-    __slots__ = ("_items",)
+    __slots__ = ("_items", "append")
 
     def __init__(self, items: Iterable[Item] = ()) -> None:
         """Take entries, and lines that are known to hold one."""
         self._items: list[Item] = list(items)
-
-    def append(self, item: Item) -> None:
-        """Append an entry."""
-        self._items.append(item)
+        self.append: Callable[[Item], None] = self._items.append
+        """Append an entry. The list's own, since it is called for each line."""
 
     def pop(self) -> Entry:
         """Take the last entry back."""

@@ -77,9 +77,8 @@ def _shape_of(declared: Any) -> Any:
     parts = tuple(map(_shape_of, get_args(declared)))
     if origin in (Union, UnionType):
         return Union[parts]  # noqa: UP007 - of a tuple that is not known before
-    if origin is list:
-        return list[parts]  # type: ignore[valid-type]  # likewise
-    return dict[parts] if origin is dict else declared  # type: ignore[valid-type]  # likewise
+    container: Any = {list: list, dict: dict}.get(origin)
+    return declared if container is None else container[parts]
 
 
 @cache

@@ -53,6 +53,7 @@ class EntryTree:
     """
 
     __slots__ = (
+        "_ids",
         "_kinds",
         "_newest",
         "_orphans",
@@ -86,11 +87,17 @@ class EntryTree:
         self._shadowed: dict[int, int] = {}  # an entry's place to that of the former one with its id
         self._parents: list[int | None] = []
         self._kinds: list[str] = []
+        self._ids: list[object] = []
         self._orphans: set[int] = set()
         if unknown := self._hang(heads if heads is not None else [head_of(entry) for entry in self.entries]):
             self._adopt(unknown)
         if self.entries:
             self.leaf = len(self.entries) - 1
+
+    @property
+    def leaf_id(self) -> object:
+        """The id of the entry at which the session is, None before the first."""
+        return None if self.leaf is None else self._ids[self.leaf]
 
     @property
     def orphans(self) -> int:
@@ -134,7 +141,7 @@ class EntryTree:
 
     def add_aside(self, entry: Entry) -> int:
         """Append an entry that another program wrote: the leaf stays."""
-        place = len(self.entries)
+        place = len(self._parents)
         self.entries.append(entry)
         if self._hang([head_of(entry)]):
             self._orphans.add(place)
@@ -152,6 +159,7 @@ class EntryTree:
         entry = self.entries.pop()
         parent = self._parents.pop()
         self._kinds.pop()
+        self._ids.pop()
         self._orphans.discard(place)
         if self.leaf == place:
             self.leaf = parent
@@ -203,7 +211,8 @@ class EntryTree:
 
     def _hang(self, heads: Sequence[Head]) -> list[int]:
         """Find the parents of the last entries among those before them; return who has none. It is a root, for now."""
-        newest, parents, kinds, kind_of = self._newest, self._parents, self.kinds, self._kinds
+        newest, parents, kinds = self._newest, self._parents, self.kinds
+        kind_of, ids = self._kinds, self._ids
         unknown: list[int] = []
         for place, (entry_id, parent_id, kind) in enumerate(heads, len(parents)):
             parent: int | None = None
@@ -218,6 +227,7 @@ class EntryTree:
                 newest[entry_id] = place
             kinds[kind] = kinds.get(kind, 0) + 1
             kind_of.append(kind)
+            ids.append(entry_id)
             if kind in _NOTED:
                 self._note(self.entries[place])
         return unknown
