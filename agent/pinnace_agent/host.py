@@ -12,7 +12,7 @@ import logging
 from collections import deque
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, assert_never
+from typing import TYPE_CHECKING, Protocol, assert_never, cast
 
 import trio
 
@@ -42,6 +42,7 @@ from pinnace_statechart.triggers import Command, Happening, Trigger
 if TYPE_CHECKING:  # loaded with the first extension
     from pinnace_agent.extension_host.seat import ExtensionSeat
     from pinnace_agent.extensions.runner import Runner
+    from pinnace_spec.messages import AssistantMessage
 
 _log = logging.getLogger("pinnace.host")
 
@@ -388,6 +389,24 @@ class Host:
                 self.sessions.close_unused()
             case _:
                 assert_never(effect)
+
+    def save_at_once(self) -> None:
+        """Save what only the process holds: texts that are queued, and an answer as far as it has come.
+
+        For the end of a process whose event loop is held up, from another thread: nothing is told, no task is started.
+        """
+        session, state = self.session, self.chart.state
+        session.on_appended = None
+        log = self._records.log
+        builder = log.builder
+        if state.run_open and builder is not None and builder.has_started and log.message is None:
+            cut = {**builder.snapshot(), "stopReason": "aborted", "errorMessage": errors.REQUEST_ABORTED}
+            session.keep(builder.message if builder.is_finished else cast("AssistantMessage", cut))
+        steering, follow_up = state.steering.texts(), state.follow_up.texts()
+        if steering or follow_up:
+            self.sessions.return_queue(fx.ReturnQueue(steering, follow_up))
+        if session.file is not None:
+            session.file.flush()
 
 
 def _job_name(job: int) -> str:

@@ -12,6 +12,12 @@ import trio
 _log = logging.getLogger("pinnace.jobs")
 
 Work = Callable[[], Awaitable[None]]
+Ended = Callable[[bool, BaseException | None], None]
+"""Takes how a job has ended: whether it was cancelled, and the exception that a defect raised."""
+
+
+class Abandoned(Exception):
+    """A job was cancelled and did not end in time; it is taken for ended while its task may still work."""
 
 
 class Jobs:
@@ -21,12 +27,13 @@ class Jobs:
         """Use `nursery` as the parent of every job."""
         self._nursery = nursery
         self._scopes: dict[str, trio.CancelScope] = {}
+        self._ended: dict[str, Ended] = {}
 
     def __len__(self) -> int:
         """Count the jobs that have not ended."""
         return len(self._scopes)
 
-    def start(self, name: str, work: Work, ended: Callable[[bool, BaseException | None], None]) -> None:
+    def start(self, name: str, work: Work, ended: Ended) -> None:
         """Start `work` as a task. Never waits; the job can be cancelled from now on.
 
         Args:
@@ -37,7 +44,8 @@ class Jobs:
         """
         assert name not in self._scopes
         self._scopes[name] = trio.CancelScope()
-        self._nursery.start_soon(self._run, name, work, ended, name=name)
+        self._ended[name] = ended
+        self._nursery.start_soon(self._run, name, work, name=name)
 
     def scope(self, name: str) -> trio.CancelScope | None:
         """Return where a job works; None: it has ended, or never was."""
@@ -48,7 +56,16 @@ class Jobs:
         if scope := self._scopes.get(name):
             scope.cancel()
 
-    async def _run(self, name: str, work: Work, ended: Callable[[bool, BaseException | None], None]) -> None:
+    def abandon(self) -> list[str]:
+        """Report all jobs as ended with `Abandoned`, and cancel them: the process ends. Returns their names."""
+        names = list(self._ended)
+        for name in names:
+            self._scopes[name].cancel()
+            if (ended := self._ended.pop(name, None)) is not None:  # the end of one may be that of another
+                ended(False, Abandoned("the work did not end when it was cancelled"))
+        return names
+
+    async def _run(self, name: str, work: Work) -> None:
         scope = self._scopes[name]
         failure: BaseException | None = None
         try:
@@ -61,4 +78,6 @@ class Jobs:
             failure = error
         finally:
             del self._scopes[name]
-        ended(scope.cancelled_caught, failure)
+            ended = self._ended.pop(name, None)
+        if ended is not None:
+            ended(scope.cancelled_caught, failure)

@@ -122,7 +122,9 @@ class RunLog:
         self._emitter.progress(record, f"tool:{index}:{self.calls[index]['id']}")
 
     def end_call(self, index: int, result: ToolResult, duration_ms: int | None = None) -> None:
-        """Write `tool_execution_end` and keep the result for its message."""
+        """Write `tool_execution_end` and keep the result for its message. A call ends once."""
+        if index in self._results:
+            return
         if index not in self._started_calls:
             self.start_call(index)
         call = self.calls[index]

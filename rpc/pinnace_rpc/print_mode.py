@@ -55,7 +55,7 @@ def run(options: Options) -> int:
     listener = Listener(make_projection(options.protocol), is_silent=options.mode == "text")
     process = AgentProcess(prepared, listener)
     talk = Talk(process, listener, options, is_at_terminal=is_at_terminal)
-    process.run(stdout, talk.hold)
+    process.run(stdout, talk.hold, otherwise=lambda: talk.exit_code)
     if process.startup_failure is not None:
         raise StartupError(process.startup_failure)
     return process.exit_code(talk.exit_code)

@@ -9,8 +9,13 @@ Only here and in `jobs` are groups of exceptions and defects handled.
 """
 
 import gc
+import logging
+import os
 import signal
+import threading
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -23,9 +28,24 @@ from pinnace_rpc.outbox import Outbox, Projection
 from pinnace_rpc.startup import Prepared, build_host
 from pinnace_statechart.triggers import Happening
 
+if TYPE_CHECKING:  # loaded behind the first answer, or with extensions
+    from pinnace_rpc.last_resort import LastResort
+
+_log = logging.getLogger("pinnace.process")
+
 # The longest that a shutdown may take, whatever a job does; clients kill after one second, so this is for the worst
-# case.
-SHUTDOWN_S = 5.0
+# case. A thread outside the event loop ends the process then.
+SHUTDOWN_S: Final = 5.0
+# Within it: jobs that have not ended by then are taken for ended, so that all is answered and every bracket closed ...
+ABANDON_S: Final = 3.0
+# ... extensions have had their last word ...
+LAST_WORD_S: Final = 4.2
+# ... and tasks that don't end are no longer waited for.
+UNWIND_S: Final = 4.5
+# The thread is given what its last steps need.
+LAST_RESORT_S: Final = 4.8
+# What handlers of session_shutdown have in any case.
+LEAST_LAST_WORD_S: Final = 0.3
 # A reader that takes nothing in so many looks after everything is closed will not read the rest. Several short ones: on
 # a busy machine this process, or its reader, may not have had the processor during any single one.
 FLUSH_LOOKS = 3
@@ -51,13 +71,27 @@ class AgentProcess:
         self.outbox = Outbox(projection)
         self._done = trio.Event()
         self.dispatcher = Dispatcher(self.outbox, self._done.set)
-        self._deadline = trio.CancelScope()
+        self._ending = trio.Event()
+        self._last_word = trio.CancelScope()
+        self._unwinding = trio.CancelScope()
+        self._otherwise: Callable[[], int] = _success
+        self._last_resort: LastResort | None = None
+        self._saving = threading.Lock()
+        self._is_saved = False
+        self._stdin: int | None = None
 
-    def run(self, stdout_fd: int, *tasks: Task) -> None:
+    def run(self, stdout_fd: int, *tasks: Task, otherwise: Callable[[], int] | None = None) -> None:
         """Live, with these tasks beside the jobs, until everything is written or the reader is gone.
 
-        One of the tasks has to `stop` the process in the end, unless a signal does. Does not return after SIGINT.
+        One of the tasks has to `stop` the process in the end, unless a signal does. Does not return after SIGINT, nor
+        where something of an extension can't be ended: the process has ended then.
+
+        Args:
+            stdout_fd: Where records go.
+            *tasks: Those of the mode.
+            otherwise: Returns the mode's own exit code, for an end from inside.
         """
+        self._otherwise = otherwise or _success
         # What is loaded by now stays: it is not searched for garbage again.
         gc.freeze()
         gc.enable()
@@ -88,35 +122,120 @@ class AgentProcess:
             self.is_stopping = True
             SHELL_GROUPS.kill_all()
             self.dispatcher.exports.hurry()
-            self._deadline.deadline = trio.current_time() + SHUTDOWN_S
+            self._end_in_time()
         host.submit(Happening("stop_drain" if drain else "stop_abort"))
 
+    def watch_stdin(self, descriptor: int) -> None:
+        """End the process, too, if stdin ends while the event loop is held up, so that it can't notice."""
+        self._stdin = descriptor
+        if self._last_resort is not None:
+            self._last_resort.watch_stdin(descriptor)
+
+    def _end_in_time(self) -> None:
+        """From now on the process has `SHUTDOWN_S`. Further calls change nothing."""
+        if self._ending.is_set():
+            return
+        self._ending.set()
+        now = trio.current_time()
+        self._last_word.deadline = now + LAST_WORD_S
+        self._unwinding.deadline = now + UNWIND_S
+        self._guard().begin()
+
+    def _guard(self) -> "LastResort":
+        """Have the thread that ends the process where the event loop can't."""
+        if self._last_resort is None:
+            from pinnace_rpc.last_resort import LastResort
+
+            self._last_resort = LastResort(LAST_RESORT_S, self._save_at_once, self._leave)
+            self._last_resort.start(self.signal_number)
+            if self._stdin is not None:
+                self._last_resort.watch_stdin(self._stdin)
+        return self._last_resort
+
+    async def _guard_later(self) -> None:
+        """A start need not wait for it: without extensions nothing foreign runs in the loop."""
+        await self.outbox.begun.wait()
+        self._guard()
+
     async def _live(self, stdout_fd: int, tasks: tuple[Task, ...]) -> None:
-        pumped = trio.Event()
-        async with trio.open_nursery() as outer:
-            outer.start_soon(self._pump, trio.lowlevel.FdStream(stdout_fd), pumped, name="pump")
-            async with trio.open_nursery() as inner:
-                jobs = Jobs(inner)
-                host = build_host(self.prepared, self.outbox, self.dispatcher, jobs)
-                outer.start_soon(self._watch_signals, name="signals")
-                self._begin(host)
-                for task in tasks:
-                    inner.start_soon(task)
-                with self._deadline:
-                    await self._done.wait()
-                    if host.seat is not None:
-                        await host.seat.close()
-                # Everything is answered and closed, or nobody can read it: what is left has no one to work for.
-                inner.cancel_scope.cancel()
-            with trio.move_on_after(SHUTDOWN_S):
-                await host.sessions.close_all()
-            self.outbox.close()
-            await self._flush(pumped)
-            outer.cancel_scope.cancel()
+        pumped, ended = trio.Event(), trio.Event()
+        try:
+            async with trio.open_nursery() as outer:
+                outer.start_soon(self._pump, trio.lowlevel.FdStream(stdout_fd), pumped, name="pump")
+                outer.start_soon(self._work, outer, tasks, ended, name="work")
+                with self._unwinding:
+                    await ended.wait()
+                host = self.dispatcher.host
+                assert host is not None
+                with trio.move_on_after(SHUTDOWN_S):
+                    await host.sessions.close_all()
+                self.outbox.close()
+                await self._flush(pumped)
+                if not ended.is_set():
+                    # A task that can't be cancelled: all is written and saved, and nothing can be waited for.
+                    self._guard().report()
+                    self._leave(None)
+                outer.cancel_scope.cancel()
+        finally:
+            if self._last_resort is not None:
+                self._last_resort.stop_forwarding()
+
+    async def _work(self, outer: trio.Nursery, tasks: tuple[Task, ...], ended: trio.Event) -> None:
+        """Work until everything is answered and closed, and all tasks have ended."""
+        async with trio.open_nursery() as inner:
+            jobs = Jobs(inner)
+            host = build_host(self.prepared, self.outbox, self.dispatcher, jobs)
+            outer.start_soon(self._watch_signals, name="signals")
+            self._begin(host)
+            for task in tasks:
+                inner.start_soon(task)
+            inner.start_soon(self._guard_later, name="guard")
+            inner.start_soon(self._abandon, jobs, name="abandon")
+            with self._last_word:
+                await self._done.wait()
+                self._end_in_time()
+                if host.seat is not None:
+                    left_s = self._last_word.deadline - trio.current_time()
+                    await host.seat.close(max(LEAST_LAST_WORD_S, left_s))
+            # Everything is answered and closed, or nobody can read it: what is left has no one to work for.
+            inner.cancel_scope.cancel()
+        ended.set()
+
+    async def _abandon(self, jobs: Jobs) -> None:
+        """Take jobs for ended that were cancelled and don't end, so that what they hold up is answered and closed."""
+        await self._ending.wait()
+        await trio.sleep(ABANDON_S)
+        for name in jobs.abandon():
+            _log.debug("%s has not ended in time", name)
+
+    # The end that nothing can hold up.
+
+    def _save_at_once(self) -> None:
+        """End processes and save what only this one holds, in any thread: the loop's tasks don't get to it any more."""
+        with self._saving:
+            SHELL_GROUPS.kill_all()
+            if self.dispatcher.host is not None and not self._is_saved:
+                self._is_saved = True
+                try:
+                    self.dispatcher.host.save_at_once()
+                except Exception:  # the process ends: what can't be saved must not keep it
+                    _log.exception("what was not yet saved is lost")
+
+    def _leave(self, signal_number: int | None) -> None:
+        """End the process, from any thread; None: as it would have ended by itself."""
+        if signal_number is None:
+            signal_number = self.signal_number
+        if signal_number is not None:
+            stdio.leave_now(signal_number)
+        if (failure := self.startup_failure) is not None:
+            with suppress(OSError):
+                os.write(2, f"pinnace: {failure}\n".encode("utf-8", "backslashreplace"))
+        os._exit(self.exit_code(self._otherwise()))
 
     def _begin(self, host: Host) -> None:
         """Let extensions be loaded; commands wait until they are."""
         if host.seat is not None:
+            self._guard()
             host.seat.on_shutdown = self.stop
             host.submit(Happening("begin_instance"))
 
@@ -124,7 +243,7 @@ class AgentProcess:
         with trio.open_signal_receiver(*stdio.SHUTDOWN_SIGNALS) as signals:
             async for number in signals:
                 if self.signal_number is not None:
-                    SHELL_GROUPS.kill_all()
+                    self._save_at_once()
                     stdio.leave_now(number)
                 self.signal_number = number
                 self.stop()
@@ -146,6 +265,12 @@ class AgentProcess:
             looks, written = 0, -1
             while not pumped.is_set() and looks < FLUSH_LOOKS:
                 looks = looks + 1 if written == self.outbox.written_bytes else 0
+                if written != self.outbox.written_bytes:
+                    self._guard().begin()
                 written = self.outbox.written_bytes
                 with trio.move_on_after(FLUSH_LOOK_S):
                     await pumped.wait()
+
+
+def _success() -> int:
+    return 0

@@ -52,6 +52,8 @@ class Server:
         decoder = LineDecoder()
         # Closing gives the descriptor its blocking mode back, which the parent may share.
         async with stdio.open_stdin() as stdin:
+            if not self._is_drained:
+                self._process.watch_stdin(stdin.fileno())
             try:
                 while chunk := await stdin.receive_some(stdio.READ_BYTES):
                     decoder.receive_data(chunk)

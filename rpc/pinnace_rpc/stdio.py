@@ -9,6 +9,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 from typing import Final, NoReturn
 
 import trio
@@ -65,7 +66,12 @@ def exit_status(signal_number: int | None) -> int:
 
 def die_by(signal_number: int) -> NoReturn:
     """End the process by a signal's default action, so that a parent sees what ended it."""
-    signal.signal(signal_number, signal.SIG_DFL)
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal_number, signal.SIG_DFL)
+    else:  # the interpreter lets no other thread do it
+        import ctypes
+
+        ctypes.CDLL(None).signal(signal_number, None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal_number])
     os.kill(os.getpid(), signal_number)
     os._exit(128 + signal_number)  # not reached unless the signal is held back by a debugger

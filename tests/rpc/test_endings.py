@@ -424,6 +424,21 @@ def test_a_second_signal_ends_the_process_at_once_and_leaves_nothing(
     assert [] == kinds(pi.records, "agent_end")
 
 
+def test_a_second_signal_keeps_an_answer_as_far_as_it_has_come_and_the_queue(agent: AgentStarter) -> None:
+    pi = agent([ENDLESS], is_checked=False, has_session=True)
+    pi.send(PROMPT)
+    pi.wait({"type": "message_update", "assistantMessageEvent": {"type": "text_delta"}})
+    pi.request({"id": "s", "type": "steer", "message": "queued"})
+    signal_together(pi, signal.SIGHUP, signal.SIGTERM)
+
+    assert 128 + signal.SIGTERM == pi.wait_exit(EXIT_S)
+    [path] = pi.home.sessions.rglob("*.jsonl")
+    *_, answer, returned = [json.loads(line) for line in path.read_text().splitlines()]
+    assert ("aborted", "one") == (answer["message"]["stopReason"], answer["message"]["content"][0]["text"])
+    assert {"steering": ["queued"], "followUp": []} == returned["data"]
+    assert "Traceback" not in pi.stderr_text
+
+
 @pytest.mark.parametrize("ending", [end_of_stdin, sigterm, sigint], ids=lambda function: function.__name__)
 def test_a_client_that_does_not_read_holds_nothing_up(agent: AgentStarter, ending: Callable[[HomedAgent], int]) -> None:
     """It can't be told any more than it takes."""

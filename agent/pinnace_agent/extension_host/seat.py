@@ -27,7 +27,7 @@ from pinnace_agent.extensions.events import ModelSelect
 from pinnace_agent.extensions.host_port import HostPort
 from pinnace_agent.extensions.host_view import CommandInfo, Setup, ToolInfo
 from pinnace_agent.extensions.registrations import ErrorRecord, Generation
-from pinnace_agent.extensions.runner import Runner
+from pinnace_agent.extensions.runner import SHUTDOWN_LIMIT_S, Runner
 from pinnace_agent.extensions.session_events import ShutdownReason, StartReason
 from pinnace_agent.notices import extension_error
 from pinnace_agent.resources.model_scope import resolve_scope
@@ -194,13 +194,15 @@ class ExtensionSeat:
             runner.dialogs.close_all(for_good=self._closed)
         return runner
 
-    async def end(self, reason: ShutdownReason, target_file: str | None = None) -> None:
-        """End the instance in force; afterwards everything of it is stale."""
+    async def end(
+        self, reason: ShutdownReason, target_file: str | None = None, limit_s: float = SHUTDOWN_LIMIT_S
+    ) -> None:
+        """End the instance in force, within the limit; afterwards everything of it is stale."""
         runner, loaded = self._runner, self._loaded
         self._former_model = self.host.session.model
         if runner is None or loaded is None:
             return
-        await runner.shutdown(reason, target_file)
+        await runner.shutdown(reason, target_file, limit_s)
         self._runner = self._loaded = self.host.extensions = None
         self.host.profile.registry.forget_providers()
         loaded.loader.unload(loaded.all)
@@ -364,9 +366,9 @@ class ExtensionSeat:
         """Wait until nothing runs and nothing will by itself."""
         await self.host.idleness.wait()
 
-    async def close(self) -> None:
+    async def close(self, limit_s: float = SHUTDOWN_LIMIT_S) -> None:
         """End everything of extensions: the process ends (R32)."""
-        await self.end("quit")
+        await self.end("quit", limit_s=limit_s)
 
     # Errors.
 

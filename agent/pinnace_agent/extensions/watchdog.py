@@ -52,6 +52,20 @@ OWNER: Final[ContextVar[Owner | None]] = ContextVar("pinnace-extension-owner", d
 """Whose code this task runs now; None: the agent's own."""
 
 
+def owners_at_work(root: trio.lowlevel.Task) -> list[tuple[str, str]]:
+    """Return whose code the tasks under `root` work for, each once: the extension's path and the event."""
+    found: dict[tuple[str, str], None] = {}
+    waiting = [root]
+    while waiting:
+        task = waiting.pop()
+        owner = task.context.get(OWNER)
+        if owner is not None:
+            found[owner.path, owner.event] = None
+        for nursery in task.child_nurseries:
+            waiting.extend(nursery.child_tasks)
+    return list(found)
+
+
 class Watchdog(trio.abc.Instrument):
     """Takes the time of every stretch of an extension's code between two checkpoints.
 
