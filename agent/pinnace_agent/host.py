@@ -371,9 +371,13 @@ class Host:
         elif self.compactor.is_due_before(self.session, is_enabled=is_enabled):
             self.submit(Happening("threshold_due", effect.job))
         else:
-            if self.seat is not None:
-                await self.seat.desk.before_run()
-            self.submit(Happening("preflight_ok", effect.job))
+            try:
+                if self.seat is not None:
+                    await self.seat.desk.before_run()
+            except errors.ClientError as error:
+                self.submit(Happening("preflight_refused", effect.job, text=error.text, code=error.code))
+            else:
+                self.submit(Happening("preflight_ok", effect.job))
 
     def _shell(self, effect: fx.StartShell | fx.KillShells | fx.RecordShell | fx.KeepShell) -> None:
         match effect:

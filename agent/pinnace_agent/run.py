@@ -189,7 +189,11 @@ class RunJob:
         system_prompt = self.system_prompt(self._session.cwd)
         hooks = self.log.hooks
         if hooks is not None:
-            messages, system_prompt = await hooks.shown(messages, system_prompt)
+            try:
+                messages, system_prompt = await hooks.shown(messages, system_prompt)
+            except errors.ClientError as error:  # what a handler has made of the messages can't be used
+                builder.fail(error.text)
+                return
         request = LlmRequest(
             model=model,
             system_prompt=system_prompt,

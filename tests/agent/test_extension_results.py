@@ -30,6 +30,7 @@ SAME = [
     ("session_before_tree", {"label": "l", "replaceInstructions": True}, res.TreeOptions(None, None, True, "l")),
     ("input", {"action": "transform", "text": "t"}, res.Transform("t")),
     ("input", {"action": "handled"}, res.Handled()),
+    ("input", {"action": "handled", "text": "t"}, res.Handled()),
     ("before_agent_start", {"message": CUSTOM, "systemPrompt": "p"}, res.BeforeStart(CUSTOM, "p")),
     ("agent_before_settle", {"continue": True}, res.Boundary(continue_=True)),
     ("turn_end", {"entries": []}, res.Boundary([])),
@@ -55,6 +56,10 @@ NOTHING = [
     ("input", {"action": "continue"}),
     ("input", res.Continue()),
     ("tool_call", {"block": False}),
+    ("tool_call", {"block": False, "note": 1}),
+    ("session_before_switch", {"cancel": False, "note": 1}),
+    ("context", {}),
+    ("input", {}),
     ("tool_call", {}),
 ]
 
@@ -74,7 +79,6 @@ WRONG = [
     ("session_before_tree", {"summary": {"text": "s"}}, "summary: there is no field 'text'"),
     ("input", {"action": "rewrite"}, "action must be"),
     ("input", {"action": "transform"}, "'text' is missing"),
-    ("input", {"action": "handled", "text": "t"}, "action must be"),
     ("input", {"action": "transform", "text": "t", "images": ["x"]}, "images must be a list of images, not a list"),
     ("input", "text", "a text is no answer to this event"),
     ("before_agent_start", {"message": "hi"}, "message must be an object with customType"),

@@ -352,7 +352,7 @@ async def tool_exits(_ctx: object, _params: object) -> None:
         (expected_failure, "not today"),
         (defect, "KeyError: 'x'"),
         (tool_exits, "tried to exit the process"),
-        (lambda _ctx, _params: 3, "TypeError: a tool can't return int"),
+        (lambda _ctx, _params: 3, "t returned what can't be used: a tool can't return int"),
     ],
 )
 @pytest.mark.parametrize("in_thread", [False, True])

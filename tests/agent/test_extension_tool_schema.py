@@ -318,7 +318,9 @@ BLOCKS = [{"type": "text", "text": "a"}, {"type": "image", "data": "eA==", "mime
         (ToolResult("x", {"a": 1}, is_error=True), ToolResult("x", {"a": 1}, is_error=True)),
         (base.text_result("x", {"a": 1}), ToolResult([{"type": "text", "text": "x"}], {"a": 1})),
         (Point(x=1), ToolResult('{"x":1,"title":"none"}', structured={"x": 1, "title": "none"})),
-        ({"content": "x", "details": 3, "isError": True}, ToolResult("x", 3, is_error=True)),
+        ({"content": "x", "details": 3, "isError": True}, ToolResult("x", 3)),
+        ({"content": "x", "myField": 1}, ToolResult("x")),
+        (ToolResult("x", {"file": Path("a/b"), 1: (2, 3)}), ToolResult("x", {"file": "a/b", "1": [2, 3]})),
         (ToolResult("x", Point(x=1)), ToolResult("x", {"x": 1, "title": "none"})),
     ],
 )
@@ -338,8 +340,11 @@ WRONG_TYPE: object = 3
         object(),
         ["text"],
         {"text": "x"},
-        {"content": "x", "is_error": True},
+        {"content": "x", "terminate": "yes"},
         ToolResult(WRONG_TYPE),  # type: ignore[arg-type]
+        ToolResult("x", is_error="yes"),  # type: ignore[arg-type]
+        ToolResult("x", terminate=1),  # type: ignore[arg-type]
+        ToolResult("x", usage=3),  # type: ignore[arg-type]
     ],
 )
 def test_what_a_tool_can_not_return_is_explained(value: object) -> None:

@@ -5,9 +5,10 @@ with what clients have sent. Belongs to one session instance. A11 to A28, C11, C
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from pinnace_agent.extension_host.tree_moves import navigate
+from pinnace_agent.extensions.frozen import frozen
 from pinnace_agent.extensions.host_view import (
     CommandInfo,
     Content,
@@ -172,7 +173,7 @@ class Actions:
                 self._host.submit(Command("abort", NOBODY))
         if request.result is None:
             raise RuntimeError(request.problem or errors.COMPACTION_CANCELLED)
-        return request.result
+        return cast("Mapping[str, object]", frozen(request.result))  # cast: a copy of it
 
     # Session control.
 

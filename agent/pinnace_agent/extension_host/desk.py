@@ -12,7 +12,9 @@ from pinnace_agent.extension_host.speech import custom_message
 from pinnace_agent.extensions import events as ev
 from pinnace_agent.extensions.drafts import commit, preview
 from pinnace_agent.extensions.host_view import CustomDraft
+from pinnace_agent.extensions.json_values import own_copy
 from pinnace_agent.extensions.run_events import InputSource
+from pinnace_spec import errors
 from pinnace_spec.messages import CustomMessage, ImageContent, Message
 from pinnace_statechart.triggers import Happening
 
@@ -40,7 +42,11 @@ class Desk:
         own = host.chart.state.own
         if own is None or not own.unread:
             return True
-        content = await self._read(own.text, own.images, own.ref, None)
+        try:
+            content = await self._read(own.text, own.images, own.ref, None)
+        except errors.ClientError as error:  # a handler's answer can't be used, and it may have been to stop the text
+            host.submit(Happening("preflight_refused", job, text=error.text, code=error.code))
+            return False
         if content is None:
             host.submit(Happening("preflight_handled", job))
             return False
@@ -55,7 +61,11 @@ class Desk:
         behavior: Literal["steer", "followUp"] | None = command.behavior
         if command.name != "prompt":
             behavior = "steer" if command.name == "steer" else "followUp"
-        content = await self._read(command.text, command.images, command.ref, behavior)
+        try:
+            content = await self._read(command.text, command.images, command.ref, behavior)
+        except errors.ClientError as error:
+            host.submit(Happening("text_failed", job, text=error.text, code=error.code))
+            return
         if content is None:
             host.submit(Happening("text_handled", job))
         else:
@@ -79,7 +89,11 @@ class Desk:
     # The beginning of a run.
 
     async def before_run(self) -> None:
-        """Let extensions add messages to the prompt that passes preflight, and change the system prompt (E17)."""
+        """Let extensions add messages to the prompt that passes preflight, and change the system prompt (E17).
+
+        Raises:
+            ClientError: The answer of one can't be used, so the run must not begin.
+        """
         host, runner = self._seat.host, self._seat.runner
         self._opening, self.system_prompt = [], None
         own = host.chart.state.own
@@ -125,7 +139,7 @@ class Desk:
         session = host.session
 
         def event() -> ev.AgentBeforeSettle:
-            return ev.AgentBeforeSettle(outcome="error" if host.has_failed else "completed", context=session.messages)
+            return ev.AgentBeforeSettle(outcome="error" if host.has_failed else "completed", context=())
 
         proposal = await runner.boundary("agent_before_settle", event, partial(preview, session))
         commit(session, host.emitter, proposal.entries)
@@ -158,4 +172,5 @@ def _name(ref: int) -> str:
 
 
 def _images(images: tuple[object, ...]) -> list[ImageContent] | None:
-    return cast("list[ImageContent]", list(images)) if images else None  # they were validated on the way in
+    # cast: they were validated on the way in. Copies: handlers may do with them as they like.
+    return own_copy(cast("list[ImageContent]", list(images))) if images else None

@@ -7,10 +7,11 @@ or into the session at once. What is said while handlers of `agent_settled` run 
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from pinnace_agent.extensions import events as ev
 from pinnace_agent.extensions.command_runs import RUNTIME
+from pinnace_agent.extensions.frozen import frozen
 from pinnace_agent.extensions.host_view import Content, CustomDraft, DeliverAs
 from pinnace_agent.extensions.registrations import ErrorRecord
 from pinnace_agent.run_log import RunLog
@@ -107,8 +108,9 @@ class Speech:
         host.session.keep(message)
         host.emitter.emit({"type": "message_end", "message": message})
         if runner is not None:
-            runner.lane.put("message_start", lambda: ev.MessageStart(message=message))
-            runner.lane.put("message_end", lambda: ev.MessageEnd(message=message))
+            shown = cast("CustomMessage", frozen(message))  # cast: a copy of it
+            runner.lane.put("message_start", lambda: ev.MessageStart(message=shown))
+            runner.lane.put("message_end", lambda: ev.MessageEnd(message=shown))
             runner.tell_rest()
 
     def user_message(self, content: Content, deliver_as: DeliverAs | None, *, expands: bool | None) -> None:

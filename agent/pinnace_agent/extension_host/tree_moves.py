@@ -6,10 +6,11 @@ while nothing runs. Must not know how an extension's function is called.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from pinnace_agent.extensions import events as ev
 from pinnace_agent.extensions import results as rs
+from pinnace_agent.extensions.frozen import frozen
 from pinnace_agent.extensions.host_view import SessionResult, TreeMove
 from pinnace_agent.extensions.session_events import TreePreparation
 from pinnace_agent.llm.json_edge import as_object
@@ -82,7 +83,7 @@ async def navigate(seat: "ExtensionSeat", session: Session, target_id: str, move
             lambda: ev.SessionTree(
                 new_leaf_id=_id(session, session.tree.leaf),
                 old_leaf_id=old_leaf,
-                summary_entry=entry if fields is not None else None,
+                summary_entry=cast("Entry", frozen(entry)) if fields is not None else None,  # cast: a copy of it
                 from_extension=is_extensions if fields is not None else None,
             ),
         )
@@ -121,7 +122,7 @@ def _preparation(session: Session, target_id: str, ways: _Ways, move: TreeMove) 
         "targetId": target_id,
         "oldLeafId": _id(session, session.tree.leaf),
         "commonAncestorId": _id(session, ways.common),
-        "entriesToSummarize": tuple(ways.left),
+        "entriesToSummarize": tuple(cast("Entry", frozen(entry)) for entry in ways.left),  # cast: copies of them
         "userWantsSummary": move.summarize,
         "replaceInstructions": move.replace_instructions,
     }

@@ -5,10 +5,11 @@ A view belongs to one session instance and goes on showing its session when anot
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import trio
 
+from pinnace_agent.extensions.frozen import frozen
 from pinnace_agent.extensions.host_view import ContextUsage, Mode
 from pinnace_agent.extensions.loop_thread import LoopThread, usable_from_any_thread
 from pinnace_agent.resources.models import ModelRegistry
@@ -36,7 +37,8 @@ class View:
     @property
     def model(self) -> Model | None:
         """The active model."""
-        return self._session.model
+        model = self._session.model
+        return None if model is None else _shown(model)
 
     @property
     def thinking_level(self) -> ThinkingLevel:
@@ -46,7 +48,7 @@ class View:
     @property
     def scoped_models(self) -> Sequence[Model]:
         """The models to cycle between."""
-        return [scoped.model for scoped in self._host.profile.scope]
+        return [_shown(scoped.model) for scoped in self._host.profile.scope]
 
     @property
     def run_scope(self) -> trio.CancelScope | None:
@@ -186,15 +188,16 @@ class RegistryFacts:
 
     def all(self) -> Sequence[Model]:
         """Return every model."""
-        return self._registry.all()
+        return [_shown(model) for model in self._registry.all()]
 
     def available(self) -> Sequence[Model]:
         """Return those that can be asked."""
-        return self._registry.available()
+        return [_shown(model) for model in self._registry.available()]
 
     def find(self, provider: str, model_id: str) -> Model | None:
         """Return one of them."""
-        return self._registry.find(provider, model_id)
+        model = self._registry.find(provider, model_id)
+        return None if model is None else _shown(model)
 
     def provider_for(self, model: Model) -> "Provider | None":
         """Return what speaks to a model."""
@@ -209,4 +212,8 @@ class RegistryFacts:
         credentials = await self._registry.credentials(model)
         if credentials.problem is not None:
             raise RuntimeError(credentials.problem)
-        return credentials.api_key, credentials.headers
+        return credentials.api_key, dict(credentials.headers)
+
+
+def _shown(model: Model) -> Model:
+    return cast("Model", frozen(model))  # cast: a copy of it, only to be read

@@ -14,12 +14,13 @@ from typing import Final
 from pinnace_agent.extensions.api_base import Background, Services
 from pinnace_agent.extensions.bus import ExtensionBus
 from pinnace_agent.extensions.flags import FlagValue
-from pinnace_agent.extensions.host_port import CommandInfo, Content, CustomDraft, DeliverAs, ToolInfo
+from pinnace_agent.extensions.given import given_content, given_draft, given_name, given_text_or_none
+from pinnace_agent.extensions.host_port import CommandInfo, Content, DeliverAs, ToolInfo
+from pinnace_agent.extensions.json_values import json_copy
 from pinnace_agent.extensions.loop_thread import usable_from_any_thread
 from pinnace_agent.extensions.programs import MAX_BUFFER_BYTES, ExecResult, run_program
 from pinnace_agent.extensions.registering import Registering
 from pinnace_agent.extensions.registrations import Extension, ExtensionLoadingError
-from pinnace_agent.extensions.result_shapes import is_blocks, is_list, is_object
 from pinnace_agent.extensions.results import UNSET, Unset
 from pinnace_agent.extensions.subscribing import Subscribing
 from pinnace_agent.extensions.tool_state import StateT, ToolState, tool_state
@@ -105,7 +106,7 @@ class ExtensionAPI(Subscribing, Registering):
             deliver_as: While a model answers: `steer`, `follow_up` or `next_turn`.
             trigger_turn: Whether a model is asked if none is being asked.
         """
-        draft = CustomDraft(_text("custom_type", custom_type), _content(content), display, details)
+        draft = given_draft(custom_type, content, display, details)
         delivery = _delivery(deliver_as)
         triggers = trigger_turn if isinstance(trigger_turn, bool) else None
         self._actions.send_message(draft, deliver_as=delivery, triggers_turn=triggers)
@@ -119,14 +120,18 @@ class ExtensionAPI(Subscribing, Registering):
             expand: Whether commands, skills and templates in it count. By default only one does: an extension's
                 command that is queued as `follow_up`, which runs when the agent has settled. False: none does.
         """
-        checked, delivery = _content(content), _delivery(deliver_as)
+        checked, delivery = given_content(content), _delivery(deliver_as)
         self._actions.send_user_message(checked, deliver_as=delivery, expands=expand)
 
     # The session (A13 to A15).
 
     def append_entry(self, custom_type: str, data: object = None) -> str:
-        """Append an entry that no model reads, and return its id (A13). The data must be JSON."""
-        return self._actions.append_entry(_text("custom_type", custom_type), data)
+        """Append an entry that no model reads, and return its id (A13).
+
+        Raises:
+            TypeError: The data is no JSON; the text names the place.
+        """
+        return self._actions.append_entry(given_name("custom_type", custom_type), json_copy(data, "data"))
 
     @property
     def session_name(self) -> str | None:
@@ -135,7 +140,7 @@ class ExtensionAPI(Subscribing, Registering):
 
     @session_name.setter
     def session_name(self, name: str | None) -> None:
-        self._actions.set_session_name(name if name is None else _text("name", name))
+        self._actions.set_session_name(name if name is None else given_name("name", name))
 
     def get_session_name(self) -> str | None:
         """Return the session's display name (A14)."""
@@ -147,7 +152,7 @@ class ExtensionAPI(Subscribing, Registering):
 
     def set_label(self, entry_id: str, label: str | None = None) -> None:
         """Bookmark an entry; None clears its bookmark (A15)."""
-        self._actions.set_label(entry_id, label)
+        self._actions.set_label(entry_id, given_text_or_none("label", label))
 
     # Programs (A16).
 
@@ -234,27 +239,6 @@ def slug(path: str) -> str:
     file = Path(path)
     stem = file.parent.name if file.stem in ("extension", "__init__") else file.stem
     return re.sub(r"\W+", "_", stem, flags=re.ASCII).strip("_").lower()[:40] or "extension"
-
-
-def _text(name: str, value: object) -> str:
-    if not isinstance(value, str) or not value:
-        raise TypeError(f"{name} must be a text that is not empty")
-    return value
-
-
-def _content(content: object) -> Content:
-    if is_list(content):
-        content = [_image_block(each) for each in content]
-    if isinstance(content, str) or is_blocks(content):
-        return content
-    raise TypeError("content must be a text, or a list of text and image blocks")
-
-
-def _image_block(block: object) -> object:
-    """Return an image as records have it; `{type, source: {type: "base64", mediaType, data}}` says the same."""
-    if not is_object(block) or block.get("type") != "image" or not is_object(source := block.get("source")):
-        return block
-    return {"type": "image", "data": source.get("data"), "mimeType": source.get("mediaType")}
 
 
 def _delivery(name: str | None) -> DeliverAs | None:

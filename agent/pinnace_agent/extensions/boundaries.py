@@ -5,7 +5,6 @@ is told, later handlers may still repair it, and in the end it is dropped whole.
 file, only drafts of them. R28; E20, E23.
 """
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
@@ -14,6 +13,7 @@ import trio
 from pinnace_agent.extensions import events as ev
 from pinnace_agent.extensions import results as rs
 from pinnace_agent.extensions.chains import Chains
+from pinnace_agent.extensions.json_values import own_copy
 from pinnace_agent.extensions.result_reader import ResultError
 from pinnace_agent.extensions.result_shapes import is_blocks
 from pinnace_spec.messages import Message
@@ -58,14 +58,14 @@ async def run_boundary(
     for bound in bounds:
         if caller.is_stale:
             return NOTHING
-        event.entries, event.continue_ = tuple(proposal.entries), proposal.goes_on
+        event.entries, event.continue_ = tuple(own_copy(proposal.entries)), proposal.goes_on
         if preview is not None and problem_of(proposal) is None:
             event.context = preview(proposal.entries)
         answer = await chains.answer(bound, event)
         if not isinstance(answer, rs.Boundary):
             continue
         if not isinstance(answer.entries, rs.Unset):
-            proposal = proposal._replace(entries=tuple(copy.deepcopy(list(answer.entries))))
+            proposal = proposal._replace(entries=tuple(answer.entries))
         if not isinstance(answer.continue_, rs.Unset):
             proposal = proposal._replace(goes_on=answer.continue_)
         if (problem := problem_of(proposal)) is not None:

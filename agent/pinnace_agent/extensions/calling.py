@@ -13,7 +13,7 @@ import trio
 
 from pinnace_agent.extensions.contexts import Context
 from pinnace_agent.extensions.error_records import failure_record, ownership, signature_hint
-from pinnace_agent.extensions.registrations import ErrorSink, Extension, Function, Generation, Handler
+from pinnace_agent.extensions.registrations import ErrorRecord, ErrorSink, Extension, Function, Generation, Handler
 from pinnace_agent.extensions.thread_proxy import thread_context
 from pinnace_agent.extensions.watchdog import Owner, Watchdog
 
@@ -51,6 +51,7 @@ class Caller:
         self._context_of = context_of
         self._tell = tell
         self._bound: dict[int, Bound] = {}
+        self._reported: set[tuple[str, str, str]] = set()  # keys that are not known, by extension and event
         self.watchdog = watchdog
         self._limiter = trio.CapacityLimiter(_THREADS)
 
@@ -145,6 +146,13 @@ class Caller:
             raise passing
         assert failure is not None
         return failure
+
+    def tell_unknown(self, owner: Owner, key: str, text: str) -> None:
+        """Tell that a result of an extension has a key that is not known: once for each event or tool, and key."""
+        reported = owner.path, owner.event, key
+        if reported not in self._reported and len(self._reported) < _MOST_BOUND:
+            self._reported.add(reported)
+            self._tell(ErrorRecord(owner.path, owner.event, text))
 
     def tell(self, owner: Owner, failure: BaseException, *, hint: str | None = None) -> None:
         """Tell a failure of an extension."""

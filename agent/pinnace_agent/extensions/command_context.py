@@ -10,10 +10,10 @@ from pathlib import Path
 
 import trio
 
+from pinnace_agent.extensions.given import given_content, given_draft, given_text_or_none
 from pinnace_agent.extensions.handler_context import Binding, Context, RunScope
 from pinnace_agent.extensions.host_port import (
     Content,
-    CustomDraft,
     DeliverAs,
     ForkPosition,
     HostActions,
@@ -76,7 +76,8 @@ class CommandContext(Context):
             setup: Fills the new session before it begins.
             with_session: Goes on in the new session, with a context of it.
         """
-        return await self._control("new_session").new_session(parent_session, setup, with_session)
+        parent = given_text_or_none("parent_session", parent_session)
+        return await self._control("new_session").new_session(parent, setup, with_session)
 
     async def fork(
         self, entry_id: str, position: ForkPosition = "before", with_session: WithSession | None = None
@@ -96,7 +97,8 @@ class CommandContext(Context):
         label: str | None = None,
     ) -> SessionResult:
         """Go to another entry of this session (K4). This context goes on."""
-        move = TreeMove(summarize, custom_instructions, replace_instructions, label)
+        instructions = given_text_or_none("custom_instructions", custom_instructions)
+        move = TreeMove(summarize, instructions, replace_instructions, given_text_or_none("label", label))
         return await self._control("navigate_tree").navigate_tree(target_id, move)
 
     async def switch_session(self, path: str | Path, with_session: WithSession | None = None) -> SessionResult:
@@ -150,7 +152,7 @@ class ReplacedContext(CommandContext):
     ) -> None:
         """Put a message into the new session; with `trigger_turn` it waits until the agent is idle again."""
         actions = self._control("send_message", replaces=False)
-        draft = CustomDraft(custom_type, content, display, details)
+        draft = given_draft(custom_type, content, display, details)
         actions.send_message(draft, deliver_as=deliver_as, triggers_turn=trigger_turn)
         await actions.wait_for_idle()
 
@@ -159,5 +161,5 @@ class ReplacedContext(CommandContext):
     ) -> None:
         """Say something as the user in the new session, and wait until the agent is idle again."""
         actions = self._control("send_user_message", replaces=False)
-        actions.send_user_message(content, deliver_as=deliver_as, expands=expand)
+        actions.send_user_message(given_content(content), deliver_as=deliver_as, expands=expand)
         await actions.wait_for_idle()

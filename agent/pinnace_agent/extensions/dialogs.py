@@ -9,9 +9,11 @@ as cancelled by the user. Must not know lines, commands or extensions. Rule R-UI
 import math
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Generic, Literal, Protocol, TypeVar, cast
 
 import trio
+
+from pinnace_agent.extensions.given import given_text
 
 Send = Callable[[Mapping[str, object]], None]
 """Takes a record for the client. Never waits."""
@@ -148,13 +150,14 @@ class DialogTable:
             await trio.lowlevel.checkpoint()
             return slot.value
         request_id = str(uuid.uuid4())
-        record: dict[str, object] = {"type": "extension_ui_request", "id": request_id, "method": method, **fields}
+        texts = shown_texts(method, {**fields, **extra})
+        record: dict[str, object] = {"type": "extension_ui_request", "id": request_id, "method": method, **texts}
         if limit_s != math.inf:
             record["timeout"] = max(1, round(limit_s * 1000))
         self._slots[request_id] = slot
         self._open_span(method, title)
         try:
-            self._send({**record, **extra})
+            self._send(record)
             with trio.move_on_after(limit_s):
                 await slot.done.wait()
         finally:
@@ -175,6 +178,18 @@ class DialogTable:
             span, self._span = self._span, None
             if self._on_span is not None:
                 self._on_span("end", *span)
+
+
+def shown_texts(method: str, fields: Mapping[str, object]) -> dict[str, object]:
+    """Return the fields of a frame, each of which is a text or a list of texts.
+
+    Raises:
+        TypeError: One is neither, and nothing that is written as one; the text names it.
+    """
+    return {
+        name: list(cast("list[str]", value)) if isinstance(value, list) else given_text(f"{method}: {name}", value)
+        for name, value in fields.items()
+    }  # cast: whoever makes a list has looked at what is in it
 
 
 def _text(response: Mapping[str, object]) -> str | None:

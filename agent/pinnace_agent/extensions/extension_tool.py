@@ -7,15 +7,17 @@ nor what a returned value means (`tool_results`). T2, 2.5.
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from typing import cast
 
 from pinnace_agent.extensions.calling import Caller
 from pinnace_agent.extensions.contexts import Binding, ToolContext
 from pinnace_agent.extensions.error_records import failure_text, ownership
+from pinnace_agent.extensions.json_values import json_copy
 from pinnace_agent.extensions.registrations import Extension, ToolDefinition
 from pinnace_agent.extensions.result_shapes import is_object
 from pinnace_agent.extensions.thread_proxy import thread_context
 from pinnace_agent.extensions.tool_context import CURRENT_CALL
-from pinnace_agent.extensions.tool_results import base_result, failed_result, tool_result
+from pinnace_agent.extensions.tool_results import ReportUnknown, base_result, failed_result, tool_result
 from pinnace_agent.extensions.watchdog import Owner
 from pinnace_agent.tools import base
 
@@ -90,7 +92,7 @@ class ExtensionTool:
         if repair is None:
             return raw
         try:
-            repaired: object = repair(dict(raw))
+            repaired: object = repair(cast("Mapping[str, object]", json_copy(raw, "arguments")))  # cast: a copy of it
         except BaseException as error:
             raise self._failure(error) from error
         if not is_object(repaired):
@@ -104,20 +106,24 @@ class ExtensionTool:
             ToolError: It failed; the text is the result.
         """
         definition = self.definition
-        own = ToolContext(
-            self._binding, self.extension.path, ctx.call_id, ctx.time_limit, partial(_tell_progress, ctx), self._room
-        )
-        context = thread_context(own) if definition.in_thread else own
         owner = Owner(self.extension.path, f"tool {self.name}")
+        unknown = partial(self._caller.tell_unknown, owner)
+        progress = partial(_tell_progress, ctx, unknown)
+        own = ToolContext(self._binding, self.extension.path, ctx.call_id, ctx.time_limit, progress, self._room)
+        context = thread_context(own) if definition.in_thread else own
         work = partial(definition.execute, context, dict(args))
         token = CURRENT_CALL.set(ctx)
         try:
             value = await self._caller.run(owner, work, in_thread=definition.in_thread, is_timed=False)
-            return base_result(tool_result(value))
         except BaseException as error:
             raise self._failure(error) from error
         finally:
             CURRENT_CALL.reset(token)
+        try:
+            return base_result(tool_result(value, unknown))
+        except Exception as error:  # what it returned may be anything, with code of its own
+            _log.error("tool %s of %s returned what can't be used: %s", self.name, self.extension.path, error)
+            raise base.ToolError(f"{self.name} returned what can't be used: {failure_text(error)}") from error
 
     def _failure(self, error: BaseException) -> base.ToolError:
         """Return what a failure is to the model.
@@ -137,5 +143,5 @@ class ExtensionTool:
         return base.ToolError(failure_text(failure))
 
 
-def _tell_progress(ctx: base.ToolContext, partial_result: object) -> None:
-    ctx.on_update(base_result(tool_result(partial_result)))
+def _tell_progress(ctx: base.ToolContext, unknown: ReportUnknown, partial_result: object) -> None:
+    ctx.on_update(base_result(tool_result(partial_result, unknown)))

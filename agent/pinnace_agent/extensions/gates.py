@@ -6,7 +6,6 @@ by returning nothing: one that raises, answers wrongly, tries to exit, swallows 
 blocks. Must not know tools. R15; E40 to E42.
 """
 
-import copy
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -15,12 +14,14 @@ import trio
 from pinnace_agent.extensions import events as ev
 from pinnace_agent.extensions import results as rs
 from pinnace_agent.extensions.calling import Bound
-from pinnace_agent.extensions.chains import Chains
+from pinnace_agent.extensions.chains import Chains, UnusableResultError
 from pinnace_agent.extensions.error_records import failure_text
-from pinnace_agent.extensions.result_reader import ResultError, read_result
+from pinnace_agent.extensions.json_values import NotJsonError, own_copy, same_json
+from pinnace_agent.extensions.result_reader import ResultError
 from pinnace_agent.extensions.result_shapes import is_object
 from pinnace_spec.messages import Usage
 
+_WITHHELD = "The result of this call is withheld"
 _OVER = "the session of the extension that guards this call is over"
 
 
@@ -50,7 +51,7 @@ class Gates:
         Args:
             tool: Its name.
             call_id: Its id.
-            arguments: What will be executed, validated. Handlers change it in place; it is not validated again.
+            arguments: What will be executed, validated. Becomes what handlers make of it, which is not validated again.
             parent_call_id: The call that it is made from.
 
         Returns:
@@ -59,15 +60,16 @@ class Gates:
         bounds = self._caller.bound("tool_call", tool)
         if not bounds:
             return None
+        shown = own_copy(arguments)
         event = ev.CALLS.get(tool, ev.ToolCall)(
-            tool_name=tool, tool_call_id=call_id, input=arguments, parent_tool_call_id=parent_call_id
+            tool_name=tool, tool_call_id=call_id, input=shown, parent_tool_call_id=parent_call_id
         )
         for bound in bounds:
             try:
                 if self._caller.is_stale:
                     return rs.Block(_OVER)
-                answer = read_result("tool_call", await self._caller.call(bound, event))
-                _keep_input(event, arguments)
+                answer = self._chains.read(bound, await self._caller.call(bound, event))
+                _keep_input(event, shown, arguments)
             except BaseException as error:
                 return rs.Block(_refusal(bound, self._caller.failed(bound, error)))
             # Who has swallowed the cancellation has not decided anything.
@@ -91,7 +93,7 @@ class Gates:
             try:
                 if self._caller.is_stale:
                     return rs.Block(_OVER)
-                answer = read_result("user_bash", await self._caller.call(bound, event))
+                answer = self._chains.read(bound, await self._caller.call(bound, event))
             except BaseException as error:
                 return rs.Block(_refusal(bound, self._caller.failed(bound, error)))
             await trio.lowlevel.checkpoint_if_cancelled()
@@ -108,15 +110,18 @@ class Gates:
         *,
         parent_call_id: str | None = None,
     ) -> CallResult:
-        """Let handlers change the result of a call that was carried out (E41). One that fails loses its change."""
+        """Let handlers change the result of a call that was carried out (E41).
+
+        One that raises loses its change. One whose patch can't be used has the result withheld: it may have been
+        about to take something out.
+        """
         bounds = self._caller.bound("tool_result", tool)
         if not bounds:
             return result
-        result = result._replace(content=copy.deepcopy(result.content), details=copy.deepcopy(result.details))
         event = ev.RESULTS.get(tool, ev.ToolResult)(
             tool_name=tool,
             tool_call_id=call_id,
-            input=arguments,
+            input=own_copy(arguments),
             content=result.content,
             is_error=result.is_error,
             parent_tool_call_id=parent_call_id,
@@ -124,24 +129,36 @@ class Gates:
         for bound in bounds:
             if self._caller.is_stale:
                 break
-            event.content, event.details, event.is_error, event.structured_content, event.usage = result
-            answer = await self._chains.answer(bound, event)
+            # Copies: handlers may do with them as they like.
+            event.content, event.details, event.is_error = own_copy(result[:3])
+            event.structured_content, event.usage = own_copy(result[3:])
+            try:
+                answer = await self._chains.answer_of_filter(bound, event)
+            except UnusableResultError as error:
+                return CallResult([{"type": "text", "text": f"{_WITHHELD}: {error}"}], {}, is_error=True)
             if isinstance(answer, rs.ResultPatch):
                 result = _patched(result, answer)
         await trio.lowlevel.checkpoint_if_cancelled()
         return result
 
 
-def _keep_input(event: ev.ToolCall, arguments: dict[str, object]) -> None:
-    """Take over an input that a handler has put in the place of the other: it wanted that to be executed."""
-    given = event.input
-    if given is arguments:
-        return
+def _keep_input(event: ev.ToolCall, shown: dict[str, object], arguments: dict[str, object]) -> None:
+    """Take over the input as a handler has left it, which is what it wants to be executed."""
+    given: object = event.input
     if not is_object(given):
         raise ResultError("tool_call: event.input must stay a dict")
+    if given is not shown:
+        shown.clear()
+        shown.update(given)
+        event.input = shown
+    try:
+        changed = same_json(shown, "input")
+    except NotJsonError as error:
+        if repr(shown) == repr(arguments):  # a tool's own repair of its arguments has put it there
+            return
+        raise ResultError(f"tool_call: {error}") from error
     arguments.clear()
-    arguments.update(given)
-    event.input = arguments
+    arguments.update(changed)
 
 
 def _refusal(bound: Bound, failure: BaseException) -> str:
@@ -156,9 +173,9 @@ def _refusal(bound: Bound, failure: BaseException) -> str:
 def _patched(result: CallResult, patch: rs.ResultPatch) -> CallResult:
     if not isinstance(patch.content, rs.Unset):
         # What was computed from the other content would contradict the new one.
-        result = result._replace(content=copy.deepcopy(patch.content), structured=None)
+        result = result._replace(content=patch.content, structured=None)
     if not isinstance(patch.details, rs.Unset):
-        result = result._replace(details=copy.deepcopy(patch.details))
+        result = result._replace(details=patch.details)
     if not isinstance(patch.is_error, rs.Unset):
         result = result._replace(is_error=patch.is_error)
     if not isinstance(patch.structured, rs.Unset):

@@ -5,9 +5,10 @@ when they are told. E25, E28.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from pinnace_agent.extensions import events as ev
+from pinnace_agent.extensions.frozen import frozen
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.tools.base import ToolResult
 from pinnace_spec.messages import AssistantMessage
@@ -44,12 +45,13 @@ class MessageGrowth:
     def take(self) -> list[ev.MessageUpdate]:
         """Return the events, with the message as it is now."""
         self.is_taken = True
-        message = self._builder.snapshot()
+        message = cast("AssistantMessage", frozen(self._builder.snapshot()))  # cast: a copy of it
         return [_update(event, pieces, message) for event, pieces in self._parts]
 
 
 def _update(event: Mapping[str, object], pieces: list[str], message: AssistantMessage) -> ev.MessageUpdate:
-    whole = {**event, "partial": message}
+    whole = {name: frozen(value) for name, value in event.items()}
+    whole["partial"] = message
     if pieces:
         whole["delta"] = "".join(pieces)
     return ev.MessageUpdate(message=message, assistant_message_event=whole)

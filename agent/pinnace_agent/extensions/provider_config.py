@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pinnace_agent.extensions.event_base import camel_case
+from pinnace_agent.extensions.json_values import json_copy
 from pinnace_agent.extensions.registrations import Function
 from pinnace_agent.extensions.result_shapes import is_object
 from pinnace_agent.extensions.signatures import check_function
@@ -32,6 +33,7 @@ class ProviderConfig:
     refresh_models: Function | None = None
 
 
+# What is no data: functions, or objects that hold some.
 _CODE: Final = frozenset({"streamSimple", "refreshModels", "oauth"})
 _FIELDS: Final = {camel_case(each.name): each.name for each in dataclasses.fields(ProviderConfig)}
 
@@ -58,7 +60,11 @@ def wire_config(
         raise TypeError(f"provider {name}: the config must be a ProviderConfig or an object")
     if unknown := sorted(given.keys() - _FIELDS.keys()):
         raise TypeError(f"provider {name}: there is no field {unknown[0]!r}")
-    told = {wire_name: value for wire_name, value in given.items() if value is not None}
+    told = {
+        wire_name: value if wire_name in _CODE else json_copy(value, f"provider {name}: {wire_name}")
+        for wire_name, value in given.items()
+        if value is not None
+    }
     _check_code(name, told)
     return told
 

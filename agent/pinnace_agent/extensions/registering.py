@@ -10,7 +10,9 @@ from typing import Final, NamedTuple, TypeVar, overload
 
 from pinnace_agent.extensions import flags
 from pinnace_agent.extensions.command_context import CommandContext
+from pinnace_agent.extensions.given import given_text_or_none
 from pinnace_agent.extensions.json_schema import check_schema
+from pinnace_agent.extensions.json_values import same_json
 from pinnace_agent.extensions.loop_thread import usable_from_any_thread
 from pinnace_agent.extensions.provider_config import ProviderConfig, wire_config
 from pinnace_agent.extensions.registrations import (
@@ -21,6 +23,7 @@ from pinnace_agent.extensions.registrations import (
     ToolDefinition,
     ToolRegistration,
 )
+from pinnace_agent.extensions.result_shapes import is_list
 from pinnace_agent.extensions.signatures import check_function
 from pinnace_agent.extensions.tool_schema import names_around, tool_function
 from pinnace_agent.extensions.unused_parts import UnusedParts
@@ -135,15 +138,20 @@ class Registering(UnusedParts):
         self._check_registering()
         self._check_definition(definition)
         label = definition.label or definition.name
-        definition = dataclasses.replace(definition, label=label)
+        parameters = same_json(definition.parameters, f"tool {definition.name}: parameters")
+        definition = dataclasses.replace(definition, label=label, parameters=parameters)
 
         self._extension.tools[definition.name] = ToolRegistration(definition, self._extension.source)
         if self._bound is not None:
             self._bound.tools_changed(definition.name)
 
     def _check_definition(self, definition: ToolDefinition) -> None:
-        name, description, guidelines = _unchecked(
-            definition.name, definition.description, definition.prompt_guidelines
+        name, description, guidelines, label, snippet = _unchecked(
+            definition.name,
+            definition.description,
+            definition.prompt_guidelines,
+            definition.label,
+            definition.prompt_snippet,
         )
         what = f"tool {name}"
         if not isinstance(name, str) or not _TOOL_NAME.match(name):
@@ -152,6 +160,11 @@ class Registering(UnusedParts):
             raise TypeError(f"{what}: the model needs a description: a docstring, or description=")
         if isinstance(guidelines, str):
             raise TypeError(f"{what}: prompt_guidelines is a list of texts, not a text")
+        if not is_list(guidelines) or not all(isinstance(each, str) for each in guidelines):
+            raise TypeError(f"{what}: prompt_guidelines must be a list of texts")
+        for field, text in (("label", label), ("prompt_snippet", snippet)):
+            if text is not None and not isinstance(text, str):
+                raise TypeError(f"{what}: {field} must be a text, not {type(text).__name__}")
         check_schema(what, definition.parameters)
         check_function(definition.execute, what, "(ctx, params)", in_thread=definition.in_thread)
 
@@ -200,7 +213,8 @@ class Registering(UnusedParts):
         check_function(handler, f"command {bare}", "(ctx, args)", in_thread=thread)
         if complete is not None:
             check_function(complete, f"complete of command {bare}", "(prefix)")
-        self._extension.commands[bare] = CommandRegistration(bare, description, handler, complete, thread)
+        shown = given_text_or_none(f"description of command {bare}", description)
+        self._extension.commands[bare] = CommandRegistration(bare, shown, handler, complete, thread)
 
     def flag(
         self,

@@ -6,8 +6,10 @@ Must not know any API, nor how a request is sent. E33 to E36.
 from collections.abc import Mapping
 
 from pinnace_agent.extensions import events as ev
+from pinnace_agent.extensions.chains import UnusableResultError
 from pinnace_agent.extensions.frozen import frozen
 from pinnace_agent.extensions.runner import Runner
+from pinnace_agent.llm.hooked_request import RefusedRequest
 from pinnace_spec.messages import Model
 
 
@@ -30,12 +32,26 @@ class ProviderHooks:
         return self._runner.has_handlers("provider_stream_event")
 
     async def headers(self, headers: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the headers to send (E33)."""
-        return await self._runner.chains.headers(headers)
+        """Return the headers to send (E33).
+
+        Raises:
+            RefusedRequest: What a handler has made of them can't be used.
+        """
+        try:
+            return await self._runner.chains.headers(headers)
+        except UnusableResultError as error:
+            raise RefusedRequest(error.text) from error
 
     async def payload(self, payload: object) -> object:
-        """Return the body to send (E34)."""
-        return await self._runner.chains.payload(payload)
+        """Return the body to send (E34).
+
+        Raises:
+            RefusedRequest: What a handler has made of it can't be used.
+        """
+        try:
+            return await self._runner.chains.payload(payload)
+        except UnusableResultError as error:
+            raise RefusedRequest(error.text) from error
 
     async def answered(self, status: int, headers: Mapping[str, str]) -> None:
         """Tell that a response has begun (E35)."""

@@ -23,6 +23,12 @@ class ResultField:
     name: str = ""
     """In Python, if that is not the wire's name written in snake_case."""
     is_required: bool = False
+    is_content: bool = False
+    """Whether it is the content of a message: of its blocks only keys that are known are kept."""
+    keys: frozenset[str] = frozenset()
+    """The only keys that an object may have; empty: any."""
+    is_data: bool = True
+    """Whether it is JSON, which is copied; else an object with methods."""
 
 
 def is_object(value: object) -> TypeGuard[Mapping[str, object]]:
@@ -33,6 +39,37 @@ def is_object(value: object) -> TypeGuard[Mapping[str, object]]:
 def is_list(value: object) -> TypeGuard[Sequence[object]]:
     """Tell whether a value is a list or a tuple."""
     return isinstance(value, list | tuple)
+
+
+_BLOCK_KEYS: Final[Mapping[object, frozenset[object]]] = {
+    "text": frozenset({"type", "text", "textSignature"}),
+    "image": frozenset({"type", "data", "mimeType"}),
+}
+
+
+def known_blocks(content: object, unknown: Callable[[str, str], None]) -> object:
+    """Return a content without the keys of blocks that are not known.
+
+    Args:
+        content: A list of blocks, or anything.
+        unknown: Takes each such key, and a sentence about it.
+    """
+    if not is_list(content):
+        return content
+    return [_known_block(block, unknown) for block in content]
+
+
+def _known_block(block: object, unknown: Callable[[str, str], None]) -> object:
+    if not isinstance(block, Mapping):
+        return block
+    given = cast("Mapping[object, object]", block)  # cast: its keys may be anything
+    kind = given.get("type")
+    known = _BLOCK_KEYS.get(kind) if isinstance(kind, str) else None
+    if known is None or given.keys() <= known:
+        return given
+    for key in given.keys() - known:
+        unknown(f"content.{key}", f"a block of type {kind!r} has no field {key!r}, which is left out")
+    return {key: item for key, item in given.items() if key in known}
 
 
 def is_blocks(value: object) -> TypeGuard[list[TextContent | ImageContent]]:
@@ -70,7 +107,7 @@ def _is_message(value: object) -> bool:
 
 def _is_output(value: object) -> bool:
     """Tell whether a value is what a command has printed, see `BashOutput`."""
-    if not is_object(value) or not {*value} <= {"output", "exitCode", "cancelled", "truncated", "fullOutputPath"}:
+    if not is_object(value):
         return False
     code, path = value.get("exitCode"), value.get("fullOutputPath")
     return (
@@ -83,7 +120,7 @@ def _is_output(value: object) -> bool:
 
 
 def _is_custom(value: object) -> bool:
-    if not is_object(value) or not {*value} <= {"customType", "content", "display", "details"}:
+    if not is_object(value):
         return False
     content = value.get("content")
     is_content = _is_text(content) or is_blocks(content)
@@ -112,6 +149,8 @@ _MAYBE_BOOL: Final = ResultField(_or_none(_is_bool), "true or false")
 _ANY: Final = ResultField(_anything, "anything")
 _USAGE: Final = ResultField(_or_none(is_object), "an object of token counts")
 _SUMMARY: Final = ResultField(_is_text, "a text", is_required=True)
+_CUSTOM_KEYS: Final = frozenset({"customType", "content", "display", "details"})
+_OUTPUT_KEYS: Final = frozenset({"output", "exitCode", "cancelled", "truncated", "fullOutputPath"})
 _PATHS: Final = ResultField(_list_of(_is_text), "a list of paths")
 
 
@@ -167,7 +206,7 @@ SHAPES: Final[Mapping[str, ResultShape]] = {
     "session_before_compact": COMPACTION,
     "session_before_tree": _shape(
         results.TreeOptions,
-        summary=ResultField(_is_tree_summary, "an object with a summary"),
+        summary=ResultField(_is_tree_summary, "an object with a summary", is_data=False),
         customInstructions=_TEXT,
         replaceInstructions=_MAYBE_BOOL,
         label=_TEXT,
@@ -179,7 +218,7 @@ SHAPES: Final[Mapping[str, ResultShape]] = {
     ),
     "before_agent_start": _shape(
         results.BeforeStart,
-        message=ResultField(_or_none(_is_custom), "an object with customType, content and display"),
+        message=ResultField(_or_none(_is_custom), "an object with customType, content and display", keys=_CUSTOM_KEYS),
         systemPrompt=_TEXT,
     ),
     "agent_before_settle": BOUNDARY,
@@ -193,7 +232,7 @@ SHAPES: Final[Mapping[str, ResultShape]] = {
     "tool_call": _shape(results.Block, reason=_TEXT, terminate=_BOOL),
     "tool_result": _shape(
         results.ResultPatch,
-        content=ResultField(is_blocks, "a list of text and image blocks"),
+        content=ResultField(is_blocks, "a list of text and image blocks", is_content=True),
         details=_ANY,
         isError=_BOOL,
         structuredContent=ResultField(_anything, "anything", "structured"),
@@ -201,8 +240,12 @@ SHAPES: Final[Mapping[str, ResultShape]] = {
     ),
     "user_bash": _shape(
         results.UserBash,
-        operations=ResultField(lambda value: value is None or callable(getattr(value, "exec", None)), "operations"),
-        result=ResultField(_or_none(_is_output), "an object with output, exitCode, cancelled and truncated"),
+        operations=ResultField(
+            lambda value: value is None or callable(getattr(value, "exec", None)), "operations", is_data=False
+        ),
+        result=ResultField(
+            _or_none(_is_output), "an object with output, exitCode, cancelled and truncated", keys=_OUTPUT_KEYS
+        ),
     ),
 }
 RESULT_EVENTS: Final = frozenset({*SHAPES, "before_provider_request"})

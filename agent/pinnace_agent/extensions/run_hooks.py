@@ -15,6 +15,7 @@ from pinnace_agent.extensions.drafts import commit, preview
 from pinnace_agent.extensions.error_records import failure_record
 from pinnace_agent.extensions.gates import CallResult
 from pinnace_agent.extensions.growing_events import MessageGrowth
+from pinnace_agent.extensions.json_values import own_copy
 from pinnace_agent.extensions.request_hooks import ProviderHooks
 from pinnace_agent.extensions.result_shapes import is_object
 from pinnace_agent.llm.builder import MessageBuilder
@@ -206,7 +207,7 @@ class RunHooks:
             text = block.reason or errors.TOOL_BLOCKED
             return ToolResult([{"type": "text", "text": text}], {}, is_error=True, terminate=block.terminate)
         if repr(arguments) != before:
-            self._log.take_arguments(index, arguments)
+            self._log.take_arguments(index, own_copy(arguments))
         return None
 
     async def result_of(self, index: int, tool: Tool, arguments: dict[str, object], result: ToolResult) -> ToolResult:

@@ -4,8 +4,8 @@ Everything handed out is a snapshot that cannot be changed: the transcript is no
 instance, like the contexts. Must not know who asks.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, cast
 
 from pinnace_agent.extensions.frozen import FrozenDict, Snapshots, frozen
 from pinnace_agent.extensions.host_view import SessionView
@@ -49,7 +49,7 @@ class SessionReader:
 
     def get_header(self) -> FrozenDict:
         """Return the first line of the file."""
-        return self._snapshots.of(self._session.header)
+        return FrozenDict({key: frozen(value) for key, value in self._session.header.items()})
 
     def get_entries(self) -> tuple[FrozenDict, ...]:
         """Return all entries of all branches. For state that belongs to a branch, take `get_branch`."""
@@ -73,7 +73,14 @@ class SessionReader:
 
     def get_tree(self) -> tuple[Mapping[str, object], ...]:
         """Return the roots: `entry`, `children`, and `label` where there is one. May nest thousands of levels."""
-        return tuple(self._session.tree())
+        made: list[object] = []
+        left: list[tuple[Mapping[str, object], list[object]]] = [(root, made) for root in self._session.tree()]
+        # In a loop: a long session nests thousands of levels.
+        for node, siblings in left:
+            children: list[object] = []
+            siblings.append({**node, "entry": self._snapshots.of(_mapping(node["entry"])), "children": children})
+            left += [(_mapping(child), children) for child in cast("Sequence[object]", node["children"])]
+        return tuple(_mapping(each) for each in made)
 
     def get_leaf_id(self) -> str | None:
         """Return the id of the entry at which the session is."""
@@ -100,3 +107,7 @@ class SessionReader:
     def _session(self) -> SessionView:
         self._generation.check()
         return self._view()
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", value)  # cast: a node of a tree, or an entry

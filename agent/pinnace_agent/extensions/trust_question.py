@@ -5,6 +5,7 @@ nobody decides, is the host's. R6.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import cast
 
 from pinnace_agent.extensions import events as ev
@@ -32,7 +33,8 @@ async def ask_for_trust(
     event = ev.ProjectTrust(cwd=str(context.cwd))
     for bound in bounds:
         try:
-            answer = read_result("project_trust", await caller.call(bound, event))
+            value = await caller.call(bound, event)
+            answer = read_result("project_trust", value, partial(caller.tell_unknown, bound.owner))
         except BaseException as error:
             caller.failed(bound, error)
             continue

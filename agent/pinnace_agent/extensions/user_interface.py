@@ -14,7 +14,7 @@ from typing import Final, Literal, NamedTuple, TypeVar
 
 import trio
 
-from pinnace_agent.extensions.dialogs import DialogTable, Send
+from pinnace_agent.extensions.dialogs import DialogTable, Send, shown_texts
 from pinnace_agent.extensions.loop_thread import LoopThread, usable_from_any_thread
 from pinnace_agent.extensions.registrations import Generation
 from pinnace_agent.extensions.theme import Theme
@@ -305,8 +305,9 @@ class RpcUserInterface(UserInterface):
 
     def _show(self, method: str, fields: Mapping[str, object]) -> None:
         self._generation.check()
+        texts = shown_texts(method, fields)
         # Also when nobody can answer any more: a client that has closed stdin may still read what is shown.
-        self._send({"type": "extension_ui_request", "id": str(uuid.uuid4()), "method": method, **fields})
+        self._send({"type": "extension_ui_request", "id": str(uuid.uuid4()), "method": method, **texts})
 
 
 async def _asked(answer: Awaitable[ValueT]) -> ValueT:

@@ -16,11 +16,16 @@ class UnsendableBody(Exception):
     """What a body was replaced by can't be sent; the text says why."""
 
 
+class RefusedRequest(Exception):
+    """Somebody who has a say can't be understood, so nothing is sent; the text says why."""
+
+
 async def as_hooks_want(hooks: RequestHooks, http: HttpRequest) -> HttpRequest:
     """Return a request as others want it.
 
     Raises:
         UnsendableBody: They want one that no provider could read.
+        RefusedRequest: What they want can't be understood.
     """
     http = http._replace(headers=await hooks.headers(http.headers))
     if not hooks.wants_payload:

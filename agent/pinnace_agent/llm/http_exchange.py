@@ -18,7 +18,7 @@ from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.client import CONNECT_TIMEOUT_S, ProxyUnusable, client_for
 from pinnace_agent.llm.content_encoding import BodyDecoder, Undecodable
 from pinnace_agent.llm.failures import MAX_BODY_BYTES, FailureTexts, retry_after_s
-from pinnace_agent.llm.hooked_request import UnsendableBody, as_hooks_want, tell_events
+from pinnace_agent.llm.hooked_request import RefusedRequest, UnsendableBody, as_hooks_want, tell_events
 from pinnace_agent.llm.http_request import HttpRequest
 from pinnace_agent.llm.request_body import body_stream
 from pinnace_agent.llm.sse import MAX_EVENT_BYTES, EventTooLarge, SseEvent, SseReader
@@ -40,6 +40,7 @@ _MAX_KEPT: Final = 16
 # Making a request takes 5 us a message. Of more than so many it would keep the other tasks waiting.
 _LONG: Final = 500
 
+_REFUSED: Final = "The request was not sent"
 _NO_BODY: Final = "The request cannot be sent: what an extension has made of its body is no JSON"
 _UNSENDABLE: Final = "The request cannot be sent: the API key or a header holds characters that HTTP does not allow"
 
@@ -118,6 +119,8 @@ class _Exchange:
                 http = await as_hooks_want(self._request.hooks, http)
             except UnsendableBody as error:
                 return f"{_NO_BODY}: {self._texts.shown(str(error))}"
+            except RefusedRequest as error:
+                return f"{_REFUSED}: {self._texts.shown(str(error))}"
         failure = None
         try:
             url = httpx.URL(http.url)

@@ -186,13 +186,29 @@ async def test_a_refusal_has_a_head_too(rig: "Rig") -> None:
     assert ([429], "error") == (seen, asked.message["stopReason"])
 
 
-@pytest.mark.parametrize("body", ["no object", {"a": {1, 2}}, {"a": object()}])
-async def test_a_body_that_is_no_json_fails_the_request(rig: "Rig", body: object) -> None:
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("no object", "what an extension has made of its body is no JSON: it is no object"),
+        ({"a": {1, 2}}, "before_provider_request: payload.a: set is not JSON"),
+        ({"a": [float("nan")]}, "before_provider_request: payload.a[0]: nan is not a number of JSON"),
+    ],
+)
+async def test_a_body_that_is_no_json_fails_the_request(rig: "Rig", body: object, text: str) -> None:
     rig.on("before_provider_request", lambda *_: body)
     with pytest.raises(AttributeError):  # nothing was sent
         _ = (asked := await ask(rig, "openai-completions")).headers
     assert "error" == asked.message["stopReason"]
-    assert "what an extension has made of its body" in asked.message.get("errorMessage", "")
+    assert text in asked.message.get("errorMessage", "")
+
+
+async def test_headers_that_are_no_headers_fail_the_request(rig: "Rig") -> None:
+    """E33: a handler that was to take one out must not be passed over."""
+    rig.on("before_provider_headers", lambda _ctx, event: event.headers.update(mine=3))
+    with pytest.raises(AttributeError):  # nothing was sent
+        _ = (asked := await ask(rig, "openai-completions")).headers
+    assert "error" == asked.message["stopReason"]
+    assert "before_provider_headers: a header is a text or None" in asked.message.get("errorMessage", "")
 
 
 async def test_a_handler_that_fails_changes_nothing(rig: "Rig") -> None:
