@@ -32,7 +32,7 @@ SHRINKING_S = 180.0
 
 
 @click.command()
-@click.option("--steps", default=300, show_default=True, help="How many steps in all.")
+@click.option("--steps", type=click.IntRange(min=1), default=300, show_default=True, help="How many steps in all.")
 @click.option("--seed", "first", type=int, help="The first number that moves are drawn from; by default a random one.")
 @click.option(
     "--replay", "script", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Play this again."
@@ -53,7 +53,10 @@ def main(
 
     course = Course(make, Counter(), Counter(), [], [], set())
     if script is not None:
-        replay(course, from_text(script.read_text(encoding="utf-8")))
+        moves = from_text(script.read_text(encoding="utf-8"))
+        if not moves:
+            raise click.UsageError(f"{script} has no steps to play")
+        replay(course, moves)
         click.echo(f"{course.moves.total()} steps again: every invariant held")
         return
     number = random.SystemRandom().randrange(2**31) if first is None else first

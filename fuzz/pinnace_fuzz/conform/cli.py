@@ -1,7 +1,8 @@
 """`pinnace-conform`: the command line of the judge.
 
 Exit codes: 0 conformant, or only what the baseline expects; 1 violations; 2 the baseline expects what did not fail;
-3 a command line or adapter that makes no sense; 4 the agent did not start; 5 the kit itself failed; 130 interrupted.
+3 a command line or adapter that makes no sense, a missing package, or nothing was judged; 4 the agent did not start;
+5 the kit itself failed; 130 interrupted.
 """
 
 import random
@@ -9,6 +10,8 @@ import re
 import sys
 import traceback
 from collections.abc import Sequence
+from difflib import get_close_matches
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +20,7 @@ import click
 from pinnace_fuzz.conform.adapter import AdapterError, adapter
 from pinnace_fuzz.conform.fields import FieldError
 from pinnace_fuzz.conform.probing import NotStarted
-from pinnace_fuzz.conform.results import HARNESS_EXIT, CaseResult
+from pinnace_fuzz.conform.results import HARNESS_EXIT, NOTHING_JUDGED_EXIT, CaseResult
 from pinnace_fuzz.conform.scenario_files import ScenarioError, load
 from pinnace_fuzz.conform.store import StoreError
 from pinnace_fuzz.fake_llm import HarnessFault
@@ -27,6 +30,9 @@ USAGE_EXIT: Final = 3
 START_EXIT: Final = 4
 INTERRUPTED_EXIT: Final = 130
 FORMATS: Final = ("html", "junit", "json", "md")
+_NONE: Final = "none"
+# The packages of the extra `judge`, by the names that they are imported by.
+_EXTRA: Final = frozenset({"hypothesis", "jsonschema"})
 _SUBCOMMANDS: Final = ("replay", "observe", "list", "judge", "page")
 _UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -66,7 +72,12 @@ def _shared(command: Any) -> Any:
         click.option("--profile", type=click.Choice(["auto", *GENERATIONS]), default="auto", show_default=True),
         click.option("--strict", is_flag=True, help="What is allowed but not recommended fails, too."),
         click.option("--out", type=click.Path(path_type=Path), default=Path(".conform"), show_default=True),
-        click.option("--patience", type=float, default=1.0, help="Every deadline is multiplied by this."),
+        click.option(
+            "--patience",
+            type=click.FloatRange(min=0, min_open=True, max=1000),
+            default=1.0,
+            help="Every deadline is multiplied by this.",
+        ),
     ):
         command = option(command)
     return command
@@ -82,7 +93,7 @@ def program() -> None:
 
 @program.command(context_settings={"ignore_unknown_options": False})
 @_shared
-@click.option("--only", multiple=True, metavar="PREFIX", help="Only scenarios whose id begins so. Again for more.")
+@click.option("--only", multiple=True, metavar="PREFIX", help="Only scenarios whose id begins so; `none`: none.")
 @click.option("--skip", multiple=True, metavar="PREFIX")
 @click.option("--dryrun", is_flag=True, help="Say what would be run.")
 @click.option("--seed", type=int, help="Of everything that is generated. Printed.")
@@ -96,7 +107,7 @@ def judge(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...],
     """Play scenarios and campaigns against COMMAND."""
     from pinnace_fuzz.conform.report_text import terminal
     from pinnace_fuzz.conform.reports import write_reports
-    from pinnace_fuzz.conform.session import Options, chosen, conduct
+    from pinnace_fuzz.conform.session import NoSuchScenario, Options, chosen, conduct
 
     seed = given["seed"] if given["seed"] is not None else random.SystemRandom().randrange(2**32)
     options = Options(
@@ -115,10 +126,13 @@ def judge(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...],
         patience=given["patience"],
         told=lambda text: click.echo(text, err=True),
     )
-    if given["dryrun"]:
-        return _dryrun(options, chosen(load(), options))
     try:
+        if given["dryrun"]:
+            return _dryrun(options, chosen(load(), options))
+        _check_packages(options)
         run = conduct(options)
+    except NoSuchScenario as error:
+        raise click.UsageError(str(error)) from None
     except BrokenPipeError as error:
         # To click that is a reader of the report that went away, and it would end without a word.
         raise HarnessFault(f"a pipe of the kit's broke: {error}") from error
@@ -127,13 +141,38 @@ def judge(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...],
         _whole(run.cases)
     for path in write_reports(run, options.out, formats):
         click.echo(str(path), err=True)
+    if run.exit_code == NOTHING_JUDGED_EXIT:
+        click.echo("nothing was judged, so nothing is said about the agent", err=True)
     return run.exit_code
 
 
 def _campaigns(named: tuple[str, ...], only: tuple[str, ...]) -> tuple[str, ...] | None:
+    from pinnace_fuzz.conform.campaigns import CAMPAIGNS
+
+    for each in named:
+        if each not in (_NONE, *CAMPAIGNS):
+            near = get_close_matches(each, [_NONE, *CAMPAIGNS], 1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(CAMPAIGNS)}, and {_NONE}"
+            raise click.UsageError(f"no campaign is called {each!r}: {hint}")
+    if _NONE in named and len(set(named)) > 1:
+        raise click.UsageError(f"--campaign {_NONE} goes with no other campaign")
+    if _NONE in only and len(set(only)) > 1:
+        raise click.UsageError(f"--only {_NONE} goes with no prefix")
     if named:
-        return tuple(each for each in named if each != "none")
+        return tuple(each for each in named if each != _NONE)
     return () if only else None
+
+
+def _check_packages(options: Any) -> None:
+    """Refuse a run that needs a package which is missing, before an agent is started."""
+    from pinnace_fuzz.conform.session import SMOKE_S
+
+    has_sequences = options.time_s > SMOKE_S if options.campaigns is None else "sequences" in options.campaigns
+    if has_sequences and find_spec("hypothesis") is None:
+        raise click.UsageError(
+            "the campaign sequences needs hypothesis, which is not installed: pip install 'pinnace[judge]', "
+            "or name others with --campaign"
+        )
 
 
 def _dryrun(options: Any, scenarios: Sequence[Any]) -> int:
@@ -160,9 +199,11 @@ def _whole(cases: Sequence[CaseResult]) -> None:
 @click.option("--only", multiple=True, metavar="PREFIX")
 def list_scenarios(only: tuple[str, ...]) -> int:
     """Show every scenario."""
-    for scenario in load():
-        if not only or scenario.id.startswith(only):
-            click.echo(f"{scenario.id:<50} {scenario.title}  ({', '.join(scenario.rules)})")
+    found = [scenario for scenario in load() if not only or scenario.id.startswith(only)]
+    if not found:
+        raise click.UsageError(f"no scenario begins with {' or '.join(only)}")
+    for scenario in found:
+        click.echo(f"{scenario.id:<50} {scenario.title}  ({', '.join(scenario.rules)})")
     return 0
 
 
@@ -249,7 +290,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _tell(f"the agent does not start: {error}", START_EXIT)
     except HarnessFault as error:
         return _tell(f"the judge itself failed, nothing is said about the agent: {error}", HARNESS_EXIT)
-    except Exception:
+    except Exception as fault:
+        if isinstance(fault, ModuleNotFoundError) and fault.name in _EXTRA:
+            return _tell(f"{fault.name} is not installed: pip install 'pinnace[judge]'", USAGE_EXIT)
         # The one place that catches everything: what is not understood must not look like a verdict.
         return _tell(
             f"the judge itself failed, nothing is said about the agent:\n{traceback.format_exc()}", HARNESS_EXIT

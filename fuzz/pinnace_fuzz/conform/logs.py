@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from pinnace_fuzz.conform.fields import FieldError
+from pinnace_fuzz.conform.results import NOTHING_JUDGED_EXIT
 from pinnace_fuzz.conform.scenario_reading import read_scenario
 from pinnace_spec.generations import GENERATIONS, generation
 from pinnace_spec.observers import Judge, Verdict
@@ -15,7 +16,7 @@ FOLLOW_S = 0.3
 
 
 def observe_file(file: Path, profile: str, *, is_following: bool, is_ours: bool, told: Callable[[str], None]) -> int:
-    """Judge a file; return 1 if it breaks a rule, 0 if not, 3 if it is no trace."""
+    """Judge a file; return 1 if it breaks a rule, 0 if not, 3 if nothing in it was judged."""
     try:
         text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8", errors="surrogateescape")
         trace = read_trace(text)
@@ -47,7 +48,9 @@ def observe_file(file: Path, profile: str, *, is_following: bool, is_ours: bool,
         tell(judging.finish(trace.end))
     armed = sum(1 for count in judging.report.armed.values() if count)
     told(f"{judging.report.steps} lines, {armed} invariants armed, {broken} violations")
-    return 1 if broken else 0
+    if broken:
+        return 1
+    return 0 if armed else NOTHING_JUDGED_EXIT
 
 
 def _has_extensions(trace: Trace) -> bool:

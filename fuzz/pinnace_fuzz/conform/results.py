@@ -11,8 +11,14 @@ Verdict = Literal[
 ]
 """From good to bad; NOT-RUN: the agent or the adapter lacks what the case needs."""
 
+JUDGED: frozenset[Verdict] = frozenset({"PASS", "INFORMATIONAL", "NON-STRICT", "FAIL", "HANG", "CRASH"})
+"""These say something about the agent; the others leave the question open."""
+
 BAD: frozenset[Verdict] = frozenset({"FAIL", "HANG", "CRASH"})
 """These make the run fail."""
+
+NOTHING_JUDGED_EXIT: Final = 3
+"""The exit code where nothing was judged: what was asked for does not exist, could not be run, or stayed undecided."""
 
 HARNESS_EXIT: Final = 5
 """The exit code where the kit itself has failed."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from pinnace_fuzz.conform.kit import Kit
 from pinnace_fuzz.conform.load import Load, LoadMeter
 from pinnace_fuzz.conform.probing import Found, NotStarted, probe
 from pinnace_fuzz.conform.report_json import Run
-from pinnace_fuzz.conform.results import HARNESS_EXIT, CaseResult
+from pinnace_fuzz.conform.results import HARNESS_EXIT, JUDGED, NOTHING_JUDGED_EXIT, CaseResult
 from pinnace_fuzz.conform.running import reason_not_to_run, run_all
 from pinnace_fuzz.conform.scenario import Scenario
 from pinnace_fuzz.conform.scenario_files import load
@@ -33,6 +34,8 @@ from pinnace_spec.generations import GenerationName, generation
 
 # Up to here a run is smoke: the scenarios so marked, and no campaign.
 SMOKE_S = 90.0
+# Instead of a prefix: no scenario at all.
+NONE = "none"
 # What scenarios may take of the time, at most; then the campaigns begin.
 SCENARIO_SHARE = 0.5
 _OURS = frozenset({"pinnace", "extensions"})
@@ -101,8 +104,25 @@ def opened(options: Options) -> Generator[tuple[Kit, Found]]:
         yield kit._replace(generation=generation(name), capabilities=capabilities, is_ours=found.is_ours), found
 
 
+class NoSuchScenario(Exception):
+    """A prefix that begins the id of no scenario; the text names one that is nearly it."""
+
+    def __init__(self, prefix: str, ids: Sequence[str]) -> None:
+        families = sorted({f"{each.partition('/')[0]}/" for each in ids})
+        near = get_close_matches(prefix, [*ids, *families], 1, 0.5)
+        hint = f"did you mean {near[0]}?" if near else f"they begin with {' '.join(families)}"
+        super().__init__(f"no scenario begins with {prefix!r}: {hint}")
+
+
 def chosen(scenarios: Sequence[Scenario], options: Options) -> list[Scenario]:
-    """Choose scenarios by their ids, the smoke ones first, or alone if there is no time for more."""
+    """Choose scenarios by their ids, the smoke ones first, or alone if there is no time for more.
+
+    Raises:
+        NoSuchScenario: A prefix begins no id.
+    """
+    for prefix in (*options.only, *options.skip):
+        if prefix != NONE and not any(each.id.startswith(prefix) for each in scenarios):
+            raise NoSuchScenario(prefix, [each.id for each in scenarios])
     found = [
         each
         for each in scenarios
@@ -120,7 +140,9 @@ def conduct(options: Options) -> Run:
     Raises:
         NotStarted: The agent does not start.
         HarnessFault: The kit itself failed.
+        NoSuchScenario: What should be run does not exist.
     """
+    scenarios = chosen(load(), options)
     begun_s = time.monotonic()
     with opened(options) as (kit, found):
         options.told(f"generation {kit.generation.name}{', ours' if kit.is_ours else ''}; seed {options.seed}")
@@ -132,9 +154,8 @@ def conduct(options: Options) -> Run:
             if result.verdict != "PASS":
                 options.told(f"{result.verdict} {result.scenario.id}")
 
-        scenarios = chosen(load(), options)
-        is_smoke = options.time_s <= SMOKE_S
-        has_campaigns = not is_smoke and options.campaigns != ()
+        # Those that are named are run however little time there is.
+        has_campaigns = options.time_s > SMOKE_S if options.campaigns is None else bool(options.campaigns)
         end_s = begun_s + options.time_s * (SCENARIO_SHARE if has_campaigns else 1.0)
         cases = run_all(scenarios, kit, jobs=options.jobs, told=take, is_over=lambda: time.monotonic() > end_s)
         for case in cases:
@@ -159,7 +180,7 @@ def conduct(options: Options) -> Run:
             coverage.report(kit.generation),
             stored,
             baseline,
-            HARNESS_EXIT if any("fault" in each for each in campaigns.values()) else exit_code(cases, baseline),
+            exit_code(cases, baseline, campaigns),
         )
 
 
@@ -233,11 +254,17 @@ def read_baseline(path: Path) -> set[str]:
     return set(texts(found, ("expected_failures",)))
 
 
-def exit_code(cases: Sequence[CaseResult], baseline: Mapping[str, Sequence[str]]) -> int:
-    """Choose the exit code: violations, else a stale baseline, else conformant."""
+def exit_code(
+    cases: Sequence[CaseResult], baseline: Mapping[str, Sequence[str]], campaigns: Mapping[str, Mapping[str, Any]]
+) -> int:
+    """Choose the exit code: a fault of the kit, else violations, else nothing judged, else a stale baseline, else 0."""
+    if any("fault" in each for each in campaigns.values()):
+        return HARNESS_EXIT
     bad = {case.scenario.id for case in cases if case.is_bad} - set(baseline.get("known", ()))
     if bad:
         return 1
+    if not any(case.verdict in JUDGED for case in cases) and not any(each["examples"] for each in campaigns.values()):
+        return NOTHING_JUDGED_EXIT
     return 2 if baseline.get("stale") else 0
 
 

@@ -1,7 +1,7 @@
 """`python -m pinnace_fuzz.mutants [--judge] [NAME…]`: tries the faults, all or the named ones.
 
 Without `--judge` each is tried with the quick test that the catalogue names; with it `pinnace-conform` judges the
-program with the fault in it. Exit code 1 if one is missed, 2 if there is no such fault.
+program with the fault in it. Exit code 1 if one is missed, 2 if there is no such fault, or none that can be tried so.
 """
 
 import argparse
@@ -29,6 +29,9 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"no such fault: {', '.join(unknown)} (there are: {', '.join(sorted(known))})\n")
         return 2
     wanted = [mutant for mutant in ALL if not options.names or mutant.name in options.names]
+    if not any(mutant.judged if options.judge else mutant.check for mutant in wanted):
+        sys.stderr.write(f"none of these can be tried {'with' if options.judge else 'without'} --judge\n")
+        return 2
     with tempfile.TemporaryDirectory(prefix="pinnace-mutants-") as folder:
         copy = Copy(Path(folder))
         return _judged(copy, wanted) if options.judge else _tried(copy, wanted)

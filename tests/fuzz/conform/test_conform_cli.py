@@ -45,6 +45,74 @@ def test_a_command_line_that_makes_no_sense_exits_with_3(tmp_path: Path, words: 
     assert judge(tmp_path, *words) == 3
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--campaign", "framng"], "did you mean framing?"),
+        (["--campaign", "x"], "there are interleavings"),
+        (["--campaign", "none", "--campaign", "framing"], "goes with no other campaign"),
+        (["--only", "NOSUCH/"], "no scenario begins with 'NOSUCH/'"),
+        (["--only", "FRM/crfl"], "did you mean FRM/crlf?"),
+        (["--only", "none"], "goes with no prefix"),
+        (["--skip", "NOSUCH/"], "no scenario begins with 'NOSUCH/'"),
+        (["--patience", "0"], "--patience"),
+    ],
+)
+def test_a_choice_of_nothing_known_exits_with_3(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    assert judge(tmp_path, *words) == 3
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["--only", "PRM/one-prompt"], ["--only", "none"], ["--time", "0s"]])
+def test_a_run_in_which_nothing_was_judged_exits_with_3(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    """A scenario that needs a model where there is none, no scenario, no time."""
+    options = ["--adapter", "none", "--out", str(tmp_path), "--patience", "0.3", "--campaign", "none", *words]
+    assert main([*options, "--", *TINY]) == 3
+    assert "nothing was judged" in capsys.readouterr().err
+
+
+def test_a_named_campaign_is_run_however_short_the_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--adapter", "none", "--out", str(tmp_path), "--only", "none", "--campaign", "framing", "--time", "2s"]
+    assert main([*options, "--", *TINY]) in (0, 1)
+    assert "framing: " in capsys.readouterr().err
+
+
+def test_a_missing_package_is_named_with_the_extra_that_brings_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "hypothesis", None)
+    assert main(["--adapter", "none", "--out", str(tmp_path), "--", *TINY]) == 3
+    assert "pip install 'pinnace[judge]'" in capsys.readouterr().err
+
+
+def test_replay_and_observe_of_nothing_exit_with_3(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.jsonl"
+    empty.touch()
+
+    assert main(["replay", "--adapter", "none", "--out", str(tmp_path), "--", *TINY]) == 3
+    assert main(["observe", str(empty)]) == 3
+
+
+def test_a_stored_failure_that_can_not_be_played_is_not_fixed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    judge(tmp_path, faults="dies-of-null")
+    (stored,) = (tmp_path / "failures").rglob("*.jsonl")
+    head, *rest = stored.read_text().splitlines()
+    case = json.loads(head)
+    case["case"]["needs"] = ["llm"]
+    stored.write_text("\n".join([json.dumps(case), *rest]) + "\n")
+
+    replay = ["replay", "--adapter", "none", "--out", str(tmp_path), "--times", "1", "--", *TINY]
+    assert main(replay) == 3
+    assert "UNDECIDED" in capsys.readouterr().out
+    assert stored.exists()
+
+
 def test_an_agent_that_does_not_start_exits_with_4(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert judge(tmp_path, faults="mute") == 4
     assert "ended with 7" in capsys.readouterr().err
@@ -96,3 +164,4 @@ def test_a_dry_run_says_what_would_be_run(tmp_path: Path, capsys: pytest.Capture
 def test_list_shows_the_scenarios(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "--only", "FRM/crlf"]) == 0
     assert "FRM/crlf" in capsys.readouterr().out
+    assert main(["list", "--only", "NOSUCH/"]) == 3
