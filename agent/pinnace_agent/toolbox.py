@@ -19,6 +19,8 @@ class Chosen(NamedTuple):
 
     active: Mapping[str, Tool]
     warnings: Sequence[str] = ()
+    refusals: Sequence[str] = ()
+    """Restrictions that name nothing there is: the process must not start with them."""
 
 
 def all_active(tools: Mapping[str, Tool], _defaults: Sequence[str]) -> Chosen:
@@ -37,8 +39,6 @@ class Toolbox(Mapping[str, Tool]):
         """Active or not, in their order."""
         chosen = choose(self.all, ())
         self._active = dict(chosen.active)
-        self.warnings = chosen.warnings
-        """What the user has named and is not there."""
         self.on_change: Callable[[], None] | None = None
 
     def __getitem__(self, name: str) -> Tool:
@@ -62,9 +62,7 @@ class Toolbox(Mapping[str, Tool]):
             kept: What was active before a reload; stays active if it is still there.
         """
         self._put(added)
-        chosen = self._choose(self.all, defaults)
-        self.warnings = chosen.warnings
-        names = set(chosen.active) | set(kept or ())
+        names = set(self._choose(self.all, defaults).active) | set(kept or ())
         self._activate(names)
 
     def refresh(self, added: Mapping[str, Tool], *, activated: str | None = None) -> None:
@@ -74,6 +72,10 @@ class Toolbox(Mapping[str, Tool]):
         if activated is not None and activated in self._choose(self.all, [activated]).active:
             names.add(activated)
         self._activate(names)
+
+    def unknown(self) -> Chosen:
+        """Return what the user has named and is not there, as warnings and refusals, among the tools of now."""
+        return self._choose(self.all, ())
 
     def activate(self, names: Sequence[str]) -> None:
         """Tell models of these from now on; unknown names are passed over."""

@@ -8,7 +8,8 @@ prompt. Must not read files, nor import anything slow.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from difflib import get_close_matches
+from typing import Any, Final
 
 import click
 
@@ -41,15 +42,7 @@ class RefusedOption(click.ClickException):
     exit_code = 1
 
 
-class Arguments(NamedTuple):
-    """The meaning of a command line."""
-
-    options: Options
-    notices: tuple[str, ...]
-    """For stderr: what is different from what the user may expect."""
-
-
-def parse_arguments(arguments: Sequence[str], env: Mapping[str, str], *, is_at_terminal: bool = False) -> Arguments:
+def parse_arguments(arguments: Sequence[str], env: Mapping[str, str], *, is_at_terminal: bool = False) -> Options:
     """Turn the words of a command line into options.
 
     Args:
@@ -77,28 +70,24 @@ def parse_arguments(arguments: Sequence[str], env: Mapping[str, str], *, is_at_t
     if given["list_models"] is not None:
         # As in pi, nothing else counts then. A word that begins with @ is a file.
         search = given["list_models"]
-        return Arguments(
-            Options(
-                list_models="" if search.startswith("@") else search,
-                extensions=given["extension"],
-                no_extensions=given["no_extensions"],
-                approved=_approved(given["approved"]),
-            ),
-            (),
+        return Options(
+            list_models="" if search.startswith("@") else search,
+            extensions=given["extension"],
+            no_extensions=given["no_extensions"],
+            approved=_approved(given["approved"]),
         )
     if given["export"] is not None:
-        return Arguments(Options(export=_export(given)), ())
+        return Options(export=_export(given))
     chosen = choose_mode(given["mode"], given["messages"], is_print=given["print"], is_at_terminal=is_at_terminal)
     if chosen.mode == "rpc":
         _check_messages(given["messages"])
     _check_session(given)
-    notices: list[str] = []
-    options = Options(
+    return Options(
         provider=given["provider"],
         model=given["model"],
         models=_items(given["models"]) or (),
         api_key=_not_empty("--api-key", given["api_key"]),
-        thinking=_level(given["thinking"], notices),
+        thinking=_level(given["thinking"]),
         system_prompt=given["system_prompt"],
         append_system_prompt=given["append_system_prompt"],
         skills=given["skill"],
@@ -135,7 +124,6 @@ def parse_arguments(arguments: Sequence[str], env: Mapping[str, str], *, is_at_t
         max_run_s=amount("--max-run-seconds", given["max_run_seconds"]),
         verbose=given["verbose"],
     )
-    return Arguments(options, tuple(notices))
 
 
 def _taken_words(
@@ -202,15 +190,16 @@ def _items(text: str | None) -> tuple[str, ...] | None:
     return tuple(item for part in text.split(",") if (item := part.strip()))
 
 
-def _level(text: str | None, notices: list[str]) -> ThinkingLevel | None:
+# DEVIATION D-60: what limits a run is understood, or nothing starts.
+def _level(text: str | None) -> ThinkingLevel | None:
     if text is None:
         return None
     for level in THINKING_LEVELS:
         if level == text:
             return level
-    # A warning, as in pi: clients pass on what their users configured for some other release.
-    notices.append(f"--thinking takes one of {', '.join(THINKING_LEVELS)}; the value given is ignored")
-    return None
+    near = get_close_matches(text.lower(), THINKING_LEVELS, 1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise click.UsageError(f"--thinking takes one of {', '.join(THINKING_LEVELS)}{hint}")
 
 
 def _profile(flag: str | None, env: Mapping[str, str]) -> Profile:

@@ -88,11 +88,14 @@ def _run(words: list[str]) -> int:
 
 
 def _serve(words: list[str]) -> int:
-    import click
 
     from pinnace_rpc.arguments import parse_arguments
+    from pinnace_rpc.command import SUBCOMMANDS
+    from pinnace_rpc.not_here import FOREIGN_COMMANDS
+    from pinnace_rpc.option_words import refuse_misspelt_subcommand
 
-    options, notices = parse_arguments(words, os.environ, is_at_terminal=_is_at_terminal())
+    refuse_misspelt_subcommand(words, SUBCOMMANDS, FOREIGN_COMMANDS)
+    options = parse_arguments(words, os.environ, is_at_terminal=_is_at_terminal())
     if options.extension_flags and not options.extensions:
         from pinnace_rpc.command import COMMAND
         from pinnace_rpc.extension_hints import may_find_extensions
@@ -109,8 +112,6 @@ def _serve(words: list[str]) -> int:
 
         return export_command.main(options.export)
     _check_streams(needs_stdin=options.mode == "rpc")
-    for notice in notices:
-        click.echo(f"pinnace: {notice}", err=True)
     return _start(options)
 
 

@@ -72,7 +72,7 @@ ABSENCES: Final = (
     WIDGETS,
 )
 
-_COMMANDS: Final[Mapping[str, Absence]] = {
+FOREIGN_COMMANDS: Final[Mapping[str, Absence]] = {
     "config": CONFIG,
     "install": PACKAGES,
     "list": PACKAGES,
@@ -110,7 +110,7 @@ def refuse_foreign_command(words: Sequence[str]) -> None:
     match words:
         case ["auth", form, *_] if form in _AUTH_FORMS:
             raise NotHere(_AUTH_FORMS[form])
-        case [name, *_] if name in _COMMANDS:
-            raise NotHere(_COMMANDS[name])
+        case [name, *_] if name in FOREIGN_COMMANDS:
+            raise NotHere(FOREIGN_COMMANDS[name])
         case _:
             pass

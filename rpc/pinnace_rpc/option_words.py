@@ -5,7 +5,7 @@ option that nobody knows yet is taken out, with the word behind it unless that i
 that word is kept: if the option turns out to take no value, the word is a message. Must not know what an option means.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from typing import Final, NamedTuple
 
@@ -13,6 +13,10 @@ import click
 
 # Stands among the known words where one was taken out with an unknown option. No word of a command line can hold it.
 _TAKEN: Final = "\0\0"
+_PROMPTING: Final = frozenset({"-p", "--print", "--mode", "--"})
+# As `difflib` measures: two letters exchanged in a word of four, and one left out or doubled in a word of six.
+_NEAR: Final = 0.75
+_VERY_NEAR: Final = 0.85
 
 
 class SplitWords(NamedTuple):
@@ -70,6 +74,30 @@ def no_such_option(name: str, parameters: Sequence[click.Parameter]) -> click.No
     option = f"--{name}"
     known = [each for parameter in parameters for each in (*parameter.opts, *parameter.secondary_opts)]
     return click.NoSuchOption(option, possibilities=get_close_matches(option, known))
+
+
+def refuse_misspelt_subcommand(words: Sequence[str], own: Collection[str], foreign: Collection[str]) -> None:
+    """Refuse a command line of bare words that begins with nearly a subcommand: as a prompt it would cost money.
+
+    Words with a space in them are prose, and `-p`, `--mode` or `--` say that a prompt is meant.
+
+    Args:
+        words: All words but the program's name.
+        own: The subcommands.
+        foreign: Those of pi that are not here; fewer words are near to one of these.
+
+    Raises:
+        click.UsageError: It does.
+    """
+    first = words[0] if words else ""
+    is_meant = any(word.partition("=")[0] in _PROMPTING for word in words)
+    if is_meant or not first or first[0] in "-@" or any(len(word.split()) != 1 for word in words):
+        return
+    near = get_close_matches(first.lower(), own, 1, _NEAR) or get_close_matches(first.lower(), foreign, 1, _VERY_NEAR)
+    if near:
+        raise click.UsageError(
+            f"there is no subcommand {first}; did you mean {near[0]}? To ask a model: pinnace -p {first}"
+        )
 
 
 def _takes_value(parameter: click.Parameter) -> bool:

@@ -31,10 +31,14 @@ class StartupError(Exception):
     exit_code = 1
 
 
-class UnknownOption(StartupError):
-    """A long option that nobody knows."""
+class UsageRefused(StartupError):
+    """The command line or the settings ask for something that is not understood."""
 
     exit_code = 2
+
+
+class UnknownOption(UsageRefused):
+    """A long option that is neither the program's nor an extension's."""
 
 
 class ExportOptions(NamedTuple):

@@ -57,7 +57,7 @@ def run(options: Options) -> int:
     talk = Talk(process, listener, options, is_at_terminal=is_at_terminal)
     process.run(stdout, talk.hold, otherwise=lambda: talk.exit_code)
     if process.startup_failure is not None:
-        raise StartupError(process.startup_failure)
+        raise process.startup_failure
     return process.exit_code(talk.exit_code)
 
 

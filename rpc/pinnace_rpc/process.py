@@ -24,6 +24,7 @@ from pinnace_agent.jobs import Jobs
 from pinnace_agent.shell import SHELL_GROUPS
 from pinnace_rpc import stdio
 from pinnace_rpc.dispatch import Dispatcher
+from pinnace_rpc.options import StartupError, UsageRefused
 from pinnace_rpc.outbox import Outbox, Projection
 from pinnace_rpc.startup import Prepared, build_host
 from pinnace_statechart.triggers import Happening
@@ -52,8 +53,6 @@ FLUSH_LOOKS = 3
 FLUSH_LOOK_S = 0.1
 # A reader or writer that is gone; nobody can be told, so the exit code has to.
 EXIT_STDOUT_GONE = 1
-# An extension that was asked for, or lies in a folder for them, can't be loaded.
-EXIT_NOT_STARTED = 1
 
 Task = Callable[[], Awaitable[None]]
 
@@ -104,15 +103,17 @@ class AgentProcess:
         if self.signal_number is not None:
             return stdio.exit_status(self.signal_number)
         if self.startup_failure is not None:
-            return EXIT_NOT_STARTED
+            return self.startup_failure.exit_code
         return EXIT_STDOUT_GONE if self.stdout_gone else otherwise
 
     @property
-    def startup_failure(self) -> str | None:
-        """Why extensions keep the process from starting; None: they don't."""
+    def startup_failure(self) -> StartupError | None:
+        """Why the process can't start with its extensions; None: it can."""
         host = self.dispatcher.host
         failure = None if host is None or host.seat is None else host.seat.failure
-        return None if failure is None else str(failure)
+        if failure is None:
+            return None
+        return UsageRefused(str(failure)) if failure.is_usage else StartupError(str(failure))
 
     def stop(self, *, drain: bool = False) -> None:
         """Begin to end, or turn a drain into an abort."""

@@ -9,7 +9,7 @@ import trio
 
 from pinnace_agent import compactor
 from pinnace_rpc import stdio
-from pinnace_rpc.options import Options, StartupError
+from pinnace_rpc.options import Options
 from pinnace_rpc.process import AgentProcess
 from pinnace_rpc.projection import make_projection
 from pinnace_rpc.startup import prepare
@@ -35,7 +35,7 @@ def run(options: Options) -> int:
     server = Server(process, is_drained=options.on_eof == "drain")
     process.run(stdout, server.read, server.warm)
     if process.startup_failure is not None:
-        raise StartupError(process.startup_failure)
+        raise process.startup_failure
     return process.exit_code()
 
 

@@ -22,7 +22,7 @@ from pinnace_agent.resources.resource_book import ResourceBook
 from pinnace_agent.resources.selection import Choice, Kept, Selection, select_initial
 from pinnace_agent.resources.settings import RunLimits, Settings
 from pinnace_agent.resources.system_prompt import read_prompt_argument
-from pinnace_agent.resources.tool_selection import ToolSelection, select_tools
+from pinnace_agent.resources.tool_selection import ToolSelection, refused_names, select_tools
 from pinnace_agent.session import Session
 from pinnace_agent.session.library import Library
 from pinnace_agent.session.tree import clean_name
@@ -32,7 +32,7 @@ from pinnace_agent.tools import DEFAULT_TOOLS, builtin_tools
 from pinnace_agent.tools.base import Tool
 from pinnace_rpc.dispatch import Dispatcher
 from pinnace_rpc.extension_places import may_have_extensions
-from pinnace_rpc.options import Options, StartupError, UnknownOption
+from pinnace_rpc.options import Options, StartupError, UnknownOption, UsageRefused
 from pinnace_rpc.outbox import Outbox
 from pinnace_rpc.session_choice import SessionChoice
 from pinnace_spec.messages import THINKING_LEVELS, Model, ThinkingLevel
@@ -70,6 +70,8 @@ def prepare(options: Options) -> Prepared:
     except FileNotFoundError:
         raise StartupError("the current folder is gone: start in another one") from None
     configuration = load_configuration(os.environ, cwd, approved=options.approved)
+    if configuration.refusals:
+        raise UsageRefused("\n".join(configuration.refusals))
     settings, registry = configuration.settings, configuration.registry
     # First, since they may be why what follows is an error.
     _tell(configuration.notices)
@@ -99,8 +101,12 @@ def prepare(options: Options) -> Prepared:
 
         raise UnknownOption(no_such_option(options.extension_flags[0][0], COMMAND.params).format_message())
     # Extensions may bring what is not there yet.
-    warnings = () if has_extensions else toolbox.warnings
-    _tell((*warnings, *resources.renew(session.cwd)))
+    unknown = Chosen({}) if has_extensions else toolbox.unknown()
+    if unknown.refusals:
+        if session.file is not None:
+            session.file.abandon()
+        raise UsageRefused("\n".join(unknown.refusals))
+    _tell((*unknown.warnings, *resources.renew(session.cwd)))
     profile = AgentProfile(
         registry=registry,
         tools=toolbox,
@@ -218,7 +224,7 @@ def _toolbox(options: Options, settings: Settings) -> Toolbox:
         if options.no_builtin_tools and not options.no_tools and options.tools is None:
             wanted = ToolSelection(added, options.exclude_tools)
             active, _ = select_tools(tools, wanted, ())
-        return Chosen(active, warnings)
+        return Chosen(active, warnings, refused_names(tools, selection, settings.default_tools))
 
     try:
         return Toolbox(builtin_tools(), choose)

@@ -132,7 +132,7 @@ def test_every_setting_of_the_user_is_read(tmp_path: Path) -> None:
 
 
 def test_unknown_keys_are_the_business_of_other_programs(tmp_path: Path) -> None:
-    content = {"theme": "dark", "themes": ["x"], "compaction": {"new": 1}, "retry": {"provider": {"new": 1}}}
+    content = {"theme": "dark", "themes": ["x"], "images": {"new": 1}, "branchSummary": {"reserveTokens": 1}}
 
     assert LoadedSettings(Settings()) == read(tmp_path, content)
 

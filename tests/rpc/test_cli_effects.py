@@ -265,11 +265,11 @@ def test_the_model_is_offered_the_tools_of_the_flags_and_the_prompt_names_them(
     assert names.split() == [name for name in builtin_tools() if any(f"- {name}:" in x for x in lines)]
 
 
-def test_a_tool_that_there_is_not_is_told(agent: AgentStarter) -> None:
-    pi = agent([], "--tools", "read,lint", "-xt", "fmt")
+def test_a_pattern_that_fits_no_tool_is_reported(agent: AgentStarter) -> None:
+    pi = agent([], "--tools", "read,lint*", "-xt", "fmt*")
 
     state(pi)
-    assert 'pinnace: there is no tool named "lint"\npinnace: there is no tool named "fmt"\n' == pi.stderr_text
+    assert 'pinnace: there is no tool named "lint*"\npinnace: there is no tool named "fmt*"\n' == pi.stderr_text
 
 
 # The start.
@@ -330,7 +330,7 @@ def test_without_stdin_or_stdout_there_is_no_protocol(closed: str, tmp_path: Pat
 
 
 def test_without_stderr_notices_are_lost_and_nothing_else(tmp_path: Path) -> None:
-    ended = start_in_shell(tmp_path, 'exec "$@" 2>&-', "--tools", "lint", "--skill", "s")
+    ended = start_in_shell(tmp_path, 'exec "$@" 2>&-', "--tools", "lint*", "--skill", "s")
 
     assert 0 == ended.returncode
     assert ended.stdout.startswith(b'{"id":"s","type":"response","command":"get_state","success":true')

@@ -3,19 +3,19 @@
 import click
 import pytest
 
-from pinnace_rpc.arguments import Arguments, RefusedOption, parse_arguments
+from pinnace_rpc.arguments import RefusedOption, parse_arguments
 from pinnace_rpc.mode_choice import with_given_back
 from pinnace_rpc.options import Options
 
 RPC = ("--mode", "rpc")
 
 
-def parse(*words: str, **env: str) -> Arguments:
+def parse(*words: str, **env: str) -> Options:
     return parse_arguments([*RPC, *words], env)
 
 
-def test_nothing_said_means_the_defaults_and_no_notice() -> None:
-    assert Arguments(Options(), ()) == parse()
+def test_nothing_said_means_the_defaults() -> None:
+    assert Options() == parse()
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_nothing_said_means_the_defaults_and_no_notice() -> None:
     ],
 )
 def test_an_option_means_this(words: str, expected: Options) -> None:
-    assert Arguments(expected, ()) == parse(*words.split())
+    assert expected == parse(*words.split())
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_an_option_means_this(words: str, expected: Options) -> None:
     ],
 )
 def test_what_means_nothing_here_is_accepted_and_ignored(words: str) -> None:
-    assert Arguments(Options(), ()) == parse(*words.split())
+    assert Options() == parse(*words.split())
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_what_makes_no_sense_is_an_error_that_says_so(words: list[str], error: s
 
 
 def asked(*words: str, is_at_terminal: bool = False) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    options = parse_arguments(words, {}, is_at_terminal=is_at_terminal).options
+    options = parse_arguments(words, {}, is_at_terminal=is_at_terminal)
     return options.mode, options.messages, options.files
 
 
@@ -187,12 +187,12 @@ def test_at_a_terminal_only_what_was_asked_for_is_done() -> None:
     ],
 )
 def test_a_run_has_limits(words: str, expected: Options) -> None:
-    assert Arguments(expected, ()) == parse(*words.split())
+    assert expected == parse(*words.split())
 
 
 def test_options_that_are_not_ours_are_kept_for_extensions() -> None:
     """F7"""
-    options, _ = parse("-e", "x.py", "-ne", "--plan", "hello", "--ssh=me@box", "--quick", "--name", "n")
+    options = parse("-e", "x.py", "-ne", "--plan", "hello", "--ssh=me@box", "--quick", "--name", "n")
 
     assert (("x.py",), True) == (options.extensions, options.no_extensions)
     assert (("plan", "hello"), ("ssh", "me@box"), ("quick", None)) == options.extension_flags
@@ -203,7 +203,7 @@ def test_options_that_are_not_ours_are_kept_for_extensions() -> None:
 
 def test_words_behind_options_of_extensions_can_become_messages_and_files_again() -> None:
     words = "-p -e x.py one --plan two @a --fast @b --name n three --host h".split()
-    options, _ = parse_arguments(words, {})
+    options = parse_arguments(words, {})
 
     assert (("one", "three"), ("a",)) == (options.messages, options.files)
     assert (("one", "two", "three"), ("a", "b")) == with_given_back(options, [0, 1])
@@ -220,10 +220,12 @@ def test_an_unknown_option_is_an_error_that_names_the_nearest() -> None:
     assert 2 == wrong.value.exit_code
 
 
-def test_a_level_that_there_is_not_is_told_and_ignored() -> None:
-    options, notices = parse("--thinking", "lots")
-    assert options.thinking is None
-    assert "--thinking takes one of off" in notices[0]
+@pytest.mark.parametrize(("level", "hint"), [("hihg", "did you mean high?"), ("bogus", "xhigh, max"), ("", "off")])
+def test_an_unknown_thinking_level_is_refused_with_the_nearest(level: str, hint: str) -> None:
+    with pytest.raises(click.UsageError, match=r"^--thinking takes one of off") as refused:
+        parse("--thinking", level)
+    assert hint in refused.value.format_message()
+    assert 2 == refused.value.exit_code
 
 
 @pytest.mark.parametrize(
@@ -231,7 +233,7 @@ def test_a_level_that_there_is_not_is_told_and_ignored() -> None:
     [([], "seed", "seed"), ([], "", "pi"), (["--protocol", "1.5"], "seed", "1.5"), (["--protocol", "pi"], "no", "pi")],
 )
 def test_the_flag_goes_before_the_variable(words: list[str], variable: str, profile: str) -> None:
-    assert profile == parse(*words, PINNACE_PROTOCOL=variable).options.protocol
+    assert profile == parse(*words, PINNACE_PROTOCOL=variable).protocol
 
 
 def test_a_variable_that_names_no_profile_is_an_error() -> None:

@@ -12,7 +12,7 @@ import pytest
 from pinnace_agent.resources.builtin import key_variables
 from pinnace_agent.resources.catalog import read_catalog
 from pinnace_agent.resources.credentials import read_auth
-from pinnace_rpc.arguments import Arguments, parse_arguments
+from pinnace_rpc.arguments import parse_arguments
 from pinnace_rpc.command import COMMAND
 from pinnace_rpc.options import Options
 
@@ -77,7 +77,7 @@ def test_what_is_said_to_be_ignored_is_ignored(manual: str) -> None:
     words = [word for name in names for word in words_for(name)]
 
     assert "--tui-mode" in names
-    assert Options(is_persistent=False) == parse_arguments([*SERVE, *words], {}).options
+    assert Options(is_persistent=False) == parse_arguments([*SERVE, *words], {})
 
 
 def test_what_is_said_to_be_refused_is_refused(manual: str) -> None:
@@ -145,4 +145,4 @@ def test_blanks_around_a_value_mean_nothing() -> None:
     words = [*SERVE, "--name", " N ", "--api-key", " k\n", "--tools", " read , bash "]
 
     options = Options(name="N", api_key="k", tools=("read", "bash"), is_persistent=False)
-    assert Arguments(options, ()) == parse_arguments(words, {})
+    assert options == parse_arguments(words, {})

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinnace_rpc import plain_options as plain
-from pinnace_rpc.arguments import Arguments, parse_arguments
+from pinnace_rpc.arguments import parse_arguments
 from pinnace_rpc.options import PROFILE_VARIABLE
 from pinnace_rpc.plain_options import plain_options
 from pinnace_spec.profiles import PROFILES
@@ -36,7 +36,7 @@ def test_what_is_read_without_the_parser_is_what_the_parser_reads(words: list[st
     env = {} if profile is None else {PROFILE_VARIABLE: profile}
     options = plain_options(words, env)
     if options is not None:
-        assert parse_arguments(words, env) == Arguments(options, ())
+        assert parse_arguments(words, env) == options
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_command_lines_of_clients_need_no_parser(line: str) -> None:
     options = plain_options(line.split(), {})
 
     assert options is not None
-    assert parse_arguments(line.split(), {}) == Arguments(options, ())
+    assert parse_arguments(line.split(), {}) == options
 
 
 @pytest.mark.parametrize(

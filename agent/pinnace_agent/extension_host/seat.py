@@ -128,6 +128,7 @@ class ExtensionSeat:
             choose()
         self.models_changed()
         found = await self._started(runner, reason, previous_file)
+        self._check_tool_names(reason)
         # DEVIATION D-52: the original documents `restore`, and never tells it.
         model, former = host.session.model, self._former_model
         if reason == "resume" and model is not None and model != former:
@@ -290,7 +291,13 @@ class ExtensionSeat:
         toolbox = self.host.toolbox
         toolbox.use(tools, defaults, kept=self._kept_tools if reason == "reload" else None)
         self._kept_tools = None
-        for warning in toolbox.warnings:
+
+    def _check_tool_names(self, reason: StartReason) -> None:
+        """Refuse, or report, tools that the user names and that no extension has brought by now."""
+        unknown = self.host.toolbox.unknown()
+        if unknown.refusals and reason == "startup" and not self.plan.keeps_going:
+            raise SeatError(unknown.refusals, is_usage=True)
+        for warning in unknown.warnings:
             _log.warning("%s", warning)
 
     def tools_changed(self, registered: str | None) -> None:

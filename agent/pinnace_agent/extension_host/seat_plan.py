@@ -44,6 +44,8 @@ class SeatPlan(NamedTuple):
 class SeatError(Exception):
     """The process can't start with these extensions; the texts are for the user."""
 
-    def __init__(self, texts: Sequence[str]) -> None:
+    def __init__(self, texts: Sequence[str], *, is_usage: bool = False) -> None:
+        """Keep what is wrong; `is_usage`: with the command line or the settings, not with an extension."""
         super().__init__("\n".join(texts))
         self.texts = texts
+        self.is_usage = is_usage

@@ -30,6 +30,8 @@ class Configuration(NamedTuple):
     is_project_trusted: bool = False
     hidden_variables: frozenset[str] = frozenset()
     """Those that shells don't get."""
+    refusals: tuple[str, ...] = ()
+    """What is wrong with limits and guards of the settings: no run may begin with them."""
 
 
 def load_configuration(env: Mapping[str, str], cwd: Path, *, approved: bool | None = None) -> Configuration:
@@ -41,7 +43,7 @@ def load_configuration(env: Mapping[str, str], cwd: Path, *, approved: bool | No
         approved: Whether the command line trusts the project, if it says so.
     """
     folder = agent_dir(env)
-    (settings, problems), trust = _load_settings(env, cwd, approved)
+    (settings, problems, refusals), trust = _load_settings(env, cwd, approved)
     catalog = read_catalog(folder / "models.json")
     auth = read_auth(folder / "auth.json")
     diagnostics = [*problems, *trust.diagnostics, *catalog.diagnostics, *auth.diagnostics]
@@ -55,6 +57,7 @@ def load_configuration(env: Mapping[str, str], cwd: Path, *, approved: bool | No
         tuple(notices),
         trust.is_trusted,
         frozenset() if settings.shell_provider_keys else _key_variables(catalog, auth),
+        refusals,
     )
 
 

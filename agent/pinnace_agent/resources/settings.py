@@ -33,6 +33,16 @@ PROJECT_TRUST: Final[tuple[ProjectTrust, ...]] = get_args(ProjectTrust)
 _BUDGETED_LEVELS: Final[tuple[ThinkingLevel, ...]] = ("minimal", "low", "medium", "high")
 
 
+# Every key of the groups that limit runs, those of pi among them.
+_MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "compaction": ("enabled", "reserveTokens", "keepRecentTokens", "modelOverrides"),
+    "limits": ("maxTurns", "maxCost", "maxRunSeconds"),
+    "retry": ("enabled", "maxRetries", "baseDelayMs", "maxAgentDelayMs", "provider"),
+    "retry.provider": ("timeoutMs", "maxRetries", "maxRetryDelayMs"),
+    "tools": ("timeoutSeconds",),
+}
+
+
 class TokenOverride(NamedTuple):
     """What one model has in the place of the general figures; None: those."""
 
@@ -164,6 +174,8 @@ class LoadedSettings(NamedTuple):
 
     settings: Settings
     diagnostics: tuple[Diagnostic, ...] = ()
+    refusals: tuple[str, ...] = ()
+    """What is wrong with limits and guards, a text each: no run may begin."""
 
 
 def read_settings(path: Path, project: Path | None = None) -> LoadedSettings:
@@ -176,7 +188,17 @@ def settings_in(user: Scope, project: Scope | None = None) -> LoadedSettings:
     """Make settings of files that were read."""
     reader = SettingsReader([user] if project is None else [project, user])
     settings = _settings(reader)
-    return LoadedSettings(settings, reader.diagnostics)
+    _find_slips(reader)
+    return LoadedSettings(settings, reader.diagnostics, reader.refusals)
+
+
+def _find_slips(reader: SettingsReader) -> None:
+    """Note keys of limits and guards that mean nothing. Keys elsewhere are other programs' business."""
+    for group, members in _MEMBERS.items():
+        reader.members(group, members)
+    reader.slips({group: _MEMBERS[group] for group in ("limits", "tools")}, (*_MEMBERS, "sandbox"))
+    for scope in reader.each("sandbox", lambda value: (value,), ""):
+        reader.tell(scope, "sandbox", "there is no sandbox here; run the agent in a container instead")
 
 
 def _settings(reader: SettingsReader) -> Settings:
@@ -309,7 +331,7 @@ def _text(value: object) -> str | None:
 
 
 def _token_override(value: object) -> TokenOverride | None:
-    if not is_object(value):
+    if not is_object(value) or not value.keys() <= {"reserveTokens", "keepRecentTokens"}:
         return None
     figures = [value.get(name) for name in ("reserveTokens", "keepRecentTokens")]
     numbers = [None if figure is None else whole_number(figure) for figure in figures]

@@ -5,7 +5,8 @@ everything: what would let it turn its own trust on, or read what is sent, is th
 defaults.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
@@ -19,6 +20,7 @@ from pinnace_agent.resources.relaxed_json import (
     read_object,
 )
 from pinnace_agent.resources.settings_migration import migrated
+from pinnace_agent.resources.text_file import TextFileError, read_beginning
 
 _T = TypeVar("_T")
 _D = TypeVar("_D")
@@ -49,6 +51,8 @@ class Scope:
     is_project: bool = False
     diagnostic: Diagnostic | None = None
     """Why there is no content."""
+    refusal: str | None = None
+    """Why nothing may start: the file can't be read, and what is in it should limit or guard."""
 
 
 def read_scope(path: Path, *, is_project: bool = False) -> Scope:
@@ -60,8 +64,45 @@ def read_scope(path: Path, *, is_project: bool = False) -> Scope:
         backup = path.with_name(f"{path.name}.bak")
         if backup.exists():
             consequence += f"; {backup} is how it was before its last change"
-        return Scope(path, {}, is_project, Diagnostic(str(path), (Problem("", str(error)),), consequence))
+        guard = _guard_in(path)
+        refusal = None if guard is None else f"{path}: {error}; it holds {guard}, which must not be passed over"
+        return Scope(path, {}, is_project, Diagnostic(str(path), (Problem("", str(error)),), consequence), refusal)
     return Scope(path, migrated(content), is_project)
+
+
+# DEVIATION D-60: what is not understood of these keeps the process from starting, since a run would go on without the
+# limit or the guard that was asked for.
+GUARDS: Final = (
+    "compaction",
+    "defaultProjectTrust",
+    "defaultThinkingLevel",
+    "defaultTools",
+    "enabledModels",
+    "httpProxy",
+    "images.blockImages",
+    "limits",
+    "modelThinkingLevels",
+    "recheckProjectTrust",
+    "retry",
+    "sandbox",
+    "thinkingBudgets",
+    "tools",
+)
+# So near to the name of a group (difflib's measure) that it is a slip; pi has no key of its own so near to one.
+_NEARLY: Final = 0.85
+_UNKNOWN: Final = "is not known"
+# Where these stand in a file that can't be read, it holds a guard.
+_GUARD_IN_TEXT: Final = re.compile(r'"(limits|tools|sandbox|defaultTools|blockImages|recheckProjectTrust)"\s*:')
+_MAX_CHARS: Final = 1024 * 1024
+
+
+def _guard_in(path: Path) -> str | None:
+    """Return the name of a guard in a file that is no JSON."""
+    try:
+        found = _GUARD_IN_TEXT.search(read_beginning(str(path), _MAX_CHARS).text)
+    except TextFileError:
+        return None
+    return None if found is None else found[1]
 
 
 class SettingsReader:
@@ -83,6 +124,41 @@ class SettingsReader:
                 instead = "the user's setting or the default" if scope.is_project else "the default"
                 found.append(Diagnostic(str(scope.path), tuple(problems), f"{instead} is used in its place"))
         return tuple(found)
+
+    @property
+    def refusals(self) -> tuple[str, ...]:
+        """What was wrong with a limit or a guard; the process must not start with it."""
+        found = [
+            f"{scope.path}: {problem.path}: {problem.message}"
+            for scope in reversed(self.scopes)
+            for problem in self._problems[scope]
+            if problem.message.startswith(_UNKNOWN)
+            or any(_is_within(problem.path, guard) or _is_within(guard, problem.path) for guard in GUARDS)
+        ]
+        return (*(scope.refusal for scope in reversed(self.scopes) if scope.refusal is not None), *found)
+
+    def members(self, group: str, known: Collection[str]) -> None:
+        """Note every key of an object that is none of these."""
+        for scope in self.scopes:
+            if scope.is_project and all(f"{group}.{name}" in USERS_ALONE for name in known):
+                continue
+            _, value = self._find(scope, group)
+            if is_object(value):
+                for name in sorted(value.keys() - set(known)):
+                    self.tell(scope, f"{group}.{name}", f"{_UNKNOWN}; {_nearest(name, known)}")
+
+    def slips(self, members: Mapping[str, Collection[str]], groups: Collection[str]) -> None:
+        """Note keys at the top that are nearly the name of one of these groups, or a member in the wrong place."""
+        owners = {name: group for group, names in members.items() for name in names}
+        for scope in self.scopes:
+            for name in sorted(scope.content.keys() - set(groups)):
+                # Hardly any key has almost the letters of a group; comparing them well loads a module.
+                alike = [group for group in groups if len(set(name.lower()) ^ set(group)) <= 2]
+                near = _close(name.lower(), alike, _NEARLY) if alike else []
+                if name in owners:
+                    self.tell(scope, name, f"{_UNKNOWN} here; did you mean {owners[name]}.{name}?")
+                elif near:
+                    self.tell(scope, name, f"{_UNKNOWN}; did you mean {near[0]}?")
 
     def text(self, name: str) -> str | None:
         """Read a text; an empty one says nothing."""
@@ -183,6 +259,21 @@ class SettingsReader:
                 return False, None
             content = inner
         return member in content, content.get(member)
+
+
+def _is_within(name: str, group: str) -> bool:
+    return name == group or name.startswith((f"{group}.", f"{group}["))
+
+
+def _close(word: str, names: Collection[str], nearness: float = 0.6) -> list[str]:
+    from difflib import get_close_matches  # no start without a mistake needs it
+
+    return get_close_matches(word, names, 1, nearness)
+
+
+def _nearest(name: str, known: Collection[str]) -> str:
+    near = _close(name, known)
+    return f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
 
 
 def whole_number(value: object) -> int | None:

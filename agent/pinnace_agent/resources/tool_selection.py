@@ -3,13 +3,19 @@
 Pure. A list of names replaces the defaults; a list of changes (`+name`, `-name`) alters them one by one, or the empty
 list where all were switched off; what is excluded goes last. Settings may do both: names, then changes. Names may be
 patterns. The active tools keep their order. Rule R-TOL-06.
+
+A name that fits no tool restricts nothing, or everything: on a command line, and where settings take a tool away, it is
+refused. A pattern that fits none is understood, and so is a tool of pi's that is not here.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 _T = TypeVar("_T")
+
+# Built-in tools of pi's: its settings and clients may name them.
+_TOOLS_OF_PI: Final = frozenset({"codemode", "powershell"})
 
 
 class ToolSelection(NamedTuple):
@@ -53,6 +59,40 @@ def select_tools(
         {name: tool for name, tool in tools.items() if name in active},
         tuple(f'there is no tool named "{word}"' for word in unknown),
     )
+
+
+# DEVIATION D-60: a restriction that is not understood keeps the process from starting.
+def refused_names(
+    tools: Iterable[str], selection: ToolSelection, configured: Sequence[str] | None = None
+) -> tuple[str, ...]:
+    """Return a text for each word that should restrict the tools and names none; arguments as of `select_tools`."""
+    names = list(tools)
+    words = {
+        "--tools": [_name(word) for word in selection.wanted or ()],
+        "--exclude-tools": list(selection.excluded),
+        "defaultTools": [word[1:] for word in configured or () if word[:1] == "-"],
+    }
+    return tuple(
+        f'{source}: there is no tool named "{word}"; {_nearest(word, names)}'
+        for source, group in words.items()
+        for word in dict.fromkeys(group)
+        if not _is_pattern(word) and word not in names and word not in _TOOLS_OF_PI
+    )
+
+
+def _close(word: str, names: Collection[str], nearness: float = 0.6) -> list[str]:
+    from difflib import get_close_matches  # no start without a mistake needs it
+
+    return get_close_matches(word, names, 1, nearness)
+
+
+def _nearest(word: str, names: Sequence[str]) -> str:
+    near = _close(word, names)
+    return f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+
+
+def _is_pattern(word: str) -> bool:
+    return any(character in word for character in "*?[")
 
 
 def _configured(names: set[str], defaults: set[str], words: Sequence[str] | None) -> set[str]:
