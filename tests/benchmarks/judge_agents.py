@@ -1,21 +1,26 @@
 """Judges several agents, ours among them, and writes the page that is shipped: docs/judged.html, with docs/judged.md.
 
     scripts/peers judged
-    .venv/bin/python tests/benchmarks/judge_agents.py [--time 10m] [--jobs 2] [--seed N] [--keep DIR] [--only pp,omp]
+    .venv/bin/python tests/benchmarks/judge_agents.py [--at-once 2] [--jobs 1] [--seed N] [--keep DIR] [--only pp,omp]
 
-Each agent gets a run of `pinnace-conform` of its own, one after the other, as a user would start it; the reports stay
-in `--keep`, and an agent whose report is there is not judged again. What is shipped is made of the reports: long texts
-of records are cut, since nobody reads them, they are others', and the page has to be small; folders of this machine are
-left out. Only cases that did not pass are told with their records. Must not know how the judge works.
+Each agent gets a run of `pinnace-conform` of its own, as a user would start it: ten minutes each, with the same jobs
+and seed, or else the page would compare times. `--at-once` lets so many agents be judged beside each other; the machine
+needs a processor for each of their jobs. The reports stay in `--keep`, one folder an agent; what was interrupted is
+begun again for that agent alone, and an agent whose report is there is not judged again, unless it was judged with
+other options. What is shipped is made of the reports: long texts of records are cut, since nobody reads them, they are
+others', and the page has to be small; folders of this machine are left out. Only cases that did not pass are told with
+their records. Must not know how the judge works.
 """
 
 import argparse
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -24,7 +29,18 @@ MOST_CHARACTERS: Final = 110
 SHOWN_CHARACTERS: Final = 80
 # Of several cases that show the same so many are told with their records; of the others the page tells the verdict.
 MOST_ALIKE: Final[Mapping[str, int]] = {"FAIL": 2, "CRASH": 2, "HANG": 2, "NON-STRICT": 1}
-VERDICTS: Final = tuple("PASS INFORMATIONAL NON-STRICT FAIL CRASH HANG INCONCLUSIVE UNIMPLEMENTED NOT-RUN".split())
+VERDICTS: Final[Mapping[str, str]] = {
+    "CRASH": "the process was gone",
+    "HANG": "it no longer answered",
+    "FAIL": "it broke a rule",
+    "NON-STRICT": "it broke only what this project recommends, or has set where the protocol is silent; does not count",
+    "UNIMPLEMENTED": "it does not know a command of its generation",
+    "INCONCLUSIVE": "a deadline was missed on an overloaded machine, or a failure never came again",
+    "INFORMATIONAL": "nothing was wrong, something is worth a look",
+    "PASS": "nothing was wrong",
+    "NOT-RUN": "the case is not of its generation, or it or its adapter lacks what the case needs",
+}
+"""What each says of a case, the worst first."""
 _CASE_FOLDER: Final = re.compile(r"/[^\s\"'\\]*/conform-[^/\s\"']+/case-\d+")
 
 
@@ -47,14 +63,38 @@ AGENTS: Final = (
 )
 
 
-def judge(agent: Agent, folder: Path, options: Sequence[str]) -> None:
-    """Judge one agent, unless its report is there; its exit code says nothing new."""
-    if (folder / "report.json").exists():
-        return
+def judge(agent: Agent, keep: Path, options: Sequence[str]) -> Path | None:
+    """Judge one agent, unless its report with these options is there; return its folder, or None if there is no agent.
+
+    Its exit code says nothing new. An interrupted run leaves nothing that counts.
+    """
+    folder = keep / agent.name.replace(" ", "-")
+    asked = folder / "options.json"
+    if (folder / "report.json").exists() and asked.exists() and json.loads(asked.read_text()) == [*options]:
+        sys.stderr.write(f"{agent.name}: judged already, in {folder}\n")
+        return folder
+    if missing := [each for each in agent.command if "/" in each and not (REPOSITORY / each).exists()]:
+        sys.stderr.write(f"{agent.name}: not judged, {missing[0]} is not there (scripts/peers judged)\n")
+        return None
+    shutil.rmtree(folder, ignore_errors=True)
     program = str(Path(sys.executable).with_name("pinnace-conform"))
     command = [program, "--adapter", agent.adapter, *options, "--report", "json", "--out", str(folder)]
-    sys.stderr.write(f"{agent.name}\n")
-    subprocess.run([*command, "--", *agent.command], cwd=REPOSITORY, check=False)
+    sys.stderr.write(f"{agent.name}: begins\n")
+    with tempfile.TemporaryFile() as told:
+        done = subprocess.run([*command, "--", *agent.command], cwd=REPOSITORY, stdout=told, check=False)
+    if not (folder / "report.json").exists():
+        sys.stderr.write(f"{agent.name}: no report; pinnace-conform ended with {done.returncode}\n")
+        return None
+    asked.write_text(json.dumps([*options]))
+    sys.stderr.write(f"{agent.name}: judged\n")
+    return folder
+
+
+def judge_all(agents: Sequence[Agent], keep: Path, options: Sequence[str], at_once: int) -> dict[str, Path]:
+    """Judge agents, so many at a time; return the folders of those that have a report, in the order of the agents."""
+    with ThreadPoolExecutor(at_once) as pool:
+        folders = list(pool.map(lambda agent: judge(agent, keep, options), agents))
+    return {agent.name: folder for agent, folder in zip(agents, folders, strict=True) if folder is not None}
 
 
 def shortened(value: Any) -> Any:
@@ -110,21 +150,30 @@ def table(reports: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     yield "[judged.html](judged.html); verdicts are of [the judge](conform.md). Each finding came again in every one of"
     yield "five fresh processes (three, where it is NON-STRICT: rules of this project that nobody else has promised)."
     yield ""
-    yield f"| Agent | Generation | Seconds | {' | '.join(VERDICTS)} | generated |"
+    yield "Each agent was judged with the same time, jobs and seed. Columns count cases, the worst verdict first:"
+    yield ""
+    yield from (f"- **{verdict}**: {meaning}." for verdict, meaning in VERDICTS.items())
+    yield "- **generated**: conversations that were made up in the time that was left."
+    yield ""
+    yield "R-QUE-03 is a [rule](../spec/reference.md), I-QUE-1 an invariant there, QUE/a-name a case."
+    yield ""
+    yield f"| Agent | Generation | Minutes | {' | '.join(VERDICTS)} | generated |"
     yield "|---|---|---|" + "---|" * (len(VERDICTS) + 1)
     for name, report in reports.items():
         counts, kit = report["summary"]["verdicts"], report["kit"]
         generated = sum(each["examples"] for each in report["summary"]["campaigns"].values())
         cells = " | ".join(str(counts.get(each, 0)) for each in VERDICTS)
-        yield f"| {name} | {report['agent']['generation']} | {kit['seconds']:.0f} | {cells} | {generated:,} |"
-    for name, report in reports.items():
+        minutes = f"{kit['seconds'] / 60:.0f} of {kit['budget_s'] / 60:.0f}"
+        yield f"| {name} | {report['agent']['generation']} | {minutes} | {cells} | {generated:,} |"
+    # Failures first; agents with as many stay in their order.
+    for name, report in sorted(reports.items(), key=lambda each: -len([*findings(each[1])])):
         yield ""
         yield f"## {name}"
         yield ""
         kit = report["kit"]
         yield f"Seed {kit['seed']}, {kit['jobs']} jobs, {kit['date']}."
         yield ""
-        yield from findings(report)
+        yield from [*findings(report)] or ["Nothing."]
 
 
 def findings(report: Mapping[str, Any]) -> Iterator[str]:
@@ -139,8 +188,6 @@ def findings(report: Mapping[str, Any]) -> Iterator[str]:
             text = re.sub(r"\s+", " ", str(shortened(finding["text"])))
             line, count = seen.get(key, (f"{text} (`{case['id']}`)", 0))
             seen[key] = line, count + 1
-    if not seen:
-        yield "Nothing."
     for (verdict, source, rules), (line, count) in seen.items():
         more = f"; {count - 1} more" if count > 1 else ""
         yield f"- **{verdict}** {source} ({rules}): {line}{more}"
@@ -149,26 +196,30 @@ def findings(report: Mapping[str, Any]) -> Iterator[str]:
 def main() -> int:
     """Judge what is missing, then write both pages."""
     parser = argparse.ArgumentParser(description="Judge several agents and write docs/judged.html and docs/judged.md.")
-    parser.add_argument("--time", default="10m", help="for each agent")
+    parser.add_argument("--time", default="10m", help="for each agent (default: 10m)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--at-once", type=int, default=1, help="so many agents beside each other (default: 1)")
+    parser.add_argument("--jobs", type=int, help="cases of an agent at a time (default: 2, of several at once: 1)")
     parser.add_argument("--keep", type=Path, default=REPOSITORY / ".conform" / "agents", help="where reports stay")
     parser.add_argument("--only", help="agents, by the first word of their names")
     parser.add_argument("--out", type=Path, default=REPOSITORY / "docs", help="where the pages go")
     given = parser.parse_args()
     wanted = given.only.split(",") if given.only else [agent.name.split()[0] for agent in AGENTS]
     chosen = [agent for agent in AGENTS if agent.name.split()[0] in wanted or agent.name in wanted]
-    options = ["--time", given.time, "--seed", str(given.seed), "--jobs", str(given.jobs)]
+    jobs = given.jobs or (2 if given.at_once == 1 else 1)
+    options = ["--time", given.time, "--seed", str(given.seed), "--jobs", str(jobs)]
+    folders = judge_all(chosen, given.keep.resolve(), options, given.at_once)
+    if not folders:
+        sys.stderr.write("nothing was judged: no page is written\n")
+        return 1
     reports: dict[str, Mapping[str, Any]] = {}
     with tempfile.TemporaryDirectory(prefix="judged-") as folder:
         pages: list[str] = []
-        for agent in chosen:
-            kept = given.keep.resolve() / agent.name.replace(" ", "-")
-            judge(agent, kept, options)
-            reports[agent.name] = shipped((kept / "report.json").read_text(), kept)
+        for name, kept in folders.items():
+            reports[name] = shipped((kept / "report.json").read_text(), kept)
             path = Path(folder) / f"{len(pages)}.json"
-            path.write_text(json.dumps(reports[agent.name]))
-            pages.append(f"{agent.name}={path}")
+            path.write_text(json.dumps(reports[name]))
+            pages.append(f"{name}={path}")
         program = str(Path(sys.executable).with_name("pinnace-conform"))
         subprocess.run([program, "page", *pages, "-o", str(given.out / "judged.html")], check=True)
     (given.out / "judged.md").write_text("\n".join(table(reports)) + "\n")

@@ -102,7 +102,7 @@ class Prose:
         # What may be linked is decided where the link is written: refusing here would show the brackets.
         parser.validateLink = lambda url: True  # type: ignore[method-assign]
         rules = parser.renderer.rules  # type: ignore[attr-defined]
-        rules["tag"] = lambda tokens, index, *_: f'<code class="tag">{html.escape(tokens[index].content)}</code>'
+        rules["tag"] = _marked_tag
         rules["fence"] = self._fence
         rules["code_block"] = self._fence
         rules["link_open"] = _link_open
@@ -173,6 +173,10 @@ def _tag(state: "StateInline", silent: bool) -> bool:
         state.push("tag", "", 0).content = found[0]
     state.pos = found.end()
     return True
+
+
+def _marked_tag(tokens: "Sequence[Token]", index: int, *_: object) -> str:
+    return f'<code class="tag">{html.escape(tokens[index].content)}</code>'
 
 
 def _block_step(state: "StateBlock", _start: int, _end: int, _silent: bool) -> bool:

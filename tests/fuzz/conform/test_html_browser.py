@@ -76,20 +76,20 @@ def press(browser: Browser, query: str) -> None:
 
 def test_filters_show_what_they_say(browser: Browser, two: Path) -> None:
     browser.open(two)
-    assert ("R-PRM-01 R-QUE-03", "a1-1 a2-2") == shown(browser)
+    assert ("R-QUE-03 R-PRM-01", "a1-1 a2-2") == shown(browser)
     press(browser, '.pick[data-v="FAIL"]')
     assert ("R-QUE-03", "a1-1") == shown(browser)
     choose(browser, "agent", "2")
     assert ("", "") == shown(browser)
     assert browser.run("!document.getElementById('nothing').hidden")
     press(browser, '.pick[data-v="FAIL"]')
-    assert ("R-PRM-01 R-QUE-03", "a2-2") == shown(browser)
+    assert ("R-QUE-03 R-PRM-01", "a2-2") == shown(browser)
     choose(browser, "agent", "")
     choose(browser, "area", "PRM")
     assert ("R-PRM-01", "a2-2") == shown(browser)
     choose(browser, "area", "")
     press(browser, "#differ")
-    assert "R-PRM-01 R-QUE-03" == shown(browser)[0]
+    assert "R-QUE-03 R-PRM-01" == shown(browser)[0]
     assert "2 rules, 2 cases" == browser.run("document.getElementById('found').textContent")
     assert browser.alarms() == []
 
@@ -103,7 +103,7 @@ def test_the_search_finds_what_is_in_a_transcript(browser: Browser, two: Path) -
     browser.until("document.getElementById('found').textContent.startsWith('0 rules, 1')")
     assert ("", "a1-1") == shown(browser)
     browser.press("Escape")
-    assert ("R-PRM-01 R-QUE-03", "a1-1 a2-2") == shown(browser)
+    assert ("R-QUE-03 R-PRM-01", "a1-1 a2-2") == shown(browser)
 
 
 def test_a_cell_leads_to_its_cases_and_these_to_the_proof(browser: Browser, two: Path) -> None:
@@ -128,7 +128,7 @@ def test_what_is_filtered_away_comes_back_for_a_link_to_it(browser: Browser, two
     choose(browser, "area", "QUE")
     browser.run("location.hash = '#a2-2'")
     browser.until("document.getElementById('a2-2').open")
-    assert ("R-PRM-01 R-QUE-03", "a1-1 a2-2") == shown(browser)
+    assert ("R-QUE-03 R-PRM-01", "a1-1 a2-2") == shown(browser)
 
 
 def test_the_two_lanes_stand_on_their_sides(browser: Browser, two: Path) -> None:

@@ -74,6 +74,26 @@ def test_what_is_expected_or_not_scored_stands_in_brackets() -> None:
     assert ">not scored<" in text
 
 
+def test_rules_that_an_agent_breaks_come_first_and_the_matrix_before_the_agents() -> None:
+    good = report(case("A/a", "PASS", "R-QUE-01"), case("A/b", "NON-STRICT", "R-ABT-01"))
+    bad = report(case("A/a", "CRASH", "R-QUE-01"), case("A/b", "FAIL", "R-TOL-01"), name="beta")
+    text = page([good, bad])
+    places = [text.index(f'id="r-R-{name}"') for name in ("QUE-01", "TOL-01", "ABT-01")]
+
+    assert places == sorted(places)
+    assert text.index('id="matrix"') < text.index('class="cards"') < text.index('id="cases"')
+    assert "breaks 0 of 2" in text
+    assert "breaks 2 of 2" in text
+
+
+def test_names_are_explained_on_the_page() -> None:
+    text = page([report(case("A/a", "PASS", "R-QUE-01"))])
+    legend = text[text.index('id="legend"') : text.index('id="controls"')]
+
+    assert "<dt><code>QUE</code></dt><dd>Queues</dd>" in legend
+    assert all(verdict in legend for verdict in LOOKS)
+
+
 def test_rules_stand_in_the_order_of_their_numbers() -> None:
     names = ["C-2", "C-10", "R-A-2", "R-A-10"]
     found = verdicts(*(case(f"A/{name}", "PASS", name) for name in reversed(names)))

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from pinnace_fuzz.conform.html.markup import EMPTY, Html, join, tag
-from pinnace_fuzz.conform.html.matrix import Row
+from pinnace_fuzz.conform.html.matrix import Row, broken
 from pinnace_fuzz.conform.html.reading import Fields, Report, amount, inner, objects, whole, word, words
-from pinnace_fuzz.conform.html.verdicts import BAD, look, rank, tally
+from pinnace_fuzz.conform.html.verdicts import look, rank, tally
 
 _EXITS: Final[Mapping[int, str]] = {
     0: "conformant",
@@ -25,10 +25,9 @@ def _card(report: Report, at: int, found: Sequence[Row]) -> Html:
     cases = Counter(case.verdict for case in report.cases)
     rules = Counter(row.cells[at].verdict for row in found if row.cells[at].evidence)
     code = whole(report.summary, "exit_code")
-    bad = sum(rules[verdict] for verdict in BAD)
+    bad, judged = broken(found, at)
     words_ = _EXITS.get(code, f"exit code {code}") if code is not None else ""
     kind = "good" if code == 0 else "bad" if code == 1 else "odd"
-    judged = sum(rules.values()) - rules["NOT-RUN"]
     return tag(
         "article",
         tag("h2", report.name, " ", tag("small", report.version)),
@@ -152,4 +151,5 @@ def lead(reports: Sequence[Report], found: Sequence[Row]) -> Html:
     parts = [f"{agents}, {len(found)} rules, {cases} cases."]
     if len(reports) > 1:
         parts.append(f" On {differ} rules the agents differ.")
+    parts.append(" Rules that an agent breaks come first.")
     return tag("p", join(parts), " Judged by the records on stdin and stdout alone.", class_="lead")

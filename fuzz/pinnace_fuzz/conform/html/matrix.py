@@ -12,7 +12,18 @@ from typing import Final, NamedTuple
 from pinnace_fuzz.conform.html.cases import area_of, is_listed, known_failures
 from pinnace_fuzz.conform.html.markup import Html, chip, join, prose, tag
 from pinnace_fuzz.conform.html.reading import Case, Finding, Report, Rule
-from pinnace_fuzz.conform.html.verdicts import BAD, badge, ending, look, rank, sign, tally, worst, worst_shutdown
+from pinnace_fuzz.conform.html.verdicts import (
+    BAD,
+    badge,
+    chapter_of,
+    ending,
+    look,
+    rank,
+    sign,
+    tally,
+    worst,
+    worst_shutdown,
+)
 
 _LEVELS: Final[Mapping[str, str]] = {"nonstrict": "NON-STRICT", "information": "INFORMATIONAL"}
 _MAX_GOOD: Final = 60
@@ -58,6 +69,11 @@ class Row(NamedTuple):
     area: str
     rule: Rule
     cells: tuple[Cell, ...]
+
+    @property
+    def worst(self) -> str:
+        """The worst verdict of any agent."""
+        return worst(cell.verdict for cell in self.cells)
 
     @property
     def differs(self) -> bool:
@@ -118,46 +134,55 @@ def _weight(finding: Finding, case: Case) -> str:
     return source if source in BAD else "FAIL"
 
 
+def broken(found: Sequence[Row], at: int) -> tuple[int, int]:
+    """Return how many rules the agent at this place breaks, of how many that it was judged by."""
+    judged = [row.cells[at].verdict for row in found if row.cells[at].verdict != "NOT-RUN"]
+    return sum(verdict in BAD for verdict in judged), len(judged)
+
+
 def table(reports: Sequence[Report], found: Sequence[Row]) -> Html:
-    """Write the matrix."""
+    """Write the matrix: the rules that an agent breaks come first, by the worst of their verdicts."""
     width = 1 + 2 * len(reports)
     tops = [
         tag(
             "th",
             tag("a", report.name, href=f"#agent-{report.number}"),
             tag("small", report.version),
+            tag("small", "breaks {} of {}".format(*broken(found, at))),
             scope="colgroup",
             colspan=2,
         )
-        for report in reports
+        for at, report in enumerate(reports)
     ]
     subs = [tag("th", name, scope="col") for _ in reports for name in ("verdict", "end")]
     head = tag("thead", tag("tr", tag("th", "Rule", scope="col", rowspan=2), *tops), tag("tr", *subs, class_="sub"))
-    areas: dict[str, list[Row]] = defaultdict(list)
+    groups: dict[str, list[Row]] = defaultdict(list)
     for row in found:
-        areas[row.area].append(row)
-    bodies = [_area(name, areas[name], reports, width) for name in areas]
+        groups[row.worst].append(row)
+    bodies = [_group(verdict, groups[verdict], reports, width) for verdict in sorted(groups, key=rank)]
     caption = tag("caption", "Agents and rules: the worst verdict of all cases that concern a rule", class_="hear")
     columns = join(tag("colgroup", class_="agent", span=2) for _ in reports)
     whole = tag("table", caption, tag("colgroup"), columns, head, *bodies, id="matrix")
     return tag("div", whole, class_="wide", tabindex="0", role="region", aria_label="Agents and rules")
 
 
-def _area(name: str, found: Sequence[Row], reports: Sequence[Report], width: int) -> Html:
+def _group(verdict: str, found: Sequence[Row], reports: Sequence[Report], width: int) -> Html:
     counts = [
         tag("td", tally(Counter(row.cells[at].verdict for row in found if row.cells[at].evidence)), colspan=2)
         for at in range(len(reports))
     ]
     plural = "rule" if len(found) == 1 else "rules"
-    title = tag("th", name, " ", tag("small", f"{len(found)} {plural}"), scope="rowgroup")
+    at_worst = " at worst" if len(reports) > 1 else ""
+    title = tag("th", badge(verdict), " ", tag("small", f"{len(found)} {plural}{at_worst}"), scope="rowgroup")
     inner = [part for row in found for part in _row(row, reports, width)]
-    return tag("tbody", tag("tr", title, *counts, class_="area"), *inner, data_area=name)
+    return tag("tbody", tag("tr", title, *counts, class_="area"), *inner)
 
 
 def _row(row: Row, reports: Sequence[Report], width: int) -> Iterator[Html]:
     key = row.key
     name = tag("button", row.name, type="button", class_="open", aria_expanded="true", aria_controls=f"{key}-more")
-    head = tag("th", name, tag("span", prose(row.rule.text), class_="text"), scope="row")
+    chapter = tag("small", chapter_of(row.area))
+    head = tag("th", name, " ", chapter, tag("span", prose(row.rule.text), class_="text"), scope="row")
     cells = [cell for at, each in enumerate(row.cells) for cell in _pair(each, row, reports[at])]
     verdicts = [cell.verdict for cell in row.cells]
     yield tag(
@@ -166,6 +191,7 @@ def _row(row: Row, reports: Sequence[Report], width: int) -> Iterator[Html]:
         *cells,
         class_="rule",
         id=key,
+        data_area=row.area,
         data_v=" ".join(verdicts),
         data_differs=row.differs,
     )

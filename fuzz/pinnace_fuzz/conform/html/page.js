@@ -41,8 +41,8 @@
     let ruleCount = 0, caseCount = 0;
     for (const body of bodies) {
       let inArea = 0;
-      const isArea = !area.value || body.dataset.area === area.value;
       for (const rule of all(".rule", body)) {
+        const isArea = !area.value || rule.dataset.area === area.value;
         const own = rule.dataset.v.split(" ");
         const seen = number ? [own[number - 1]] : own;
         const isShown = isArea && (!verdicts.size || seen.some((each) => verdicts.has(each)))

@@ -19,7 +19,7 @@ from pinnace_fuzz.conform.html.head import cards, lead
 from pinnace_fuzz.conform.html.markup import EMPTY, Html, join, tag
 from pinnace_fuzz.conform.html.matrix import Row, rows, table
 from pinnace_fuzz.conform.html.reading import Fields, Report, read_file, read_report, word
-from pinnace_fuzz.conform.html.verdicts import LOOKS, legend, look, rank
+from pinnace_fuzz.conform.html.verdicts import LOOKS, chapter_of, legend, look, rank
 from pinnace_fuzz.conform.report_json import Run, as_json
 from pinnace_spec.publish.witnesses import invariants
 
@@ -81,12 +81,14 @@ def page(sources: Sequence[Fields], names: Sequence[str] = ()) -> str:
     body = tag(
         "body",
         tag("a", "Skip to the matrix", href="#main", class_="skip"),
-        tag("header", tag("h1", "Conformance"), lead(reports, found), cards(reports, found), legend(), class_="top"),
+        tag("header", tag("h1", "Conformance"), lead(reports, found), legend(row.area for row in found), class_="top"),
         _controls(reports, found),
         tag(
             "main",
             tag("h2", "Rules"),
             table(reports, found),
+            tag("h2", "Agents"),
+            cards(reports, found),
             tag("h2", "Cases"),
             cases,
             tag("p", "Nothing matches.", id="nothing", hidden=True),
@@ -156,7 +158,7 @@ def _controls(reports: Sequence[Report], found: Sequence[Row]) -> Html:
         "div",
         tag("input", id="search", type="search", placeholder="Search  /", aria_label="Search", autocomplete="off"),
         tag("span", id="found", class_="soft", aria_live="polite"),
-        _choice("area", "every area", [(each, each) for each in areas]),
+        _choice("area", "every area", [(each, f"{each} {chapter_of(each)}".rstrip()) for each in areas]),
         chosen,
         tag("span", *signs, class_="picks", role="group", aria_label="Verdicts"),
         tag("button", "Open all", type="button", id="folds", aria_pressed="false"),

@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from pinnace_fuzz.conform.html.markup import Html, chip, join, tag
 from pinnace_fuzz.conform.results import ORDER
+from pinnace_spec.publish.rulebook import CHAPTERS
 
 
 class Look(NamedTuple):
@@ -104,8 +105,13 @@ def tally(counts: Mapping[str, int]) -> Html:
     )
 
 
-def legend() -> Html:
-    """Say what all of it means."""
+def chapter_of(area: str) -> str:
+    """Return what an area is about: the chapter of the reference that has its rules; empty if it is unknown."""
+    return next((chapter for chapter, families in CHAPTERS.items() if f"R-{area}" in families), "")
+
+
+def legend(areas: Iterable[str]) -> Html:
+    """Explain the signs and abbreviations of a page that has these areas."""
     verdicts = [
         tag("div", tag("dt", badge(name)), tag("dd", shown.meaning), class_="means") for name, shown in LOOKS.items()
     ]
@@ -113,13 +119,26 @@ def legend() -> Html:
         tag("div", tag("dt", ending(name)), tag("dd", meaning), class_="means")
         for name, (_, meaning) in SHUTDOWNS.items()
     ]
-    return tag(
+    known = [(each, chapter_of(each)) for each in sorted(set(areas))]
+    explained = [
+        (
+            "R-QUE-03",
+            "A rule of the specification: the third of the area QUE.",
+        ),
+        ("I-QUE-1", "An invariant: what an observer checks in every conversation, whatever the case is about."),
+        ("QUE/a-name", "A case: a conversation, written or generated (HUNT, CEL: one for each state and command)."),
+        ("Kit", "The judge, pinnace-conform; seed: its conversations are generated from this number."),
+        ("Cell", "A state of the agent and a command that reaches it there."),
+        *((f"{area}", chapter) for area, chapter in known if chapter),
+    ]
+    names = [tag("div", tag("dt", tag("code", name)), tag("dd", text), class_="means") for name, text in explained]
+    rest = tag(
         "details",
-        tag("summary", "What the signs mean"),
-        tag("h3", "Verdict"),
-        tag("dl", *verdicts, class_="legend"),
+        tag("summary", "Ends, names and abbreviations"),
         tag("h3", "End: how the process behaved when it was to stop"),
         tag("dl", *ends, class_="legend"),
+        tag("h3", "Names"),
+        tag("dl", *names, class_="legend"),
         tag(
             "p",
             "A sign in brackets does not count: the baseline expects it, or its case is not scored. In a transcript ",
@@ -129,6 +148,5 @@ def legend() -> Html:
             " a byte that is no UTF-8.",
             class_="soft",
         ),
-        class_="box",
-        id="legend",
     )
+    return tag("section", tag("dl", *verdicts, class_="legend"), rest, class_="box", id="legend")
