@@ -1,11 +1,25 @@
 """The script that judges several agents: beside each other, each with its own files, and never twice."""
 
+import importlib.util
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.benchmarks.judge_agents import Agent, judge_all, shipped, table
 
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "judge_agents.py"
+
+
+def loaded() -> Any:
+    spec = importlib.util.spec_from_file_location("judge_agents", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+JUDGING = loaded()
 TINY = (sys.executable, str(Path(__file__).parent / "tiny_agent.py"))
 OPTIONS = ["--only", "ERR/no-object-null", "--jobs", "1", "--patience", "0.3"]
 
@@ -14,25 +28,25 @@ def test_agents_are_judged_beside_each_other_and_what_is_there_is_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     agents = [
-        Agent("good", TINY, "none"),
-        Agent("bad 1", (*TINY, "dies-of-null"), "none"),
-        Agent("absent", (str(tmp_path / "nothing"),)),
+        JUDGING.Agent("good", TINY, "none"),
+        JUDGING.Agent("bad 1", (*TINY, "dies-of-null"), "none"),
+        JUDGING.Agent("absent", (str(tmp_path / "nothing"),)),
     ]
-    folders = judge_all(agents, tmp_path, OPTIONS, at_once=2)
+    folders = JUDGING.judge_all(agents, tmp_path, OPTIONS, at_once=2)
 
     assert {"good": tmp_path / "good", "bad 1": tmp_path / "bad-1"} == folders
     assert "absent: not judged" in capsys.readouterr().err
 
     # Whoever has a report with these options is not started again, and would fail here.
     gone = [agent._replace(command=(str(tmp_path / "nothing"),)) for agent in agents]
-    assert folders == judge_all(gone, tmp_path, OPTIONS, at_once=2)
-    assert {} == judge_all(gone, tmp_path, [*OPTIONS, "--seed", "2"], at_once=2)
-    reports = {name: shipped((folder / "report.json").read_text(), folder) for name, folder in folders.items()}
-    text = "\n".join(table(reports))
+    assert folders == JUDGING.judge_all(gone, tmp_path, OPTIONS, at_once=2)
+    assert {} == JUDGING.judge_all(gone, tmp_path, [*OPTIONS, "--seed", "2"], at_once=2)
+    reports = {name: JUDGING.shipped((folder / "report.json").read_text(), folder) for name, folder in folders.items()}
+    text = "\n".join(JUDGING.table(reports))
     assert text.index("## bad 1") < text.index("## good")
     assert "| Agent | Generation | Minutes | CRASH | HANG | FAIL |" in text
     assert str(tmp_path) not in text
 
     # One that was interrupted has no report.
     (folders["good"] / "report.json").unlink()
-    assert ["bad 1"] == list(judge_all(gone, tmp_path, OPTIONS, at_once=1))
+    assert ["bad 1"] == list(JUDGING.judge_all(gone, tmp_path, OPTIONS, at_once=1))
