@@ -4,7 +4,7 @@ Pure. Characters are code points; an image counts as a fixed number. How many ch
 know. Content may be missing: other programs have written null.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Final, NamedTuple
 
@@ -13,6 +13,7 @@ from pinnace_spec.messages import AssistantContent, AssistantMessage, Message, U
 
 # What an image costs at the providers that tell, at four characters a token.
 IMAGE_CHARS: Final = 4800
+_IMAGE: Final = " " * IMAGE_CHARS
 # No provider is sent an answer that ended so: half an answer is none.
 FAILED_STOPS: Final = ("error", "aborted")
 
@@ -42,6 +43,36 @@ def message_chars(message: Message) -> int:
             return sum(len(block["text"]) if block["type"] == "text" else IMAGE_CHARS for block in content or ())
 
 
+def message_bytes(message: Message) -> int:
+    """Count the bytes of a message that a model reads, as UTF-8; without thoughts, which servers may leave out."""
+    return sum(len(text.encode("utf-8", "surrogatepass")) for text in _texts(message))
+
+
+def _texts(message: Message) -> Iterator[str]:
+    match message["role"]:
+        case "bashExecution":
+            if not message.get("excludeFromContext"):
+                yield message["command"]
+                yield message["output"]
+        case "branchSummary" | "compactionSummary":
+            yield message["summary"]
+        case "assistant":
+            if message["stopReason"] not in _FAILED:
+                answer: list[AssistantContent] | None = message.get("content")
+                for part in answer or ():
+                    if part["type"] == "text":
+                        yield part["text"]
+                    elif part["type"] == "toolCall":
+                        yield part["name"]
+                        yield compact_json(part["arguments"])
+        case _:
+            content: str | list[UserContent] | None = message.get("content")
+            if isinstance(content, str):
+                yield content
+            else:
+                yield from (block["text"] if block["type"] == "text" else _IMAGE for block in content or ())
+
+
 def last_count(messages: Sequence[Message]) -> Count | None:
     """Return the last count that can be trusted, None if there is none.
 
@@ -58,6 +89,33 @@ def last_count(messages: Sequence[Message]) -> Count | None:
         if place == 0 or newest[place - 1] <= message["timestamp"]:
             return Count(place, tokens)
     return None
+
+
+def input_counts(messages: Sequence[Message]) -> list[Count]:
+    """Return what the provider has counted of the context before each answer of the model that answered last.
+
+    Oldest first; each `place` is that of the answer, which is not in the count itself. Only counts that can be trusted,
+    as of `last_count`.
+    """
+    counts: list[Count] = []
+    model: tuple[str, str] | None = None
+    newest = list(accumulate((each["timestamp"] for each in messages), max))
+    for place in range(len(messages) - 1, -1, -1):
+        message = messages[place]
+        if message["role"] != "assistant" or not (tokens := _counted_input(message)):
+            continue
+        own = (message["provider"], message["model"])
+        model = model or own
+        if own == model and (place == 0 or newest[place - 1] <= message["timestamp"]):
+            counts.append(Count(place, tokens))
+    return counts[::-1]
+
+
+def _counted_input(message: AssistantMessage) -> int:
+    if message["stopReason"] in _FAILED:
+        return 0
+    usage = as_object(message.get("usage")) or {}
+    return sum(as_count(usage.get(part)) or 0 for part in ("input", "cacheRead", "cacheWrite"))
 
 
 def counted_tokens(message: AssistantMessage) -> int:

@@ -4,24 +4,20 @@ Source: R-CMP-01, R-CMP-03, R-RTY-01.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
 import pytest
 import trio
-from hypothesis import event, given, settings
-from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from pinnace_agent.compaction.compaction import CompactionResult, compact
-from pinnace_agent.compaction.fitting import weight
-from pinnace_agent.compaction.prompts import SYSTEM_PROMPT
-from pinnace_agent.compaction.summarize import Asked, CompactionFailed, Writer, sum_of_usages, summarize
-from pinnace_agent.llm.base import LlmRequest
+from pinnace_agent.compaction.prompts import DIVIDED, SYSTEM_PROMPT
+from pinnace_agent.compaction.summarize import CompactionFailed, Writer, sum_of_usages
 from pinnace_agent.llm.client import close_clients
 from pinnace_agent.llm.offline import offline_model
-from pinnace_agent.llm.output_cap import output_cap
 from pinnace_agent.resources.credentials import Credentials
 from pinnace_agent.resources.settings import CompactionSettings
 from pinnace_agent.session.context import build_context
@@ -29,7 +25,7 @@ from pinnace_fuzz.fake_llm import FakeLlm
 from pinnace_fuzz.ledger import ReceivedRequest
 from pinnace_spec.entries import Entry
 from pinnace_spec.errors import ErrorCode
-from pinnace_spec.messages import Model, UserMessage, zero_usage
+from pinnace_spec.messages import Model, zero_usage
 from pinnace_statechart.state import RetryPolicy
 
 KEY = "sk-0123456789abcdef"
@@ -282,18 +278,38 @@ async def test_what_is_final_is_not_tried_again() -> None:
     assert code is ErrorCode.COMPACTION_FAILED
 
 
-async def test_a_request_that_is_too_long_after_all_is_halved() -> None:
+async def test_a_request_that_is_too_long_after_all_is_halved_and_the_rest_follows() -> None:
     path = [*(said(index, f"{index} {WORDS}") for index in range(40))]
-    with FakeLlm([OVERFLOW, OVERFLOW, {"text": "S"}]) as llm:
+    with FakeLlm([OVERFLOW, OVERFLOW, *({"text": f"S{number}"} for number in range(20))]) as llm:
         result = await run(writer_at(llm), path)
-        sizes = [len(prompt_of(each)) for each in llm.requests]
-        last = prompt_of(llm.requests[-1])
+        prompts = [prompt_of(each) for each in llm.requests]
 
-    assert result["summary"] == "S"
-    assert sizes[1] <= sizes[0] / 2
-    assert sizes[2] <= sizes[1] / 2
-    assert last.startswith("<conversation>\n[... the oldest ")
-    assert f"[User]: 38 {WORDS}".strip() in last, "the newest stay"
+    sizes = [len(prompt) for prompt in prompts]
+    assert sizes[1] < sizes[0] * 0.6
+    assert sizes[2] < sizes[1] * 0.7, "the wording of requests stays"
+    assert prompts[0].startswith(f"<conversation>\n[User]: 0 {WORDS}".strip())
+    answered = prompts[2:]
+    assert len(answered) > 3
+    assert result["summary"] == f"S{len(answered) - 1}"
+    for number in range(39):
+        assert sum(f"[User]: {number} {WORDS}".strip() in prompt for prompt in answered) == 1
+    for number, prompt in enumerate(answered[1:]):
+        assert f"<previous-summary>\nS{number}\n</previous-summary>" in prompt
+    assert ["the next part follows" in prompt for prompt in answered] == [True] * (len(answered) - 1) + [False]
+
+
+async def test_what_the_provider_left_out_of_a_request_is_sent_again_in_pieces() -> None:
+    """It has answered, and its count is more than the window."""
+    path = [*(said(index, f"{index} {WORDS}") for index in range(40))]
+    silent = {"text": "of a part", "usage": {"input": 16_001, "output": 5}}
+    with FakeLlm([silent, {"text": "S0"}, {"text": "S1"}, {"text": "S2"}]) as llm:
+        result = await run(writer_at(llm, window=16_000), path)
+        prompts = [prompt_of(each) for each in llm.requests]
+
+    assert result["summary"].startswith("S")
+    assert len(prompts) > 2
+    assert all(any(f"[User]: {number} {WORDS}".strip() in prompt for prompt in prompts[1:]) for number in range(39))
+    assert not any("of a part" in prompt for prompt in prompts)
 
 
 async def test_what_can_not_be_halved_any_more_fails_with_what_the_provider_said() -> None:
@@ -391,58 +407,132 @@ async def test_cancelling_ends_the_wait_for_the_next_attempt() -> None:
         assert len(llm.requests) == 1
 
 
-# The size of requests
+# In pieces
 
-PARAGRAPH = st.builds(
-    lambda unit, size: unit * size,
-    st.sampled_from("a字é😀\n"),
-    st.one_of(st.integers(0, 40), st.integers(0, 9_000)),
+LONG: list[Entry] = [*(said(index, f"{index} {WORDS * 8}") for index in range(20))]  # 20,000 tokens
+
+
+def in_pieces(llm: FakeLlm) -> Writer:
+    return writer_at(llm, window=8_192)
+
+
+async def test_what_no_request_can_hold_is_summarised_in_pieces() -> None:
+    answers = [{"text": f"S{number}", "usage": {"input": 10, "output": 1}} for number in range(9)]
+    with FakeLlm(answers) as llm:
+        result = await run(in_pieces(llm), LONG, instructions="the tests")
+        prompts = [prompt_of(each) for each in llm.requests]
+        caps = [each.body["max_completion_tokens"] for each in llm.requests]
+
+    assert 4 <= len(prompts) <= 7
+    assert max(map(len, prompts)) < 1.7 * min(map(len, prompts)), "none is much shorter than the others"
+    assert result["summary"] == f"S{len(prompts) - 1}"
+    assert result.get("usage", zero_usage())["totalTokens"] == 11 * len(prompts)
+    assert result.get("usage", zero_usage())["cost"]["total"] == pytest.approx(12e-6 * len(prompts))
+    assert all(prompt.endswith("Additional focus: the tests") for prompt in prompts)
+    assert caps == [800] * len(prompts)
+
+
+async def test_one_text_that_no_request_can_hold_is_summarised_in_pieces() -> None:
+    text = "".join(f"{number:06}, " for number in range(10_000))
+    with FakeLlm([{"text": "S", "repeat": -1}]) as llm:
+        await run(in_pieces(llm), [said(0, text), said(1, WORDS)])
+        sections = [prompt_of(each).split("<conversation>\n")[1].split("\n</conversation>")[0] for each in llm.requests]
+
+    assert len(sections) == 4
+    assert sections[0].startswith("[User]: 000000, 000001")
+    assert all(section.startswith("[User, continued]: ") for section in sections[1:])
+    assert all(section.endswith(DIVIDED) for section in sections[:-1])
+    parts = (section.partition(": ")[2].removesuffix(DIVIDED) for section in sections)
+    assert "".join(parts) == text
+
+
+@pytest.mark.parametrize("tokens", [1_000, 3_000, 40_000])
+async def test_a_former_summary_is_carried_through_however_long_it_is(tokens: int) -> None:
+    former = "".join(f"{number:06}, " for number in range(tokens // 2))
+    compaction = entry(99, type="compaction", summary=former, firstKeptEntryId="none", tokensBefore=1)
+    with FakeLlm([{"text": "S", "repeat": -1}]) as llm:
+        await run(in_pieces(llm), [compaction, *LONG])
+        prompts = [prompt_of(each) for each in llm.requests]
+
+    numbers = [number for prompt in prompts for number in re.findall(r"\b(\d{6}), ", prompt)]
+    assert numbers == [f"{number:06}" for number in range(tokens // 2)]
+    assert (f"<previous-summary>\n{former}" in prompts[0]) == (tokens == 1_000)
+
+
+async def test_a_divided_turn_is_summarised_in_pieces_of_its_own() -> None:
+    calls: list[Entry] = []
+    for number in range(1, 41, 2):
+        calls += [answered(number, f"{number} {WORDS * 2}", ("read", {})), found(number + 1, f"R{number} {WORDS * 3}")]
+    path = [said(0, "first"), answered(80, "one"), said(81, "second"), *calls, answered(90, WORDS)]
+    with FakeLlm([{"text": f"S{number}"} for number in range(20)]) as llm:
+        result = await run(in_pieces(llm), path)
+        history, *prefix = [prompt_of(each) for each in llm.requests]
+
+    assert "[User]: first" in history
+    assert len(prefix) > 2
+    assert all("## Original Request" in prompt for prompt in prefix)
+    assert "<previous-summary>" not in prefix[0]
+    assert all(f"<previous-summary>\nS{number}\n" in prompt for number, prompt in enumerate(prefix[1:], 1))
+    assert result["summary"].startswith("S0\n\n---\n\n")
+    assert result["summary"].endswith(f"S{len(prefix)}")
+    assert all(any(f"R{number} {WORDS}" in prompt for prompt in prefix) for number in range(1, 41, 2))
+
+
+async def test_a_piece_that_fails_fails_all_of_it() -> None:
+    refusal = {"error": {"status": 400, "body": {"error": {"message": "no more"}}}}
+    with FakeLlm([{"text": "S0"}, {"text": "S1"}, refusal]) as llm:
+        with pytest.raises(CompactionFailed) as failed:
+            await run(in_pieces(llm), LONG)
+        assert len(llm.requests) == 3
+
+    assert failed.value.text == 'Summarization failed: 400: {"message":"no more"}'
+
+
+async def test_each_piece_is_tried_again_by_the_policy() -> None:
+    script = [BUSY, BUSY, {"text": "S0"}, BUSY, BUSY, BUSY, {"text": "S1"}, {"text": "S2", "repeat": -1}]
+    with FakeLlm(script) as llm:
+        result = await run(in_pieces(llm), LONG)
+        prompts = [prompt_of(each) for each in llm.requests]
+
+    assert result["summary"] == "S2"
+    assert prompts[0] == prompts[1] == prompts[2]
+    assert prompts[3] == prompts[4] == prompts[5] == prompts[6]
+
+
+@pytest.mark.parametrize(
+    "response", [{"text": "S", "hold": "gate"}, {"text": ["S", {"gate": "gate"}, "T"]}], ids=["before", "within"]
 )
-PARAGRAPHS = st.lists(st.one_of(PARAGRAPH, st.just("word " * 20)), max_size=300)
+async def test_cancelling_ends_a_later_piece_too(response: Mapping[str, object]) -> None:
+    with FakeLlm([{"text": "S0"}, response]) as llm:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(run, in_pieces(llm), LONG)
+            await trio.to_thread.run_sync(llm.wait_reached, "gate")
+            nursery.cancel_scope.cancel()
+        await trio.to_thread.run_sync(llm.wait_disconnects, 1)
+        llm.release("gate")
+        assert len(llm.requests) == 2
 
 
-@settings(max_examples=25)
-@given(
-    paragraphs=PARAGRAPHS,
-    window=st.sampled_from([5_000, 8_192, 10_000, 16_384, 32_768]),
-    previous=st.one_of(st.none(), st.integers(0, 6_000).map(lambda size: "p" * size)),
-    thinks=st.booleans(),
-    wanted=st.integers(0, 20_000),
-)
-def test_a_request_for_a_summary_always_fits_with_its_answer(
-    paragraphs: list[str], window: int, previous: str | None, thinks: bool, wanted: int
-) -> None:
-    async def ask() -> None:
-        with FakeLlm([{"text": "S"}]) as llm:
-            writer = writer_at(llm, window=window, most=16_384, thinks=thinks)
-            failure = ""
-            try:
-                await summarize(writer, Asked("history", paragraphs, previous), wanted)
-            except CompactionFailed as failed:
-                failure = failed.text
-            finally:
-                await close_clients()
-            requests = llm.requests
-        event("failed" if failure else "cut" if "the oldest" in prompt_of(requests[0]) else "whole")
-        needed = weight(SYSTEM_PROMPT + "".join(paragraphs[-1:]) + (previous or ""))
-        if failure:
-            assert requests == []
-            assert f"the context window of m1 ({window} tokens)" in failure
-            assert needed + 1_000 > (window - 4_096) * 3 / 4, "it would have fitted"
-            return
-        (request,) = requests
-        text = prompt_of(request)
-        answer = cast("int", request.body["max_completion_tokens"])
-        assert weight(text) + weight(SYSTEM_PROMPT) + answer <= window
-        if paragraphs and paragraphs[-1] not in text:
-            assert "characters of this message are left out" in text
-            assert needed + 1_000 > (window - 4_096) * 3 / 4, "it would have fitted as a whole"
-        # Nothing had to be taken from the answer for the request's sake.
-        question: UserMessage = {"role": "user", "content": text, "timestamp": 0}
-        asked = LlmRequest(writer.model, SYSTEM_PROMPT, (question,), (), "off", None, {}, "", answer)
-        assert output_cap(asked) == answer
+async def test_instructions_that_fill_the_window_are_an_error_that_names_them() -> None:
+    with FakeLlm() as llm:
+        with pytest.raises(CompactionFailed) as failed:
+            await run(in_pieces(llm), LONG, instructions="look " * 8_000)
+        assert llm.requests == []
 
-    trio.run(ask)
+    assert "the instructions and the summary so far leave no room for the conversation" in failed.value.text
+    assert "the context window of m1 (8192 tokens)" in failed.value.text
+
+
+async def test_what_an_extension_wrote_as_files_stays_in_its_summary() -> None:
+    """They would not come back: the files of an extension's compaction are its own."""
+    former = "OLD\n\n<read-files>\nold.py\n</read-files>"
+    made = entry(4, type="compaction", summary=former, firstKeptEntryId="e2", tokensBefore=1, fromHook=True)
+    path = [*TWO_TURNS, made, answered(5, WORDS), said(6, WORDS)]
+    with FakeLlm([{"text": "NEW"}]) as llm:
+        await run(writer_at(llm), path)
+        (request,) = llm.requests
+
+    assert f"<previous-summary>\n{former}\n</previous-summary>" in prompt_of(request)
 
 
 def test_usages_add_up_field_by_field() -> None:

@@ -1,5 +1,7 @@
 """What a model that summarises is sent, how much of it, and which files a summary names. Source: R-CMP-01."""
 
+import re
+from collections.abc import Sequence
 from typing import cast
 
 import pytest
@@ -12,8 +14,8 @@ from pinnace_agent.compaction.file_operations import (
     with_file_blocks,
     without_file_blocks,
 )
-from pinnace_agent.compaction.fitting import BYTES_PER_TOKEN, fitted, input_tokens, output_tokens, weight
-from pinnace_agent.compaction.prompts import left_out, request_text, with_turn_prefix
+from pinnace_agent.compaction.fitting import SEPARATOR_BYTES, Paragraphs, Room, room_for, size
+from pinnace_agent.compaction.prompts import DIVIDED, Part, request_text, with_turn_prefix
 from pinnace_agent.compaction.serialisation import MAX_RESULT_CHARS, paragraphs
 from pinnace_agent.llm.offline_rehearsal import is_summary_request
 from pinnace_spec.messages import AssistantContent, AssistantMessage, Message, Model, StopReason, zero_usage
@@ -208,60 +210,125 @@ MODEL: Model = {
 
 
 @pytest.mark.parametrize(
-    ("window", "most", "thinks", "wanted", "tokens"),
+    ("window", "most", "thinks", "wanted", "room"),
     [
-        (128_000, 16_384, False, 13_107, 13_107),
-        (128_000, 4_096, False, 13_107, 4_096),
-        (128_000, 0, False, 800, 800),
-        (128_000, 64_000, True, 800, (128_000 - 4_096) // 4),
-        (1_000_000, 64_000, True, 800, 32_768),
-        (1_000_000, 64_000, True, 50_000, 50_000),
-        (1_000_000, 8_192, True, 800, 8_192),
-        (8_192, 4_096, False, 3_276, 1_024),
-        (1_000, 4_096, False, 500, 1),
-        (0, 16_384, True, 800, 16_384),
+        (128_000, 16_384, False, 13_107, Room(126_720, 13_107, 13_107)),
+        (128_000, 4_096, False, 13_107, Room(126_720, 4_096, 4_096)),
+        (128_000, 0, False, 800, Room(126_720, 800, 800)),
+        (128_000, 64_000, True, 800, Room(126_720, 800, 31_744)),
+        (1_000_000, 64_000, True, 800, Room(990_000, 800, 32_768)),
+        (1_000_000, 64_000, True, 50_000, Room(990_000, 50_000, 50_000)),
+        (1_000_000, 8_192, True, 800, Room(990_000, 800, 8_192)),
+        (8_192, 4_096, False, 3_276, Room(8_111, 1_792, 1_792)),
+        (4_096, 4_096, False, 1_638, Room(4_056, 768, 768)),
+        (2_048, 4_096, True, 819, Room(2_028, 256, 256)),
+        (1_000, 4_096, False, 500, Room(990, 1, 1)),
+        (0, 16_384, True, 800, Room(None, 800, 16_384)),
     ],
 )
-def test_a_summary_may_be_as_long_as_the_settings_the_model_and_the_window_allow(
-    window: int, most: int, thinks: bool, wanted: int, tokens: int
+def test_a_window_is_divided_between_a_request_and_its_answer(
+    window: int, most: int, thinks: bool, wanted: int, room: Room
 ) -> None:
     model: Model = {**MODEL, "contextWindow": window, "maxTokens": most, "reasoning": thinks}
 
-    assert output_tokens(model, wanted) == tokens
+    assert room_for(model, wanted) == room
 
 
-def test_the_rest_of_the_window_is_for_the_request_but_for_a_margin() -> None:
-    assert input_tokens(MODEL, 800) == 128_000 - 800 - 4_096
-    assert input_tokens({**MODEL, "contextWindow": 100}, 1) == 0
-    assert input_tokens({**MODEL, "contextWindow": 0}, 800) is None
+def test_a_request_may_take_what_the_least_answer_leaves() -> None:
+    room = Room(1_000, 100, 300)
+
+    assert room.request == 900
+    assert [room.answer(tokens) for tokens in (100, 700, 800, 900, 950)] == [300, 300, 200, 100, 100]
+    assert Room(None, 100, 300).request is None
+    assert Room(None, 100, 300).answer(10**6) == 300
+    assert Room(50, 100, 100).request == 0
 
 
-def test_a_text_weighs_its_bytes() -> None:
-    assert [weight(each) for each in ("", "abc", "abcd", "字", "😀", "\ud800")] == [0, 1, 2, 1, 2, 1]
+def test_what_was_refused_is_followed_by_half_of_it() -> None:
+    assert Room(10_000, 1_000, 3_000).halved(9_000, 600) == Room(4_800 + 1_000, 1_000, 3_000)
+    assert Room(10_000, 2_000, 2_000).halved(5_000, 600) == Room(2_800 + 933, 933, 2_000)
+    assert Room(None, 100, 300).halved(5_000, 1_000) == Room(3_100, 100, 300)
 
 
-def test_the_oldest_parts_give_way_to_a_marker() -> None:
-    parts = ["a" * 28, "b" * 28, "c" * 28]  # 30 bytes each, with what separates them
-
-    assert fitted(parts, 30, str) == parts
-    assert fitted(parts, 29, str) == ["1", "b" * 28, "c" * 28]
-    assert fitted(parts, 21, str) == ["1", "b" * 28, "c" * 28]
-    assert fitted(parts, 20, str) == ["2", "c" * 28]
-    assert fitted(parts, 11, str) == ["2", "c" * 28]
-    assert fitted(parts, 10, str) is None
-    assert fitted(["a" * 40], 10, str) is None
-    assert fitted([], 0, str) == []
+def pieces_of(texts: Sequence[str], room: int) -> list[list[str]]:
+    pieces, rest = [], Paragraphs(texts)
+    while rest.texts:
+        piece, rest = rest.divided(room)
+        pieces.append(list(piece.texts))
+    return pieces
 
 
-@given(st.lists(st.text(max_size=60), max_size=12), st.integers(0, 200))
-def test_what_fits_fits_and_is_the_end_of_what_there_was(parts: list[str], room: int) -> None:
-    kept = fitted(parts, room, left_out)
-    if kept is None:
-        assert weight("\n\n".join([left_out(len(parts)), parts[-1]])) + 2 > room
-        return
+def test_a_conversation_that_fits_is_one_piece() -> None:
+    texts = ["a" * 28, "b" * 28, "c" * 28]  # 30 bytes each, with what separates them
 
-    assert weight("\n\n".join(kept)) <= room
-    if kept != parts:
-        missing = len(parts) - len(kept) + 1
-        assert kept == [left_out(missing), *parts[missing:]]
-        assert sum(len(part.encode("utf-8", "surrogatepass")) + 2 for part in parts) > room * BYTES_PER_TOKEN
+    assert Paragraphs(texts).size == 88
+    assert pieces_of(texts, 88) == [texts]
+    assert pieces_of([], 0) == []
+
+
+def test_pieces_are_of_about_the_same_length() -> None:
+    texts = [letter * 28 for letter in "abcdefgh"]
+
+    assert [len(piece) for piece in pieces_of(texts, 7 * 30)] == [4, 4]
+    assert [len(piece) for piece in pieces_of(texts, 4 * 30 - 3)] == [3, 3, 2]
+
+
+def test_a_text_that_no_request_holds_is_divided_behind_a_word() -> None:
+    text = "[User]: " + "word " * 40
+    pieces = [part for (part,) in pieces_of([text], 120)]
+
+    assert all(size(piece) <= 120 for piece in pieces)
+    assert all(piece.endswith("word " + DIVIDED) for piece in pieces[:-1])
+    assert all(piece.startswith("[User, continued]: word ") for piece in pieces[1:])
+
+
+def test_a_text_that_a_request_holds_is_not_divided() -> None:
+    texts = ["[User]: " + letter * 80 for letter in "abc"]
+
+    assert pieces_of(texts, 130) == [[text] for text in texts]
+
+
+CONTINUED = re.compile(r"\[[A-Za-z ]+, continued\]: ")
+
+
+@given(
+    st.lists(st.text(st.sampled_from("aé汉😀\ud800\n ]:["), max_size=300).map("[User]: {}".format), max_size=8),
+    st.integers(0, 300),
+)
+def test_pieces_fit_and_hold_everything(texts: list[str], room: int) -> None:
+    whole: list[str] = []
+    for piece in pieces_of(texts, room):
+        if room > 120:
+            assert size("\n\n".join(piece)) <= room
+        for text in piece:
+            if whole and whole[-1].endswith(DIVIDED):
+                continued = CONTINUED.match(text)
+                assert continued is not None
+                whole[-1] = whole[-1].removesuffix(DIVIDED) + text[continued.end() :]
+            else:
+                whole.append(text)
+
+    assert whole == texts
+
+
+@given(st.lists(st.text(max_size=60), max_size=12), st.integers(1, 200))
+def test_the_size_of_what_is_left_is_known_without_a_look(texts: list[str], room: int) -> None:
+    rest = Paragraphs(texts)
+    while rest.texts:
+        piece, rest = rest.divided(room)
+        for each in (piece, rest):
+            assert each.size == sum(map(size, each.texts)) + SEPARATOR_BYTES * max(0, len(each.texts) - 1)
+
+
+@pytest.mark.parametrize("part", ["history", "turn_prefix"])
+@pytest.mark.parametrize("previous", [None, "OLD"])
+def test_a_request_for_a_piece_says_that_more_follows(part: Part, previous: str | None) -> None:
+    whole = request_text(part, ["[User]: a"], previous, "the tests")
+    piece = request_text(part, ["[User]: a"], previous, "the tests", more_follows=True)
+
+    assert "the next part follows" not in whole
+    assert "the next part follows" in piece
+    assert ("<previous-summary>\nOLD\n</previous-summary>" in piece) == (previous is not None)
+    assert ("Write one summary of both" in piece) == (previous is not None)
+    assert ("## Original Request" in piece) == (part == "turn_prefix")
+    assert piece.endswith("Additional focus: the tests")

@@ -2,7 +2,13 @@
 
 import pytest
 
-from pinnace_agent.compaction.estimate import context_tokens, estimate_tokens, sum_of_estimates
+from pinnace_agent.compaction.estimate import (
+    BYTES_PER_TOKEN,
+    context_tokens,
+    estimate_tokens,
+    sum_of_estimates,
+    tokens_per_byte,
+)
 from pinnace_agent.compaction.threshold import Budgets, budgets_for, is_due, is_over, usage_of_context
 from pinnace_agent.llm.base import LlmRequest
 from pinnace_agent.llm.output_cap import input_tokens
@@ -135,6 +141,69 @@ def test_a_count_of_a_context_that_a_compaction_replaced_is_not_trusted_anywhere
     assert context_tokens(messages) == 30
     assert input_tokens(LlmRequest(MODEL, "", messages, (), "off", None, {}, "")) == -(-120 // 3.5)
     assert context_tokens([*messages, user(1, 6), answer(50, timestamp=7)]) == 50
+
+
+# How many tokens a byte is
+
+
+def counting(tokens: int, text: str = "", timestamp: int = 0, **fields: object) -> AssistantMessage:
+    """Return an answer whose provider has counted so many tokens before it."""
+    message = answer(0, 0, timestamp)
+    message["content"] = [{"type": "text", "text": text}]
+    message["usage"] = {**zero_usage(), "input": tokens // 2, "cacheRead": tokens - tokens // 2, "output": 9_999}
+    return {**message, **fields}  # type: ignore[typeddict-item]
+
+
+def conversation(bytes_per_token: float, text: str = "x" * 40_000, overhead: int = 5_000) -> list[Message]:
+    step = int(len(text.encode()) / bytes_per_token)
+    first: list[Message] = [{"role": "user", "content": text, "timestamp": 0}, counting(overhead + step)]
+    return [*first, *first[:1], counting(overhead + 2 * step)]
+
+
+@pytest.mark.parametrize("bytes_per_token", [2, 3, 4, 4.5])
+def test_what_two_counts_differ_by_is_of_the_messages_between_them(bytes_per_token: float) -> None:
+    assert tokens_per_byte(conversation(bytes_per_token)) == pytest.approx(1 / bytes_per_token, rel=0.05)
+    assert tokens_per_byte(conversation(bytes_per_token, "字" * 14_000)) == pytest.approx(1 / bytes_per_token, rel=0.05)
+
+
+def test_without_two_counts_a_token_is_three_bytes() -> None:
+    assert tokens_per_byte([]) == 1 / BYTES_PER_TOKEN
+    assert tokens_per_byte([user(9_000), answer(50)]) == 1 / BYTES_PER_TOKEN, "a total alone is not of the input"
+    assert tokens_per_byte(conversation(4)[:3]) == 1 / BYTES_PER_TOKEN
+
+
+def test_a_short_conversation_says_little_about_its_tokens() -> None:
+    assert 1 / 4 < tokens_per_byte(conversation(4, "x" * 400)) < 1 / BYTES_PER_TOKEN
+
+
+@pytest.mark.parametrize("stop", ["error", "aborted"])
+def test_counts_that_can_not_be_trusted_are_passed_over(stop: StopReason) -> None:
+    good = conversation(4)
+    rate = tokens_per_byte(good)
+
+    assert tokens_per_byte([*good, counting(90_000, stopReason=stop)]) == rate
+    assert tokens_per_byte([counting(90_000, model="other"), *good]) == rate
+    old = counting(90_000, timestamp=0)
+    summary: Message = {"role": "compactionSummary", "summary": "S", "tokensBefore": 9, "timestamp": 1}
+    later: list[Message] = [{**each, "timestamp": 2} for each in good]  # type: ignore[misc]
+    assert tokens_per_byte([summary, old, *later]) == rate, "it is of a context that a compaction has replaced"
+
+
+def test_counts_that_no_text_has_are_bounded() -> None:
+    """Servers that count only what was new to them; messages that are short beside what a server puts around them."""
+    assert tokens_per_byte(conversation(1_000)) == 1 / 5
+    assert tokens_per_byte(conversation(0.01)) == 1
+    shrinking = [*conversation(4), counting(10)]
+    assert tokens_per_byte(shrinking) == 1 / 5
+
+
+def test_what_a_server_may_not_count_is_no_text() -> None:
+    """Thoughts of earlier answers, and pictures, which are not in a request for a summary."""
+    good = conversation(4)
+    thinking = counting(5_000 + 10_000)
+    thinking["content"] = [{"type": "thinking", "thinking": "x" * 90_000}]
+
+    assert tokens_per_byte([good[0], thinking, *good[2:]]) == tokens_per_byte(good)
 
 
 # The threshold

@@ -169,7 +169,13 @@ def test_every_kind_of_message_is_guessed() -> None:
         (200_000, 190_000, None, 100_000, 200_000 - 100_000 - 15_000),
         (200_000, 190_000, None, 150_000, 32_768),  # 15 % would leave less than a good answer needs
         (200_000, 190_000, None, 190_000, 200_000 - 190_000 - 4_096),
-        (4_000, 4_000, None, 3_000, 1),
+        (32_768, 32_768, None, 20_000, 32_768 - 20_000 - 4_096),
+        (8_192, 8_192, None, 4_000, 8_192 - 4_000 - 1_024),
+        (4_000, 4_000, None, 3_000, 500),
+        (4_096, 4_096, None, 1_000, 4_096 - 1_000 - 512),
+        (4_096, 4_096, None, 4_000, 48),
+        (4_096, 4_096, None, 4_096, 1),
+        (100_000, 90_000, None, 97_000, 1_500),
         (0, 8_000, None, 1_000_000, 8_000),
         (0, 0, None, 1_000, None),
         (100_000, 0, None, 1_000, None),
@@ -180,3 +186,21 @@ def test_an_answer_may_be_as_long_as_the_window_leaves_room_for(
     window: int, most: int, asked: int | None, used: int, cap: int | None
 ) -> None:
     assert output_cap(request(user(""), answer(used), window=window, most=most, asked=asked)) == cap
+
+
+@pytest.mark.parametrize("window", [2_048, 4_096, 8_192, 16_384, 32_768, 200_000, 1_000_000])
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.6, 0.9, 0.95])
+def test_a_guess_never_leaves_an_answer_without_room_that_there_may_be(window: int, share: float) -> None:
+    """A context that is not compacted yet, by four characters a token, may come to more by the guess of this module."""
+    cap = output_cap(request(user("x" * int(4 * share * window)), window=window, most=window))
+
+    assert cap is not None
+    assert cap >= min(window // 16, (1 - share) * window // 2)
+
+
+def test_a_request_that_its_caller_has_fitted_leaves_all_else_to_the_answer() -> None:
+    fitted = request(user("x" * 350_000), asked=8_000)._replace(input_tokens=95_000)
+
+    assert output_cap(fitted) == 5_000
+    assert output_cap(fitted._replace(input_tokens=10_000)) == 8_000
+    assert output_cap(fitted._replace(input_tokens=100_000)) == 1

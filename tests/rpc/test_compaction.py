@@ -6,7 +6,7 @@ summarised, unless a test says otherwise. Rules R-CMP-01 to R-CMP-04, C-12 to C-
 
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
@@ -16,6 +16,7 @@ from pinnace_fuzz.adapters import pi_models
 from pinnace_fuzz.fake_llm import FakeLlm
 from pinnace_fuzz.reading import kinds
 from pinnace_fuzz.records import Record
+from pinnace_fuzz.script import Scripted
 from pinnace_fuzz.workbench import AgentStarter, HomedAgent
 from pinnace_spec import errors
 from pinnace_spec.session_format import validate_session
@@ -433,18 +434,87 @@ def test_a_summary_is_not_tried_again_when_that_is_off(talk: Talk) -> None:
     assert talk.requests() == 3
 
 
-def test_a_summary_of_too_much_is_asked_for_with_less(talk: Talk) -> None:
+def test_a_summary_of_too_much_is_asked_for_in_pieces(talk: Talk) -> None:
     """It never ends in another compaction."""
     for number in range(6):
         talk.script({"text": f"answer {number} " * 80})
         talk.say(f"prompt {number}")
-    talk.script({"text": "last"}, TOO_LONG, SUMMARY)
+    talk.script({"text": "last"}, TOO_LONG, {**SUMMARY, "repeat": -1})
     talk.say("last prompt")
+    before = talk.requests()
 
     answer = talk.compact()
     assert answer.get("error") is None
     assert talk.flow() == ["compaction_start", "compaction_end", "compact:ok"]
-    assert len(talk.sent(-1)) < len(talk.sent(-2))
+    refused, *answered = [talk.sent(number) for number in range(before, talk.requests())]
+    assert len(answered) > 1
+    assert all(len(each) < len(refused) for each in answered)
+    for number in range(6):
+        assert sum(f"answer {number} " * 80 in each for each in answered) == 1
+
+
+# What no single request for a summary can hold.
+
+
+@pytest.fixture
+def long_talk(agent: AgentStarter, llm: Callable[[Iterable[Scripted]], FakeLlm]) -> Talk:
+    """A conversation that is twice as long as the window, and no compaction by itself."""
+    fake = llm([])
+    models: Record = pi_models(fake.base_url)
+    models["providers"]["fake"]["models"][0]["contextWindow"] = 8_192
+    talk = Talk(agent(fake, models=models, settings=SETTINGS, has_session=True))
+    talk.ask("set_auto_compaction", enabled=False)
+    talk.script({"text": "answer", "repeat": 8})
+    for number in range(8):
+        talk.say(f"prompt {number} " + "long " * 2_000)
+    return talk
+
+
+def test_a_compaction_in_pieces_is_one_compaction_for_clients(long_talk: Talk) -> None:
+    """R-CMP-01, R-CMP-06, R-CMP-08: its records, its usage, its entry."""
+    long_talk.script(*({**SUMMARY, "text": f"SUMMARY {number}"} for number in range(9)))
+    before = long_talk.requests()
+    result = long_talk.compact(customInstructions="ROSES")["data"]
+    pieces = [long_talk.sent(number) for number in range(before, long_talk.requests())]
+
+    assert len(pieces) > 2
+    assert long_talk.flow() == ["compaction_start", "compaction_end", "compact:ok"]
+    assert long_talk.end()["result"] == result
+    assert result["summary"] == f"SUMMARY {len(pieces) - 1}"
+    assert (result["usage"]["input"], result["usage"]["output"]) == (70 * len(pieces), 30 * len(pieces))
+    assert len(entries(long_talk.path(), "compaction")) == 1
+    for number in range(7):
+        assert sum(long_talk.text(f"prompt {number} " + "long " * 2_000) in piece for piece in pieces) == 1
+    assert all("ROSES" in piece for piece in pieces)
+    assert all(f"SUMMARY {number}\\n</previous-summary>" in piece for number, piece in enumerate(pieces[1:]))
+
+
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_an_abort_ends_a_compaction_in_its_pieces_without_a_trace(long_talk: Talk, has_begun: bool) -> None:
+    """Whether the answer of a later piece has begun or not; the next compaction begins anew."""
+    gate = long_talk.gate
+    held = {"text": ["SUM", {"gate": gate}, "MARY"]} if has_begun else {"hold": gate, **SUMMARY}
+    long_talk.script({**SUMMARY, "text": "FIRST PIECE"}, held)
+    context = long_talk.context()
+    long_talk.mark = long_talk.pi.mark()
+    long_talk.pi.send({"id": "C", "type": "compact"})
+    long_talk.pi.llm.wait_reached(gate)
+    long_talk.ask("abort")
+
+    assert long_talk.pi.wait_response("C")["error"] == errors.COMPACTION_CANCELLED
+    assert long_talk.end()["aborted"] is True
+    assert long_talk.context() == context
+    assert entries(long_talk.path(), "compaction") == []
+    long_talk.pi.llm.release(gate)
+    long_talk.script({**SUMMARY, "repeat": -1})
+    assert long_talk.compact()["data"]["summary"] == "SUMMARY"
+    assert "FIRST PIECE" not in long_talk.sent()
+
+
+def test_a_compaction_of_which_one_piece_fails_fails(long_talk: Talk) -> None:
+    long_talk.script(SUMMARY, SUMMARY, REFUSED)
+    failure = 'Summarization failed: 401: {"message":"who are you"}'
+    refused(long_talk, failure, "compaction_failed")
 
 
 def test_an_abort_ends_the_wait_for_the_next_try(agent: AgentStarter) -> None:

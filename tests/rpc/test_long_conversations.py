@@ -6,6 +6,7 @@ the context as it was.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any, Final
@@ -40,9 +41,13 @@ SETTLED_TIMEOUT_S: Final = 60.0
 class WindowLedger(Ledger):
     """Answers what the script does not, as a model with a window does."""
 
-    def __init__(self, window: int) -> None:
+    def __init__(self, window: int, answer_chars: int = ANSWER_CHARS, tool_every: int | None = TOOL_EVERY) -> None:
         super().__init__()
         self.window = window
+        self._answer_chars = answer_chars
+        self._tool_every = tool_every
+        self.read: list[str] = []
+        """The requests for summaries that were answered."""
         self.counts: list[int] = []
         """What each request came to, in tokens."""
         self.asked_output: list[int] = []
@@ -68,21 +73,22 @@ class WindowLedger(Ledger):
         if tokens > self.window:
             self.refused.append(number)
             return read_response(refusal(tokens, self.window), number)
-        usage = {"input": tokens, "output": ANSWER_CHARS // CHARS_PER_TOKEN}
+        usage = {"input": tokens, "output": self._answer_chars // CHARS_PER_TOKEN}
         if is_summary:
+            self.read.append(text)
             words = f"Summary number {len(self.histories)}. " + "What was done, and why. " * 60
             return read_response({"text": words, "usage": usage}, number)
-        if number % TOOL_EVERY == 0:
+        if self._tool_every and number % self._tool_every == 0:
             return read_response({"tool_calls": [CALL], "usage": usage}, number)
-        return read_response({"text": [filler(f"Answer {number}", ANSWER_CHARS)], "usage": usage}, number)
+        return read_response({"text": [filler(f"Answer {number}", self._answer_chars)], "usage": usage}, number)
 
 
 class WindowLlm(FakeLlm):
     """A scripted LLM that answers all else as a model with a window does."""
 
-    def __init__(self, window: int = WINDOW) -> None:
+    def __init__(self, window: int = WINDOW, **answers: Any) -> None:
         super().__init__()
-        self.ledger = WindowLedger(window)
+        self.ledger = WindowLedger(window, **answers)
         self._ledger = self.ledger
 
 
@@ -90,7 +96,7 @@ class WindowLlm(FakeLlm):
 def window_llm() -> Iterator[Callable[..., WindowLlm]]:
     """Makes LLMs with windows that end with the test."""
     with ExitStack() as stack:
-        yield lambda *args: stack.enter_context(WindowLlm(*args))
+        yield lambda *args, **more: stack.enter_context(WindowLlm(*args, **more))
 
 
 def filler(name: str, chars: int) -> str:
@@ -173,6 +179,49 @@ def test_two_hundred_turns_under_a_small_window_work_to_the_end(
     assert [] == llm.ledger.refused
 
 
+@pytest.mark.parametrize(
+    ("window", "turns", "prompt_chars", "answer_chars"),
+    [(4_096, 40, 300, 400), (4_096, 20, 1_000, 1_000), (8_192, 68, 900, 1_200), (200_000, 78, 9_000, 12_000)],
+)
+def test_what_a_compaction_takes_away_was_summarised(
+    agent: AgentStarter,
+    window_llm: Callable[..., WindowLlm],
+    window: int,
+    turns: int,
+    prompt_chars: int,
+    answer_chars: int,
+) -> None:
+    """R-CMP-08: by default settings, of every size of window; no prompt is refused for what was before it."""
+    llm = window_llm(window, answer_chars=answer_chars, tool_every=None)
+    described = models(llm, window)
+    described["providers"]["fake"]["models"][0]["maxTokens"] = 32_000
+    pi = agent(llm, models=described, has_session=True)
+    texts = [filler(f"Turn {turn}", prompt_chars) for turn in range(turns)]
+    records = [record for text in texts for record in say(pi, text)]
+    ends = of_type(records, "compaction_end")
+
+    assert [] == llm.ledger.refused
+    assert ["stop"] * turns == stops(records)
+    assert [] == [end for end in ends if end["result"] is None]
+    assert len(ends) > 1
+    # No answer was cut short for the margin's sake.
+    assert min(llm.ledger.asked_output) >= window // 16
+    assert all(text.startswith("Answer") for text in answers_of(records))
+    texts += answers_of(records)
+    held = json.dumps(messages_of(pi))
+    gone = [text for text in texts if json.dumps(text)[1:-1] not in held]
+    assert len(gone) > turns
+    read = "".join(llm.ledger.read)
+    assert [] == [text[:20] for text in gone if json.dumps(text)[1:-1] not in read]
+    if window == 200_000:
+        assert len(ends) == len(llm.ledger.summaries), "one request each"
+
+
+def answers_of(records: list[Record]) -> list[str]:
+    messages = [record["message"] for record in of_type(records, "message_end")]
+    return [message["content"][0]["text"] for message in messages if message["role"] == "assistant"]
+
+
 def test_a_message_longer_than_the_window_ends_in_an_error_and_no_loop(
     agent: AgentStarter, window_llm: Callable[..., WindowLlm]
 ) -> None:
@@ -209,19 +258,24 @@ def test_a_message_longer_than_the_window_after_others_ends_in_an_error_and_no_l
 def test_after_a_message_longer_than_the_window_the_session_goes_on(
     agent: AgentStarter, window_llm: Callable[..., WindowLlm]
 ) -> None:
-    """R-CMP-01, R-CMP-02: it is not the newest any more; its beginning and its end are summarised."""
+    """R-CMP-01, R-CMP-02, R-CMP-08: it is not the newest any more; all of it is summarised, in pieces."""
     llm = window_llm()
     pi = agent(llm, models=models(llm), has_session=True)
+    numbers = [f"{number:06}" for number in range(2 * WINDOW * CHARS_PER_TOKEN // 7)]
     say(pi, "First.")
-    say(pi, f"Begin {filler('too much', 2 * WINDOW * CHARS_PER_TOKEN)} end")
+    say(pi, f"Begin {' '.join(numbers)} end")
+    del llm.ledger.read[:]
     records = say(pi, "A short question.")
     ends = of_type(records, "compaction_end")
 
     assert ["error", "stop"] == stops(records)
     assert [None] == [end.get("errorMessage") for end in ends]
-    assert "Begin too much" in llm.ledger.histories[-1]
-    assert " end\\n" in llm.ledger.histories[-1]
-    assert "A short question." not in llm.ledger.histories[-1]
+    first, *_, last = histories = llm.ledger.read
+    assert len(histories) > 2
+    assert "[User]: Begin 000000 000001 " in first
+    assert " end\\n" in last
+    assert numbers == [number for each in histories for number in re.findall(r"(?<= )\d{6}(?= )", each)]
+    assert "A short question." not in last
     assert ["stop"] == stops(say(pi, "Another one."))
     assert not set(llm.ledger.summaries) & set(llm.ledger.refused)
 

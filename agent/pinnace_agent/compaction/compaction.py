@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, NotRequired
 from typing_extensions import TypedDict
 
 from pinnace_agent.compaction.cut_point import Cut, NothingToDo, find_cut
-from pinnace_agent.compaction.estimate import CHARS_PER_TOKEN, context_tokens, sum_of_estimates
+from pinnace_agent.compaction.estimate import CHARS_PER_TOKEN, context_tokens, sum_of_estimates, tokens_per_byte
 from pinnace_agent.compaction.file_operations import (
     file_operations,
     with_file_blocks,
@@ -82,6 +82,8 @@ class Plan(NamedTuple):
     cut: Cut
     tokens_before: int
     budgets: Budgets
+    tokens_per_byte: float
+    """Of the context, as its provider counts."""
 
 
 def plan_compaction(
@@ -107,7 +109,7 @@ def plan_compaction(
             cut = find_cut(path, 1)
     if isinstance(cut, NothingToDo):
         raise _nothing_to_do(cut)
-    return Plan(cut, tokens_before, budgets)
+    return Plan(cut, tokens_before, budgets, tokens_per_byte(messages))
 
 
 async def carry_out(plan: Plan, writer: Writer, instructions: str | None) -> CompactionResult:
@@ -119,7 +121,7 @@ async def carry_out(plan: Plan, writer: Writer, instructions: str | None) -> Com
     if writer.credentials.problem is not None:
         raise CompactionFailed(writer.credentials.problem, ErrorCode.NO_API_KEY)
     cut = plan.cut
-    text, usage = await _summaries(cut, writer, plan.budgets.reserve_tokens, instructions)
+    text, usage = await _summaries(plan, writer, instructions)
     files = file_operations(cut.summarised, cut.compaction)
     summary = with_file_blocks(text, files)
     result: CompactionResult = {
@@ -134,21 +136,30 @@ async def carry_out(plan: Plan, writer: Writer, instructions: str | None) -> Com
     return result
 
 
-async def _summaries(
-    cut: Cut, writer: Writer, reserve_tokens: int, instructions: str | None
-) -> tuple[str, Usage | None]:
+async def _summaries(plan: Plan, writer: Writer, instructions: str | None) -> tuple[str, Usage | None]:
     """Have the history and the beginning of a divided turn summarised, one by one: some servers have a single slot."""
-    previous = None if cut.previous_summary is None else without_file_blocks(cut.previous_summary)
+    cut, reserve_tokens = plan.cut, plan.budgets.reserve_tokens
+    previous = _previous_summary(cut)
     text, usage = previous, None
     if cut.history:
-        asked = Asked("history", paragraphs(cut.history), previous and without_tags(previous), instructions)
+        previous = previous and without_tags(previous)
+        asked = Asked("history", paragraphs(cut.history), previous, instructions, plan.tokens_per_byte)
         text, usage = await summarize(writer, asked, int(_HISTORY_SHARE * reserve_tokens))
     if not cut.turn_prefix:
         assert text is not None
         return text, usage
-    asked = Asked("turn_prefix", paragraphs(cut.turn_prefix), None, instructions)
+    asked = Asked("turn_prefix", paragraphs(cut.turn_prefix), None, instructions, plan.tokens_per_byte)
     prefix, prefix_usage = await summarize(writer, asked, int(_PREFIX_SHARE * reserve_tokens))
     return with_turn_prefix(text, prefix), prefix_usage if usage is None else sum_of_usages(usage, prefix_usage)
+
+
+def _previous_summary(cut: Cut) -> str | None:
+    """Return the summary of what was before, without its files if they come back with those of this compaction."""
+    if cut.previous_summary is None:
+        return None
+    text = without_file_blocks(cut.previous_summary)
+    returning = with_file_blocks(text, file_operations((), cut.compaction))
+    return text if returning == cut.previous_summary.rstrip() else cut.previous_summary
 
 
 def _nothing_to_do(reason: NothingToDo) -> CompactionFailed:

@@ -54,27 +54,42 @@ _NEXT: Final = (
     '- Move what has been finished since from "In Progress" to "Done", and bring "Next Steps" up to date.\n\n'
     f"{_SECTIONS}\n{_EXACT}"
 )
+_TURN_SECTIONS: Final = (
+    "## Original Request\nWhat the user asked for in this turn.\n\n"
+    "## Progress So Far\n- What was done and decided in this part.\n\n"
+    "## Context Needed\n- What the kept end of the turn builds upon."
+)
 _TURN: Final = (
     "The conversation above is the beginning of one turn that was too long to keep. Its end is kept as it is and comes "
     "after your summary. Say what is needed to understand that end, in these sections:\n\n"
-    "## Original Request\nWhat the user asked for in this turn.\n\n"
-    "## Progress So Far\n- What was done and decided in this part.\n\n"
-    "## Context Needed\n- What the kept end of the turn builds upon.\n\n"
-    f"{_EXACT}"
+    f"{_TURN_SECTIONS}\n\n{_EXACT}"
 )
+
+_TURN_NEXT: Final = (
+    "The conversation above follows on the one that <previous-summary> stands for; both are the beginning of one turn "
+    "that was too long to keep. Its end is kept as it is and comes after your summary. Write one summary of both, to "
+    "take the place of the previous one. Say what is needed to understand that end, in these sections:\n\n"
+    f"{_TURN_SECTIONS}\n\n{_EXACT}"
+)
+_PART: Final = (
+    "This is a part of a conversation that is too long for one request; the next part follows in another, together "
+    "with your summary. Lose nothing that the parts to come may build upon."
+)
+DIVIDED: Final = "\n[... continued in the next part]"
+"""The end of the beginning of a paragraph that is divided between two requests."""
 
 NO_HISTORY: Final = "There is no earlier history."
 _SPLIT_HEADING: Final = "**The current turn, of which the beginning is summarised here:**"
 
 
-def left_out(count: int) -> str:
-    """Word the paragraph that stands for paragraphs which did not fit."""
-    return f"[... the oldest {count} parts of this conversation are left out: they do not fit]"
+def earlier_summary(summary: str) -> str:
+    """Word the paragraph that holds a summary too long to stand beside the conversation."""
+    return f"[Summary of what came before]: {summary}"
 
 
-def cut_out(count: int) -> str:
-    """Word what stands for the middle of a message that did not fit."""
-    return f"[... {count} characters of this message are left out: they do not fit]"
+def continued(label: str) -> str:
+    """Word the beginning of the rest of a paragraph that is divided between two requests."""
+    return f"[{label}, continued]: "
 
 
 def cut_off(limit_tokens: int) -> str:
@@ -83,7 +98,12 @@ def cut_off(limit_tokens: int) -> str:
 
 
 def request_text(
-    part: Part, conversation: Sequence[str], previous_summary: str | None, instructions: str | None
+    part: Part,
+    conversation: Sequence[str],
+    previous_summary: str | None,
+    instructions: str | None,
+    *,
+    more_follows: bool = False,
 ) -> str:
     """Return what the model is sent.
 
@@ -92,11 +112,18 @@ def request_text(
         conversation: In paragraphs.
         previous_summary: Of what was before.
         instructions: The user's own, about what the summary shall look at.
+        more_follows: The conversation is a piece, and not the last one.
     """
     texts = ["<conversation>\n" + "\n\n".join(conversation) + "\n</conversation>"]
     if previous_summary:
         texts.append(f"<previous-summary>\n{previous_summary}\n</previous-summary>")
-    texts.append(_TURN if part == "turn_prefix" else _NEXT if previous_summary else _FIRST)
+    match part:
+        case "turn_prefix":
+            texts.append(_TURN_NEXT if previous_summary else _TURN)
+        case "history":
+            texts.append(_NEXT if previous_summary else _FIRST)
+    if more_follows:
+        texts.append(_PART)
     if instructions and instructions.strip():
         texts.append(f"Additional focus: {instructions.strip()}")
     return "\n\n".join(texts)

@@ -1,16 +1,18 @@
-"""Summaries, as a model writes them: one request each, tried again as any other, told to nobody.
+"""Summaries, as a model writes them: one request each, or several where one can't hold the conversation.
 
-Decides what a request holds and when its answer is a summary. Must not know entries, nor where a conversation is cut.
-Rules R-CMP-01, R-CMP-03, R-RTY-01.
+Decides what a request holds and when its answer is a summary. Requests are tried again as any other, and no record is
+written of them. Must not know entries, nor where a conversation is cut. Rules R-CMP-01, R-CMP-03, R-CMP-08, R-RTY-01.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import trio
 
-from pinnace_agent.compaction.fitting import fitted, input_tokens, output_tokens, shortened, weight
-from pinnace_agent.compaction.prompts import SYSTEM_PROMPT, Part, cut_off, cut_out, left_out, request_text
+from pinnace_agent.compaction.estimate import BYTES_PER_TOKEN
+from pinnace_agent.compaction.fitting import Paragraphs, is_too_little, room_for, size
+from pinnace_agent.compaction.prompts import SYSTEM_PROMPT, Part, cut_off, earlier_summary, request_text
 from pinnace_agent.llm.base import IDLE_TIMEOUT_S, THINKING_BUDGETS, LlmRequest, Provider
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.providers import find_provider, unsupported_api
@@ -21,15 +23,16 @@ from pinnace_spec.messages import AssistantMessage, Model, ThinkingLevel, Usage,
 from pinnace_statechart.retry import delay_s
 from pinnace_statechart.state import RetryPolicy
 
-# The estimate may be wrong, and so may the window that a configuration claims: a request that is refused as too long is
-# halved so often, which takes it from the largest window in use to one that every model has.
+# The estimate may be wrong, and so may the window that a configuration claims: what a request holds is halved when it
+# is refused as too long. So often, which leads from the largest window in use to one that every model has.
 MAX_HALVINGS: Final = 6
 
 _PREFIXES: Final[Mapping[Part, str]] = {
     "history": "Summarization failed: ",
     "turn_prefix": "Turn prefix summarization failed: ",
 }
-_OVERFLOWS: Final = (VerdictKind.OVERFLOW, VerdictKind.LENGTH_OVERFLOW)
+# Of a silent one the provider has read only a part, and the model has summarised no more than that.
+_OVERFLOWS: Final = (VerdictKind.OVERFLOW, VerdictKind.LENGTH_OVERFLOW, VerdictKind.SILENT_OVERFLOW)
 
 
 class CompactionFailed(Exception):
@@ -83,13 +86,17 @@ class Asked(NamedTuple):
     """In paragraphs, oldest first."""
     previous_summary: str | None = None
     instructions: str | None = None
+    tokens_per_byte: float = 1 / BYTES_PER_TOKEN
+    """Of the conversation, as its provider counts (`estimate.tokens_per_byte`)."""
 
 
 async def summarize(writer: Writer, asked: Asked, wanted_tokens: int) -> Summary:
     """Have a summary written.
 
-    What is transient is tried again by the writer's policy. The request fits the model's window: older paragraphs are
-    left out for that, and the middle of the newest if it alone is too long. Cancelling ends the request or the wait;
+    What is transient is tried again by the writer's policy. A conversation that does not fit the model's window with
+    its answer is sent in pieces, one after the other: each request has the summary of the pieces before it, and its
+    answer is a summary of all so far. A request that the provider refuses as too long is divided likewise. So
+    everything that is to be summarised is in a request that was answered. Cancelling ends the request or the wait;
     nothing is left behind.
 
     Args:
@@ -98,9 +105,25 @@ async def summarize(writer: Writer, asked: Asked, wanted_tokens: int) -> Summary
         wanted_tokens: How long it may be; more if the model thinks, less if it can't write so much.
 
     Raises:
-        CompactionFailed: There is no summary. The text says of which part, and why.
+        CompactionFailed: There is no summary: one request failed for good. The text says of which part, and why.
     """
     return await _Writing(writer, asked, wanted_tokens).run()
+
+
+class _TooLittleRoom(Exception):
+    """What must stand in every request leaves no room for the conversation."""
+
+
+class _Request(NamedTuple):
+    """A request for the summary of a piece."""
+
+    text: str
+    tokens: int
+    """By estimate; with the system prompt."""
+    answer_tokens: int
+    """How long the answer may be."""
+    rest: Paragraphs
+    """Of the conversation, what it does not hold."""
 
 
 class _Writing:
@@ -109,65 +132,92 @@ class _Writing:
     def __init__(self, writer: Writer, asked: Asked, wanted_tokens: int) -> None:
         self._writer = writer
         self._asked = asked
-        self._output = output_tokens(writer.model, wanted_tokens)
+        self._room = room_for(writer.model, wanted_tokens)
+        self._halvings = 0
         self._usage: Usage | None = None
 
     async def run(self) -> Summary:
-        text = self._request_text(input_tokens(self._writer.model, self._output))
-        message, verdict = await self._answer(text)
-        halvings = 0
-        while verdict.kind in _OVERFLOWS and halvings < MAX_HALVINGS:
-            halvings += 1
+        conversation = Paragraphs(self._asked.conversation)
+        previous = self._asked.previous_summary
+        is_own = False  # the previous summary is of the pieces so far
+        refused: tuple[_Request, AssistantMessage] | None = None  # the latest one, with what came instead of a summary
+        while True:
+            if previous and not is_own and self._is_too_long_to_carry(previous, conversation):
+                conversation, previous = conversation.with_first(earlier_summary(previous)), None
             try:
-                text = self._request_text((weight(text) + weight(SYSTEM_PROMPT)) // 2)
-            except CompactionFailed:  # what the provider said tells more
-                break
-            message, verdict = await self._answer(text)
-        return self._summary(message)
+                request = self._next_request(conversation, previous)
+            except _TooLittleRoom:
+                if refused is None:
+                    reason = "the instructions and the summary so far leave no room for the conversation in"
+                    raise self._failure(f"{reason} {self._window()}") from None
+                request, message = refused  # it tells more
+            else:
+                message, verdict = await self._answer(request)
+                if verdict.kind in _OVERFLOWS and self._halvings < MAX_HALVINGS:
+                    self._halvings += 1
+                    self._room = self._room.halved(request.tokens, self._tokens(self._wording_bytes(previous)))
+                    refused = request, message
+                    continue
+            previous, conversation, is_own, refused = self._text(message, request), request.rest, True, None
+            if not conversation.texts:
+                assert self._usage is not None
+                return Summary(previous, self._usage)
 
-    def _request_text(self, room: int | None) -> str:
-        """Put together as much as fits."""
+    def _is_too_long_to_carry(self, previous: str, conversation: Paragraphs) -> bool:
+        """Tell whether a summary that is given takes more than half of what requests with it could hold of it all."""
+        if self._room.request is None:
+            return False
+        room = self._room.request - self._tokens(self._wording_bytes(None))
+        whole = self._tokens(self._wording_bytes(previous) + conversation.size)
+        return whole > self._room.request and self._tokens(size(previous)) > room // 2
+
+    def _next_request(self, conversation: Paragraphs, previous: str | None) -> _Request:
+        """Put together as much as fits of what is left.
+
+        Raises:
+            _TooLittleRoom: That would be too little.
+        """
+        piece, rest = conversation, Paragraphs([])
+        tokens = self._tokens(self._wording_bytes(previous) + conversation.size)
+        if self._room.request is not None and tokens > self._room.request:
+            wording_bytes = self._wording_bytes(previous, more_follows=True)
+            room = self._room.request - self._tokens(wording_bytes)
+            if is_too_little(room, self._room.request):
+                raise _TooLittleRoom
+            piece, rest = conversation.divided(int(room / self._asked.tokens_per_byte))
+            tokens = self._tokens(wording_bytes + piece.size)
+        text = self._worded(piece.texts, previous, more_follows=bool(rest.texts))
+        return _Request(text, tokens, self._room.answer(tokens), rest)
+
+    def _wording_bytes(self, previous: str | None, *, more_follows: bool = False) -> int:
+        """Return the size of a request without its conversation."""
+        return size(SYSTEM_PROMPT) + size(self._worded((), previous, more_follows=more_follows))
+
+    def _worded(self, conversation: Sequence[str], previous: str | None, *, more_follows: bool = False) -> str:
         asked = self._asked
+        return request_text(asked.part, conversation, previous, asked.instructions, more_follows=more_follows)
 
-        def worded(conversation: Sequence[str]) -> str:
-            return request_text(asked.part, conversation, asked.previous_summary, asked.instructions)
+    def _tokens(self, size_bytes: int) -> int:
+        return math.ceil(size_bytes * self._asked.tokens_per_byte)
 
-        if room is None:
-            return worded(asked.conversation)
-        room -= weight(SYSTEM_PROMPT) + weight(worded(()))
-        if room <= 0:
-            raise self._failure(f"the instructions and the previous summary alone fill {self._window()}")
-        conversation = fitted(asked.conversation, room, left_out)
-        if conversation is None:
-            conversation = self._shortened(room)
-        if conversation is None:
-            raise self._failure(f"the last message to be summarised does not fit {self._window()}")
-        return worded(conversation)
-
-    def _shortened(self, room: int) -> list[str] | None:
-        """Return what fits of the newest paragraph, if not even that does as a whole."""
-        *older, newest = self._asked.conversation
-        before = [left_out(len(older))] if older else []
-        cut = shortened(newest, room - sum(map(weight, before)) - 1, cut_out)
-        return None if cut is None else [*before, cut]
-
-    async def _answer(self, text: str) -> tuple[AssistantMessage, Verdict]:
+    async def _answer(self, request: _Request) -> tuple[AssistantMessage, Verdict]:
         """Ask until there is an answer, or a failure that is final."""
         policy = self._writer.retry
         attempt = 0
         while True:
-            message, verdict = await self._ask(text)
+            message, verdict = await self._ask(request)
             if verdict.kind is not VerdictKind.TRANSIENT or not policy.enabled or attempt >= policy.max_attempts:
                 return message, verdict
             attempt += 1
             await trio.sleep(delay_s(policy, attempt, verdict.retry_after_s))
 
-    async def _ask(self, text: str) -> tuple[AssistantMessage, Verdict]:
+    async def _ask(self, asked: _Request) -> tuple[AssistantMessage, Verdict]:
         model, credentials = self._writer.model, self._writer.credentials
         provider = self._writer.provider or find_provider(model["api"])
         if provider is None:
             raise CompactionFailed(unsupported_api(model["api"]).text, ErrorCode.NO_MODEL)
-        question: UserMessage = {"role": "user", "content": [{"type": "text", "text": text}], "timestamp": 0}
+        question: UserMessage = {"role": "user", "content": [{"type": "text", "text": asked.text}], "timestamp": 0}
+        margin_tokens = 0 if self._room.total is None else model["contextWindow"] - self._room.total
         request = LlmRequest(
             model=model,
             system_prompt=SYSTEM_PROMPT,
@@ -177,7 +227,8 @@ class _Writing:
             api_key=credentials.api_key,
             headers=credentials.headers,
             session_id=self._writer.session_id,
-            max_tokens=self._output,
+            max_tokens=asked.answer_tokens,
+            input_tokens=asked.tokens + margin_tokens,
             idle_timeout_s=self._writer.idle_timeout_s,
             thinking_budgets=self._writer.thinking_budgets,
         )
@@ -188,7 +239,12 @@ class _Writing:
         limit_s = self._writer.retry.max_delay_s
         return message, verdict_on(message, model, builder.signs, max_retry_after_s=limit_s)
 
-    def _summary(self, message: AssistantMessage) -> Summary:
+    def _text(self, message: AssistantMessage, request: _Request) -> str:
+        """Return the summary that an answer is.
+
+        Raises:
+            CompactionFailed: It is none.
+        """
         if message["stopReason"] in {"error", "aborted"}:
             raise self._failure(message.get("errorMessage") or "the model failed without a reason")
         if any(block["type"] == "toolCall" for block in message["content"]):
@@ -198,9 +254,8 @@ class _Writing:
             raise self._failure("the model wrote nothing")
         if message["stopReason"] == "length":
             # DEVIATION D-29: most of a summary is better than a session that can't go on.
-            text += f"\n\n{cut_off(self._output)}"
-        assert self._usage is not None
-        return Summary(text, self._usage)
+            text += f"\n\n{cut_off(request.answer_tokens)}"
+        return text
 
     def _failure(self, reason: str) -> CompactionFailed:
         return CompactionFailed(_PREFIXES[self._asked.part] + reason)

@@ -146,6 +146,7 @@ async def _summarized(
     seat: "ExtensionSeat", session: Session, left: Sequence[Entry], instructions: str | None, from_id: str | None
 ) -> dict[str, object] | None:
     """Have a summary of what is left written by the session's model; None: there is nothing to say."""
+    from pinnace_agent.compaction.estimate import tokens_per_byte
     from pinnace_agent.compaction.serialisation import paragraphs
     from pinnace_agent.compaction.summarize import Asked, CompactionFailed, Writer, summarize
 
@@ -167,8 +168,9 @@ async def _summarized(
         profile.thinking_budgets,
         profile.registry.provider_for(model),
     )
+    asked = Asked("history", conversation, None, instructions, tokens_per_byte(session.messages))
     try:
-        summary = await summarize(writer, Asked("history", conversation, instructions=instructions), _SUMMARY_TOKENS)
+        summary = await summarize(writer, asked, _SUMMARY_TOKENS)
     except CompactionFailed as error:
         raise RuntimeError(error.text) from None
     return _fields(summary.text, from_id, None, summary.usage)

@@ -94,6 +94,8 @@ class LlmRequest(NamedTuple):
     """Tokens that a level may think for, where a provider counts them."""
     hooks: RequestHooks | None = None
     """None: nobody has a say."""
+    input_tokens: int | None = None
+    """The most tokens that it comes to, where the caller has fitted it to the window; None: they are estimated."""
 
 
 class UpdateSink(Protocol):

@@ -12,11 +12,17 @@ from pinnace_agent.message_size import last_count, message_chars
 
 # Code has fewer characters to a token than prose: a request must not be refused for a guess that was too low.
 CHARS_PER_TOKEN: Final = 3.5
-# The guess is off by this much, or by this part of it.
+# The most that any text has: no answer must be cut to nothing for a guess that was too high.
+_MOST_CHARS_PER_TOKEN: Final = 5
+# The guess is off by this much, or by this part of it; of a small window by that part of the window, and never by more
+# than half of what is left.
 MARGIN_TOKENS: Final = 4096
 MARGIN_SHARE: Final = 0.15
+_MARGIN_OF_WINDOW: Final = 8
 # Room for an answer that is worth having; only the smaller margin is kept when there is less.
 GOOD_ROOM_TOKENS: Final = 32_768
+# Of the window, what an answer gets where only a guess leaves it less.
+_LEAST_SHARE: Final = 16
 
 
 def output_cap(request: LlmRequest) -> int | None:
@@ -28,23 +34,39 @@ def output_cap(request: LlmRequest) -> int | None:
     window = model["contextWindow"]
     if window <= 0:
         return wanted
-    used = input_tokens(request)
-    room = window - used - max(MARGIN_TOKENS, int(used * MARGIN_SHARE))
-    if room < GOOD_ROOM_TOKENS:
-        room = min(GOOD_ROOM_TOKENS, window - used - MARGIN_TOKENS)
+    room = _room(request, window) if request.input_tokens is None else window - request.input_tokens
     return max(1, min(wanted, room))
+
+
+def _room(request: LlmRequest, window: int) -> int:
+    """Return the tokens that a window has for an answer, less a margin for what is guessed."""
+    counted, chars = _known(request)
+    used = counted + _tokens(chars)
+    left = window - used
+    margin = min(MARGIN_TOKENS, window // _MARGIN_OF_WINDOW, max(0, left // 2))
+    room = left - max(margin, int(used * MARGIN_SHARE))
+    if room < GOOD_ROOM_TOKENS:
+        room = min(GOOD_ROOM_TOKENS, left - margin)
+    at_most_left = window - counted - chars // _MOST_CHARS_PER_TOKEN
+    return max(room, min(window // _LEAST_SHARE, at_most_left // 2))
 
 
 def input_tokens(request: LlmRequest) -> int:
     """Estimate the tokens of a request: what the provider last counted, and a guess of what came after."""
+    counted, chars = _known(request)
+    return counted + _tokens(chars)
+
+
+def _known(request: LlmRequest) -> tuple[int, int]:
+    """Return the tokens that the provider has counted, and the characters that it has not."""
     messages = request.messages
     count = last_count(messages)
     if count is not None:
-        return count.tokens + _tokens(sum(map(message_chars, messages[count.place + 1 :])))
+        return count.tokens, sum(map(message_chars, messages[count.place + 1 :]))
     chars = sum(map(message_chars, messages)) + len(request.system_prompt)
     for tool in request.tools:
         chars += len(tool.name) + len(tool.description) + len(compact_json(tool.parameters))
-    return _tokens(chars)
+    return 0, chars
 
 
 def _tokens(chars: int) -> int:
