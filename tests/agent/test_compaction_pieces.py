@@ -14,7 +14,6 @@ import trio
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from pinnace_agent.compaction import summarize as summarize_module
 from pinnace_agent.compaction.compaction import CompactionResult, compact
 from pinnace_agent.compaction.fitting import size
 from pinnace_agent.compaction.prompts import DIVIDED
@@ -145,15 +144,13 @@ def model_of(window: int, *, most: int = 16_384, thinks: bool = False) -> Model:
 
 
 def compacted(
-    monkeypatch: pytest.MonkeyPatch,
     server: CountingModel,
     model: Model,
     conversation: Conversation,
     chosen: CompactionSettings,
     instructions: str | None = None,
 ) -> CompactionResult:
-    monkeypatch.setattr(summarize_module, "find_provider", lambda api: server)
-    writer = Writer(model, Credentials("key", {}), "off", "s", RetryPolicy(True, 2, 0.0, 1.0))
+    writer = Writer(model, Credentials("key", {}), retry=RetryPolicy(True, 2, 0.0, 1.0), provider=server)
     path, messages = conversation
     return trio.run(lambda: compact(path, messages, writer, chosen, instructions=instructions))
 
@@ -260,11 +257,11 @@ def test_everything_that_is_taken_away_was_in_a_request_that_was_answered(case: 
     # The configuration may claim more than there is, as long as that leaves room for the wording of requests.
     server = CountingModel(window // case.told_too_large if window >= 8_192 else window, count, answer)
     model = model_of(window, most=case.most, thinks=case.thinks)
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        try:
-            result = compacted(monkeypatch, server, model, conversation, case.settings, case.instructions)
-        except CompactionFailed as failed:
-            failure, result = failed.text, None
+    result, failure = None, ""
+    try:
+        result = compacted(server, model, conversation, case.settings, case.instructions)
+    except CompactionFailed as failed:
+        failure = failed.text
     if result is None:
         event(failure)
         assert (failure, server.given) == ("Nothing to compact (session too small)", [])
@@ -304,9 +301,7 @@ def rejoined_of_parts(requests: Sequence[Given]) -> str:
 
 @pytest.mark.parametrize("window", [128_000, 200_000, 1_000_000])
 @pytest.mark.parametrize("thinks", [False, True])
-def test_the_context_that_a_compaction_is_due_for_is_one_request_by_default(
-    monkeypatch: pytest.MonkeyPatch, window: int, thinks: bool
-) -> None:
+def test_the_context_that_a_compaction_is_due_for_is_one_request_by_default(window: int, thinks: bool) -> None:
     """What the provider has counted says that it fits."""
     words = "words of no importance, " * 200  # 1,200 tokens
     # The answer that brought the context over the threshold counted all but itself.
@@ -314,9 +309,7 @@ def test_the_context_that_a_compaction_is_due_for_is_one_request_by_default(
     turns = [(f"P{turn:05}" + words, f"R{turn:05}" + words[:1_900], f"A{turn:05}" + words * 2) for turn in range(count)]
     conversation = conversation_of(turns, window, bytes_by(4))
     server = CountingModel(window, bytes_by(4), lambda number, cap: f"SUMMARY-{number}")
-    result = compacted(
-        monkeypatch, server, model_of(window, most=64_000, thinks=thinks), conversation, CompactionSettings()
-    )
+    result = compacted(server, model_of(window, most=64_000, thinks=thinks), conversation, CompactionSettings())
 
     assert window - 16_384 < result["tokensBefore"] < window - 12_000
     assert (len(server.given), server.refused) == (1 if not result["summary"].count("---") else 2, 0)

@@ -251,7 +251,8 @@ def test_what_was_refused_is_followed_by_half_of_it() -> None:
 
 
 def pieces_of(texts: Sequence[str], room: int) -> list[list[str]]:
-    pieces, rest = [], Paragraphs(texts)
+    pieces: list[list[str]] = []
+    rest = Paragraphs(texts)
     while rest.texts:
         piece, rest = rest.divided(room)
         pieces.append(list(piece.texts))

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -317,3 +318,36 @@ def test_what_overflows_is_compacted_by_requests_that_fit(
     assert [None] == [end.get("errorMessage") for end in ends]
     refused_summaries = set(llm.ledger.summaries) & set(llm.ledger.refused)
     assert (told_window == WINDOW) == (not refused_summaries)
+
+
+TO_THE_BEGINNING: Final = """
+def extension(pi):
+    @pi.command("back")
+    async def back(ctx, args):
+        first = ctx.session_manager.get_entries()[0]
+        await ctx.navigate_tree(first["id"], summarize=True, custom_instructions="the ROSES")
+        ctx.ui.notify("back")
+"""
+
+
+def test_a_branch_that_no_request_can_hold_is_summarised_whole(
+    agent: AgentStarter, window_llm: Callable[..., WindowLlm], tmp_path: Path
+) -> None:
+    """R-CMP-08: as a compaction is."""
+    llm = window_llm(8_192, answer_chars=1_600, tool_every=None)
+    (tmp_path / "back.py").write_text(TO_THE_BEGINNING)
+    described = models(llm, 8_192)
+    pi = agent(llm, "-e", str(tmp_path / "back.py"), models=described, settings={"compaction": {"enabled": False}})
+    texts = [filler(f"Turn {turn}", 1_600) for turn in range(8)]
+    records = [record for text in texts for record in say(pi, text)]
+    pi.request({"type": "prompt", "message": "/back"})
+    pi.wait({"type": "extension_ui_request", "method": "notify", "message": "back"})
+
+    read = llm.ledger.read
+    assert len(read) > 1
+    assert [] == llm.ledger.refused
+    for text in [*texts, *answers_of(records)]:
+        assert sum(json.dumps(text)[1:-1] in each for each in read) == 1
+    assert all("the ROSES" in each for each in read)
+    summary = messages_of(pi)[-1]["summary"]
+    assert summary.startswith(f"Summary number {len(llm.ledger.histories)}.")

@@ -179,6 +179,7 @@ class _Writing:
         """
         piece, rest = conversation, Paragraphs([])
         tokens = self._tokens(self._wording_bytes(previous) + conversation.size)
+        # DEVIATION D-54: what does not fit is sent in pieces.
         if self._room.request is not None and tokens > self._room.request:
             wording_bytes = self._wording_bytes(previous, more_follows=True)
             room = self._room.request - self._tokens(wording_bytes)

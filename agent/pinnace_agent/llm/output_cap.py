@@ -1,7 +1,7 @@
 """How long an answer may be, so that it and its question fit the model's window.
 
 Pure. Counts characters, since no tokenizer fits every model, and leaves a margin for the error. Must not know how
-a limit is sent.
+a limit is sent. Rule R-LLM-03.
 """
 
 from typing import Final
@@ -14,8 +14,8 @@ from pinnace_agent.message_size import last_count, message_chars
 CHARS_PER_TOKEN: Final = 3.5
 # The most that any text has: no answer must be cut to nothing for a guess that was too high.
 _MOST_CHARS_PER_TOKEN: Final = 5
-# The guess is off by this much, or by this part of it; of a small window by that part of the window, and never by more
-# than half of what is left.
+# The guess is off by this much, or by this part of it.
+# DEVIATION D-55: in a small window by that part of the window, and never by more than half of what is left.
 MARGIN_TOKENS: Final = 4096
 MARGIN_SHARE: Final = 0.15
 _MARGIN_OF_WINDOW: Final = 8
