@@ -57,7 +57,7 @@ def _texts(message: Message) -> Iterator[str]:
         case "branchSummary" | "compactionSummary":
             yield message["summary"]
         case "assistant":
-            if message["stopReason"] not in _FAILED:
+            if message["stopReason"] not in FAILED_STOPS:
                 answer: list[AssistantContent] | None = message.get("content")
                 for part in answer or ():
                     if part["type"] == "text":
@@ -112,7 +112,7 @@ def input_counts(messages: Sequence[Message]) -> list[Count]:
 
 
 def _counted_input(message: AssistantMessage) -> int:
-    if message["stopReason"] in _FAILED:
+    if message["stopReason"] in FAILED_STOPS:
         return 0
     usage = as_object(message.get("usage")) or {}
     return sum(as_count(usage.get(part)) or 0 for part in ("input", "cacheRead", "cacheWrite"))

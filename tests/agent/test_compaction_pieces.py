@@ -60,8 +60,9 @@ class CountingModel:
 
     async def stream(self, request: LlmRequest, builder: MessageBuilder) -> None:
         (message,) = request.messages
-        content = message["content"]  # type: ignore[typeddict-item]
-        text = "".join(block["text"] for block in content)  # type: ignore[index]
+        assert message["role"] == "user"
+        assert not isinstance(message["content"], str)
+        text = "".join(block["text"] for block in message["content"] if block["type"] == "text")
         tokens, cap = self.count(request.system_prompt + text), output_cap(request)
         assert cap is not None
         await trio.lowlevel.checkpoint()
@@ -190,7 +191,7 @@ WINDOWS: Final = st.one_of(
 )
 
 
-def filled(text: tuple[str, float], window: int, name: str) -> str:
+def filled(text: tuple[str, int | float], window: int, name: str) -> str:
     unit, length = text
     chars = min(int(length * window * 4), MOST_CHARS) if isinstance(length, float) else length
     return f"{name}:" + unit * (chars // len(unit)) + f":{name}"

@@ -489,7 +489,16 @@ async def test_a_piece_that_fails_fails_all_of_it() -> None:
 
 
 async def test_each_piece_is_tried_again_by_the_policy() -> None:
-    script = [BUSY, BUSY, {"text": "S0"}, BUSY, BUSY, BUSY, {"text": "S1"}, {"text": "S2", "repeat": -1}]
+    script: list[Mapping[str, object]] = [
+        BUSY,
+        BUSY,
+        {"text": "S0"},
+        BUSY,
+        BUSY,
+        BUSY,
+        {"text": "S1"},
+        {"text": "S2", "repeat": -1},
+    ]
     with FakeLlm(script) as llm:
         result = await run(in_pieces(llm), LONG)
         prompts = [prompt_of(each) for each in llm.requests]
