@@ -14,6 +14,7 @@ from pinnace_agent.emitter import Emitter
 from pinnace_agent.llm.base import LlmRequest
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.context import unillustrated
+from pinnace_agent.llm.failures import FailureSigns
 from pinnace_agent.llm.providers import unsupported_api
 from pinnace_agent.profile import AgentProfile
 from pinnace_agent.run_log import RunLog, error_result
@@ -22,7 +23,7 @@ from pinnace_agent.session.file import SaveError
 from pinnace_agent.shell_environment import tool_environment
 from pinnace_agent.tools.base import ToolContext, ToolResult
 from pinnace_spec import errors
-from pinnace_spec.messages import AssistantMessage, Message, Model
+from pinnace_spec.messages import AssistantMessage, FailureCode, Message, Model
 from pinnace_statechart.triggers import Happening
 
 if TYPE_CHECKING:  # loaded with the first extension
@@ -83,6 +84,12 @@ class MessageSink:
         await self._emitter.room()
 
 
+def _refuse(builder: MessageBuilder, kind: FailureCode, text: str) -> None:
+    """End a message for which nothing was sent."""
+    builder.signs = FailureSigns(kind=kind)
+    builder.fail(text)
+
+
 class RunJob:
     """One run's task. `next` is set by the effects of the trigger that this job itself reports."""
 
@@ -103,6 +110,10 @@ class RunJob:
         self.next: Next | None = None
         self.system_prompt: Callable[[str], str] = profile.system_prompt
         """Returns the prompt for a folder: asked before each request."""
+        self.attempts: Callable[[], tuple[int, int]] = lambda: (1, 1)
+        """Returns which attempt of its request the present one is, and how many there may be."""
+        self.on_smaller_window: Callable[[Model, int], None] = lambda _model, _tokens: None
+        """Takes a model, and the context window that its server says it has where that is smaller."""
         self._session = session
         self._profile = profile
         self._emitter = emitter
@@ -144,6 +155,8 @@ class RunJob:
             if not builder.is_finished:
                 builder.abort()
             raise
+        if builder.message["stopReason"] == "error":
+            self._report_failure(builder)
         if (hooks := self.log.hooks) is None:
             return self._outcome(builder)
         await hooks.answer_ends(builder)
@@ -170,20 +183,20 @@ class RunJob:
         try:
             await self._session.sync()  # what a model answers to must not be lost when the answer is there
         except SaveError as error:
-            builder.fail(error.text)
+            _refuse(builder, "not_saved", error.text)
             return
         model = self._session.model
         if model is None:
-            builder.fail(errors.NO_MODEL)
+            _refuse(builder, "no_model", errors.NO_MODEL)
             return
         registry = self._profile.registry
         provider = registry.provider_for(model)
         if provider is None:
-            builder.fail(unsupported_api(model["api"]).text)
+            _refuse(builder, "unsupported_api", unsupported_api(model["api"]).text)
             return
         credentials = await registry.credentials(model)
         if credentials.problem is not None:
-            builder.fail(credentials.problem)
+            _refuse(builder, "no_credentials", credentials.problem)
             return
         messages: Sequence[Message] = tuple(self._session.messages)
         system_prompt = self.system_prompt(self._session.cwd)
@@ -208,6 +221,25 @@ class RunJob:
             hooks=None if hooks is None else hooks.of_request(model),
         )
         await provider.stream(request, builder)
+
+    def _report_failure(self, builder: MessageBuilder) -> None:
+        """Let the message that failed name what was asked, where, how often, and what to do."""
+        from pinnace_agent.llm.failure_report import Attempts, report_failure, served_window
+        from pinnace_agent.llm.verdicts import VerdictKind, verdict_on
+
+        message, model = builder.message, builder.model
+        attempts = Attempts(*self.attempts())
+        words = message.get("errorMessage", "")
+        kind = verdict_on(message, model, builder.signs).kind
+        report = report_failure(words, model, builder.signs, kind, attempts)
+        failed: AssistantMessage = {**message, "errorMessage": report.text, "errorCode": report.code}
+        if report.status is not None:
+            failed["status"] = report.status
+        if builder.signs.address is not None:
+            failed["attempts"] = attempts.made
+        builder.replace(failed)
+        if kind is VerdictKind.OVERFLOW and (window := served_window(words)) and window < model["contextWindow"]:
+            self.on_smaller_window(model, window)
 
     def _outcome(self, builder: MessageBuilder) -> Happening:
         # Not at start: the patterns take longer to compile than the rest of the agent to load.

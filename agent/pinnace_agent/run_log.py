@@ -46,6 +46,7 @@ class RunLog:
         self.builder: MessageBuilder | None = None  # the message that is being streamed
         self.message: AssistantMessage | None = None  # the turn's message once it has ended
         self.error = ""  # of the last message that failed
+        self.failure: AssistantMessage | None = None  # that message
         self.calls: list[ToolCall] = []  # its tool calls, in call order
 
     def start(self) -> None:
@@ -97,6 +98,7 @@ class RunLog:
             self.begin_message(message)
         self.message = message
         self.error = message.get("errorMessage", "") or self.error
+        self.failure = message if message["stopReason"] == "error" else self.failure
         self.calls = [block for block in message["content"] if block["type"] == "toolCall"]
         self._keep(message)
         self._emitter.emit({"type": "message_end", "message": message})

@@ -106,6 +106,9 @@ class Listener:
                 self.was_aborted = bool(record["aborted"])
                 self.limit = cast("LimitName | None", record.get("limit"))  # likewise
                 self._heard.set()
+            case "auto_retry_start":
+                # Seconds pass before anything else is known.
+                _tell_retry(record)
             case "extension_error":
                 # There is no such record in the original's, and nobody else who could be told.
                 _tell_error(record)
@@ -222,6 +225,12 @@ def _is_handled(record: Record) -> bool:
     return data is not None and data.get("disposition") == "handled"
 
 
+def _tell_retry(record: Record) -> None:
+    _tell(str(record["errorMessage"]))
+    delay_s = cast(int, record["delayMs"]) / 1000  # the field of that record, as the next two
+    _tell(f"trying again in {delay_s:g} s (retry {record['attempt']} of {record['maxAttempts']})")
+
+
 def _tell_error(record: Record) -> None:
     _tell(f"Extension error ({record['extensionPath']}): {record['error']}")
 
@@ -248,5 +257,5 @@ def clean(text: str) -> str:
 
 
 def _tell(text: str) -> None:
-    sys.stderr.write(f"pinnace: {clean(text).rstrip()}\n")
+    sys.stderr.write("".join(f"pinnace: {line}\n" for line in clean(text).rstrip().split("\n")))
     sys.stderr.flush()

@@ -4,7 +4,7 @@ The agent writes one stream; what a client of a generation does not know is left
 R-PRO-01 to R-PRO-03. Must not know when a record is written.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, cast
 
 from pinnace_agent.llm.builder import MessageBuilder
@@ -41,10 +41,14 @@ EVENT_TYPES: Final = (
 _LATER_TYPES: Final = frozenset(
     {"agent_settled", "bash_execution_update", "thinking_level_changed", "session_info_changed", "entry_appended"}
 )
+# What a failed message and the records of retries say to programs (`errorMessage` says it to people).
+_FAILURE_FIELDS: Final = frozenset({"errorCode", "status", "attempts"})
 # Fields of later generations, by record type; the seed generation is written without them.
 _LATER_FIELDS: Final[Mapping[str, frozenset[str]]] = {
     "tool_execution_end": frozenset({"durationMs"}),
     "toolcall_start": frozenset({"id", "toolName"}),
+    "auto_retry_start": _FAILURE_FIELDS,
+    "auto_retry_end": _FAILURE_FIELDS,
 }
 _SOURCE: Final = frozenset({"sourceInfo"})
 
@@ -63,6 +67,10 @@ class SeedProjection:
             return encode_record(_without(record, _LATER_FIELDS[str(kind)]))
         if kind == "response":
             return encode_record(_seed_response(record))
+        if kind in {"message_start", "message_end", "turn_end"}:
+            return encode_record({**record, "message": _seed_message(record["message"])})
+        if kind == "agent_end":
+            return encode_record({**record, "messages": _seed_messages(record["messages"])})
         if kind == "compaction_end":
             return encode_record({**record, "result": _seed_result(record["result"])})
         return encode_record(record)
@@ -126,9 +134,21 @@ def _without(record: Record, fields: frozenset[str]) -> Record:
     return {key: value for key, value in record.items() if key not in fields} if fields else record
 
 
+def _seed_message(message: object) -> object:
+    """Leave out of a message that failed what it says to programs."""
+    # cast: what stands there is a message of ours
+    return _without(cast(Record, message), _FAILURE_FIELDS) if "errorCode" in cast(Record, message) else message
+
+
+def _seed_messages(messages: object) -> list[object]:
+    return [_seed_message(each) for each in cast(Iterable[object], messages)]  # cast: likewise
+
+
 def _seed_response(record: Record) -> Record:
     """Leave the disposition out; a prompt's answer has no data in the seed generation."""
     data = record.get("data")
+    if record["command"] == "get_messages" and data is not None:
+        return {**record, "data": {"messages": _seed_messages(cast(Record, data)["messages"])}}
     if record["command"] == "compact" and data is not None:
         return {**record, "data": _seed_result(data)}
     if record["command"] == "get_commands" and data is not None:

@@ -12,7 +12,14 @@ from pydantic import ConfigDict, model_validator
 
 from pinnace_spec.compactions import CompactionEnd, CompactionStart, SeedCompactionEnd
 from pinnace_spec.limits import LimitName
-from pinnace_spec.messages import AssistantMessage, ImageContent, TextContent, ThinkingLevel, ToolResultMessage
+from pinnace_spec.messages import (
+    AssistantMessage,
+    FailureCode,
+    ImageContent,
+    TextContent,
+    ThinkingLevel,
+    ToolResultMessage,
+)
 from pinnace_spec.output_model import AnyMessage, Count, NonEmpty, OutputModel, Positive, SeedMessage
 from pinnace_spec.profiles import Profile
 from pinnace_spec.ui_requests import AnyUiRequest
@@ -177,8 +184,8 @@ class EntryAppended(OutputModel):
     entry: SessionEntry
 
 
-class AutoRetryStart(OutputModel):
-    """A failed request will be tried again."""
+class SeedAutoRetryStart(OutputModel):
+    """As the published protocol has it: the failure is a text alone."""
 
     type: Literal["auto_retry_start"]
     attempt: Positive
@@ -193,8 +200,18 @@ class AutoRetryStart(OutputModel):
         return self
 
 
-class AutoRetryEnd(OutputModel):
-    """Trying again has worked, was given up, or was cancelled."""
+class AutoRetryStart(SeedAutoRetryStart):
+    """A failed request will be tried again."""
+
+    errorCode: FailureCode | None = None
+    status: Count | None = None
+    """Of HTTP."""
+    attempts: Positive | None = None
+    """How often the request was sent."""
+
+
+class SeedAutoRetryEnd(OutputModel):
+    """As the published protocol has it: the failure is a text alone."""
 
     type: Literal["auto_retry_end"]
     success: bool
@@ -206,6 +223,14 @@ class AutoRetryEnd(OutputModel):
         if self.success == (self.finalError is not None):
             raise ValueError("finalError exactly if there was no success")
         return self
+
+
+class AutoRetryEnd(SeedAutoRetryEnd):
+    """Trying again has worked, was given up, or was cancelled."""
+
+    errorCode: FailureCode | None = None
+    status: Count | None = None
+    attempts: Positive | None = None
 
 
 class ExtensionError(OutputModel):
@@ -225,8 +250,6 @@ _SAME_IN_ALL: Final[Mapping[str, object]] = {
     "tool_execution_update": ToolExecutionUpdate,
     "queue_update": QueueUpdate,
     "compaction_start": CompactionStart,
-    "auto_retry_start": AutoRetryStart,
-    "auto_retry_end": AutoRetryEnd,
     "extension_error": ExtensionError,
     "extension_ui_request": AnyUiRequest,
 }
@@ -238,6 +261,8 @@ _PI: Final[Mapping[str, object]] = {
     "message_end": MessageBracket,
     "tool_execution_end": ToolExecutionEnd,
     "compaction_end": CompactionEnd,
+    "auto_retry_start": AutoRetryStart,
+    "auto_retry_end": AutoRetryEnd,
     "agent_settled": AgentSettled,
     "bash_execution_update": BashExecutionUpdate,
     "thinking_level_changed": ThinkingLevelChanged,
@@ -255,6 +280,8 @@ EVENTS: Final[Mapping[Profile, Mapping[str, object]]] = {
         "message_end": SeedMessageBracket,
         "tool_execution_end": SeedToolExecutionEnd,
         "compaction_end": SeedCompactionEnd,
+        "auto_retry_start": SeedAutoRetryStart,
+        "auto_retry_end": SeedAutoRetryEnd,
     },
 }
 """Every record type that a profile may write beside responses: to a model, or a union of models."""

@@ -101,6 +101,28 @@ class UserMessage(TypedDict):
     """Milliseconds since the epoch, as in every message."""
 
 
+FailureCode = Literal[
+    "unreachable",
+    "connection_lost",
+    "timeout",
+    "bad_address",
+    "bad_answer",
+    "authentication",
+    "not_found",
+    "rate_limited",
+    "quota",
+    "server_error",
+    "rejected",
+    "context_overflow",
+    "provider_error",
+    "no_model",
+    "no_credentials",
+    "unsupported_api",
+    "not_saved",
+]
+"""Why a request to a model has failed. `provider_error`: what the provider says fits none of the others."""
+
+
 class AssistantMessage(TypedDict):
     """One answer of a model, whole or as far as it came."""
 
@@ -114,6 +136,12 @@ class AssistantMessage(TypedDict):
     """Only meaningful once the message has ended; `stop` until then."""
     timestamp: int
     errorMessage: NotRequired[str]
+    errorCode: NotRequired[FailureCode]
+    """With stopReason `error`: why, for programs."""
+    status: NotRequired[int]
+    """Likewise: what HTTP said, where it did."""
+    attempts: NotRequired[int]
+    """Likewise: how often the request was sent, this failure included."""
     responseId: NotRequired[str]
     responseModel: NotRequired[str]
     rawStopReason: NotRequired[str]

@@ -53,8 +53,6 @@ export type Output =
   | ToolExecutionUpdate
   | QueueUpdate
   | CompactionStart
-  | AutoRetryStart
-  | AutoRetryEnd
   | ExtensionError
   | ExtensionUiRequest
   | AgentEnd
@@ -63,6 +61,8 @@ export type Output =
   | MessageEnd
   | ToolExecutionEnd
   | CompactionEnd
+  | AutoRetryStart
+  | AutoRetryEnd
   | AgentSettled
   | BashExecutionUpdate
   | ThinkingLevelChanged
@@ -1152,6 +1152,12 @@ export interface AutoRetryEnd {
   success: boolean;
   attempt: number;
   finalError?: string;
+  /** This program's alone. */
+  errorCode?: "unreachable" | "connection_lost" | "timeout" | "bad_address" | "bad_answer" | "authentication" | "not_found" | "rate_limited" | "quota" | "server_error" | "rejected" | "context_overflow" | "provider_error" | "no_model" | "no_credentials" | "unsupported_api" | "not_saved";
+  /** This program's alone. */
+  status?: number;
+  /** This program's alone. */
+  attempts?: number;
 }
 
 /**
@@ -1164,6 +1170,18 @@ export interface AutoRetryStart {
   maxAttempts: number;
   delayMs: number;
   errorMessage: string;
+  /** This program's alone. */
+  errorCode?: "unreachable" | "connection_lost" | "timeout" | "bad_address" | "bad_answer" | "authentication" | "not_found" | "rate_limited" | "quota" | "server_error" | "rejected" | "context_overflow" | "provider_error" | "no_model" | "no_credentials" | "unsupported_api" | "not_saved";
+  /**
+   * Of HTTP.
+   * This program's alone.
+   */
+  status?: number;
+  /**
+   * How often the request was sent.
+   * This program's alone.
+   */
+  attempts?: number;
 }
 
 /**
@@ -1385,6 +1403,21 @@ export interface AssistantMessage {
   stopReason: StopReason;
   timestamp: number;
   errorMessage?: string;
+  /**
+   * With stopReason `error`: why, for programs.
+   * This program's alone.
+   */
+  errorCode?: "unreachable" | "connection_lost" | "timeout" | "bad_address" | "bad_answer" | "authentication" | "not_found" | "rate_limited" | "quota" | "server_error" | "rejected" | "context_overflow" | "provider_error" | "no_model" | "no_credentials" | "unsupported_api" | "not_saved";
+  /**
+   * Likewise: what HTTP said, where it did.
+   * This program's alone.
+   */
+  status?: number;
+  /**
+   * Likewise: how often the request was sent, this failure included.
+   * This program's alone.
+   */
+  attempts?: number;
   responseId?: string;
   responseModel?: string;
   rawStopReason?: string;

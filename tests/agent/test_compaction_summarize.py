@@ -17,6 +17,7 @@ from pinnace_agent.compaction.compaction import CompactionResult, compact
 from pinnace_agent.compaction.prompts import DIVIDED, SYSTEM_PROMPT
 from pinnace_agent.compaction.summarize import CompactionFailed, Writer, sum_of_usages
 from pinnace_agent.llm.client import close_clients
+from pinnace_agent.llm.failures import provider_words
 from pinnace_agent.llm.offline import offline_model
 from pinnace_agent.resources.credentials import Credentials
 from pinnace_agent.resources.settings import CompactionSettings
@@ -238,7 +239,9 @@ async def test_it_is_given_up_after_as_many_attempts_as_the_policy_says() -> Non
         text, code = await failure_of(llm)
         assert len(llm.requests) == 4
 
-    assert (text, code) == ('Summarization failed: 503: {"message":"no"}', ErrorCode.COMPACTION_FAILED)
+    words, line = text.split("\n")
+    assert (words, code) == ('Summarization failed: 503: {"message":"no"}', ErrorCode.COMPACTION_FAILED)
+    assert ", attempt 4 of 4. " in line
 
 
 async def test_nothing_is_tried_again_when_the_policy_is_off() -> None:
@@ -274,7 +277,8 @@ async def test_what_is_final_is_not_tried_again() -> None:
     with FakeLlm([{"error": {"status": 400, "body": {"error": {"message": "no summary for you"}}}}]) as llm:
         text, code = await failure_of(llm)
 
-    assert text == 'Summarization failed: 400: {"message":"no summary for you"}'
+    assert provider_words(text) == 'Summarization failed: 400: {"message":"no summary for you"}'
+    assert ", attempt 1, not tried again. " in text
     assert code is ErrorCode.COMPACTION_FAILED
 
 
@@ -336,7 +340,9 @@ async def test_what_can_not_be_halved_any_more_fails_with_what_the_provider_said
 )
 async def test_an_answer_that_is_no_summary_is_a_failure(response: Mapping[str, object], reason: str) -> None:
     with FakeLlm([response]) as llm:
-        assert await failure_of(llm) == (f"Summarization failed: {reason}", ErrorCode.COMPACTION_FAILED)
+        text, code = await failure_of(llm)
+
+    assert (provider_words(text), code) == (f"Summarization failed: {reason}", ErrorCode.COMPACTION_FAILED)
 
 
 async def test_a_summary_that_reached_its_limit_counts_and_says_so() -> None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pytest
 
+from pinnace_agent.llm.failures import provider_words
 from pinnace_fuzz.fake_llm import FakeLlm
 from pinnace_fuzz.records import Record
 from pinnace_fuzz.script import Scripted
@@ -208,6 +209,6 @@ def test_an_overloaded_server_is_asked_again_though_its_stream_began_well(
     records = say(pi, "Hello")
 
     (retry,) = [each for each in records if each["type"] == "auto_retry_start"]
-    assert json.loads(retry["errorMessage"]) == error
+    assert json.loads(provider_words(retry["errorMessage"])) == error
     assert sent(pi, 1) == [{"role": "user", "content": [text("Hello")]}]
     assert answers(saved(pi))[-1] == [text("whole")]

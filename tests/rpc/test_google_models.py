@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from pinnace_agent.llm.failures import provider_words
 from pinnace_fuzz.adapters import pi_models
 from pinnace_fuzz.fake_llm import FakeLlm
 from pinnace_fuzz.raw_server import Answer, RawServer, Reply
@@ -151,6 +152,6 @@ def test_an_overloaded_model_is_asked_again_and_an_overflow_is_told(agent: Agent
         messages = pi.ask("get_messages")["messages"]
 
     (retry,) = pi.found({"type": "auto_retry_start"})
-    assert json.loads(retry["errorMessage"])["error"]["status"] == "UNAVAILABLE"
+    assert json.loads(provider_words(retry["errorMessage"]))["error"]["status"] == "UNAVAILABLE"
     assert [message["role"] for message in messages] == ["user", "assistant", "user", "assistant"]
-    assert json.loads(messages[-1]["errorMessage"])["error"]["message"] == long
+    assert json.loads(provider_words(messages[-1]["errorMessage"]))["error"]["message"] == long

@@ -67,14 +67,16 @@ def test_a_failure_of_the_model_is_told_on_stderr(print_agent: OneShotStarter) -
     assert (1, "") == (ended.code, ended.out)
     assert ended.err.startswith("pinnace: 400")
     assert "bad request" in ended.err
-    assert 1 == ended.err.count("\n")
+    assert ["pinnace: 400", "pinnace: Mod"] == [line[:12] for line in ended.err.splitlines()]
 
 
 def test_what_succeeds_at_last_is_no_failure(print_agent: OneShotStarter) -> None:
     settings = {"retry": {"baseDelayMs": 1}}
     one_shot = print_agent(["-p", "hello"], [{"error": {"status": 503}}, {"text": "fine"}], settings=settings)
+    ended = one_shot.end()
 
-    assert Printed(0, "fine\n", "") == one_shot.end()
+    assert (0, "fine\n") == (ended.code, ended.out)
+    assert ended.err.endswith("pinnace: trying again in 0.001 s (retry 1 of 3)\n")
 
 
 def test_the_last_answer_decides(print_agent: OneShotStarter) -> None:

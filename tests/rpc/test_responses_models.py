@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pinnace_agent.llm.failures import provider_words
 from pinnace_fuzz.adapters import API_KEY
 from pinnace_fuzz.fake_llm import FakeLlm
 from pinnace_fuzz.reading import kinds
@@ -139,5 +140,5 @@ def test_a_refusal_is_told_and_the_next_prompt_works(start: Callable[[Iterable[S
     failed, answered = (message for message in pi.ask("get_messages")["messages"] if message["role"] == "assistant")
 
     text = 'fake API error (400): {"message":"No, [redacted]","code":"invalid_prompt"}'
-    assert (failed["stopReason"], failed["errorMessage"]) == ("error", text)
+    assert (failed["stopReason"], provider_words(failed["errorMessage"])) == ("error", text)
     assert told([answered]) == [("assistant", "Done.")]

@@ -72,6 +72,11 @@ def retries(pi: HomedAgent) -> list[tuple[int, int]]:
     return [(record["attempt"], record["delayMs"]) for record in pi.found(STARTED)]
 
 
+def failure_fields(message: Record) -> Record:
+    """Return what a message that failed says to programs."""
+    return {name: message[name] for name in ("errorCode", "status", "attempts") if name in message}
+
+
 def endings(pi: HomedAgent) -> list[tuple[bool, int]]:
     """Return success and attempt of each end of a retry."""
     return [(record["success"], record["attempt"]) for record in pi.found({"type": "auto_retry_end"})]
@@ -198,8 +203,10 @@ def test_a_transient_error_is_tried_again(shared: HomedAgent, error: str) -> Non
             "maxAttempts": 3,
             "delayMs": 1,
             "errorMessage": failed["errorMessage"],
+            **failure_fields(failed),
         }
     ]
+    assert failed["attempts"] == 1
     assert pi.found({"type": "auto_retry_end"}, since=mark) == [
         {"type": "auto_retry_end", "success": True, "attempt": 1}
     ]
@@ -262,8 +269,17 @@ def test_attempts_are_numbered_and_delays_double_until_they_are_used_up(agent: A
     ] * 3
     last = pi.ask("get_messages")["messages"][-1]
     assert pi.found({"type": "auto_retry_end"}) == [
-        {"type": "auto_retry_end", "success": False, "attempt": 3, "finalError": last["errorMessage"]}
+        {
+            "type": "auto_retry_end",
+            "success": False,
+            "attempt": 3,
+            "finalError": last["errorMessage"],
+            "errorCode": "server_error",
+            "status": 500,
+            "attempts": 4,
+        }
     ]
+    assert failure_fields(last) == {"errorCode": "server_error", "status": 500, "attempts": 4}
     assert "failure 3" in last["errorMessage"]
     assert will_retry(pi) == [True, True, True, False]
     assert context(pi) == [("user", "P"), ("assistant", "error")]

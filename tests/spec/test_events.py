@@ -59,6 +59,7 @@ COMPACTION |= {"usage": USAGE}
 ENTRY: Json = {"type": "custom", "id": "e1", "parentId": None, "timestamp": "2026-01-01T00:00:00.000Z"}
 STEP: Json = {"type": "text_delta", "contentIndex": 0, "delta": "x", "partial": ASSISTANT}
 # A record of every type with every field that profile `pi` may write in it.
+FAILURE: Json = {"errorCode": "server_error", "status": 500, "attempts": 2}
 RECORDS: list[Json] = [
     {"type": "agent_start"},
     {"type": "agent_end", "messages": [USER, ASSISTANT, RESULT], "willRetry": False},
@@ -78,8 +79,8 @@ RECORDS: list[Json] = [
     {"type": "entry_appended", "entry": ENTRY},
     {"type": "compaction_start", "reason": "overflow"},
     {"type": "compaction_end", "reason": "overflow", "result": COMPACTION, "aborted": False, "willRetry": True},
-    {"type": "auto_retry_start", "attempt": 1, "maxAttempts": 3, "delayMs": 2000, "errorMessage": "e"},
-    {"type": "auto_retry_end", "success": False, "attempt": 3, "finalError": "e"},
+    {"type": "auto_retry_start", "attempt": 1, "maxAttempts": 3, "delayMs": 2000, "errorMessage": "e", **FAILURE},
+    {"type": "auto_retry_end", "success": False, "attempt": 3, "finalError": "e", **FAILURE},
     {"type": "extension_error", "extensionPath": "/x", "event": "tool_call", "error": "e"},
     *(record for record in PUBLISHED if record["type"] == "extension_ui_request"),
 ]
@@ -87,7 +88,7 @@ RECORDS: list[Json] = [
 OPEN = {"args", "arguments", "details", "entry"}
 # Fields that say nothing by their absence, or may be null.
 OPTIONAL = {"durationMs", "id", "name", "usage", "timeout", "placeholder", "prefill", "notifyType"}
-OPTIONAL |= {"statusText", "widgetLines", "widgetPlacement", "details"}
+OPTIONAL |= {"statusText", "widgetLines", "widgetPlacement", "details", "errorCode", "status", "attempts"}
 
 
 def problems(record: Json, profile: Profile = "pi") -> list[str]:
@@ -172,8 +173,9 @@ def test_what_seed_refuses_of_pi_is_what_was_added_later(record: Json) -> None:
     if kind in LATER_TYPES:
         assert [f"type: {kind!r} is no record of profile seed"] == problems(record, "seed")
     else:
-        later = {"tool_execution_end": "durationMs", "message_update": "usage", "compaction_end": "result.usage"}
-        expected = [f"{later[kind]}: Extra inputs are not permitted"] if kind in later else []
+        later = {"tool_execution_end": ["durationMs"], "message_update": ["usage"], "compaction_end": ["result.usage"]}
+        later |= {name: list(FAILURE) for name in ("auto_retry_start", "auto_retry_end")}
+        expected = [f"{field}: Extra inputs are not permitted" for field in later.get(kind, ())]
         assert expected == problems(record, "seed")
 
 

@@ -15,6 +15,7 @@ from pinnace_agent.compaction.fitting import Paragraphs, is_too_little, room_for
 from pinnace_agent.compaction.prompts import SYSTEM_PROMPT, Part, cut_off, earlier_summary, request_text
 from pinnace_agent.llm.base import IDLE_TIMEOUT_S, THINKING_BUDGETS, LlmRequest, Provider
 from pinnace_agent.llm.builder import MessageBuilder
+from pinnace_agent.llm.failure_report import Attempts, report_failure
 from pinnace_agent.llm.providers import find_provider, unsupported_api
 from pinnace_agent.llm.verdicts import Verdict, VerdictKind, verdict_on
 from pinnace_agent.resources.credentials import Credentials
@@ -206,13 +207,13 @@ class _Writing:
         policy = self._writer.retry
         attempt = 0
         while True:
-            message, verdict = await self._ask(request)
+            message, verdict = await self._ask(request, attempt + 1)
             if verdict.kind is not VerdictKind.TRANSIENT or not policy.enabled or attempt >= policy.max_attempts:
                 return message, verdict
             attempt += 1
             await trio.sleep(delay_s(policy, attempt, verdict.retry_after_s))
 
-    async def _ask(self, asked: _Request) -> tuple[AssistantMessage, Verdict]:
+    async def _ask(self, asked: _Request, attempt: int) -> tuple[AssistantMessage, Verdict]:
         model, credentials = self._writer.model, self._writer.credentials
         provider = self._writer.provider or find_provider(model["api"])
         if provider is None:
@@ -237,8 +238,13 @@ class _Writing:
         await provider.stream(request, builder)
         message = builder.message
         self._usage = message["usage"] if self._usage is None else sum_of_usages(self._usage, message["usage"])
-        limit_s = self._writer.retry.max_delay_s
-        return message, verdict_on(message, model, builder.signs, max_retry_after_s=limit_s)
+        retry = self._writer.retry
+        verdict = verdict_on(message, model, builder.signs, max_retry_after_s=retry.max_delay_s)
+        if message["stopReason"] == "error":
+            attempts = Attempts(attempt, 1 + (retry.max_attempts if retry.enabled else 0))
+            words = message.get("errorMessage", "")
+            message["errorMessage"] = report_failure(words, model, builder.signs, verdict.kind, attempts).text
+        return message, verdict
 
     def _text(self, message: AssistantMessage, request: _Request) -> str:
         """Return the summary that an answer is.

@@ -8,6 +8,7 @@ never appear. Pure; must not know httpx.
 import errno
 import math
 import os
+import re
 import socket
 from collections.abc import Mapping
 from datetime import UTC
@@ -15,6 +16,7 @@ from typing import Final, NamedTuple, cast
 
 from pinnace_agent.llm.json_edge import as_array, as_count, as_object, as_text, compact_json
 from pinnace_agent.llm.secrets import Secrets
+from pinnace_spec.messages import FailureCode
 from pinnace_spec.wire import JsonValue, WireError, decode_line
 
 # Enough for every error that was written to be read; HTML pages and echoed requests are longer.
@@ -47,6 +49,19 @@ class FailureSigns(NamedTuple):
     """How the provider classifies it."""
     retry_after_s: float | None = None
     """How long the server asks to wait before the next request; not negative, and as long as it likes."""
+    kind: FailureCode | None = None
+    """What has failed, where that is known without asking what the provider says."""
+    address: str | None = None
+    """Where the request went, without what may be a secret."""
+
+
+# The line that `failure_report` adds to what a provider says.
+_REPORT: Final = re.compile(r"\nModel [^\n]*, attempt \d+(?: of \d+|, not tried again)?\.[^\n]*\Z")
+
+
+def provider_words(text: str) -> str:
+    """Return the text of a failure as the provider or the network worded it."""
+    return _REPORT.sub("", text)
 
 
 def retry_after_s(headers: Mapping[str, str], now_s: float) -> float | None:
@@ -156,6 +171,7 @@ class FailureTexts:
 
     def unreadable_chunk(self, problem: str, data: bytes) -> str:
         """Word that a piece of a stream was no JSON."""
+        self.signs = FailureSigns(kind="bad_answer")
         shown = self.shown(data.decode(errors="replace"), _MAX_GLIMPSE_CHARS)
         return f"The stream holds invalid JSON: {problem}: {shown}"
 
@@ -167,6 +183,7 @@ class FailureTexts:
             error = None
         if error is not None:
             return self.broke_off(error)
+        self.signs = FailureSigns(kind="bad_answer")
         shown = self.shown(body.decode(errors="replace").strip(), _MAX_GLIMPSE_CHARS)
         about = f"the server sent {content_type or 'no content type'} and no events"
         return f"{STREAM_WITHOUT_REASON}: {about}{': ' + shown if shown else ''}"

@@ -17,11 +17,12 @@ from pinnace_agent.llm.base import LlmRequest
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.client import CONNECT_TIMEOUT_S, ProxyUnusable, client_for
 from pinnace_agent.llm.content_encoding import BodyDecoder, Undecodable
-from pinnace_agent.llm.failures import MAX_BODY_BYTES, FailureTexts, retry_after_s
+from pinnace_agent.llm.failures import MAX_BODY_BYTES, FailureSigns, FailureTexts, retry_after_s
 from pinnace_agent.llm.hooked_request import RefusedRequest, UnsendableBody, as_hooks_want, tell_events
 from pinnace_agent.llm.http_request import HttpRequest
 from pinnace_agent.llm.request_body import body_stream
 from pinnace_agent.llm.sse import MAX_EVENT_BYTES, EventTooLarge, SseEvent, SseReader
+from pinnace_spec.messages import FailureCode
 
 if TYPE_CHECKING:
     import httpx
@@ -90,7 +91,7 @@ async def exchange(
     http = await trio.to_thread.run_sync(make, abandon_on_cancel=True) if is_long else make()
     failure = await _Exchange(request, builder, reader, texts).run(http)
     if failure is not None and not builder.is_finished:
-        builder.signs = texts.signs
+        builder.signs = texts.signs._replace(address=builder.signs.address)
         builder.fail(failure)
 
 
@@ -109,8 +110,10 @@ class _Exchange:
         try:
             client = await client_for(self._request.model["baseUrl"])
         except OSError as error:  # also what ssl raises
+            self._texts.signs = FailureSigns(kind="unreachable")
             return self._texts.transport_failed("The certificates cannot be read", error)
         except ProxyUnusable as error:
+            self._texts.signs = FailureSigns(kind="bad_address")
             return str(error)
         import httpx
 
@@ -125,6 +128,8 @@ class _Exchange:
         try:
             url = httpx.URL(http.url)
             self._host = url.host
+            address = url.copy_with(username=None, password=None, query=None, fragment=None)
+            self._builder.signs = FailureSigns(address=self._texts.shown(str(address)))
         except (httpx.InvalidURL, UnicodeError) as error:
             return self._invalid_address(str(error))
         try:
@@ -215,8 +220,10 @@ class _Exchange:
         except StreamBroken as broken:
             return str(broken)
         except EventTooLarge:
+            self._texts.signs = FailureSigns(kind="bad_answer")
             return f"The stream holds an event of more than {MAX_EVENT_BYTES} bytes"
         except Undecodable as error:
+            self._texts.signs = FailureSigns(kind="bad_answer")
             return f"The answer of {self._host} cannot be decoded: {error}"
         if not has_events and not rest:
             return self._texts.no_event_stream(response.headers.get("content-type", ""), bytes(head))
@@ -252,12 +259,14 @@ class _Exchange:
         return self._texts.refused(response.status_code, bytes(body), response.headers.get("location"), delay_s)
 
     def _invalid_address(self, problem: str) -> str:
+        self._texts.signs = FailureSigns(kind="bad_address")
         return f"Invalid baseUrl: {self._texts.shown(problem)}"
 
     def _transport_failure(self, error: "httpx.HTTPError") -> str:
         import httpx
 
         host = self._host
+        self._texts.signs = FailureSigns(kind=_failure_kind(error))
         match error:
             case httpx.ConnectTimeout():
                 return f"Request timed out: no connection to {host} within {CONNECT_TIMEOUT_S:.0f} s"
@@ -266,6 +275,18 @@ class _Exchange:
             case _:
                 kind = "Connection lost" if self._builder.has_started else "Connection error"
                 return self._texts.transport_failed(kind, error)
+
+
+def _failure_kind(error: "httpx.HTTPError") -> FailureCode:
+    import httpx
+
+    match error:
+        case httpx.TimeoutException():
+            return "timeout"
+        case httpx.ConnectError() | httpx.ProxyError():
+            return "unreachable"
+        case _:
+            return "connection_lost"
 
 
 class _Connecting:

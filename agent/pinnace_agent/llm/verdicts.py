@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from pinnace_agent.llm.failures import FailureSigns
+from pinnace_agent.llm.failures import FailureSigns, provider_words
 from pinnace_spec.messages import AssistantMessage, Model
 
 # The longest wait that a server may ask for. Longer is no hiccup: then the ordinary delays are used.
@@ -171,7 +171,7 @@ def failure_verdict(
     text: str, provider: str, signs: FailureSigns | None = None, max_retry_after_s: float = MAX_RETRY_AFTER_S
 ) -> Verdict:
     """Judge a failure by its text, and by what came beside it."""
-    signs = signs or FailureSigns()
+    signs, text = signs or FailureSigns(), provider_words(text)
     if not text:
         return Verdict(VerdictKind.FATAL)
     said = "\n".join((text, *signs.codes))

@@ -100,9 +100,9 @@ _ROLES: Final[Mapping[str, _Role]] = {
                 "timestamp": _COUNT,
             },
             {
-                **dict.fromkeys(("errorMessage", "responseId", "responseModel", "rawStopReason"), _TEXT),
+                **dict.fromkeys(("errorMessage", "errorCode", "responseId", "responseModel", "rawStopReason"), _TEXT),
                 "thinkingLevel": _TEXT,
-                "durationMs": _COUNT,
+                **dict.fromkeys(("status", "attempts", "durationMs"), _COUNT),
             },
         ),
         _FROM_MODELS,

@@ -14,6 +14,7 @@ from pinnace_rpc.client.ui_requests import UiRequest
 from pinnace_spec.limits import LimitName
 from pinnace_spec.messages import (
     AssistantMessage,
+    FailureCode,
     ImageContent,
     Message,
     TextContent,
@@ -224,6 +225,9 @@ class AutoRetryStart(TypedDict):
     maxAttempts: int
     delayMs: int
     errorMessage: str
+    errorCode: NotRequired[FailureCode]
+    status: NotRequired[int]
+    attempts: NotRequired[int]
 
 
 class AutoRetryEnd(TypedDict):
@@ -233,6 +237,9 @@ class AutoRetryEnd(TypedDict):
     success: bool
     attempt: int
     finalError: NotRequired[str]
+    errorCode: NotRequired[FailureCode]
+    status: NotRequired[int]
+    attempts: NotRequired[int]
 
 
 class ExtensionError(TypedDict):
