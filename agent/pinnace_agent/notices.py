@@ -33,9 +33,8 @@ def retry_end(effect: fx.RetryEnd, error: str, failure: AssistantMessage | None)
 
 def _failure_fields(failure: AssistantMessage | None) -> dict[str, object]:
     """Return what a failed message says to programs."""
-    if failure is None:
-        return {}
-    return {name: failure[name] for name in ("errorCode", "status", "attempts") if name in failure}
+    fields = {} if failure is None else {name: failure.get(name) for name in ("errorCode", "status", "attempts")}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def agent_settled(effect: fx.AgentSettled) -> Record:
