@@ -4,8 +4,10 @@ The agent writes one stream; what a client of a generation does not know is left
 R-PRO-01 to R-PRO-03. Must not know when a record is written.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final, cast
+
+import orjson
 
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_spec.profiles import Profile
@@ -140,8 +142,12 @@ def _seed_message(message: object) -> object:
     return _without(cast(Record, message), _FAILURE_FIELDS) if "errorCode" in cast(Record, message) else message
 
 
-def _seed_messages(messages: object) -> list[object]:
-    return [_seed_message(each) for each in cast(Iterable[object], messages)]  # cast: likewise
+def _seed_messages(messages: object) -> object:
+    """Do so with a list of messages, or with the JSON of one."""
+    if isinstance(messages, list):
+        return [_seed_message(each) for each in cast(list[object], messages)]  # cast: the list is ours
+    text = orjson.dumps(messages)
+    return _seed_messages(orjson.loads(text)) if b'"errorCode"' in text else messages
 
 
 def _seed_response(record: Record) -> Record:
