@@ -219,7 +219,7 @@ class Host:
                 self._settle(effect)
             case fx.AppendOwn() | fx.DropOwn() | fx.ReturnQueue() | fx.LeaveFailed():
                 self._keep(effect)
-            case fx.DefaultDialogs() | fx.StartCommand() | fx.CancelCommands():
+            case fx.DefaultDialogs() | fx.StartCommand() | fx.CancelCommands() | fx.CutStart():
                 self._extend(effect)
             case fx.Close():
                 self._responder.close()
@@ -232,7 +232,7 @@ class Host:
         if self.seat is not None:
             self.seat.settled(aborted=effect.aborted)
 
-    def _extend(self, effect: fx.DefaultDialogs | fx.StartCommand | fx.CancelCommands) -> None:
+    def _extend(self, effect: fx.DefaultDialogs | fx.StartCommand | fx.CancelCommands | fx.CutStart) -> None:
         if self.seat is None:
             return
         match effect:
@@ -244,6 +244,8 @@ class Host:
                 self.seat.desk.start_command(effect.ref, text)
             case fx.CancelCommands():
                 self.seat.desk.cancel_commands(self.chart.state.commands)
+            case fx.CutStart():
+                self.seat.cut_start()
             case _:
                 assert_never(effect)
 

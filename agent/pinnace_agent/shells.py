@@ -141,7 +141,7 @@ class Shells:
 
 async def _is_done(shell: ShellJob, runner: "Runner", profile: AgentProfile, told: Callable[[str], None]) -> bool:
     """Ask the extensions who runs a command; return whether it has ended that way, or is not to be run at all."""
-    if not runner.has_handlers("user_bash"):
+    if not runner.gates.guards("user_bash"):
         return False
     from pinnace_agent.extensions.shell_hooks import Blocked, Ended, decided, run_by
 

@@ -150,6 +150,11 @@ bool blocked, quiet; byte blockedby;         /* since an abort; since agent_sett
   RUN == run_compacting_threshold || RUN == run_compacting_overflow)))
 #define IS_TEXT(c) (c == t_prompt || c == t_steer || c == t_follow_up || c == t_extension_command)
 #define IS_SESSION(c) (c == t_new_session)
+#define IS_INSTANT(c) (c == t_get_state || c == t_clear_queue || c == t_set_model || c == t_set_queue_mode || \
+  c == t_set_auto_compaction || c == t_set_auto_retry)
+#define WAITS(c) (line??[c, _, _])
+#define INSTANT_WAITS (WAITS(t_get_state) || WAITS(t_clear_queue) || WAITS(t_set_model) || WAITS(t_set_queue_mode) || \
+  WAITS(t_set_auto_compaction) || WAITS(t_set_auto_retry))
 
 
 /* Any element of a channel, which it stays in. */
@@ -253,6 +258,7 @@ inline take_from(q, i) {
 #define g_has_follow_up (len(qf) > 0)
 #define g_has_own (own != 0)
 #define g_has_steering (len(qs) > 0)
+#define g_instant_waits INSTANT_WAITS
 #define g_last_shell (len(shells) == 1)
 #define g_line_ready (len(line) > 0 && !g_barrier)
 #define g_overflow_again (autocompact && ovf)
@@ -338,6 +344,8 @@ inline a_compaction_overflow() {
    att = 0; ovf = true; start_compaction(r_overflow) }
 inline a_compaction_threshold() {
    start_compaction(r_threshold) }
+inline a_cut_start() {
+   SAY("cut_start\n") }
 inline a_default_dialogs() {
    DIALOGS_DEFAULT; SAY("default_dialogs 0\n") }
 inline a_deliver_continuation() {
@@ -515,6 +523,15 @@ inline a_withdraw_waiting() {
    :: else -> break od; y = 0; z = 0; x = 0;
    withdraw_pending();
    withdraw_reading() }
+inline a_withdraw_work() {
+   withdraw_reading();
+   k = len(line);
+   do :: k > 0 -> k--; line?y, z, x;
+      if :: IS_INSTANT(y) -> line!y, z, x
+         :: IS_SESSION(y) || y == t_bash || y == t_abort -> ok(x)
+         :: else -> refuse(x) fi
+   :: else -> break od; y = 0; z = 0; x = 0;
+   withdraw_pending() }
 
 inline offer_io() {
 if
@@ -899,7 +916,7 @@ if
    :: RUN == run_aborting ->
       d_step { fired++; a_withdraw_waiting(); a_admit_abort() }
    :: RUN == run_switching ->
-      d_step { fired++; a_withdraw_waiting(); a_join_line() }
+      d_step { fired++; a_withdraw_waiting(); a_join_line(); a_cut_start() }
    fi
 :: t == t_abort_retry ->
    if
@@ -1131,8 +1148,14 @@ if
       d_step { fired++; a_announce_queue(); a_withdraw_all(); a_cancel_commands(); a_hold(); a_note_cancel(); a_cancel_timer(); a_retry_cancelled(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
    :: RUN == run_preflight || RUN == run_llm || RUN == run_tools || RUN == run_compacting_manual || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling ->
       d_step { fired++; a_announce_queue(); a_withdraw_all(); a_cancel_commands(); a_hold(); a_cancel_job(); RUN = run_aborting }
-   :: RUN == run_aborting || RUN == run_switching ->
+   :: RUN == run_aborting ->
       d_step { fired++; a_announce_queue(); a_withdraw_all(); a_cancel_commands(); a_hold() }
+   :: RUN == run_switching ->
+      if
+      :: g_instant_waits -> d_step { fired++; a_announce_queue(); a_withdraw_work(); a_cancel_commands(); a_hold() }
+      :: else ->
+         d_step { fired++; a_announce_queue(); a_withdraw_all(); a_cancel_commands(); a_hold(); a_cut_start() }
+      fi
    fi
 :: t == t_stop_drain ->
    if
@@ -1292,6 +1315,7 @@ if
 :: t = t_compact
 :: t = t_new_session
 :: t = t_extension_command
+:: t = t_get_state
 #endif
 fi }
 

@@ -78,6 +78,8 @@ SETTINGS: Final = (
 )
 FLAGS: Final = ("set_auto_compaction", "set_auto_retry")
 MODES: Final = ("set_steering_mode", "set_follow_up_mode", "set_queue_mode")
+# Carried out in the step that admits them: no job, nothing to wait for.
+INSTANT: Final = (*READS, *SETTINGS, *FLAGS, *MODES, "clear_queue")
 SESSION_COMMANDS: Final = ("new_session", "switch_session", "fork", "clone", "branch")
 # Lines that name no command: answered in every state, never waiting.
 NON_COMMANDS: Final = ("malformed", "unknown")

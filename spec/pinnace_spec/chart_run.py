@@ -86,7 +86,8 @@ _ABORT: Final = (
     ),
     *rows(CANCELLABLE, ("abort",), "", "aborting", "withdraw_waiting admit_abort cancel_job", "C-6 C-9 R-ABT-01"),
     *one("aborting", "abort", "", None, "withdraw_waiting admit_abort", "C-7 C-9"),
-    *one("switching", "abort", "", None, "withdraw_waiting join_line", "C-9"),
+    # Handlers that let a session begin may take for ever, and everything waits for them.
+    *one("switching", "abort", "", None, "withdraw_waiting join_line cut_start", "C-9"),
     *one(
         "retrying",
         "abort_retry",
@@ -344,8 +345,23 @@ _STOP: Final = (
         "announce_queue withdraw_all cancel_commands hold cancel_job",
         "C-16",
     ),
-    *rows(
-        ("aborting", "switching"), ("stop_abort",), "", None, "announce_queue withdraw_all cancel_commands hold", "C-16"
+    *one("aborting", "stop_abort", "", None, "announce_queue withdraw_all cancel_commands hold", "C-16"),
+    # What needs no more than a session that has begun is answered when it has; otherwise nobody needs it to begin.
+    *one(
+        "switching",
+        "stop_abort",
+        "instant_waits",
+        None,
+        "announce_queue withdraw_work cancel_commands hold",
+        "C-16 R-EXT-08",
+    ),
+    *one(
+        "switching",
+        "stop_abort",
+        "",
+        None,
+        "announce_queue withdraw_all cancel_commands hold cut_start",
+        "C-16 R-EXT-08",
     ),
     *rows(RUN_STATES, ("stop_drain",), "", None, "", "C-17"),
 )

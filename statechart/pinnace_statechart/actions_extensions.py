@@ -7,7 +7,7 @@ in which they are written. Rules R-EXT.
 from typing import Literal
 
 from pinnace_statechart.context import StepContext
-from pinnace_statechart.effects import Accept, CancelAsk, CancelCommands, Refuse, StartCommand, StartJob
+from pinnace_statechart.effects import Accept, CancelAsk, CancelCommands, CutStart, Refuse, StartCommand, StartJob
 from pinnace_statechart.state import ExtendedState
 from pinnace_statechart.triggers import Command
 
@@ -102,6 +102,11 @@ def start_instance(context: StepContext) -> None:
 def is_boundary_due(state: ExtendedState) -> bool:
     """Tell whether extensions are to be asked before the period ends; what was cut short is not up to them."""
     return state.boundary_due and state.period and not state.owed and not state.cancelled
+
+
+def cut_start(context: StepContext) -> None:
+    """End the handlers that let the session begin: everything waits for them."""
+    context.emit(CutStart())
 
 
 def start_boundary(context: StepContext) -> None:

@@ -4,7 +4,9 @@ An action is a small function of the step's context: it may change the extended 
 in which they are written. Rules R-PRM, R-QUE, R-ABT, C-1 to C-9.
 """
 
-from pinnace_spec.chart_names import COMPACTING, SESSION_COMMANDS
+from collections.abc import Collection
+
+from pinnace_spec.chart_names import COMPACTING, INSTANT, SESSION_COMMANDS
 from pinnace_statechart.actions_extensions import is_boundary_due, withdraw_reading
 from pinnace_statechart.context import StepContext
 from pinnace_statechart.effects import (
@@ -259,9 +261,21 @@ def _withdraw_one(context: StepContext, command: Command) -> bool:
 
 def withdraw_all(context: StepContext) -> None:
     """Answer everything that waits: the process ends (C-16)."""
+    _withdraw_at_end(context, but=())
+
+
+def withdraw_work(context: StepContext) -> None:
+    """Answer what waits and needs more than a step: the process ends when the rest has been answered (C-16)."""
+    _withdraw_at_end(context, but=INSTANT)
+
+
+def _withdraw_at_end(context: StepContext, *, but: Collection[str]) -> None:
     state = context.state
     withdraw_reading(context, "shutdown")
+    kept = [command for command in state.line if command.name in but]
     for command in state.line:
+        if command.name in but:
+            continue
         if command.name in SESSION_COMMANDS:
             context.emit(Accept(command.ref, cancelled=True))
         elif command.name == "bash":
@@ -271,6 +285,7 @@ def withdraw_all(context: StepContext) -> None:
         else:
             context.emit(Refuse(command.ref, "shutdown"))
     state.line.clear()
+    state.line.extend(kept)
     _withdraw_pending(context, shutdown=True)
 
 

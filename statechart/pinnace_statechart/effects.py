@@ -272,6 +272,10 @@ class CancelCommands(NamedTuple):
     """End the commands of extensions that run. Each still reports its end."""
 
 
+class CutStart(NamedTuple):
+    """End the handlers that let the session in force begin, if some still run."""
+
+
 class ReturnQueue(NamedTuple):
     """Keep the texts that nobody will deliver any more for the next start."""
 
@@ -323,6 +327,7 @@ Effect = (
     | ResolveDialog
     | StartCommand
     | CancelCommands
+    | CutStart
     | ReturnQueue
     | Close
 )

@@ -6,6 +6,7 @@ A guard looks and changes nothing.
 from collections.abc import Callable
 from typing import Final
 
+from pinnace_spec.chart_names import INSTANT
 from pinnace_statechart.actions_extensions import is_boundary_due
 from pinnace_statechart.context import StepContext
 
@@ -120,6 +121,11 @@ def line_ready(context: StepContext) -> bool:
     return bool(context.state.line) and not barrier(context)
 
 
+def instant_waits(context: StepContext) -> bool:
+    """Whether something waits that is carried out in one step once a session has begun (C-16)."""
+    return any(command.name in INSTANT for command in context.state.line)
+
+
 def last_shell(context: StepContext) -> bool:
     """Whether the shell that ended was the only one."""
     return len(context.state.shells) == 1
@@ -166,6 +172,7 @@ GUARDS: Final[dict[str, Guard]] = {
         session_ready,
         compact_ready,
         line_ready,
+        instant_waits,
         last_shell,
         quiescent,
     )

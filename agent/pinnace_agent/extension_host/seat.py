@@ -163,7 +163,10 @@ class ExtensionSeat:
             host.profile = replace(host.profile, scope=scope.models)
 
     async def _started(self, runner: Runner, reason: StartReason, previous_file: str | None) -> Sequence[Found]:
-        """Let an instance begin. An abort ends handlers that take too long: everything waits for them."""
+        """Let an instance begin. An abort ends handlers that take too long: everything waits for them.
+
+        Extensions whose handlers were ended, or not called, have not begun: their gates let nothing through.
+        """
         found: Sequence[Found] = ()
         with trio.CancelScope() as self._beginning:
             found = await runner.start(reason, previous_file)
@@ -273,14 +276,17 @@ class ExtensionSeat:
         if for_good:
             self._closed = "the client is gone"
         self._loading.default_dialogs(for_good=self._closed)
-        if self._beginning is not None:
-            self._beginning.cancel()
         if self._runner is None:
             return
         if for_good:
             self._runner.dialogs.close_all(for_good=self._closed)
         else:
             self._runner.abort()
+
+    def cut_start(self) -> None:
+        """End the handlers that let the session begin; what those guard who have not begun is refused from then on."""
+        if self._beginning is not None:
+            self._beginning.cancel()
 
     # Tools and commands.
 

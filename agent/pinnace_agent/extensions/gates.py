@@ -17,12 +17,17 @@ from pinnace_agent.extensions.calling import Bound
 from pinnace_agent.extensions.chains import Chains, UnusableResultError
 from pinnace_agent.extensions.error_records import failure_text
 from pinnace_agent.extensions.json_values import NotJsonError, own_copy, same_json
+from pinnace_agent.extensions.registrations import Extension
 from pinnace_agent.extensions.result_reader import ResultError
 from pinnace_agent.extensions.result_shapes import is_object
 from pinnace_spec.messages import Usage
 
 _WITHHELD = "The result of this call is withheld"
 _OVER = "the session of the extension that guards this call is over"
+_NOT_BEGUN = (
+    "An extension has not begun, since its handlers of session_start were ended before they were done, so this was not "
+    "carried out: {}. Reload the extensions, or begin another session"
+)
 
 
 class CallResult(NamedTuple):
@@ -42,6 +47,19 @@ class Gates:
         """Call as `chains` does."""
         self._chains = chains
         self._caller = chains.caller
+        self.not_begun: set[Extension] = set()
+        """Whose handlers of `session_start` have not all been called: what they would guard is not known, so nothing
+        is let through."""
+
+    def guards(self, event: str) -> bool:
+        """Tell whether `tool_call` or `user_bash` has to be asked."""
+        return bool(self.not_begun) or self._caller.has(event)
+
+    def _not_ready(self) -> rs.Block | None:
+        """Refuse while an extension has not begun."""
+        if not self.not_begun:
+            return None
+        return rs.Block(_NOT_BEGUN.format(", ".join(sorted(each.path for each in self.not_begun))))
 
     async def tool_call(
         self, tool: str, call_id: str, arguments: dict[str, object], *, parent_call_id: str | None = None
@@ -57,6 +75,8 @@ class Gates:
         Returns:
             None if it may. Otherwise the reason is the text of its result; without a reason the host has one.
         """
+        if (block := self._not_ready()) is not None:
+            return block
         bounds = self._caller.bound("tool_call", tool)
         if not bounds:
             return None
@@ -85,6 +105,8 @@ class Gates:
         Returns:
             None: the shell does. `Block`: nobody, with the reason.
         """
+        if (block := self._not_ready()) is not None:
+            return block
         bounds = self._caller.bound("user_bash")
         if not bounds:
             return None

@@ -199,7 +199,7 @@ class RunHooks:
             None if it may, else its result.
         """
         await self._lane.drain()
-        if not self._runner.has_handlers("tool_call"):
+        if not self._runner.gates.guards("tool_call"):
             return None
         before = repr(arguments)
         block = await self._runner.gates.tool_call(tool.name, self._log.calls[index]["id"], arguments)

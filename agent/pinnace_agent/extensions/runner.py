@@ -164,9 +164,12 @@ class Runner:
         await self.bind()
         self._has_begun = True
         chains = self.chains
-        await chains.notify(
-            "session_start", lambda: ev.SessionStart(reason=reason, previous_session_file=previous_file)
-        )
+        starting = [each for each in self.extensions if "session_start" in each.handlers]
+        self.gates.not_begun.update(starting)
+        event = ev.SessionStart(reason=reason, previous_session_file=previous_file)
+        for extension in starting:
+            await chains.notify("session_start", lambda: event, only=extension)
+            self.gates.not_begun.discard(extension)
         if reason in ("new", "resume"):
             former: Literal["new", "resume"] = "new" if reason == "new" else "resume"
             await chains.notify(

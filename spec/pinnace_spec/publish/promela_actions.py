@@ -30,6 +30,7 @@ GUARDS: Final[Mapping[str, str]] = {
     "session_ready": "(sw != 0)",
     "compact_ready": "(pc != 0)",
     "line_ready": "(len(line) > 0 && !g_barrier)",
+    "instant_waits": "INSTANT_WAITS",
     "last_shell": "(len(shells) == 1)",
     "quiescent": (
         "(RUN == run_idle && SESSION == session_quiet && SHELL == shell_quiet && !pc && !sw && !reading"
@@ -94,6 +95,14 @@ withdraw_reading()""",
     "withdraw_all": """withdraw_reading();
 do :: len(line) > 0 -> line?y, z, x;
    if :: IS_SESSION(y) || y == t_bash || y == t_abort -> ok(x) :: else -> refuse(x) fi
+:: else -> break od; y = 0; z = 0; x = 0;
+withdraw_pending()""",
+    "withdraw_work": """withdraw_reading();
+k = len(line);
+do :: k > 0 -> k--; line?y, z, x;
+   if :: IS_INSTANT(y) -> line!y, z, x
+      :: IS_SESSION(y) || y == t_bash || y == t_abort -> ok(x)
+      :: else -> refuse(x) fi
 :: else -> break od; y = 0; z = 0; x = 0;
 withdraw_pending()""",
     "withdraw_bash": """k = len(line);
@@ -189,6 +198,7 @@ reading = 0; readt = 0; reado = 0""",
 if :: IO == io_closing -> refuse(id) :: else -> accept_text(id, q_handled) fi""",
     "cancel_commands": 'if :: len(commands) > 0 -> SAY("cancel_commands\\n") :: else fi',
     "start_instance": "start_job(j_instance)",
+    "cut_start": 'SAY("cut_start\\n")',
     "start_boundary": "start_job(j_boundary)",
     "skip_boundary": "bd = false",
     "reread_line": "skip",

@@ -113,6 +113,11 @@ bool blocked, quiet; byte blockedby;         /* since an abort; since agent_sett
   RUN == run_compacting_threshold || RUN == run_compacting_overflow)))
 #define IS_TEXT(c) (c == t_prompt || c == t_steer || c == t_follow_up || c == t_extension_command)
 #define IS_SESSION(c) (c == t_new_session)
+#define IS_INSTANT(c) (c == t_get_state || c == t_clear_queue || c == t_set_model || c == t_set_queue_mode || \
+  c == t_set_auto_compaction || c == t_set_auto_retry)
+#define WAITS(c) (line??[c, _, _])
+#define INSTANT_WAITS (WAITS(t_get_state) || WAITS(t_clear_queue) || WAITS(t_set_model) || WAITS(t_set_queue_mode) || \
+  WAITS(t_set_auto_compaction) || WAITS(t_set_auto_retry))
 """
 
 MONITORS: Final = r"""

@@ -1,0 +1,101 @@
+"""The end of stdin, a signal or an abort while extensions begin: starting is waited for, or nothing is let through."""
+
+import signal
+import time
+from pathlib import Path
+
+from tests.rpc.extensions.conftest import MakeExtension, Start, call
+
+# Begins when a file is there; only then it guards tools, and has a command.
+SLOW: str = """
+import os
+from pathlib import Path
+
+import trio
+
+
+def extension(pi):
+    async def begin(ctx, event):
+        Path("begins").touch()
+        while not Path("may-begin").exists():
+            await trio.sleep(0.01)
+        pi.on("tool_call", lambda ctx, event: {"block": True, "reason": "guarded"})
+        pi.register_command("late", lambda ctx, args: None)
+
+    pi.on("session_start", begin)
+"""
+SCRIPT = [call("bash", command="touch went-through"), {"text": "done"}]
+
+
+def wait_until_there(path: Path) -> None:
+    give_up = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+
+
+def test_a_drain_waits_for_extensions_to_begin_so_that_their_gates_hold(
+    extended: Start, written: MakeExtension
+) -> None:
+    pi = extended(written(SLOW), SCRIPT, "--on-eof", "drain")
+    pi.begin("go")
+    wait_until_there(pi.work / "begins")
+    pi.pi.close_stdin()
+    time.sleep(0.2)  # time enough for a fault to show
+    (pi.work / "may-begin").touch()
+    assert pi.pi.wait_exit() == 0
+    assert pi.ends == [("guarded", True)]
+    assert not (pi.work / "went-through").exists()
+    assert pi.errors == []
+
+
+def test_what_was_asked_before_the_end_of_stdin_is_answered_when_extensions_have_begun(
+    extended: Start, written: MakeExtension
+) -> None:
+    pi = extended(written(SLOW), SCRIPT)
+    pi.pi.send_many(
+        [
+            {"id": "state", "type": "get_state"},
+            {"id": "p", "type": "prompt", "message": "go"},
+            {"id": "level", "type": "set_auto_retry", "enabled": False},
+            {"id": "commands", "type": "get_commands"},
+        ]
+    )
+    wait_until_there(pi.work / "begins")
+    pi.pi.close_stdin()
+    refused = pi.pi.wait_response("p")
+    assert (refused["success"], refused["error"]) == (False, "Shutting down")
+    (pi.work / "may-begin").touch()
+    assert pi.pi.wait_exit() == 0
+    assert [pi.pi.response(each)["success"] for each in ("state", "level", "commands")] == [True] * 3  # type: ignore[index]
+    commands = pi.pi.wait_response("commands")["data"]["commands"]
+    assert "late" in [each["name"] for each in commands]
+    assert pi.errors == []
+
+
+def test_a_signal_does_not_wait_for_extensions_to_begin_when_nothing_was_asked(
+    extended: Start, written: MakeExtension
+) -> None:
+    pi = extended(written(SLOW), SCRIPT)
+    wait_until_there(pi.work / "begins")
+    began = time.monotonic()
+    pi.pi.signal(signal.SIGTERM)
+    assert pi.pi.wait_exit() == 143
+    assert time.monotonic() - began < 2.5  # what goes on is taken for ended after three seconds
+
+
+def test_no_tool_and_no_shell_command_runs_when_an_abort_has_ended_the_beginning_of_an_extension(
+    extended: Start, written: MakeExtension
+) -> None:
+    path = written(SLOW)
+    pi = extended(path, SCRIPT)
+    wait_until_there(pi.work / "begins")
+    assert pi.pi.request({"type": "abort"})["success"]
+    pi.say("go")
+    [(text, is_error)] = pi.ends
+    assert is_error
+    assert str(path) in text
+    assert "has not begun" in text
+    bash = pi.pi.request({"type": "bash", "command": "touch went-through"})
+    assert "has not begun" in str(bash)
+    assert not (pi.work / "went-through").exists()
