@@ -7,7 +7,7 @@ transition unseen: it leaves `step`. Pure: no clock, no trio, no input or output
 Must not know any state or trigger by name but `always` and the job triggers, whose numbers it checks.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, cast
 
@@ -25,9 +25,33 @@ from pinnace_statechart.triggers import Happening, Trigger
 _JOB_TRIGGERS: Final = frozenset(JOB_TRIGGERS)
 _KNOWN: Final = frozenset((row.region, row.source, row.trigger) for row in CHART)
 _ALWAYS: Final = Happening(ALWAYS)
+READ_ONLY: Final = frozenset({"answer"})
+"""Actions that change neither the extended state nor the configuration."""
 # More eventless rows in one step than this means that two of them undo each other. The longest real chain is the
 # length of the line plus four.
 MAX_CHAIN: Final = 100_000
+
+
+def reading_rows(read_only: frozenset[str]) -> Mapping[tuple[str, str], Row]:
+    """Return the rows that change nothing, by the state of RUN and the trigger: no guard, no target, read-only actions.
+
+    Behind such a row there is nothing to do either: eventless rows depend on what has changed, and were tried before.
+    So its actions are the whole step.
+    """
+    candidates: dict[tuple[Region, str, str], list[Row]] = {}
+    regions: dict[str, set[Region]] = {}
+    for row in CHART:
+        candidates.setdefault((row.region, row.source, row.trigger), []).append(row)
+        regions.setdefault(row.trigger, set()).add(row.region)
+    return {
+        (source, trigger): row
+        for (region, source, trigger), (row, *others) in candidates.items()
+        if region == "run" and len(regions[trigger]) == 1 and not others
+        if not row.guard and row.target is None and read_only.issuperset(row.effects)
+    }
+
+
+_READING_ROWS: Final = reading_rows(READ_ONLY)
 
 
 class ChartError(Exception):
@@ -77,6 +101,8 @@ class Chart:
         self._on_row = on_row
         self._taken: list[Row] = []
         self._stepping = False
+        self._is_settled = False
+        """No eventless row can be taken, as after each step."""
         self._regions: dict[Region, _Region] = {region: _Region() for region in REGIONS}
         self._machines = {region: self._build(region) for region in REGIONS}
 
@@ -123,6 +149,7 @@ class Chart:
         self._context.configuration.update(configuration)
         for region, name in configuration.items():
             self._regions[region].state = name
+        self._is_settled = False
 
     def step(self, trigger: Trigger) -> tuple[Effect, ...]:
         """Take one trigger with all that follows from it, and return what it asks for, in order.
@@ -137,8 +164,12 @@ class Chart:
         if trigger.name in _JOB_TRIGGERS and self._is_stale(trigger):
             return ()
         context = self._context
-        self._stepping = True
         context.effects = []
+        if self._is_settled and (row := _READING_ROWS.get((context.configuration["run"], trigger.name))) is not None:
+            self._read(row, trigger)
+            return tuple(context.effects)
+        self._stepping = True
+        self._is_settled = False
         context.raised.append(trigger)
         for _ in range(MAX_CHAIN):
             if context.raised:
@@ -148,7 +179,17 @@ class Chart:
         else:
             raise ChartError("eventless rows without end")
         self._stepping = False
+        self._is_settled = True
         return tuple(context.effects)
+
+    def _read(self, row: Row, trigger: Trigger) -> None:
+        """Take a row that changes nothing, without the machines: clients ask more often than they command."""
+        context = self._context
+        context.trigger = trigger
+        if self._on_row is not None:
+            self._on_row(row)
+        for name in row.effects:
+            ACTIONS[name](context)
 
     def _is_stale(self, trigger: Trigger) -> bool:
         job = trigger.job if isinstance(trigger, Happening) else 0
