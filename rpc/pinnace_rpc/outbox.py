@@ -6,8 +6,9 @@ replaces its unwritten predecessor. Text is never dropped. Must not know what a 
 """
 
 from collections import deque
-from collections.abc import Mapping
-from typing import Final, Protocol
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from typing import Final, Protocol, TypeAlias
 
 import trio
 
@@ -28,6 +29,9 @@ TURN_PIECES: Final = 32
 READER_BYTES: Final = 32 * 1024 * 1024
 # One write: large enough to be cheap, small enough that a slow reader's progress is seen.
 WRITE_BYTES: Final = 64 * 1024
+
+
+WriteNow: TypeAlias = Callable[[bytes], int]
 
 
 class Projection(Protocol):
@@ -93,6 +97,8 @@ class Outbox:
         self._progress: dict[str, Record] = {}  # newer than the queue and the delta
         self._pieces = 0  # since other tasks had their turn
         self._closed = False
+        self._is_turn = False  # the pump need not know yet
+        self._write_now: WriteNow | None = None  # while the pump waits
         self._filled = trio.Event()
         self._taken = trio.Event()
 
@@ -144,6 +150,41 @@ class Outbox:
         self._pieces = 0
         await self._below(HIGH_WATER_BYTES)
 
+    @contextmanager
+    def turn(self) -> Generator[None]:
+        """Write what is put within this block at its end, without waking the pump, as far as the reader takes it.
+
+        For answers to lines that were read together. What the reader does not take at once is left to the pump, and so
+        is everything if the pump is writing.
+        """
+        self._is_turn = True
+        try:
+            yield
+        finally:
+            self._is_turn = False
+            if self._write_now is not None and self._queue:
+                self._write_some(self._write_now)
+            if self._queue or self._delta is not None or self._progress:
+                self._filled.set()
+
+    def _write_some(self, write_now: "WriteNow") -> None:
+        data = self._take()
+        try:
+            written = write_now(data)
+        except OSError:  # the reader has no room, or is gone: the pump will find out
+            written = 0
+        if written < len(data):
+            self._queue.appendleft(data[written:])
+        if written:
+            self._count_written(written)
+
+    def _count_written(self, size: int) -> None:
+        self.written_bytes += size
+        self.begun.set()
+        self._bytes -= size
+        self._taken.set()
+        self._taken = trio.Event()
+
     async def reader_room(self) -> None:
         """Wait until more commands may be read. Not a checkpoint when there is room."""
         if self._bytes > READER_BYTES:
@@ -161,8 +202,13 @@ class Outbox:
         self._filled.set()
         self._taken.set()
 
-    async def pump(self, sink: ByteSink) -> None:
+    async def pump(self, sink: ByteSink, write_now: "WriteNow | None" = None) -> None:
         """Write until closed and empty. Cancelling loses what is not written.
+
+        Args:
+            sink: Where to.
+            write_now: Writes to the same place what can be written without waiting, and returns how much that was;
+                raises OSError if it is nothing. None: only the pump writes.
 
         Raises:
             trio.BrokenResourceError: The reader is gone.
@@ -173,15 +219,15 @@ class Outbox:
                 if self._closed:
                     return
                 self._filled = trio.Event()
-                await self._filled.wait()
+                self._write_now = write_now
+                try:
+                    await self._filled.wait()
+                finally:
+                    self._write_now = None
                 continue
             data = self._take()
             await sink.send_all(data)
-            self.written_bytes += len(data)
-            self.begun.set()
-            self._bytes -= len(data)
-            self._taken.set()
-            self._taken = trio.Event()
+            self._count_written(len(data))
 
     def _take(self) -> bytes:
         """Remove some whole lines. They count as waiting until they are written."""
@@ -200,7 +246,8 @@ class Outbox:
             self._seal()
         self._queue.append(line)
         self._bytes += len(line)
-        self._filled.set()
+        if not self._is_turn:
+            self._filled.set()
 
     def _seal(self) -> None:
         """Encode what was kept for merging, in its place."""

@@ -252,7 +252,7 @@ class AgentProcess:
     async def _pump(self, stdout: trio.lowlevel.FdStream, pumped: trio.Event) -> None:
         try:
             async with stdout:
-                await self.outbox.pump(stdout)
+                await self.outbox.pump(stdout, stdio.writer_to(stdout.fileno()))
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             self.stdout_gone = True
             SHELL_GROUPS.kill_all()

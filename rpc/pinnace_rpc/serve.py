@@ -57,7 +57,8 @@ class Server:
             try:
                 while chunk := await stdin.receive_some(stdio.READ_BYTES):
                     decoder.receive_data(chunk)
-                    self._take_lines(decoder)
+                    with self._process.outbox.turn():
+                        self._take_lines(decoder)
                     await self._process.outbox.reader_room()
             except trio.BrokenResourceError:
                 _log.warning("stdin can't be read any more")

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from typing import Final, NoReturn
 
 import trio
@@ -48,6 +49,18 @@ def take_stdout() -> int:
     private = os.dup(1)
     os.dup2(2, 1)
     return private
+
+
+def writer_to(descriptor: int) -> Callable[[bytes], int]:
+    """Return what writes to a descriptor that never blocks as much as it takes at once, and says how much that was.
+
+    It raises OSError if that is nothing.
+    """
+
+    def write(data: bytes) -> int:
+        return os.write(descriptor, data)
+
+    return write
 
 
 def open_stdin() -> trio.lowlevel.FdStream:

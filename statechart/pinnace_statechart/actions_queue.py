@@ -336,7 +336,7 @@ def answer(context: StepContext) -> None:
     state, run = context.state, context.configuration["run"]
     view = View(
         # A text that extensions still read has its place; what they say themselves is not the user's.
-        len(state.steering.texts()) + len(state.follow_up.texts()) + (state.reading is not None),
+        state.steering.count() + state.follow_up.count() + (state.reading is not None),
         state.period,
         run in COMPACTING,
         bool(state.shells),

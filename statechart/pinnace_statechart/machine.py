@@ -51,7 +51,7 @@ def reading_rows(read_only: frozenset[str]) -> Mapping[tuple[str, str], Row]:
     }
 
 
-_READING_ROWS: Final = reading_rows(READ_ONLY)
+READING_ROWS: Final = reading_rows(READ_ONLY)
 
 
 class ChartError(Exception):
@@ -90,15 +90,22 @@ class Chart:
     `step` is not re-entrant: what an effect causes is a further trigger of its own.
     """
 
-    def __init__(self, state: ExtendedState | None = None, on_row: Callable[[Row], None] | None = None) -> None:
+    def __init__(
+        self,
+        state: ExtendedState | None = None,
+        on_row: Callable[[Row], None] | None = None,
+        reading_rows: Mapping[tuple[str, str], Row] = READING_ROWS,
+    ) -> None:
         """Build the machines from the rows.
 
         Args:
             state: Extended state to start with; a fresh one by default.
-            on_row: Told every row that is taken, for coverage.
+            on_row: Called with every row that is taken, for coverage.
+            reading_rows: Those that are taken without the machines; none of them makes no difference but to time.
         """
         self._context = StepContext(dict(INITIAL), state or ExtendedState())
         self._on_row = on_row
+        self._reading_rows = reading_rows
         self._taken: list[Row] = []
         self._stepping = False
         self._is_settled = False
@@ -165,8 +172,9 @@ class Chart:
             return ()
         context = self._context
         context.effects = []
-        if self._is_settled and (row := _READING_ROWS.get((context.configuration["run"], trigger.name))) is not None:
-            self._read(row, trigger)
+        reading = self._reading_rows.get((context.configuration["run"], trigger.name))
+        if reading is not None and self._is_settled:
+            self._read(reading, trigger)
             return tuple(context.effects)
         self._stepping = True
         self._is_settled = False

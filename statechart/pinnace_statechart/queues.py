@@ -49,6 +49,10 @@ class MessageQueue:
         """Remove and return the oldest item, or None."""
         return self._items.pop(0) if self._items else None
 
+    def count(self) -> int:
+        """Count the texts of the user."""
+        return sum(item.custom is None for item in self._items) if self._items else 0
+
     def clear(self) -> tuple[str, ...]:
         """Remove all items and return the texts of the user, oldest first."""
         texts = self.texts()

@@ -1,4 +1,4 @@
-"""Runs a program and counts the calls of its main thread, up to each time that trio writes to a descriptor.
+"""Runs a program and counts the calls of its main thread, up to each write of a record.
 
     counted_start.py FILE agent ARGUMENTS...     the agent
     counted_start.py FILE trio                   a program that starts trio and writes a line
@@ -13,6 +13,9 @@ import sys
 from types import FrameType
 from typing import Any
 
+# The modules that write records: the pump through trio, and what a turn puts at its end.
+_WRITERS = ("trio.", "pinnace_rpc.stdio")
+
 
 class Counter:
     """Counts calls until it is told to write what it has."""
@@ -26,7 +29,7 @@ class Counter:
         """Take one event of the interpreter."""
         if event in ("call", "c_call"):
             self.calls += 1
-            if arg is os.write and frame.f_globals.get("__name__", "").startswith("trio."):
+            if arg is os.write and frame.f_globals.get("__name__", "").startswith(_WRITERS):
                 if not self.modules:
                     self.modules = list(sys.modules)
                 self.at_writes.append(self.calls)

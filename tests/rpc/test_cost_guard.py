@@ -60,8 +60,8 @@ HEAVY: Final = frozenset(
     {"pydantic", "pydantic_core", "httpx", "httpcore", "h11", "anyio", "asyncio", "jiter", "click"}
 )
 
-# get_state to its answer, in calls of the main thread: 386.
-MOST_ROUND_TRIP_CALLS: Final = 400
+# get_state to its answer, in calls of the main thread: 150.
+MOST_ROUND_TRIP_CALLS: Final = 160
 ROUND_TRIPS: Final = 40
 
 # One delta, from a server-sent event to a line that waits to be written, in calls: 46, 56, 58.

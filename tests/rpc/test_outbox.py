@@ -195,3 +195,85 @@ async def test_a_merged_update_carries_the_message_as_it_is_after_its_last_delta
     assert "abc" == merged["message"]["content"][0]["text"]
     assert merged["message"] == merged["assistantMessageEvent"]["partial"]
     assert "text_end" == end["assistantMessageEvent"]["type"]
+
+
+class Pipe(Reader):
+    """Takes what is written at once up to some size, and what the pump writes while `gate` is open."""
+
+    def __init__(self, room: int) -> None:
+        super().__init__()
+        self.room = room
+
+    def write_now(self, data: bytes) -> int:
+        if not self.room:
+            raise BlockingIOError
+        taken = data[: self.room]
+        self.data += taken
+        self.room -= len(taken)
+        return len(taken)
+
+
+@pytest.mark.parametrize("room", [10**6, 0, 1, 60])
+async def test_what_a_turn_puts_is_written_at_its_end_and_the_rest_by_the_pump(
+    room: int, nursery: trio.Nursery
+) -> None:
+    outbox, pipe = Outbox(make_projection("1.5")), Pipe(room)
+    nursery.start_soon(outbox.pump, pipe, pipe.write_now)
+    await wait_all_tasks_blocked()
+
+    with outbox.turn():
+        for number in range(10):
+            outbox.put({"type": "queue_update", "number": number})
+        assert pipe.data == b""
+    assert len(pipe.data) == room or (room == 10**6 and len(pipe.records) == 10)
+
+    outbox.put({"type": "queue_update", "number": 10})
+    pipe.gate.set()
+    await wait_all_tasks_blocked()
+    assert list(range(11)) == [record["number"] for record in pipe.records]
+    assert outbox.written_bytes == len(pipe.data)
+    outbox.close()
+
+
+async def test_a_turn_writes_nothing_past_what_the_pump_is_writing(nursery: trio.Nursery) -> None:
+    outbox, pipe = Outbox(make_projection("1.5")), Pipe(10**6)
+    nursery.start_soon(outbox.pump, pipe, pipe.write_now)
+    outbox.put({"type": "queue_update", "number": 0})
+    await wait_all_tasks_blocked()  # the pump waits in send_all
+
+    with outbox.turn():
+        outbox.put({"type": "queue_update", "number": 1})
+
+    assert pipe.data == b""
+    pipe.gate.set()
+    await wait_all_tasks_blocked()
+    assert [0, 1] == [record["number"] for record in pipe.records]
+    outbox.close()
+
+
+async def test_a_turn_leaves_a_reader_that_is_gone_to_the_pump(nursery: trio.Nursery) -> None:
+    outbox = Outbox(make_projection("1.5"))
+
+    class Gone(Reader):
+        async def send_all(self, data: bytes) -> None:
+            raise trio.BrokenResourceError
+
+        def write_now(self, data: bytes) -> int:
+            raise BrokenPipeError
+
+    gone = Gone()
+    broken: list[bool] = []
+
+    async def pump() -> None:
+        try:
+            await outbox.pump(gone, gone.write_now)
+        except trio.BrokenResourceError:
+            broken.append(True)
+
+    nursery.start_soon(pump)
+    await wait_all_tasks_blocked()
+    with outbox.turn():
+        outbox.put({"type": "queue_update", "number": 1})
+    await wait_all_tasks_blocked()
+
+    assert broken == [True]
