@@ -27,7 +27,7 @@ from pinnace_agent.notices import agent_settled, extension_error, retry_end, ret
 from pinnace_agent.preflight import check_prompt
 from pinnace_agent.profile import AgentProfile
 from pinnace_agent.run import RunJob
-from pinnace_agent.run_records import RunRecords
+from pinnace_agent.run_records import RUN_EFFECTS, RunRecords
 from pinnace_agent.session import Session
 from pinnace_agent.session.library import Library
 from pinnace_agent.session.replacement import SessionRequest
@@ -196,8 +196,15 @@ class Host:
     def _try(self, effect: fx.Effect) -> None:
         try:
             self._perform(effect)
-        except Exception:  # the boundary: the chart has moved on, so the effects that follow must still be done
+        except Exception as error:  # the boundary: the chart has moved on, so what follows must still be done
             _log.exception("effect %s failed", effect)
+            if isinstance(effect, RUN_EFFECTS):
+                self._records.fail(f"{type(effect).__name__}: {error}")
+
+    def record_failed(self, problem: str) -> None:
+        """Report that a record could not be written as it was, and end the run that it belongs to, if one is open."""
+        self.emitter.emit(extension_error("<runtime>", "record", problem))
+        self._records.fail(problem)
 
     def _perform(self, effect: fx.Effect) -> None:
         match effect:

@@ -9,6 +9,8 @@ when the job has unwound.
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
+import trio
+
 from pinnace_agent.compactor import Compactor
 from pinnace_agent.emitter import Emitter
 from pinnace_agent.llm.base import LlmRequest
@@ -120,10 +122,25 @@ class RunJob:
         self._report = report
         self._compactor = compactor
         self._max_retry_after_s = max_retry_after_s
+        self._scope = trio.CancelScope()
+
+    def stop(self) -> None:
+        """End what is under way, since the log has a defect: `work` raises. Never waits."""
+        self._scope.cancel()
 
     async def work(self) -> None:
-        """Do what the chart asks for until it asks for nothing more."""
-        while self.next is not None:
+        """Do what the chart asks for until it asks for nothing more.
+
+        Raises:
+            InternalError: A defect has spoilt the run's records, so it must end.
+        """
+        with self._scope:
+            await self._work()
+        if (defect := self.log.defect) is not None:
+            raise errors.InternalError(defect)
+
+    async def _work(self) -> None:
+        while self.next is not None and self.log.defect is None:
             step, self.next = self.next, None
             if step == "model":
                 self._report(await self._call_model())
@@ -153,7 +170,10 @@ class RunJob:
         except BaseException:
             # Cancelled: the message so far is the answer. Deltas that are still open end before the brackets do.
             if not builder.is_finished:
-                builder.abort()
+                if self.log.defect is None:
+                    builder.abort()
+                else:
+                    builder.fail(self.log.defect)
             raise
         if builder.message["stopReason"] == "error":
             self._report_failure(builder)

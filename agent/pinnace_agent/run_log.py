@@ -45,6 +45,7 @@ class RunLog:
         self._turn_open = False
         self.builder: MessageBuilder | None = None  # the message that is being streamed
         self.message: AssistantMessage | None = None  # the turn's message once it has ended
+        self.defect: str | None = None  # why the run must end
         self.error = ""  # of the last message that failed
         self.failure: AssistantMessage | None = None  # that message
         self.calls: list[ToolCall] = []  # its tool calls, in call order
@@ -71,7 +72,11 @@ class RunLog:
 
     def add(self, message: Message) -> None:
         """Append a message that is neither an answer nor a result."""
-        self._append(message)
+        self._append(self._delivered(message))
+
+    def _delivered(self, message: Message) -> Message:
+        """Return a message with the time at which it enters the conversation: readers of the file know no other."""
+        return {**message, "timestamp": self._session.now_ms()} if message["role"] == "custom" else message
 
     def tell_user(self, message: UserMessage) -> None:
         """Write the records of a user's message that is in the session already."""

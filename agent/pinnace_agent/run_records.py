@@ -4,7 +4,7 @@ Holds the log of the open run and its job. Extensions add messages where a run b
 Must not know when any of it happens: that is the chart's.
 """
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from pinnace_agent.limits import LimitWatch
 from pinnace_agent.run import RunJob
@@ -18,6 +18,20 @@ if TYPE_CHECKING:  # it owns this
     from pinnace_agent.host import Host
 
 
+RUN_EFFECTS: Final = (
+    fx.AgentStart,
+    fx.TurnStart,
+    fx.Deliver,
+    fx.CallModel,
+    fx.CallTools,
+    fx.EndMessage,
+    fx.FailCalls,
+    fx.EndTools,
+    fx.TurnEnd,
+)
+"""Those within a run: when one fails, the run must not go on as if nothing had been."""
+
+
 class RunRecords:
     """The records of the open run, or of the last one."""
 
@@ -27,6 +41,14 @@ class RunRecords:
         self.run: RunJob | None = None
         self._host = host
         self._limits = limits
+
+    def fail(self, problem: str) -> None:
+        """End the open run with an error: a defect has spoilt what it was about to write."""
+        if not self._host.chart.state.run_open:
+            return
+        self.log.defect = self.log.defect or problem
+        if self.run is not None and self.run.log is self.log:
+            self.run.stop()
 
     def perform(self, effect: fx.Effect) -> None:
         """Perform an effect that is about the run.

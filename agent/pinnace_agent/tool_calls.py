@@ -112,6 +112,8 @@ async def _execute(log: RunLog, call: _Prepared) -> None:
                 result = error_result(errors.tool_timed_out(number_text(limit_s or 0)))
         except trio.Cancelled:
             result = context.aborted_result or result
+            if log.defect is not None:
+                result = error_result(f"Internal error: {log.defect}")
             raise
         except ToolError as error:
             result = error_result(str(error))

@@ -324,8 +324,14 @@ class Dispatcher:
     def _write(self, ref: int, outcome: Mapping[str, object]) -> None:
         pending = self._pending[ref]
         head: dict[str, object] = {"id": pending.id} if pending.has_id else {}
-        self._outbox.put({**head, "type": "response", "command": pending.name, **outcome})
-        del self._pending[ref]  # after it was written: what can't be encoded is answered as a defect
+        head |= {"type": "response", "command": pending.name}
+        try:
+            self._outbox.put({**head, **outcome})
+        except Exception as error:  # what can't be encoded is answered as a defect
+            _log.exception("the answer to %s can't be encoded", pending.name)
+            text, code = f"Internal error: {error}", errors.ErrorCode.INTERNAL_ERROR
+            self._outbox.put({**head, "success": False, "error": text, "errorCode": code})
+        del self._pending[ref]
 
 
 def _trigger(command: "cmd.AnyCommand", ref: int) -> Command:

@@ -2,9 +2,12 @@
 
 `put` never waits, so that effects can write; who produces much waits in `room`. Each record is encoded when it is put.
 Only under back-pressure is anything merged: successive deltas of one block become one, and a cumulative progress record
-replaces its unwritten predecessor. Text is never dropped. Must not know what a record means beyond that.
+replaces its unwritten predecessor. Text is never dropped. An event that can't be encoded is a defect: it is written
+with null in the place of what JSON does not have, since a record that is missing leaves its bracket open, and reported.
+Must not know what a record means beyond that.
 """
 
+import logging
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -14,6 +17,9 @@ import trio
 
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_spec.profiles import Profile
+from pinnace_spec.wire import encode_record, without_faults
+
+_log = logging.getLogger("pinnace.outbox")
 
 Record = Mapping[str, object]
 
@@ -79,8 +85,10 @@ class _Delta:
         self.size += len(piece)
         return True
 
-    def line(self, projection: Projection) -> bytes:
-        return projection.update_line({**self.event, "delta": "".join(self.pieces)}, self.builder)
+    @property
+    def whole(self) -> Record:
+        """The event with all of its text."""
+        return {**self.event, "delta": "".join(self.pieces)}
 
 
 class Outbox:
@@ -91,6 +99,8 @@ class Outbox:
         self.projection = projection
         self.written_bytes = 0
         self.begun = trio.Event()  # something has been written
+        self.on_defect: Callable[[str], None] | None = None
+        """Takes what was wrong with an event that had to be repaired, once it is written."""
         self._queue: deque[bytes] = deque()
         self._bytes = 0
         self._delta: _Delta | None = None  # the newest entry, behind the queue
@@ -103,9 +113,34 @@ class Outbox:
         self._taken = trio.Event()
 
     def put(self, record: Record) -> None:
-        """Write a record. After `close` it is dropped: nothing follows the last record (R-EOF-02)."""
-        if (line := self.projection.line(record)) is not None:
+        """Write a record. After `close` it is dropped: nothing follows the last record (R-EOF-02).
+
+        Raises:
+            TypeError, ValueError: It is a response and can't be encoded. Nothing was written: it can be refused.
+        """
+        try:
+            line = self.projection.line(record)
+        except Exception as error:
+            if record["type"] == "response":
+                raise
+            self._put_repaired(record, error)
+        else:
+            if line is not None:
+                self._append(line)
+
+    def _put_repaired(self, record: Record, error: Exception) -> None:
+        """Write an event that could not be encoded without what was wrong with it."""
+        _log.error("the record %s can't be encoded", record["type"], exc_info=error)
+        repaired = without_faults(record)
+        try:
+            line = self.projection.line(repaired)
+        except Exception:  # the defect is the projection's
+            _log.exception("the record %s can't be projected", record["type"])
+            line = encode_record(repaired)
+        if line is not None:
             self._append(line)
+        if self.on_defect is not None:
+            self.on_defect(f"The record {record['type']} can't be encoded: {error}")
 
     def put_line(self, line: bytes) -> None:
         """Write bytes that are no record of the agent's, such as a session's header."""
@@ -125,7 +160,16 @@ class Outbox:
                 self._delta = _Delta(event, builder)
             self._bytes += len(str(event["delta"]))
             return
-        self._append(self.projection.update_line(event, builder))
+        self._put_update(event, builder)
+
+    def _put_update(self, event: Record, builder: MessageBuilder) -> None:
+        try:
+            line = self.projection.update_line(event, builder)
+        except Exception as error:  # as in `put`
+            update = {"type": "message_update", "message": builder.snapshot(), "assistantMessageEvent": event}
+            self._put_repaired(update, error)
+        else:
+            self._append(line)
 
     def progress(self, record: Record, key: str) -> None:
         """Write a cumulative record; under back-pressure it takes the place of an unwritten one with its key."""
@@ -251,16 +295,10 @@ class Outbox:
 
     def _seal(self) -> None:
         """Encode what was kept for merging, in its place."""
-        if self._delta is not None:
-            delta, self._delta = self._delta, None
-            line = delta.line(self.projection)
-            self._bytes += len(line) - delta.size
-            self._queue.append(line)
-            self._filled.set()
-        if self._progress:
-            records, self._progress = self._progress, {}
-            lines = filter(None, map(self.projection.line, records.values()))
-            for line in lines:
-                self._queue.append(line)
-                self._bytes += len(line)
-            self._filled.set()
+        delta, self._delta = self._delta, None
+        records, self._progress = self._progress, {}
+        if delta is not None:
+            self._bytes -= delta.size
+            self._put_update(delta.whole, delta.builder)
+        for record in records.values():
+            self.put(record)

@@ -169,6 +169,7 @@ def build_host(prepared: Prepared, outbox: Outbox, dispatcher: Dispatcher, jobs:
     )
     host = Host(Chart(state), prepared.session, prepared.library, prepared.profile, outbox, dispatcher, jobs)
     host.book = dispatcher
+    outbox.on_defect = host.record_failed
     if prepared.selection is not None:
         host.sessions.preferred_level = prepared.selection.preferred_level
     dispatcher.host = host

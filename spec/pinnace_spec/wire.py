@@ -27,6 +27,9 @@ MAX_NESTING: Final = 512
 # on past this contains itself.
 MAX_OUTPUT_NESTING: Final = 10_000
 
+# Of a record that had to be repaired, where nothing is sure.
+MAX_REPAIRED_NESTING: Final = 200
+
 _STRINGS: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _NOT_BRACKETS: Final = bytes(byte for byte in range(256) if byte not in b"[]{}")
 _BRACKET_STEP: Final = tuple(1 if byte in b"[{" else -1 for byte in range(256))
@@ -82,6 +85,39 @@ def encode_record(record: Mapping[str, object]) -> bytes:
     except TypeError:
         line = _encode_refused(record) + b"\n"
     return line if line.isascii() else _escape_separators(line)
+
+
+def without_faults(record: Mapping[str, object]) -> dict[str, object]:
+    """Return a copy that can be encoded, with null in the place of each value that JSON does not have.
+
+    For records of which `encode_record` has refused something: what else they hold must not be lost. What contains
+    itself, or is nested deeper than `MAX_REPAIRED_NESTING`, becomes null, too; keys become texts.
+    """
+    return {key: _without_faults(value, [id(record)]) for key, value in record.items()}
+
+
+def _without_faults(value: object, inside: list[int]) -> object:
+    if isinstance(value, str | bool | orjson.Fragment | None):
+        return value
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, int):
+        return int(value) if _INT64_MIN <= value <= _UINT64_MAX else None
+    if id(value) in inside or len(inside) >= MAX_REPAIRED_NESTING:
+        return None
+    if isinstance(value, Mapping):
+        members = cast("Mapping[object, object]", value)  # cast: keys may be anything here
+        within = [*inside, id(members)]
+        return {_text_key(key): _without_faults(each, within) for key, each in members.items()}
+    if isinstance(value, list | tuple):
+        array = cast("Sequence[object]", value)
+        within = [*inside, id(array)]
+        return [_without_faults(each, within) for each in array]
+    return None
+
+
+def _text_key(key: object) -> str:
+    return key if isinstance(key, str) else str(key) if isinstance(key, int) else type(key).__name__
 
 
 def encode_fragment(value: object) -> orjson.Fragment:

@@ -147,6 +147,7 @@ class HeardLog(RunLog):
 
     def add(self, message: Message) -> None:
         """Append a message, or keep it until handlers can be asked."""
+        message = self._delivered(message)
         if not self._waits(Waiting(message, is_kept=False)):
             super().add(message)
 

@@ -6,10 +6,11 @@ is the file's to know, which entries make the context is `context`'s, what hangs
 records, queues or providers. Without a file everything stays in memory. Rules R-SES-05 to R-SES-08.
 """
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from pinnace_agent.llm.json_edge import as_object
 from pinnace_agent.session.context import Outline
@@ -20,12 +21,14 @@ from pinnace_agent.session.totals import RunningTotals
 from pinnace_agent.session.tree import EntryTree
 from pinnace_spec.entries import Entry
 from pinnace_spec.messages import Message, Model, ThinkingLevel
-from pinnace_spec.wire import encode_fragment, encode_record
+from pinnace_spec.wire import encode_fragment, encode_record, without_faults
 
 if TYPE_CHECKING:
     from orjson import Fragment
 
     from pinnace_agent.session.context_meter import ContextMeter
+
+_log = logging.getLogger("pinnace.session")
 
 # Entries of ours under the type that every reader of the format passes over.
 LEAF_MARKER: Final = "pinnace.leaf"
@@ -152,10 +155,12 @@ class Session:
         self._record_choices()
         if message["role"] == "custom":
             fields = {name: value for name, value in message.items() if name not in {"role", "timestamp"}}
-            self._keep("custom_message", fields)
+            # The entry's time is what readers take for the message's.
+            entry = self._keep("custom_message", fields, at_ms=message["timestamp"])
+            is_whole = all(entry[name] is value for name, value in fields.items())
         else:
-            self._keep("message", {"message": message})
-        self.messages.append(message)
+            is_whole = self._keep("message", {"message": message})["message"] is message
+        self.messages.append(message if is_whole else cast("Message", without_faults(message)))  # cast: its fields are
         if message["role"] == "assistant":  # readers take the model from whichever came last
             self.recorded_model = message["provider"], message["model"]
 
@@ -304,8 +309,10 @@ class Session:
         if (self.name or None) != self.tree.name:
             self._keep("session_info", {"name": self.name or ""})
 
-    def _keep(self, entry_type: str, fields: Mapping[str, object], *, is_setup: bool = False) -> Entry:
-        entry, failure = self._append(entry_type, fields, is_setup=is_setup)
+    def _keep(
+        self, entry_type: str, fields: Mapping[str, object], *, is_setup: bool = False, at_ms: int | None = None
+    ) -> Entry:
+        entry, failure = self._append(entry_type, fields, is_setup=is_setup, at_ms=at_ms)
         if failure is None:
             self._told = None
         else:
@@ -315,21 +322,27 @@ class Session:
         return entry
 
     def _append(
-        self, entry_type: str, fields: Mapping[str, object], *, is_setup: bool = False
+        self, entry_type: str, fields: Mapping[str, object], *, is_setup: bool = False, at_ms: int | None = None
     ) -> tuple[Entry, SaveError | None]:
         """Append an entry to the file and to the tree, whose leaf it is then. Return why it is not in the file, too."""
         entry: Entry = {
             "type": entry_type,
             "id": new_entry_id(self.tree.ids),
             "parentId": self.tree.leaf_id,
-            "timestamp": iso_time(self.now_ms()),
+            "timestamp": iso_time(self.now_ms() if at_ms is None else at_ms),
             **fields,
         }
         failure: SaveError | None = None
         if self.file is not None:
             try:
+                line = encode_record(entry)
+            except (TypeError, ValueError):  # a defect, and no reason to lose the rest
+                _log.exception("an entry of type %s can't be encoded: null stands for what is no JSON", entry_type)
+                entry = without_faults(entry)
+                line = encode_record(entry)
+            try:
                 # First, so that lines of another program that stand before it come before it in the tree too.
-                self.file.append(encode_record(entry), is_durable=not is_setup)
+                self.file.append(line, is_durable=not is_setup)
             except SaveError as error:
                 failure = error
             else:

@@ -34,7 +34,7 @@ class Extended:
 
     def accepted(self, command_id: str) -> None:
         response = self.pi.wait_response(command_id)
-        assert response["success"], response
+        assert response["success"], str(response)
 
     def say(self, text: str) -> None:
         """Send a prompt, and wait until the agent has settled."""

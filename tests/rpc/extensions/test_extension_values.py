@@ -351,3 +351,39 @@ def test_what_extensions_are_given_does_not_change_the_agent(extended: Start, wr
     assert "spoilt" not in json.dumps(one.pi.ask("get_entries"))
     assert "spoilt" not in json.dumps([request.body for request in one.pi.llm.requests])
     assert "spoilt" not in json.dumps(one.pi.ask("get_state"))
+
+
+def test_the_time_of_a_message_of_an_extension_is_the_same_after_a_restart(
+    extended: Start, written: MakeExtension
+) -> None:
+    """Of one that waits in a queue, and of one that waits for the next prompt."""
+    body = '''
+        import time
+
+        def extension(pi):
+            @pi.tool
+            def speak(ctx) -> str:
+                """Say something that is delivered later."""
+                pi.send_message("queued", "one", deliver_as="steer")
+                pi.send_message("next", "two", deliver_as="next_turn")
+                time.sleep(0.01)  # so that the clock shows another time when they are delivered
+                return "said"
+
+            @pi.command("aside")
+            def aside(ctx, args):
+                pi.send_message("aside", "three")
+    '''
+    one = extended(written(body), [call("speak"), MORE], has_session=True)
+    one.say("go")
+    one.command("/aside")
+    one.say("again")
+    before = one.pi.ask("get_messages")["messages"]
+    kinds = [each["customType"] for each in before if each["role"] == "custom"]
+    assert ["queued", "aside", "next"] == kinds
+    path = one.pi.ask("get_state")["sessionFile"]
+    one.pi.ask("new_session")
+    one.pi.ask("switch_session", sessionPath=path)
+
+    assert before == one.pi.ask("get_messages")["messages"]
+    times = [each["timestamp"] for each in before]
+    assert sorted(times) == times
