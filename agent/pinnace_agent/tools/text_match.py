@@ -86,11 +86,12 @@ def find_matches(text: str, edits: Sequence[Edit], path: str) -> Matches:
             raise ToolError(f"{_name(edits, index)} must not be empty in {path}.")
     # DEVIATION D-35: blanks alone are looked for as they are.
     normalised = normalise(text)
-    is_fuzzy = any(edit.old not in text and _find(normalised, edit.old) is not None for edit in edits)
-    searched = normalised if is_fuzzy else text
+    is_fuzzy = any(edit.old not in text and _find_close(normalised, edit.old) is not None for edit in edits)
     found: list[Match] = []
     for index, edit in enumerate(edits):
-        span = _find(searched, edit.old)
+        # A normalised oldText is looked for in the normalised text alone: in the text itself it may be a part of a
+        # character, such as a letter without its accent.
+        span = _find_close(normalised, edit.old) if is_fuzzy else _find(text, edit.old)
         if span is None:
             # DEVIATION D-15: fixed beginnings, advice in words of ours.
             what = "the exact text" if len(edits) == 1 else f"edits[{index}]"
@@ -122,11 +123,13 @@ def _name(edits: Sequence[Edit], index: int) -> str:
 
 def _find(searched: str, old: str) -> tuple[int, int] | None:
     start = searched.find(old)
-    if start >= 0:
-        return start, start + len(old)
+    return None if start < 0 else (start, start + len(old))
+
+
+def _find_close(normalised: str, old: str) -> tuple[int, int] | None:
+    """Find an oldText in the normalised text: as it is, or else in its own normalised form."""
     close = normalise(old)
-    start = searched.find(close) if close else -1
-    return (start, start + len(close)) if start >= 0 else None
+    return _find(normalised, old) or (_find(normalised, close) if close else None)
 
 
 def _count(text: str, normalised: str, old: str) -> int:
