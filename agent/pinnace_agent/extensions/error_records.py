@@ -1,8 +1,9 @@
 """What an exception of an extension becomes: a record, or nothing because it is not the extension's.
 
-Decides who owns an exception (R15 to R17). Cancellation and an interrupt from the keyboard pass, also out of a group:
-they are about the work that is ended, never about the extension. Everything else, an attempt to exit the interpreter
-too, is the extension's failure. Must not know events, chains or clients.
+Decides who owns an exception (R15 to R17). Cancellation passes, also out of a group: it is about the work that is
+ended, never about the extension. Everything else is the extension's failure, also an attempt to exit the interpreter,
+and KeyboardInterrupt: the agent takes SIGINT itself, so within its tasks an extension has raised that by hand. Must not
+know events, chains or clients.
 """
 
 import inspect
@@ -17,7 +18,6 @@ from pinnace_agent.extensions.registrations import ErrorRecord, ErrorSink, Funct
 
 _log = logging.getLogger("pinnace.extensions")
 
-_PASSING: Final = (trio.Cancelled, KeyboardInterrupt)
 _EVENT_NAMES: Final = frozenset({"event", "ev", "evt", "e"})
 _CONTEXT_NAMES: Final = frozenset({"ctx", "context", "c"})
 
@@ -37,14 +37,16 @@ def ownership(error: BaseException) -> Ownership:
     A part of a group that passes is given as its only leaf if it has only one, or only cancellations.
     """
     # A coroutine is closed by nobody while it is the task at work: within one, somebody has raised that by hand.
-    is_closed = isinstance(error, GeneratorExit) and not trio.lowlevel.in_trio_task()
-    if isinstance(error, _PASSING) or is_closed:
+    is_in_task = trio.lowlevel.in_trio_task()
+    passes = (trio.Cancelled,) if is_in_task else (trio.Cancelled, KeyboardInterrupt)
+    is_closed = isinstance(error, GeneratorExit) and not is_in_task
+    if isinstance(error, passes) or is_closed:
         return Ownership(error, None)
     if not isinstance(error, BaseExceptionGroup):
         return Ownership(None, error)
     # Not even a checker can know what a group is a group of that comes out of another one.
     group = cast("BaseExceptionGroup[BaseException]", error)
-    passing, failure = group.split(_PASSING)
+    passing, failure = group.split(passes)
     return Ownership(None if passing is None else _flat(passing), failure)
 
 

@@ -22,6 +22,9 @@ MISDEEDS = {
     "exits": "sys.exit(3)",
     "raises an exit": "raise SystemExit",
     "raises GeneratorExit": "raise GeneratorExit",
+    "raises an interrupt": "raise KeyboardInterrupt",
+    "raises what is no Exception": "raise Unusual",
+    "raises an interrupt in a task": "async with trio.open_nursery() as n: n.start_soon(interrupt)",
     "fails in a task": "async with trio.open_nursery() as n: n.start_soon(fail)",
     "fails without words": "raise Speechless",
     "runs out of stack": "deeper()",
@@ -57,8 +60,16 @@ class Speechless(Exception):
         raise ValueError
 
 
+class Unusual(BaseException):
+    pass
+
+
 async def fail():
     raise RuntimeError("in a task")
+
+
+async def interrupt():
+    raise KeyboardInterrupt
 
 
 def deeper():
