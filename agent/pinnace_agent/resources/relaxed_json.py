@@ -6,11 +6,16 @@ are those of the file. Linear in the size of the text, whatever it holds. Must n
 
 import re
 from pathlib import Path
-from typing import TypeAlias, TypeGuard
+from typing import Final, TypeAlias, TypeGuard
 
 import orjson
 
+from pinnace_agent.resources.text_file import TextFileError, read_regular
+
 JsonObject: TypeAlias = dict[str, object]
+
+# Descriptions of all models of a large gateway take two.
+MAX_CONFIGURATION_BYTES: Final = 16 * 1024 * 1024
 
 # A string is matched so that what looks like a comment inside it is left alone. Possessive, and the closing
 # quote is optional: an unterminated string is consumed once, not once for each quote in it.
@@ -51,12 +56,14 @@ def read_text(path: Path) -> str | None:
     """Return the text in a file without its byte order mark, or None if there is no such file.
 
     Raises:
-        ConfigurationFileError: It can't be read, or is no UTF-8.
+        ConfigurationFileError: It can't be read, is no regular file, too long, or no UTF-8.
     """
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return read_regular(str(path), MAX_CONFIGURATION_BYTES).decode("utf-8-sig")
     except FileNotFoundError:
         return None
+    except TextFileError as error:
+        raise ConfigurationFileError(error.text) from None
     except UnicodeDecodeError:
         raise ConfigurationFileError("is not UTF-8 text") from None
     except OSError as error:

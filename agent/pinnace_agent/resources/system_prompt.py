@@ -6,17 +6,19 @@ of them belongs to is never a question. The names are those of the original, for
 stands at the end, so that a provider's cache keeps the rest.
 """
 
+import os
 from collections.abc import Sequence
 from datetime import date
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from pinnace_agent.resources.context_files import ContextFile
-from pinnace_agent.resources.text_file import printable
+from pinnace_agent.resources.text_file import TextFileError, printable, read_regular
 
 if TYPE_CHECKING:  # loaded where there are any
     from pinnace_agent.resources.skills import Skill
 
+# What a user says is not cut; no model reads more.
+MAX_PROMPT_BYTES: Final = 16 * 1024 * 1024
 _ROLE: Final = (
     "You are a coding agent. You work in the user's folder by calling tools: look before you change "
     "something, and check your work when you have."
@@ -69,12 +71,14 @@ def read_prompt_argument(argument: str) -> PromptArgument:
     # Bytes of a command line that are no UTF-8 are half characters here, which no request can hold.
     text = argument.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     try:
-        if not Path(argument).is_file():
+        if not os.path.exists(argument) or os.path.isdir(argument):
             return PromptArgument(text)
     except (OSError, ValueError):  # too long or too odd for a path
         return PromptArgument(text)
     try:
-        return PromptArgument(Path(argument).read_text(encoding="utf-8-sig"))
+        return PromptArgument(read_regular(argument, MAX_PROMPT_BYTES).decode("utf-8-sig"))
+    except TextFileError as error:
+        return PromptArgument("", f"{argument} {error.text}")
     except UnicodeDecodeError:
         return PromptArgument("", f"{argument} is not UTF-8 text")
     except OSError as error:

@@ -4,6 +4,7 @@ A read never waits for anybody: what is no regular file is refused, and of a lar
 Bytes that are no UTF-8 are replaced, and a byte order mark is left out. Must not know what the files mean.
 """
 
+import errno
 import os
 import re
 import stat
@@ -67,6 +68,22 @@ def read_beginning(path: str, max_bytes: int = MAX_TEXT_BYTES) -> TextFile:
         return TextFile(_decoded(data))
     data = data[: data.rfind(b"\n", 0, max_bytes) + 1] or data[:max_bytes]
     return TextFile(_decoded(data), max(size, max_bytes + 1) - len(data))
+
+
+def read_regular(path: str, max_bytes: int) -> bytes:
+    """Return the whole of a regular file. Never waits for a writer, and of no device reads anything.
+
+    Raises:
+        TextFileError: It is no regular file, or is longer.
+        OSError: It can't be read; FileNotFoundError if there is none.
+        ValueError: It is no path.
+    """
+    if os.path.isdir(path):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    data, _ = _read(path, max_bytes + 1)
+    if len(data) > max_bytes:
+        raise TextFileError(f"has more than {max_bytes // 1024} KiB")
+    return data
 
 
 def printable(text: str) -> str:
