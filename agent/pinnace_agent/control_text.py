@@ -35,7 +35,8 @@ class ControlTextFilter:
 
     def feed(self, text: str) -> str:
         """Return what is left of the next chunk; an unfinished sequence at its end waits for the next one."""
-        text = text.replace("\r", "")  # first, since it is what most output has that has anything
+        if "\r" in text:  # looked for first: `replace` takes ten times as long to find nothing
+            text = text.replace("\r", "")
         if not self._pending and _is_plain(text):
             return text
         text = self._pending + text

@@ -269,6 +269,7 @@ class _Run:
                 nursery.start_soon(self._watch_exit, silence)
                 while chunk := await self._pipe.receive_some(CHUNK_BYTES):
                     self._feed(chunk)
+                    self._drain(_PIPE_BYTES)
                     if self.exited_after_s is not None:
                         silence.deadline = trio.current_time() + EXIT_SILENCE_S
                     if self._listener.room is not None:
@@ -283,7 +284,8 @@ class _Run:
             if is_killed:
                 await self._read_to_end()
             else:
-                self._drain()
+                # The silence has ended, but somebody else may still hold the other end of the pipe, and write.
+                self._drain(_DRAIN_BYTES)
         finally:
             self._pipe.close()
             self._tell(self._listener.output.finish())
@@ -299,9 +301,9 @@ class _Run:
             while chunk := await self._pipe.receive_some(CHUNK_BYTES):
                 self._feed(chunk)
 
-    def _drain(self) -> None:
-        """Take what came while the silence ended; somebody else still holds the other end of the pipe."""
-        for _ in range(_DRAIN_BYTES // CHUNK_BYTES):
+    def _drain(self, most_bytes: int) -> None:
+        """Take what is there without waiting: a wait for each chunk would cost as much as what is done with it."""
+        for _ in range(most_bytes // CHUNK_BYTES):
             try:
                 chunk = os.read(self._pipe.fileno(), CHUNK_BYTES)
             except OSError:  # nothing there now
