@@ -28,9 +28,14 @@ class Idleness:
     @property
     def is_idle(self) -> bool:
         """Whether nothing runs, and nothing will by itself."""
+        return not (self.settling or self.is_at_work)
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether something runs or waits; not, that handlers are still told that the agent has settled."""
         state = self._chart.state
         is_waiting = state.line or state.asking or state.approved or state.pending_compact or state.reading
-        return self._chart.run == "idle" and not (state.period or self.settling or is_waiting)
+        return bool(self._chart.run != "idle" or state.period or is_waiting)
 
     def look(self) -> None:
         """Let those go on who wait, if it is idle."""

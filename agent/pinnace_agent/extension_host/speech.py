@@ -82,9 +82,9 @@ class Speech:
         message = custom_message(draft, host.session.now_ms())
         if deliver_as == "nextTurn":
             self.next_turn.append(message)
-        elif not host.idleness.is_idle and triggers_turn is False:
+        elif host.idleness.is_at_work and triggers_turn is False:
             self.after_turn.append(message)
-        elif not host.idleness.is_idle or triggers_turn:
+        elif host.idleness.is_at_work or triggers_turn:
             name = "follow_up" if deliver_as == "followUp" else "steer"
             request = host.requests.new()
             request.on_refused = partial(self._refused, "send_message")

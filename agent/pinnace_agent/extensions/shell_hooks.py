@@ -78,6 +78,7 @@ async def run_by(
             env=profile.environment,
             shell_path=profile.shell_path,
         )
+        _check_code(exit_code)
     except CommandTimedOut as timeout:
         exit_code = timeout.exit_code
     except BaseException as error:
@@ -93,6 +94,11 @@ async def run_by(
         if text := output.finish():
             told(text)
     return _UNKNOWN if exit_code is None else exit_code
+
+
+def _check_code(exit_code: object) -> None:
+    if exit_code is not None and (not isinstance(exit_code, int) or isinstance(exit_code, bool)):
+        raise TypeError(f"exec of operations must return an exit code or None, not {type(exit_code).__name__}")
 
 
 def _result(given: rs.BashOutput) -> "BashResult":

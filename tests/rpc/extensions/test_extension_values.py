@@ -387,3 +387,42 @@ def test_the_time_of_a_message_of_an_extension_is_the_same_after_a_restart(
     assert before == one.pi.ask("get_messages")["messages"]
     times = [each["timestamp"] for each in before]
     assert sorted(times) == times
+
+
+def test_a_message_of_a_handler_of_agent_settled_begins_no_run(extended: Start, written: MakeExtension) -> None:
+    """Unless it says so: each run would settle in its turn."""
+    body = """
+        def extension(pi):
+            @pi.on("agent_settled")
+            def note(ctx, event):
+                pi.send_message("note", "settled")
+    """
+    one = extended(written(body), [MORE])
+    for text in ("go", "again"):
+        mark = one.pi.mark()
+        one.say(text)
+        one.pi.wait({"type": "message_end", "message": {"role": "custom"}}, since=mark)
+
+    assert 2 == len(one.pi.found({"type": "agent_start"}))
+    assert ["go", "settled", "again"] == one.heard
+
+
+def test_an_exit_code_that_is_none_fails_the_command(extended: Start, written: MakeExtension) -> None:
+    body = """
+        class Elsewhere:
+            async def exec(self, command, *, on_data, **rest):
+                on_data(b"out")
+                return b"0" if command == "bytes" else 3
+
+        def extension(pi):
+            @pi.on("user_bash")
+            def where(ctx, event):
+                return {"operations": Elsewhere()}
+    """
+    one = extended(written(body))
+    result = one.pi.ask("bash", command="bytes")
+    assert ("out\nexec of operations must return an exit code or None, not bytes", 1) == (
+        result["output"],
+        result["exitCode"],
+    )
+    assert 3 == one.pi.ask("bash", command="other")["exitCode"]
