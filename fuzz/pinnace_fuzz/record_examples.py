@@ -1,5 +1,6 @@
 """Records the conversations of the reference: `python -m pinnace_fuzz.record_examples FOLDER -- COMMAND…`.
 
+`… spec/examples commands/ -- pinnace` records those of the commands alone.
 What differs from machine to machine and from time to time is replaced: folders, ids, times, ports, the version.
 """
 
@@ -7,10 +8,11 @@ import json
 import re
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
+from pinnace_fuzz.example_commands import COMMAND_EXAMPLES
 from pinnace_fuzz.example_conversations import CONVERSATIONS, Conversation, Player
 from pinnace_fuzz.workbench import AgentStarter, HomedAgent
 
@@ -18,9 +20,16 @@ _FIRST_MS: Final = 1_760_000_000_000
 _TIMES: Final = frozenset({"timestamp"})
 
 
-def record(conversation: Conversation, command: Sequence[str], root: Path) -> str:
-    """Play a conversation with an agent and return the text of its file."""
-    with AgentStarter(command, root, is_specified=True) as starter:
+def record(conversation: Conversation, command: Sequence[str], root: Path, env: Mapping[str, str] | None = None) -> str:
+    """Play a conversation with an agent and return the text of its file.
+
+    Args:
+        conversation: What to play.
+        command: The agent's.
+        root: A folder for its home.
+        env: More variables for it.
+    """
+    with AgentStarter(command, root, env, is_specified=True) as starter:
         agent = starter(
             conversation.script,
             *conversation.flags,
@@ -102,13 +111,14 @@ def main(arguments: list[str]) -> int:
         return 2
     at = arguments.index("--")
     folder, names = Path(arguments[0]), tuple(arguments[1:at])
-    for conversation in CONVERSATIONS:
+    for conversation in (*CONVERSATIONS, *COMMAND_EXAMPLES):
         if names and not conversation.name.startswith(names):
             continue
         with tempfile.TemporaryDirectory() as root:
             text = record(conversation, arguments[at + 1 :], Path(root))
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{conversation.name}.jsonl").write_text(text, encoding="utf-8")
+        path = folder / f"{conversation.name}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
         sys.stderr.write(f"recorded {conversation.name}\n")
     return 0
 

@@ -20,6 +20,7 @@ from pinnace_fuzz.reading import worded
 from pinnace_fuzz.record_shapes import live_problems
 from pinnace_fuzz.records import Record
 from pinnace_fuzz.script import Scripted
+from pinnace_spec.command_errors import codes_of
 from pinnace_spec.generations import generation
 from pinnace_spec.observers import Checks, End, Report, judge
 from pinnace_spec.observers.verdicts import Ending
@@ -149,9 +150,17 @@ def find_problems(records: Iterable[Record], profile: Profile) -> list[str]:
     for number, record in enumerate(records):
         profile = _told_profile(record) or profile
         name = f"record {number} ({record.get('command') or record.get('type')}, profile {profile})"
-        found = validate_output(record, profile) or live_problems(record, profile)
+        found = validate_output(record, profile) or live_problems(record, profile) or _code_problems(record)
         problems += [f"{name}: {problem}" for problem in found]
     return problems
+
+
+def _code_problems(record: Record) -> list[str]:
+    """Say if a refusal has a code that clients are not told of for this command."""
+    command, code = str(record.get("command")), record.get("errorCode")
+    if record.get("type") != "response" or code is None or code in codes_of(command):
+        return []
+    return [f"errorCode {code} is not listed for {command} (pinnace_spec.command_errors)"]
 
 
 def _told_profile(record: Record) -> Profile | None:

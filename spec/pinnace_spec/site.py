@@ -1,8 +1,8 @@
 """Builds the reference as a static site: `python -m pinnace_spec.site DIR`.
 
-Plain files that work from a disk: no service, no script, nothing from elsewhere. Pages: the reference, the chart whose
-states lead to their rows, the matrix, a page for each record, what the models have shown. Everything is read from what
-is published, so it works from a wheel too.
+Plain files that work from a disk: no service, no script, nothing from elsewhere. Pages: how to write a client, a page
+for each command and each record, the rules, the chart whose states lead to their rows, the matrix, what the models have
+shown. Everything is read from what is published, so it works from a wheel too.
 """
 
 import shutil
@@ -16,17 +16,21 @@ from pinnace_spec import data
 from pinnace_spec.chart import REGIONS, STATES, Region
 from pinnace_spec.publish.promela_properties import PROPERTIES
 from pinnace_spec.publish.rulebook import row_name
+from pinnace_spec.publish.site_commands import command_pages
 from pinnace_spec.publish.site_markdown import Page, rendered
 from pinnace_spec.publish.site_records import definitions, record_pages
+from pinnace_spec.publish.site_start import start_page
 from pinnace_spec.publish.source import NOTE, Spec, load
 from pinnace_spec.publish.svg import svg
 
 FILES: Final = Path(__file__).parent / "site_files"
 PAGES: Final = (
-    ("index.html", "Reference"),
+    ("index.html", "Start"),
+    ("commands/index.html", "Commands"),
+    ("records/index.html", "Records"),
+    ("rules.html", "Rules"),
     ("chart.html", "Chart"),
     ("matrix.html", "Command × state"),
-    ("records/index.html", "Records"),
     ("models.html", "Models"),
 )
 _RAW: Final = ("chart.svg", "chart.scxml", "chart.mmd", "meta.json", "asyncapi.yaml", "rules.toml", "deviations.toml")
@@ -41,10 +45,12 @@ def build(folder: Path) -> list[str]:
     """
     spec = load()
     pages = {
-        "index.html": rendered(data.text("reference.md"), _target),
+        "index.html": start_page(),
+        "rules.html": rendered(data.text("reference.md"), _target),
         "chart.html": _chart(spec),
         "matrix.html": _matrix(),
         "models.html": _models(),
+        **command_pages(spec),
         **record_pages(),
     }
     for name, page in pages.items():
@@ -121,7 +127,7 @@ def _rows_table(spec: Spec, region: Region, state: str) -> str:
     lines = ["<tr><th>comes</th><th>if</th><th>happens</th><th>leads to</th><th>rules</th></tr>"]
     for row in spec.rows:
         if (row.region, row.source) == (region, state):
-            rules = " ".join(f'<a href="index.html#{rule.lower()}">{rule}</a>' for rule in row.rules)
+            rules = " ".join(f'<a href="rules.html#{rule.lower()}">{rule}</a>' for rule in row.rules)
             lines.append(
                 f'<tr id="row-{escape(row_name(row))}"><td><code>{row.trigger}</code></td><td>{row.guard}</td>'
                 f"<td>{', '.join(row.effects)}</td><td>{row.target or ''}</td><td>{rules}</td></tr>"
@@ -139,7 +145,7 @@ def _models() -> Page:
     parts = [data.text(name) for name in data.names("model") if name.endswith(".md")]
     lines = parts or ["# Models\n\nNothing yet: there is no model in this edition."]
     rows = [
-        f"| `{each.name}` | {each.text} | {', '.join(f'[{rule}](index.html#{rule.lower()})' for rule in each.rules)} |"
+        f"| `{each.name}` | {each.text} | {', '.join(f'[{rule}](rules.html#{rule.lower()})' for rule in each.rules)} |"
         for each in PROPERTIES
     ]
     lines += ["## Properties", "\n".join(["| name | says | rules |", "|---|---|---|", *rows])]

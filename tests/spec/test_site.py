@@ -1,5 +1,6 @@
 """The reference as a site: every link and anchor resolves, nothing is loaded from elsewhere, no script runs."""
 
+import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -8,9 +9,15 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from pinnace_spec import site
+from pinnace_spec import data, site
 from pinnace_spec.chart import CHART, REGIONS, STATES
+from pinnace_spec.command_errors import COMMON, MEANINGS, OF_COMMANDS, OF_LINES
+from pinnace_spec.commands import MODELS
+from pinnace_spec.errors import ErrorCode
+from pinnace_spec.outputs import validate_output
+from pinnace_spec.publish.examples import command_example
 from pinnace_spec.publish.rulebook import row_name
+from pinnace_spec.publish.site_commands import EFFECTS, GROUPS, GUARDS
 from pinnace_spec.publish.source import load
 
 LOADS = {"link": "href", "script": "src", "img": "src", "iframe": "src", "source": "src", "use": "href"}
@@ -107,8 +114,65 @@ def test_states_of_the_drawing_lead_to_their_rows(pages: dict[Path, Reader], bui
     assert {f"row-{row_name(row)}" for row in CHART} <= set(reader.ids)
 
 
-def test_every_rule_is_on_the_first_page(pages: dict[Path, Reader], built: Path) -> None:
-    assert {rule.lower() for rule in load().rules} <= set(pages[built / "index.html"].ids)
+def test_every_rule_is_on_the_page_of_rules(pages: dict[Path, Reader], built: Path) -> None:
+    assert {rule.lower() for rule in load().rules} <= set(pages[built / "rules.html"].ids)
+
+
+def test_the_first_page_leads_to_every_command_and_names_every_error_code(
+    pages: dict[Path, Reader], built: Path
+) -> None:
+    text = (built / "index.html").read_text(encoding="utf-8")
+
+    assert {f"commands/{name}.html" for name in MODELS} <= {link.target for link in pages[built / "index.html"].links}
+    assert [] == [code for code in ErrorCode if f"<code>{code.value}</code>" not in text]
+    assert text.index("Writing a client") < text.index("agent_settled") < text.index('id="commands"')
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_command_has_request_response_errors_states_and_a_recording(built: Path, name: str) -> None:
+    text = (built / "commands" / f"{name}.html").read_text(encoding="utf-8")
+    parts = re.split(r'<h2 id="(\w+)">', text)
+    sections = dict(zip(parts[1::2], parts[2::2], strict=True))
+
+    assert ["request", "response", "errors", "states", "example"] == list(sections)
+    assert f"<code>&quot;{name}&quot;</code>" in sections["request"]
+    assert f'→ {{"id":"1","type":"{name}"' in sections["example"] or name in {"extension_ui_response", "abort_bash"}
+    assert name in sections["example"]
+    assert "<td>" in sections["states"] or name in {"reset", "queue_message"}
+    for code in OF_COMMANDS[name]:
+        assert f"<code>{code.value}</code>" in sections["errors"]
+
+
+def test_every_command_stands_in_one_group() -> None:
+    assert sorted(MODELS) == sorted(name for names in GROUPS.values() for name in names)
+
+
+def test_everything_that_a_command_does_has_words() -> None:
+    rows = [row for row in CHART if row.trigger in MODELS]
+
+    assert {effect for row in rows for effect in row.effects} == set(EFFECTS)
+    assert {row.guard for row in rows} == set(GUARDS)
+
+
+def test_every_error_code_has_a_meaning_and_a_command_or_line_that_it_answers() -> None:
+    assert set(ErrorCode) == set(MEANINGS)
+    assert set(MODELS) == set(OF_COMMANDS)
+    assert set(ErrorCode) == {code for codes in OF_COMMANDS.values() for code in codes} | {*COMMON, *OF_LINES}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_recording_is_valid_and_says_nothing_of_the_machine_it_was_made_on(name: str) -> None:
+    example = command_example(name)
+    assert example is not None
+    records = [step.record for step in example.steps]
+
+    assert name in [record["type"] for record in records if isinstance(record, dict)]
+    for step in example.steps:
+        if not step.is_in:
+            assert isinstance(step.record, dict)
+            assert [] == validate_output(step.record, "1.5" if name == "hello" else "pi")
+            assert step.record["type"] != "response" or step.record["success"]
+    assert [] == re.findall(r"/(?:home|tmp|root|Users|work)/[\w.-]+", data.text(f"examples/commands/{name}.jsonl"))
 
 
 @pytest.mark.parametrize("words", [[], ["--help"], ["a", "b"]])

@@ -62,6 +62,12 @@ def examples() -> list[Example]:
     return [_read(name) for name in data.names(FOLDER) if name.endswith(".jsonl")]
 
 
+def command_example(command: str) -> Example | None:
+    """Return what was recorded of a command."""
+    name = f"{FOLDER}/commands/{command}.jsonl"
+    return _read(name) if data.has(name) else None
+
+
 def _read(name: str) -> Example:
     head, *rest = (json.loads(line) for line in data.text(name).splitlines())
     steps = tuple(ExampleStep(each["dir"] == "in", each["record"]) for each in rest)

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from html import escape
 from typing import Any, Final, cast
 
@@ -12,6 +13,7 @@ from pinnace_spec.publish.site_markdown import Page
 SCHEMA: Final = "schema/pi.json"
 
 
+@cache
 def definitions() -> Mapping[str, Any]:
     """Return every definition of the schema by name; none where there is no schema."""
     if not data.has(SCHEMA):
@@ -40,19 +42,11 @@ def record_pages() -> dict[str, Page]:
 def _record(name: str, definition: Mapping[str, Any], used: Sequence[str]) -> Page:
     lines = [f"<h1>{name}</h1>"]
     if description := definition.get("description"):
-        lines.append(f"<p>{_prose(description)}</p>")
+        lines.append(f"<p>{prose(description)}</p>")
     if rules := definition.get("x-rules"):
-        links = (f'<a href="../index.html#{rule.lower()}">{rule}</a>' for rule in rules)
+        links = (f'<a href="../rules.html#{rule.lower()}">{rule}</a>' for rule in rules)
         lines.append(f"<p>Rules: {', '.join(links)}</p>")
-    if properties := definition.get("properties"):
-        required = set(definition.get("required", ()))
-        rows = "".join(
-            f"<tr><td><code>{escape(key)}</code></td><td>{'always' if key in required else 'may be absent'}</td>"
-            f"<td>{_kind(each)}</td><td>{_prose(each.get('description', ''))}</td></tr>"
-            for key, each in properties.items()
-        )
-        head = "<tr><th>field</th><th></th><th>is</th><th></th></tr>"
-        lines.append(f'<div class="wide"><table>{head}{rows}</table></div>')
+    lines.append(fields_table(definition, ""))
     if parts := [*_references(definition)]:
         lines.append(f"<p>Made of: {', '.join(_linked(each) for each in dict.fromkeys(parts))}</p>")
     if used:
@@ -62,28 +56,43 @@ def _record(name: str, definition: Mapping[str, Any], used: Sequence[str]) -> Pa
     return Page(name, "\n".join(lines), [])
 
 
-def _prose(text: str) -> str:
+def fields_table(definition: Mapping[str, Any], root: str) -> str:
+    """Write the fields of a definition as a table, or nothing; `root` leads to the folder of the records' pages."""
+    properties = definition.get("properties")
+    if not properties:
+        return ""
+    required = set(definition.get("required", ()))
+    rows = "".join(
+        f"<tr><td><code>{escape(key)}</code></td><td>{'always' if key in required else 'may be absent'}</td>"
+        f"<td>{_kind(each, root)}</td><td>{prose(each.get('description', ''))}</td></tr>"
+        for key, each in properties.items()
+    )
+    head = "<tr><th>field</th><th>there</th><th>is</th><th>meaning</th></tr>"
+    return f'<div class="wide"><table>{head}{rows}</table></div>'
+
+
+def prose(text: str) -> str:
     """Return text with what stands in backquotes marked as code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text, quote=False))
 
 
-def _linked(name: str) -> str:
-    return f'<a href="{name}.html">{name}</a>'
+def _linked(name: str, root: str = "") -> str:
+    return f'<a href="{root}{name}.html">{name}</a>'
 
 
-def _kind(schema: Mapping[str, Any]) -> str:
+def _kind(schema: Mapping[str, Any], root: str) -> str:
     """Say in a few words what a field may be."""
     if reference := schema.get("$ref"):
-        return _linked(str(reference).rpartition("/")[2])
+        return _linked(str(reference).rpartition("/")[2], root)
     if "const" in schema:
         return f"<code>{escape(json.dumps(schema['const'], ensure_ascii=False))}</code>"
     if "enum" in schema:
         return ", ".join(f"<code>{escape(json.dumps(each, ensure_ascii=False))}</code>" for each in schema["enum"])
     for key in ("anyOf", "oneOf"):
         if key in schema:
-            return " or ".join(_kind(each) for each in schema[key])
+            return " or ".join(_kind(each, root) for each in schema[key])
     if schema.get("type") == "array":
-        return f"list of {_kind(schema['items'])}" if isinstance(schema.get("items"), dict) else "list"
+        return f"list of {_kind(schema['items'], root)}" if isinstance(schema.get("items"), dict) else "list"
     kind = schema.get("type", "anything")
     return escape(" or ".join(cast("list[str]", kind)) if isinstance(kind, list) else str(kind))
 
