@@ -99,7 +99,7 @@ EFFECTS: Final[Mapping[str, str]] = {
     "pend_compact": "the compaction begins when the work has ended",
     "note_cancel": "the run counts as cancelled",
     "refuse_compaction_in_progress": "refused: `compaction_in_progress`",
-    "start_ask": "extensions are asked, then the session is replaced",
+    "start_ask": "extensions are asked; then work in progress is aborted, and the session is replaced",
     "start_shell": "the shell starts; the response comes when it has ended",
     "withdraw_bash": "those that wait are refused",
     "kill_shells": "the shells are ended; each answers for itself",
