@@ -12,10 +12,11 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pinnace_agent.search.glob_match import BadGlob, Glob, escape_glob
 from pinnace_agent.shell import SHELL_GROUPS
 from pinnace_agent.tools.base import ToolContext, ToolError, ToolResult
 from pinnace_agent.tools.find import FindTool
-from pinnace_agent.tools.glob_match import BadGlob, Glob, escape_glob
+from pinnace_agent.tools.local_find import LocalFind
 from pinnace_agent.tools.search_program import find_fd, find_rg
 from pinnace_agent.tools.validation import validate_arguments
 
@@ -25,17 +26,18 @@ FOUND = {"fd": find_fd(os.environ), "rg": find_rg(os.environ)}
 
 
 def only(name: str, folder: Path) -> dict[str, str]:
-    """Return an environment in which one of the programs is found."""
-    if FOUND[name] is None:
-        pytest.skip(f"{name} is not there")
+    """Return an environment in which one of the programs is found, or none: then the search is in Python."""
     folder.mkdir(exist_ok=True)
-    (folder / name).symlink_to(str(FOUND[name]))
+    if name != "python":
+        if FOUND[name] is None:
+            pytest.skip(f"{name} is not installed")
+        (folder / name).symlink_to(str(FOUND[name]))
     return {"PATH": str(folder)}
 
 
-@pytest.fixture(params=["fd", "rg"])
+@pytest.fixture(params=["fd", "rg", "python"])
 def env(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
-    """What each of the two programs is found with."""
+    """What each way to search is found with."""
     assert isinstance(request.param, str)
     return only(request.param, tmp_path / "bin")
 
@@ -49,7 +51,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 async def run(folder: Path, env: dict[str, str], pattern: str, path: str | None = None, **raw: object) -> ToolResult:
-    tool = FindTool()
+    # A ripgrep that is installed as a package would be found without a path to it.
+    tool = FindTool(LocalFind(find_rg=lambda env: shutil.which("rg", path=env["PATH"])))
     arguments = validate_arguments(tool, {"pattern": pattern, "path": path, **raw})
     with trio.fail_after(TIMEOUT_S):
         return await tool.execute(arguments, ToolContext(str(folder), "c1", lambda _: None, env))
@@ -209,8 +212,8 @@ async def test_links_and_empty_folders_are_what_ripgrep_does_not_tell(folder: Pa
     (folder / "empty").mkdir()
     (folder / "link").symlink_to("nowhere")
 
-    has_fd = "fd" in os.listdir(env["PATH"])
-    assert await paths(folder, env, "*") == (["empty/", "link"] if has_fd else [])
+    has_rg = "rg" in os.listdir(env["PATH"])
+    assert await paths(folder, env, "*") == ([] if has_rg else ["empty/", "link"])
 
 
 async def test_what_is_no_folder_is_told(folder: Path, env: dict[str, str]) -> None:
@@ -225,11 +228,6 @@ async def test_what_is_no_folder_is_told(folder: Path, env: dict[str, str]) -> N
 async def test_a_glob_without_a_meaning_is_an_error(folder: Path, env: dict[str, str], pattern: str) -> None:
     with pytest.raises(ToolError, match="error parsing glob"):
         await run(folder, env, pattern)
-
-
-async def test_without_a_program_it_says_so(tmp_path: Path) -> None:
-    with pytest.raises(ToolError, match=r"^fd is not available and could not be downloaded$"):
-        await run(tmp_path, {"PATH": str(tmp_path)}, "x")
 
 
 def program(folder: Path, script: str) -> dict[str, str]:
@@ -360,7 +358,7 @@ TREES = st.sets(
 )
 
 
-@pytest.mark.parametrize("name", ["fd", "rg"])
+@pytest.mark.parametrize("name", ["fd", "rg", "python"])
 @given(
     tree=TREES,
     pattern=st.sampled_from(
@@ -380,7 +378,7 @@ def test_it_finds_what_a_plain_search_finds(
         (root / "work/.git/info/exclude").write_text("out/\n*.log\n")
     kept = {path for path in tree if not is_ignoring or not ("out" in path.split("/") or path.endswith(".log"))}
     folders = {"/".join(path.split("/")[:depth]) for path in kept for depth in range(1, path.count("/") + 1)}
-    if name == "fd" and is_ignoring:
+    if name != "rg" and is_ignoring:
         # A folder whose files are all ignored is there nevertheless.
         above = {"/".join(path.split("/")[:depth]) for path in tree for depth in range(1, path.count("/") + 1)}
         folders |= {folder for folder in above if "out" not in folder.split("/")}

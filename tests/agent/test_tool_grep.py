@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import tracemalloc
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,20 +20,35 @@ from hypothesis import strategies as st
 from pinnace_agent.shell import SHELL_GROUPS
 from pinnace_agent.tools.base import ToolContext, ToolError, ToolResult
 from pinnace_agent.tools.grep import GrepTool
+from pinnace_agent.tools.local_programs import LOCAL_GREP, LocalGrep
 from pinnace_agent.tools.match_events import MAX_EVENT_BYTES, MatchEvent, MatchEvents
+from pinnace_agent.tools.search_program import find_rg
 from pinnace_agent.tools.search_result import ShownLines
 from pinnace_agent.tools.validation import validate_arguments
 
-needs_rg = pytest.mark.skipif(shutil.which("rg") is None, reason="ripgrep is not there")
+# By ripgrep, and by the search in Python; the first is skipped where it is not there.
+both = pytest.mark.usefixtures("searcher")
+RG = find_rg(os.environ)
+_operations = [LOCAL_GREP]
 # A search here takes milliseconds; a process that was killed is gone at once.
 TIMEOUT_S = 60
+
+
+@pytest.fixture(params=["rg", "python"])
+def searcher(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Have every search done by one of the two."""
+    if request.param == "rg" and RG is None:
+        pytest.skip("ripgrep is not installed")
+    _operations.append(LocalGrep(lambda env: RG if request.param == "rg" else None))
+    yield
+    _operations.pop()
 
 
 async def run(
     folder: Path, pattern: str, path: str | None = None, *, call_env: dict[str, str] | None = None, **raw: object
 ) -> ToolResult:
     env = dict(os.environ) if call_env is None else call_env
-    tool = GrepTool()
+    tool = GrepTool(_operations[-1])
     arguments = validate_arguments(tool, {"pattern": pattern, "path": path, **raw})
     with trio.fail_after(TIMEOUT_S):
         return await tool.execute(arguments, ToolContext(str(folder), "c1", lambda _: None, env))
@@ -70,33 +85,33 @@ def program(folder: Path, script: str) -> dict[str, str]:
     return {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
 
 
-@needs_rg
+@both
 async def test_matches_have_path_and_number(tmp_path: Path) -> None:
     write(tmp_path, {"a.txt": "no\nhit one\n", "sub/b.txt": "hit two", ".hidden": "hit three\n"})
 
     assert await lines(tmp_path, "hit") == [".hidden:1: hit three", "a.txt:2: hit one", "sub/b.txt:1: hit two"]
 
 
-@needs_rg
+@both
 async def test_a_file_is_named_by_its_name_alone(tmp_path: Path) -> None:
     write(tmp_path, {"sub/a b.txt": "hit\n"})
 
     assert await lines(tmp_path, "hit", "sub/a b.txt") == ["a b.txt:1: hit"]
 
 
-@needs_rg
+@both
 async def test_paths_are_relative_to_what_is_searched(tmp_path: Path) -> None:
     write(tmp_path, {"one/two/three.txt": "hit\n"})
 
     assert await lines(tmp_path, "hit", "@one") == ["two/three.txt:1: hit"]
 
 
-@needs_rg
+@both
 async def test_nothing_found_says_so(tmp_path: Path) -> None:
     assert await run(tmp_path, "hit") == ToolResult([{"type": "text", "text": "No matches found"}])
 
 
-@needs_rg
+@both
 async def test_case_and_special_characters_matter_unless_told(tmp_path: Path) -> None:
     write(tmp_path, {"a": "f.o\nfoo\nF.O\n"})
 
@@ -105,7 +120,7 @@ async def test_case_and_special_characters_matter_unless_told(tmp_path: Path) ->
     assert await lines(tmp_path, "f.o", literal=True, ignoreCase=True) == ["a:1: f.o", "a:3: F.O"]
 
 
-@needs_rg
+@both
 async def test_a_pattern_may_begin_with_a_dash(tmp_path: Path) -> None:
     write(tmp_path, {"a": "--files\n", "-b": "--files\n"})
 
@@ -113,7 +128,7 @@ async def test_a_pattern_may_begin_with_a_dash(tmp_path: Path) -> None:
     assert await lines(tmp_path, "--files", "-b") == ["-b:1: --files"]
 
 
-@needs_rg
+@both
 @pytest.mark.parametrize(
     ("glob", "found"),
     [
@@ -133,7 +148,7 @@ async def test_globs_are_relative_to_the_path(tmp_path: Path, glob: str, found: 
     assert await lines(tmp_path, "hit", "in", glob=glob) == [f"{name}:1: hit" for name in found]
 
 
-@needs_rg
+@both
 async def test_ignored_files_are_left_out_and_the_repository_itself_as_well(tmp_path: Path) -> None:
     write(tmp_path, {".gitignore": "out/\n*.log\n", "out/a": "hit", "b.log": "hit", "c": "hit", ".git/config": "hit"})
 
@@ -143,7 +158,7 @@ async def test_ignored_files_are_left_out_and_the_repository_itself_as_well(tmp_
     assert await lines(tmp_path, "hit", glob="*") == ["b.log:1: hit", "c:1: hit", "out/a:1: hit"]
 
 
-@needs_rg
+@both
 async def test_the_users_configuration_of_ripgrep_does_not_count(tmp_path: Path) -> None:
     write(tmp_path, {"config": "--fixed-strings\n--max-count=1\n", "in/a": "hit\nhat\n"})
     env = {**os.environ, "RIPGREP_CONFIG_PATH": str(tmp_path / "config")}
@@ -151,7 +166,7 @@ async def test_the_users_configuration_of_ripgrep_does_not_count(tmp_path: Path)
     assert await lines(tmp_path, "h.t", "in", call_env=env) == ["a:1: hit", "a:2: hat"]
 
 
-@needs_rg
+@both
 async def test_context_is_marked_and_said_once(tmp_path: Path) -> None:
     write(tmp_path, {"a": "1\nhit\n3\nhit\n5\n6\n7\nhit\n"})
 
@@ -160,7 +175,7 @@ async def test_context_is_marked_and_said_once(tmp_path: Path) -> None:
     ]
 
 
-@needs_rg
+@both
 @pytest.mark.parametrize(("context", "shown"), [(0, 1), (-3, 1), (0.9, 1), (1.9, 3), (1e300, 5)])
 async def test_context_is_a_whole_number(tmp_path: Path, context: float, shown: int) -> None:
     write(tmp_path, {"a": "1\n2\nhit\n4\n5\n"})
@@ -168,7 +183,7 @@ async def test_context_is_a_whole_number(tmp_path: Path, context: float, shown: 
     assert len(await lines(tmp_path, "hit", context=context)) == shown
 
 
-@needs_rg
+@both
 @pytest.mark.parametrize(("limit", "shown"), [(2, 2), (2.9, 2), (0, 1), (-5, 1)])
 async def test_more_matches_than_the_limit_are_told(tmp_path: Path, limit: float, shown: int) -> None:
     write(tmp_path, {"a": "hit\n" * 3})
@@ -180,7 +195,7 @@ async def test_more_matches_than_the_limit_are_told(tmp_path: Path, limit: float
     assert result.details == {"matchLimitReached": shown}
 
 
-@needs_rg
+@both
 async def test_as_many_as_the_limit_are_all(tmp_path: Path) -> None:
     write(tmp_path, {"a": "hit\n" * 100})
 
@@ -188,7 +203,7 @@ async def test_as_many_as_the_limit_are_all(tmp_path: Path) -> None:
     assert len(await lines(tmp_path, "hit", limit=100, context=3)) == 100
 
 
-@needs_rg
+@both
 async def test_a_match_in_the_context_of_the_last_one_is_context(tmp_path: Path) -> None:
     write(tmp_path, {"a": "hit\n2\nhit\n4\n5\nhit\n"})
     result = await run(tmp_path, "hit", limit=1, context=3)
@@ -198,7 +213,7 @@ async def test_a_match_in_the_context_of_the_last_one_is_context(tmp_path: Path)
     )
 
 
-@needs_rg
+@both
 async def test_long_lines_are_cut_and_told(tmp_path: Path) -> None:
     write(tmp_path, {"a": "é" * 500 + "\n" + "😀" * 501 + "\n"})
     result = await run(tmp_path, "é|😀")
@@ -210,7 +225,7 @@ async def test_long_lines_are_cut_and_told(tmp_path: Path) -> None:
     assert result.details == {"linesTruncated": True}
 
 
-@needs_rg
+@both
 async def test_too_many_bytes_are_cut_at_a_line(tmp_path: Path) -> None:
     write(tmp_path, {"a": ("x" * 490 + "\n") * 150})
     result = await run(tmp_path, "x", limit=120)
@@ -227,7 +242,7 @@ async def test_too_many_bytes_are_cut_at_a_line(tmp_path: Path) -> None:
     assert truncation["totalBytes"] == len(whole)
 
 
-@needs_rg
+@both
 async def test_only_the_end_of_a_line_is_taken_off(tmp_path: Path) -> None:
     write(tmp_path, {"a": b"hit\r\nhit a\rb\nhit\xff\x1b[0m\n\rhit\r\r\n"})
 
@@ -236,7 +251,7 @@ async def test_only_the_end_of_a_line_is_taken_off(tmp_path: Path) -> None:
     ]
 
 
-@needs_rg
+@both
 async def test_names_may_be_odd(tmp_path: Path) -> None:
     for name in (b"-rf", b"a b", b"new\nline", b"\xff\xfe", "é".encode(), b"{x}*"):
         (tmp_path / os.fsdecode(name)).write_text("hit")
@@ -246,14 +261,14 @@ async def test_names_may_be_odd(tmp_path: Path) -> None:
     )
 
 
-@needs_rg
+@both
 async def test_binary_files_of_a_folder_are_left_out(tmp_path: Path) -> None:
     write(tmp_path, {"a.bin": b"\0hit\n", "b.txt": "hit\n"})
 
     assert await lines(tmp_path, "hit") == ["b.txt:1: hit"]
 
 
-@needs_rg
+@both
 async def test_loops_of_links_are_not_followed(tmp_path: Path) -> None:
     write(tmp_path, {"in/a": "hit\n"})
     (tmp_path / "in/loop").symlink_to("..")
@@ -263,7 +278,7 @@ async def test_loops_of_links_are_not_followed(tmp_path: Path) -> None:
     assert await lines(tmp_path, "hit", "door") == ["a:1: hit"]
 
 
-@needs_rg
+@both
 async def test_a_path_that_is_not_there_is_told(tmp_path: Path) -> None:
     (tmp_path / "dangling").symlink_to("nowhere")
     for name in ("nope", "dangling"):
@@ -272,7 +287,7 @@ async def test_a_path_that_is_not_there_is_told(tmp_path: Path) -> None:
         assert str(caught.value) == f"Path not found: {tmp_path / name}"
 
 
-@needs_rg
+@both
 async def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     write(tmp_path, {"a": "hit\n"})
@@ -282,21 +297,21 @@ async def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     assert await lines(tmp_path, "hit") == ["a:1: hit"]
 
 
-@needs_rg
+@both
 async def test_what_ripgrep_says_of_a_pattern_is_the_error(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match="regex parse error") as caught:
         await run(tmp_path, "(")
     assert str(caught.value) == str(caught.value).strip()
 
 
-@needs_rg
+@both
 @pytest.mark.parametrize("pattern", ["a\0b", "\ud800"])
 async def test_a_pattern_that_no_program_can_get_is_an_error(tmp_path: Path, pattern: str) -> None:
     with pytest.raises(ToolError, match=r"^Failed to run ripgrep: "):
         await run(tmp_path, pattern)
 
 
-@needs_rg
+@both
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 async def test_a_folder_that_may_not_be_read_is_told(tmp_path: Path) -> None:
     write(tmp_path, {"a": "hit\n", "locked/b": "hit\n"})
@@ -306,11 +321,6 @@ async def test_a_folder_that_may_not_be_read_is_told(tmp_path: Path) -> None:
             await run(tmp_path, "hit")
     finally:
         (tmp_path / "locked").chmod(0o700)
-
-
-async def test_without_ripgrep_it_says_so(tmp_path: Path) -> None:
-    with pytest.raises(ToolError, match=r"^ripgrep \(rg\) is not available and could not be downloaded$"):
-        await run(tmp_path, "x", call_env={"PATH": str(tmp_path)})
 
 
 def test_the_program_of_the_package_is_found_where_it_is_installed(tmp_path: Path) -> None:
@@ -501,7 +511,7 @@ def test_a_long_event_is_not_kept() -> None:
     assert peak < 2_000_000
 
 
-@needs_rg
+@both
 async def test_a_huge_line_of_matches_is_cut(tmp_path: Path) -> None:
     write(tmp_path, {"a": "before\n" + "ab" * 3_000_000 + "\nab\n"})
 
@@ -554,7 +564,7 @@ def expected(tree: dict[str, list[str]], rules: str, context: int) -> list[str]:
     return shown
 
 
-@needs_rg
+@both
 @given(tree=TREES, rules=IGNORED, context=st.integers(0, 3))
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_it_finds_what_a_plain_search_finds(

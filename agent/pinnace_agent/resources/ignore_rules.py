@@ -9,7 +9,7 @@ import os
 from typing import Final, NamedTuple
 
 from pinnace_agent.resources.text_file import TextFileError, read_beginning
-from pinnace_agent.tools.glob_match import BadGlob, Glob
+from pinnace_agent.search.glob_match import BadGlob, Glob
 
 _FILES: Final = (".gitignore", ".ignore", ".fdignore")
 # A file of more is none that anybody wrote for such a folder.

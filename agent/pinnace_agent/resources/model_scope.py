@@ -59,7 +59,7 @@ def _match(
 
 def _match_glob(pattern: str, available: Sequence[Model]) -> list[Model]:
     """Return the models whose id or full name the pattern means; `*` does not go beyond a slash, `**` does."""
-    from pinnace_agent.tools.glob_match import BadGlob, Glob
+    from pinnace_agent.search.glob_match import BadGlob, Glob
 
     try:
         # Absolute, or else it would be matched with the ends of names too.

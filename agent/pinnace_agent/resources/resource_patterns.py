@@ -12,7 +12,7 @@ from typing import Final
 
 from pinnace_agent.resources.paths import expand_home
 from pinnace_agent.resources.skills import SKILL_FILE
-from pinnace_agent.tools.glob_match import BadGlob, Glob
+from pinnace_agent.search.glob_match import BadGlob, Glob
 
 _WILD: Final = frozenset("*?")
 # Files that stand for the folder in which they are: of skills, and of extensions.

@@ -1,10 +1,11 @@
-"""Searches files of this machine by name: with fd, or without it in ripgrep's list of files.
+"""Searches files of this machine by name: with fd, without it in ripgrep's list of files, without either in Python.
 
 Chooses the program; how one runs and what a glob means without fd is decided elsewhere. Must not word results, but what
 a program complains of. Rules R-TOL-05, R-TOL-07.
 
-Without fd, or with one that can't apply .gitignore outside of a repository: folders are those with a file that is
-listed, links are not listed, `?` is a character where fd takes it for a byte, .rgignore counts and .fdignore does not.
+With ripgrep instead of fd, or with an fd that can't apply .gitignore outside of a repository: folders are those with a
+file that is listed, links are not listed, `?` is a character where fd takes it for a byte, .rgignore counts and
+.fdignore does not.
 """
 
 import errno
@@ -14,10 +15,10 @@ from typing import Final, NamedTuple
 
 import trio
 
+from pinnace_agent.search.glob_match import BadGlob, Glob, escape_glob, is_case_meant
 from pinnace_agent.tools.base import ToolError
-from pinnace_agent.tools.glob_match import BadGlob, Glob, escape_glob, is_case_meant
 from pinnace_agent.tools.operations import GlobSearch, SearchEnd
-from pinnace_agent.tools.search_program import find_fd, find_rg, run_search
+from pinnace_agent.tools.search_program import FindProgram, find_fd, find_rg, python_search, run_search
 
 _NO_PROGRAM: Final = "fd is not available and could not be downloaded"
 _OUTSIDE_REPOSITORIES: Final = "--no-require-git"
@@ -29,18 +30,36 @@ _Take = Callable[[str], bool]
 class LocalFind:
     """`FindOperations` of this machine. Memory does not grow with what is found."""
 
+    def __init__(self, find_fd: FindProgram = find_fd, find_rg: FindProgram = find_rg) -> None:
+        """Look for the programs in these ways."""
+        self._find_fd = find_fd
+        self._find_rg = find_rg
+
     async def exists(self, path: str) -> bool:
         """Tell whether there is anything."""
         return await trio.to_thread.run_sync(os.path.exists, path, abandon_on_cancel=True)
 
     async def glob(self, search: GlobSearch, take: _Take) -> None:
         """Search. Cancelling kills the program that does."""
-        place = await trio.to_thread.run_sync(_look, search.folder, search.env, abandon_on_cancel=True)
+        place = await trio.to_thread.run_sync(self._look, search.folder, search.env, abandon_on_cancel=True)
         if place.fd is not None and await _with_fd(search, take, place.fd, place.is_repository):
             return
-        if place.rg is None:
+        if place.rg is not None:
+            await _with_rg(search, take, place.rg, place.is_repository)
+            return
+        command = python_search()
+        if command is None:
             raise ToolError(_NO_PROGRAM)
-        await _with_rg(search, take, place.rg, place.is_repository)
+        await _with_python(search, take, command, place.is_repository)
+
+    def _look(self, folder: str, env: Mapping[str, str]) -> "_Place":
+        if not os.path.isdir(folder):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), folder)
+        is_repository = any(os.path.lexists(os.path.join(above, ".git")) for above in _upwards(folder))
+        fd = self._find_fd(env)
+        # Looked for only where it may be needed: without fd, or with an old one outside of repositories.
+        rg = self._find_rg(env) if fd is None or not is_repository else None
+        return _Place(fd, rg, is_repository)
 
 
 LOCAL_FIND: Final = LocalFind()
@@ -50,16 +69,6 @@ class _Place(NamedTuple):
     fd: str | None
     rg: str | None
     is_repository: bool
-
-
-def _look(folder: str, env: Mapping[str, str]) -> _Place:
-    if not os.path.isdir(folder):
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), folder)
-    is_repository = any(os.path.lexists(os.path.join(above, ".git")) for above in _upwards(folder))
-    fd = find_fd(env)
-    # Looked for only where it may be needed: without fd, or with an old one outside of repositories.
-    rg = find_rg(env) if fd is None or not is_repository else None
-    return _Place(fd, rg, is_repository)
 
 
 def _upwards(folder: str) -> Iterator[str]:
@@ -92,11 +101,31 @@ async def _with_fd(search: GlobSearch, take: _Take, fd: str, is_repository: bool
     raise ToolError(end.complaints or f"fd exited with code {end.exit_code}")
 
 
-async def _with_rg(search: GlobSearch, take: _Take, rg: str, is_repository: bool) -> None:
+async def _with_python(search: GlobSearch, take: _Take, command: list[str], is_repository: bool) -> None:
+    glob = _glob(search.pattern)
+    below = search.folder.rstrip("/") + "/" if glob.is_absolute else ""
+
+    def take_entry(path: str) -> bool:
+        return glob.matches(below + path.removesuffix("/")) and take(path)
+
+    options = ["--entries", "--null", *(f"--glob=!{name}" for name in search.ignore)]
+    if not is_repository:
+        options.append(_OUTSIDE_REPOSITORIES)
+    found = _Found(b"./", take_entry)
+    end = await _run([*command, *options, "--", "."], search, found, "the search")
+    if not end.was_stopped and end.exit_code not in (0, 1) and not found.has_some:
+        raise ToolError(end.complaints or f"the search exited with code {end.exit_code}")
+
+
+def _glob(pattern: str) -> Glob:
     try:
-        glob = Glob(search.pattern or "*")  # to fd no pattern is every pattern
+        return Glob(pattern or "*")  # to fd no pattern is every pattern
     except BadGlob as error:
         raise ToolError(str(error)) from error
+
+
+async def _with_rg(search: GlobSearch, take: _Take, rg: str, is_repository: bool) -> None:
+    glob = _glob(search.pattern)
     options = ["--no-config", "--files", "--null", "--color=never", "--hidden"]
     options += [f"--glob=!{name}" for name in search.ignore]
     if not is_repository:

@@ -12,7 +12,7 @@ import trio
 from pinnace_agent.shell import ShellUnavailable, run_shell
 from pinnace_agent.tools.base import ToolError
 from pinnace_agent.tools.operations import CommandTimedOut, SearchEnd
-from pinnace_agent.tools.search_program import NO_RG, find_rg, run_search
+from pinnace_agent.tools.search_program import NO_RG, FindProgram, find_rg, python_search, run_search
 
 
 class LocalBash:
@@ -44,6 +44,10 @@ class LocalBash:
 class LocalGrep:
     """`GrepOperations` of this machine."""
 
+    def __init__(self, find_rg: FindProgram = find_rg) -> None:
+        """Look for ripgrep in this way."""
+        self._find_rg = find_rg
+
     async def is_folder(self, path: str) -> bool:
         """Tell a folder from a file with content."""
         return await trio.to_thread.run_sync(_is_folder, path, abandon_on_cancel=True)
@@ -51,11 +55,12 @@ class LocalGrep:
     async def search(
         self, arguments: Sequence[str], *, cwd: str, env: Mapping[str, str], take: Callable[[bytes], bool]
     ) -> SearchEnd:
-        """Run the system's ripgrep, or the one that is packaged."""
-        rg = await trio.to_thread.run_sync(find_rg, env, abandon_on_cancel=True)
-        if rg is None:
+        """Run the system's ripgrep, the one that is packaged, or without either the search in Python."""
+        rg = await trio.to_thread.run_sync(self._find_rg, env, abandon_on_cancel=True)
+        command = python_search() if rg is None else [rg]
+        if command is None:
             raise ToolError(NO_RG)
-        return await run_search([rg, *arguments], cwd=cwd, env=env, take=take)
+        return await run_search([*command, *arguments], cwd=cwd, env=env, take=take)
 
 
 LOCAL_BASH: Final = LocalBash()

@@ -7,6 +7,7 @@ not grow with it. Must not know what is searched for, nor word results. Rule R-T
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -22,6 +23,9 @@ CHUNK_BYTES: Final = 64 * 1024
 
 NO_RG: Final = "ripgrep (rg) is not available and could not be downloaded"
 
+FindProgram = Callable[[Mapping[str, str]], str | None]
+"""Takes an environment and returns the path of a program, if there is one. Blocking."""
+
 _RG_CONFIG: Final = "RIPGREP_CONFIG_PATH"
 _RG_PACKAGE: Final = "ripgrep"
 
@@ -35,6 +39,18 @@ def find_fd(env: Mapping[str, str]) -> str | None:
     """Return the path of fd, which Debian calls `fdfind`. Blocking."""
     path = _search_path(env)
     return shutil.which("fd", path=path) or shutil.which("fdfind", path=path)
+
+
+def python_search() -> list[str] | None:
+    """Return the command of the search in Python, which takes ripgrep's arguments; None: no interpreter is known.
+
+    It finds its modules where this process found them, whatever the environment and the folder say.
+    """
+    if not sys.executable:
+        return None
+    start = "import sys; sys.path[:] = sys.argv.pop(1).split(chr(10)); "
+    run = "from pinnace_agent.search.program import main; sys.exit(main(sys.argv[1:]))"
+    return [sys.executable, "-I", "-c", start + run, "\n".join(os.path.abspath(place) for place in sys.path)]
 
 
 async def run_search(
@@ -96,12 +112,17 @@ async def run_search(
         with trio.CancelScope(shield=True):  # closing a pipe waits for nothing
             await process.stdout.aclose()
             await process.stderr.aclose()
-    return SearchEnd(process.returncode, complaints.decode("utf-8", "replace").strip(), was_stopped)
+    return SearchEnd(process.returncode, _without_prefix(complaints.decode("utf-8", "replace")), was_stopped)
 
 
 async def _keep_beginning(stream: trio.abc.ReceiveStream, kept: bytearray) -> None:
     while chunk := await stream.receive_some(CHUNK_BYTES):
         kept += chunk[: MAX_BYTES - len(kept)]
+
+
+def _without_prefix(complaints: str) -> str:
+    """Take off the name that newer releases of ripgrep put before what they complain of."""
+    return "\n".join(line.removeprefix("rg: ") for line in complaints.split("\n")).strip()
 
 
 def _search_path(env: Mapping[str, str]) -> str:

@@ -1,0 +1,79 @@
+"""Walks a tree in the order of names, without what is ignored: regular files, or every entry.
+
+Links are not followed and other things than files and folders are no files. What can't be read is reported, and the
+walk goes on. Memory does not grow with the number of files, but with the entries of one folder.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from pinnace_agent.search.ignore_files import IgnoreFiles, Level, Overrides
+
+
+class Entry(NamedTuple):
+    """One thing in a tree."""
+
+    path: str
+    """Relative to the root that is walked."""
+    is_folder: bool
+    is_file: bool
+
+
+def walk(
+    root: str, ignoring: IgnoreFiles, overrides: Overrides, report: Callable[[str, OSError], None]
+) -> Iterator[Entry]:
+    """Go through everything below a folder that is not left out.
+
+    Args:
+        root: An absolute path.
+        ignoring: The rules of ignore files.
+        overrides: Globs that go before them.
+        report: Told of a folder that can't be read, by its path relative to the root.
+    """
+    root = os.path.realpath(root)
+    walker = _Walk(root, ignoring, overrides, report)
+    yield from walker.below("", (ignoring.level(root), *ignoring.above(root)))
+
+
+class _Walk:
+    def __init__(
+        self, root: str, ignoring: IgnoreFiles, overrides: Overrides, report: Callable[[str, OSError], None]
+    ) -> None:
+        self._root = root
+        self._ignoring = ignoring
+        self._overrides = overrides
+        self._report = report
+
+    def below(self, folder: str, levels: Sequence[Level]) -> Iterator[Entry]:
+        # Folders that are to be entered, the next one last; a stack of our own, since trees may be deep.
+        open_folders: list[Iterator[tuple[Entry, Sequence[Level]]]] = [self._entries(folder, levels)]
+        while open_folders:
+            found = next(open_folders[-1], None)
+            if found is None:
+                open_folders.pop()
+                continue
+            entry, above = found
+            yield entry
+            if entry.is_folder:
+                level = self._ignoring.level(os.path.join(self._root, entry.path))
+                open_folders.append(self._entries(entry.path, (level, *above)))
+
+    def _entries(self, folder: str, levels: Sequence[Level]) -> Iterator[tuple[Entry, Sequence[Level]]]:
+        try:
+            with os.scandir(os.path.join(self._root, folder)) as scan:
+                found = sorted(
+                    (each.name, each.is_dir(follow_symlinks=False), each.is_file(follow_symlinks=False))
+                    for each in scan
+                )
+        except OSError as error:
+            self._report(folder, error)
+            return
+        for name, is_folder, is_file in found:
+            path = f"{folder}/{name}" if folder else name
+            verdict = self._overrides.verdict(path, is_folder=is_folder)
+            if verdict is None:
+                whole = f"{self._root.rstrip('/')}/{path}"
+                verdict = not self._ignoring.ignores(whole, levels, self._root, is_folder=is_folder)
+            if verdict:
+                yield Entry(path, is_folder, is_file), levels
