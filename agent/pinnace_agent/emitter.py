@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from pinnace_agent.llm.builder import MessageBuilder
+from pinnace_agent.session.replacement import SessionRequest
 from pinnace_statechart.effects import Accept, Answer, Refuse
+from pinnace_statechart.triggers import Command
 
 Record = Mapping[str, object]
 
@@ -55,3 +57,27 @@ class Responder(Protocol):
 
     def close(self) -> None:
         """Everything is answered: nothing more will be emitted."""
+
+
+class CommandBook(Protocol):
+    """What the host may ask about a command that it knows by number."""
+
+    def start_shell(self, ref: int) -> None:
+        """Start the shell command of a `bash`."""
+        ...
+
+    def compact_instructions(self, ref: int) -> str | None:
+        """Return what a `compact` asks the summary to look at."""
+        ...
+
+    def session_request(self, ref: int) -> SessionRequest:
+        """Say what a session command asks for."""
+        ...
+
+    def command_text(self, ref: int) -> str:
+        """Return the text of a prompt that calls a command."""
+        ...
+
+    def read_again(self, command: Command) -> Command:
+        """Return a text that waits as it is to be understood now."""
+        ...

@@ -12,25 +12,24 @@ import logging
 from collections import deque
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, assert_never, cast
+from typing import TYPE_CHECKING, assert_never, cast
 
 import trio
 
 from pinnace_agent.choices import Choices
 from pinnace_agent.compactor import Compactor
-from pinnace_agent.emitter import Emitter, Responder
+from pinnace_agent.emitter import CommandBook, Emitter, Responder
 from pinnace_agent.idleness import Idleness
 from pinnace_agent.inner_requests import InnerRequests
 from pinnace_agent.jobs import Jobs, Work
 from pinnace_agent.limits import LimitWatch
 from pinnace_agent.notices import agent_settled, extension_error, retry_end, retry_start, window_warning
-from pinnace_agent.preflight import check_prompt
+from pinnace_agent.preflight import preflight
 from pinnace_agent.profile import AgentProfile
 from pinnace_agent.run import RunJob
 from pinnace_agent.run_records import RUN_EFFECTS, RunRecords
 from pinnace_agent.session import Session
 from pinnace_agent.session.library import Library
-from pinnace_agent.session.replacement import SessionRequest
 from pinnace_agent.session_keeper import SessionKeeper
 from pinnace_agent.shells import Shells
 from pinnace_agent.toolbox import Toolbox, all_active
@@ -38,7 +37,7 @@ from pinnace_spec import errors
 from pinnace_spec.messages import Model
 from pinnace_statechart import effects as fx
 from pinnace_statechart.machine import Chart
-from pinnace_statechart.triggers import Command, Happening, Trigger
+from pinnace_statechart.triggers import Happening, Trigger
 
 if TYPE_CHECKING:  # loaded with the first extension
     from pinnace_agent.extension_host.seat import ExtensionSeat
@@ -48,30 +47,6 @@ if TYPE_CHECKING:  # loaded with the first extension
 _log = logging.getLogger("pinnace.host")
 
 _NEW_INSTANCE = frozenset({"instance_ready", "switch_ok"})
-
-
-class CommandBook(Protocol):
-    """What the host may ask about a command that it knows by number."""
-
-    def start_shell(self, ref: int) -> None:
-        """Start the shell command of a `bash`."""
-        ...
-
-    def compact_instructions(self, ref: int) -> str | None:
-        """Return what a `compact` asks the summary to look at."""
-        ...
-
-    def session_request(self, ref: int) -> SessionRequest:
-        """Say what a session command asks for."""
-        ...
-
-    def command_text(self, ref: int) -> str:
-        """Return the text of a prompt that calls a command."""
-        ...
-
-    def read_again(self, command: Command) -> Command:
-        """Return a text that waits as it is to be understood now."""
-        ...
 
 
 class Host:
@@ -321,7 +296,7 @@ class Host:
     def _start_job(self, effect: fx.StartJob) -> None:
         match effect.kind:
             case "preflight":
-                self._start(effect.job, partial(self._preflight, effect), "preflight_refused")
+                self._start(effect.job, partial(preflight, self, effect), "preflight_refused")
             case "run":
                 run = self._records.run = RunJob(
                     effect.job,
@@ -385,24 +360,6 @@ class Host:
     async def _delay(self, effect: fx.StartTimer) -> None:
         await trio.sleep(effect.delay_s)
         self.submit(Happening("delay_over", effect.job))
-
-    async def _preflight(self, effect: fx.StartJob) -> None:
-        if self.seat is not None and not await self.seat.desk.read_own(effect.job):
-            return
-        problem = await check_prompt(self.session, self.profile)
-        is_enabled = self.chart.state.auto_compaction and effect.check_threshold
-        if problem is not None:
-            self.submit(Happening("preflight_refused", effect.job, text=problem.text, code=problem.code))
-        elif self.compactor.is_due_before(self.session, is_enabled=is_enabled):
-            self.submit(Happening("threshold_due", effect.job))
-        else:
-            try:
-                if self.seat is not None:
-                    await self.seat.desk.before_run()
-            except errors.ClientError as error:
-                self.submit(Happening("preflight_refused", effect.job, text=error.text, code=error.code))
-            else:
-                self.submit(Happening("preflight_ok", effect.job))
 
     def _shell(self, effect: fx.StartShell | fx.KillShells | fx.RecordShell | fx.KeepShell) -> None:
         match effect:

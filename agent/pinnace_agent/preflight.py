@@ -4,11 +4,41 @@ The order is the protocol's (R-PRM-02): is a model selected, can its provider be
 not change anything: a refused prompt leaves no trace. Cancelling it is safe at any point.
 """
 
+from typing import TYPE_CHECKING
+
 import trio
 
 from pinnace_agent.profile import AgentProfile
 from pinnace_agent.session import Session
 from pinnace_spec import errors
+from pinnace_statechart.effects import StartJob
+from pinnace_statechart.triggers import Happening
+
+if TYPE_CHECKING:  # it starts this
+    from pinnace_agent.host import Host
+
+
+async def preflight(host: "Host", effect: StartJob) -> None:
+    """Check the prompt that is pending, and report what was found.
+
+    Extensions read its text first and have their say about the run last.
+    """
+    if host.seat is not None and not await host.seat.desk.read_own(effect.job):
+        return
+    problem = await check_prompt(host.session, host.profile)
+    is_enabled = host.chart.state.auto_compaction and effect.check_threshold
+    if problem is None and host.compactor.is_due_before(host.session, is_enabled=is_enabled):
+        host.submit(Happening("threshold_due", effect.job))
+        return
+    try:
+        if problem is None and host.seat is not None:
+            await host.seat.desk.before_run()
+    except errors.ClientError as error:
+        problem = error
+    if problem is None:
+        host.submit(Happening("preflight_ok", effect.job))
+    else:
+        host.submit(Happening("preflight_refused", effect.job, text=problem.text, code=problem.code))
 
 
 async def check_prompt(session: Session, profile: AgentProfile) -> errors.ClientError | None:

@@ -117,6 +117,7 @@ class Found(NamedTuple):
     resources: rs.Resources
 
 
+# DEVIATION D-71: what can't be used is not passed over where it may have been to stop something.
 class UnusableResultError(errors.ClientError):
     """A handler that filters or decides returned what can't be used: what it stands before must not happen."""
 

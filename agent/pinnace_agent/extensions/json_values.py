@@ -37,6 +37,7 @@ class NotJsonError(TypeError):
     """A value can't be JSON; the text names the place and what stands there."""
 
 
+# DEVIATION D-70: a copy, and an error where JSON.stringify would write something else.
 def json_copy(value: object, place: str) -> object:
     """Return a plain copy of a value: dicts, lists, texts, numbers, booleans and None, shared with nothing.
 

@@ -17,6 +17,7 @@ from pinnace_spec.messages import Usage
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+# DEVIATION D-72: without isError, which only raising, or a ToolResult, sets.
 _FIELDS: Final = {
     "content": "content",
     "details": "details",
