@@ -513,8 +513,15 @@ def test_an_abort_ends_a_compaction_in_its_pieces_without_a_trace(long_talk: Tal
 
 def test_a_compaction_of_which_one_piece_fails_fails(long_talk: Talk) -> None:
     long_talk.script(SUMMARY, SUMMARY, REFUSED)
-    failure = 'Summarization failed: 401: {"message":"who are you"}'
-    refused(long_talk, failure, "compaction_failed")
+    context = long_talk.context()
+    response = long_talk.compact()
+
+    assert response["errorCode"] == "compaction_failed"
+    assert response["error"].startswith('Summarization failed: 401: {"message":"who are you"}')
+    assert long_talk.flow() == ["compaction_start", "compaction_end", "compact:error"]
+    assert long_talk.end()["errorMessage"] == f"Compaction failed: {response['error']}"
+    assert long_talk.context() == context
+    assert entries(long_talk.path(), "compaction") == []
 
 
 def test_an_abort_ends_the_wait_for_the_next_try(agent: AgentStarter) -> None:

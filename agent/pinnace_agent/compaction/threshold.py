@@ -38,14 +38,16 @@ class Budgets(NamedTuple):
 def budgets_for(settings: CompactionSettings, window: int) -> Budgets:
     """Fit the user's settings to a window.
 
-    The defaults suit windows of 80,000 tokens and more. A reserve that leaves nothing of the window would make every
-    turn end in a compaction: then it is half of the window. At most a quarter of the window is kept, so that the kept
-    messages do not fill it at once again. A window that is unknown (0) takes the settings as they are.
+    The defaults suit windows of 80,000 tokens and more. At most a quarter of the window is kept, so that the kept
+    messages do not fill it at once again. A reserve that leaves nothing of the window would make every turn end in a
+    compaction: then it is a third of the window, and a sixth is kept. Half is left for the system prompt, the summary
+    and what follows until the next compaction. A window that is unknown (0) takes the settings as they are.
     """
     if window <= 0:
         return Budgets(settings.reserve_tokens, settings.keep_recent_tokens)
-    reserve = settings.reserve_tokens if settings.reserve_tokens < window else window // 2
-    return Budgets(reserve, min(settings.keep_recent_tokens, window // 4))
+    if settings.reserve_tokens >= window:
+        return Budgets(window // 3, min(settings.keep_recent_tokens, window // 6))
+    return Budgets(settings.reserve_tokens, min(settings.keep_recent_tokens, window // 4))
 
 
 def is_over(tokens: int, window: int, settings: CompactionSettings) -> bool:
