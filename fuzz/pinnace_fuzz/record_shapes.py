@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 from pinnace_fuzz.schema_verdict import SchemaVerdict
 from pinnace_spec.bundles import Schema
-from pinnace_spec.profiles import Profile
+from pinnace_spec.profiles import ClientProfile
 from pinnace_spec.publish.json_schema import target, walk
 from pinnace_spec.publish.schema import schema
 from pinnace_spec.publish.source import load
@@ -20,7 +20,7 @@ from pinnace_spec.publish.source import load
 _OPEN: Final = frozenset({"args", "arguments", "details", "entry", "structuredContent"})
 
 
-def live_problems(record: Mapping[str, Any], profile: Profile) -> list[str]:
+def live_problems(record: Mapping[str, Any], profile: ClientProfile) -> list[str]:
     """Return what the published schema finds wrong with a record, the first time that one of its shape comes."""
     return _sieve(profile).problems(record)
 
@@ -77,5 +77,5 @@ def _listed(definitions: Mapping[str, Schema]) -> set[str]:
 
 
 @cache
-def _sieve(profile: Profile) -> Sieve:
+def _sieve(profile: ClientProfile) -> Sieve:
     return Sieve(schema(profile, load()))

@@ -27,7 +27,7 @@ from pinnace_rpc.options import (
     ToolApproval,
 )
 from pinnace_spec.messages import THINKING_LEVELS, ThinkingLevel
-from pinnace_spec.profiles import PROFILES, Profile
+from pinnace_spec.profiles import CLIENT_PROFILES, ClientProfile
 
 # The letters are those of pi. The length leaves room for a date and an ending in a file's name of 255 bytes.
 _SESSION_ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,198}[A-Za-z0-9])?")
@@ -202,14 +202,14 @@ def _level(text: str | None) -> ThinkingLevel | None:
     raise click.UsageError(f"--thinking takes one of {', '.join(THINKING_LEVELS)}{hint}")
 
 
-def _profile(flag: str | None, env: Mapping[str, str]) -> Profile:
+def _profile(flag: str | None, env: Mapping[str, str]) -> ClientProfile:
     source, text = ("--protocol", flag) if flag is not None else (PROFILE_VARIABLE, env.get(PROFILE_VARIABLE))
     if not text and flag is None:
         return "pi"
-    for name in PROFILES:
+    for name in CLIENT_PROFILES:
         if name == text:
             return name
-    raise click.UsageError(f"{source} takes one of {', '.join(PROFILES)}")
+    raise click.UsageError(f"{source} takes one of {', '.join(CLIENT_PROFILES)}")
 
 
 def _approved(text: str | None) -> bool | None:

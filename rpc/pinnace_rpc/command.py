@@ -14,7 +14,7 @@ from pinnace_rpc.manual import Group, Manual
 from pinnace_rpc.options import MODES, ON_EOF, PROFILE_VARIABLE, TOOL_APPROVALS
 from pinnace_rpc.release import program_version
 from pinnace_spec.messages import THINKING_LEVELS
-from pinnace_spec.profiles import PROFILES
+from pinnace_spec.profiles import CLIENT_PROFILES
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -60,7 +60,7 @@ _COMPLETED: Final[Mapping[str, str | tuple[str, ...]]] = {
     "--tool-approval": TOOL_APPROVALS,
     "--on-eof": ON_EOF,
     "--prompt-template": "file",
-    "--protocol": PROFILES,
+    "--protocol": CLIENT_PROFILES,
     "--provider": "provider",
     "--session": "file",
     "--session-dir": "folder",
@@ -163,7 +163,7 @@ _MODE = Group(
         _flag("--fail-on-error", help="Exit with 1 in mode json, too, if the model failed."),
         _value(
             "--protocol",
-            help=f"What stdout speaks: {', '.join(PROFILES)}. Default: {PROFILE_VARIABLE}, or pi.",
+            help=f"What stdout speaks: {', '.join(CLIENT_PROFILES)}. Default: {PROFILE_VARIABLE}, or pi.",
             metavar="NAME",
         ),
         _value(

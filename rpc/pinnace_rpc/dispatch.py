@@ -24,7 +24,7 @@ from pinnace_agent.session.replacement import (
 from pinnace_agent.shells import CANCELLED, ShellJob
 from pinnace_rpc.exports import Exports
 from pinnace_rpc.outbox import Outbox
-from pinnace_rpc.projection import EVENT_TYPES, Disposition, make_projection
+from pinnace_rpc.projection import Disposition, make_projection
 from pinnace_rpc.queries import QUERIES, get_state
 from pinnace_rpc.release import program_version
 from pinnace_rpc.session_queries import get_entries
@@ -32,7 +32,7 @@ from pinnace_rpc.settings_commands import SETTINGS
 from pinnace_spec import errors
 from pinnace_spec.flat_commands import COMMAND_NAMES
 from pinnace_spec.framing import MAX_RECORD_BYTES
-from pinnace_spec.profiles import PROFILES, Profile
+from pinnace_spec.profiles import CLIENT_PROFILES, ClientProfile
 from pinnace_spec.records import CommandError, parse_command
 from pinnace_spec.wire import MAX_NESTING, JsonValue, WireError, decode_line
 from pinnace_statechart import effects as fx
@@ -69,6 +69,7 @@ class Dispatcher:
         self.host: Host | None = None
         self.exports = Exports()
         self._outbox = outbox
+        outbox.projection.on_dialog = self._decline
         self._closed = closed
         self._pending: dict[int, Pending] = {}
         self._last_ref = 0
@@ -301,18 +302,24 @@ class Dispatcher:
             if ref != self._first_command:
                 raise errors.ClientError(errors.HELLO_TOO_LATE, errors.ErrorCode.TOO_LATE)
             self._outbox.projection = make_projection(command.protocol)
+            self._outbox.projection.on_dialog = self._decline
         return {
             "name": "pinnace",
             "version": program_version(),
-            "protocols": PROFILES,
+            "protocols": CLIENT_PROFILES,
             "protocol": self._profile,
             "commands": COMMAND_NAMES,
-            "events": EVENT_TYPES,
+            "events": self._outbox.projection.event_names,
             "limits": {"recordBytes": MAX_RECORD_BYTES, "nesting": MAX_NESTING},
         }
 
+    def _decline(self, request_id: str) -> None:
+        """Decline a dialog that its generation can't show to a user: an extension must not wait for ever."""
+        if self._agent.seat is not None:
+            self._agent.seat.answer({"id": request_id, "cancelled": True})
+
     @property
-    def _profile(self) -> Profile:
+    def _profile(self) -> ClientProfile:
         return self._outbox.projection.profile
 
     def _succeed(self, ref: int, data: Mapping[str, object] | None) -> None:

@@ -7,7 +7,7 @@ Nothing here is resolved: a model is a pattern, a prompt may be a path. Must imp
 from typing import Final, Literal, NamedTuple, get_args
 
 from pinnace_spec.messages import ThinkingLevel
-from pinnace_spec.profiles import DEFAULT_PROFILE, Profile
+from pinnace_spec.profiles import DEFAULT_PROFILE, ClientProfile
 
 PROFILE_VARIABLE: Final = "PINNACE_PROTOCOL"
 
@@ -106,7 +106,7 @@ class Options(NamedTuple):
     session_dir: str | None = None
     approved: bool | None = None
     """Whether the project is trusted; None: as the user has decided before."""
-    protocol: Profile = DEFAULT_PROFILE
+    protocol: ClientProfile = DEFAULT_PROFILE
     on_eof: OnEof = "abort"
     mode: Mode = "rpc"
     messages: tuple[str, ...] = ()

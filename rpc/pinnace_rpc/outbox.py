@@ -16,7 +16,7 @@ from typing import Final, Protocol, TypeAlias
 import trio
 
 from pinnace_agent.llm.builder import MessageBuilder
-from pinnace_spec.profiles import Profile
+from pinnace_spec.profiles import ClientProfile
 from pinnace_spec.wire import encode_record, without_faults
 
 _log = logging.getLogger("pinnace.outbox")
@@ -43,7 +43,14 @@ WriteNow: TypeAlias = Callable[[bytes], int]
 class Projection(Protocol):
     """Turns records into the lines of the protocol generation that the client speaks."""
 
-    profile: Profile
+    profile: ClientProfile
+    on_dialog: Callable[[str], None] | None
+    """Takes the id of a dialog that can't be shown."""
+
+    @property
+    def event_names(self) -> tuple[str, ...]:
+        """The types of the records that may be written beside responses."""
+        ...
 
     def line(self, record: Record) -> bytes | None:
         """Encode a record, or None if this generation does not have it."""

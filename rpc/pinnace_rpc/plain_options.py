@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pinnace_rpc.options import ON_EOF, PROFILE_VARIABLE, TOOL_APPROVALS, Options
 from pinnace_spec.messages import THINKING_LEVELS
-from pinnace_spec.profiles import PROFILES
+from pinnace_spec.profiles import CLIENT_PROFILES
 
 _FLAGS: Final[Mapping[str, tuple[str, bool]]] = {
     "--continue": ("continues", True),
@@ -43,7 +43,7 @@ _LISTS: Final[Mapping[str, str]] = {
 _CHOICES: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
     "--mode": ("mode", ("rpc",)),
     "--on-eof": ("on_eof", ON_EOF),
-    "--protocol": ("protocol", PROFILES),
+    "--protocol": ("protocol", CLIENT_PROFILES),
     "--thinking": ("thinking", THINKING_LEVELS),
     "--tool-approval": ("tool_approval", TOOL_APPROVALS),
 }
@@ -58,7 +58,7 @@ def plain_options(words: Sequence[str], env: Mapping[str, str]) -> Options | Non
     """
     found: dict[str, Any] = {}  # Any: a value for each field, as the tables above say
     if profile := env.get(PROFILE_VARIABLE):
-        if profile not in PROFILES:
+        if profile not in CLIENT_PROFILES:
             return None
         found["protocol"] = profile
     left = iter(words)

@@ -26,7 +26,7 @@ from pinnace_rpc.prompt_input import Prompt, read_prompts
 from pinnace_rpc.startup import prepare
 from pinnace_spec.limits import LimitName
 from pinnace_spec.messages import Message
-from pinnace_spec.profiles import Profile
+from pinnace_spec.profiles import ClientProfile
 from pinnace_spec.wire import encode_record
 
 Record = Mapping[str, object]
@@ -71,7 +71,8 @@ class Listener:
             shown: How records are written.
             is_silent: Nothing is.
         """
-        self.profile: Profile = shown.profile
+        self.profile: ClientProfile = shown.profile
+        self.event_names = shown.event_names
         self.message: Message | None = None  # the last one that has ended
         self.refusal: str | None = None  # why the last prompt was not taken
         self.was_aborted = False
@@ -139,7 +140,6 @@ class Talk:
         self._listener = listener
         self._options = options
         self._is_at_terminal = is_at_terminal
-        listener.on_dialog = self._decline
 
     async def hold(self) -> None:
         """Send all prompts, print what is to be printed, and end the process."""
@@ -186,10 +186,6 @@ class Talk:
         record = {"type": "prompt", "message": prompt.text, "images": prompt.images}
         self._process.dispatcher.receive(encode_record(record))
         await self._listener.outcome()
-
-    def _decline(self, request_id: str) -> None:
-        record = {"type": "extension_ui_response", "id": request_id, "cancelled": True}
-        self._process.dispatcher.receive(encode_record(record))
 
     def _finish(self) -> None:
         """Print the answer, or say why there is none."""

@@ -8,14 +8,24 @@ published protocol and its older generations.
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar, Final, Literal, TypeAlias, cast
+from typing import Annotated, ClassVar, Final, Literal, Self, TypeAlias, cast
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    model_validator,
+)
 
 from pinnace_spec.flat_commands import FlatCommand
 from pinnace_spec.messages import ImageContent, QueueMode, ThinkingLevel
 from pinnace_spec.plain_commands import LaterPlainName, OldestPlainName, PlainName
-from pinnace_spec.profiles import Profile
+from pinnace_spec.profiles import ClientProfile
 
 Generation = Literal["0.18", "0.5x", "seed", "0.87", "1.5", "ours"]
 
@@ -58,12 +68,33 @@ def _valid_image(image: ImageContent) -> ImageContent:
 
 
 class _Attachment(BaseModel):
-    """What the oldest generation calls an image."""
+    """What the oldest generation attaches to a text: an image, or a document that is text."""
 
     model_config = ConfigDict(defer_build=True, extra="ignore")
-    type: Literal["image"]  # a document is refused: dropping it in silence would lose it
+    type: Literal["image", "document"]
     mimeType: StrictStr
     content: Annotated[StrictStr, AfterValidator(_valid_base64)]
+    fileName: StrictStr | None = None
+    extractedText: StrictStr | None = None
+    """The text of a document, if the client has found it."""
+
+    @model_validator(mode="after")
+    def _document_is_text(self) -> Self:
+        # Refused if not: dropping it in silence would lose it.
+        if self.type == "document" and self.document is None:
+            raise ValueError("must have extractedText: the content of this document is not text in UTF-8")
+        return self
+
+    @property
+    def document(self) -> str | None:
+        """What a model reads of a document; None: there is no text in it."""
+        text = self.extractedText
+        if not text:
+            try:
+                text = base64.b64decode(self.content).decode()
+            except UnicodeDecodeError:
+                return None
+        return f"[Document: {self.fileName or 'unnamed'}]\n{text}"
 
 
 Image: TypeAlias = Annotated[ImageContent, AfterValidator(_valid_image)]
@@ -74,12 +105,21 @@ class _Text(CommandModel):
     images: list[Image] = Field(default_factory=list[Image])
     attachments: list[_Attachment] = Field(default_factory=list[_Attachment])
 
+    @model_validator(mode="after")
+    def _read_documents(self) -> Self:
+        """Put the text of documents behind the message, as the oldest generation does."""
+        documents = [each.document for each in self.attachments if each.type == "document"]
+        texts = [self.message, *(each for each in documents if each is not None)]
+        vars(self)["message"] = "\n\n".join(text for text in texts if text)  # frozen, but not yet handed out
+        return self
+
     @property
     def content_images(self) -> tuple[ImageContent, ...]:
         """The pictures of the message, whatever the client's generation calls them."""
         attached = (
             ImageContent(type="image", data=attachment.content, mimeType=attachment.mimeType)
             for attachment in self.attachments
+            if attachment.type == "image"
         )
         return (*self.images, *attached)
 
@@ -263,7 +303,7 @@ class Hello(CommandModel):
 
     since = "ours"
     type: Literal["hello"]
-    protocol: Profile | None = None
+    protocol: ClientProfile | None = None
 
 
 class Plain(CommandModel):

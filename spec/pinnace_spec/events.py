@@ -41,11 +41,10 @@ class AgentEnd(OutputModel):
 
 
 class SeedAgentEnd(OutputModel):
-    """As published. `willRetry` was written but not published."""
+    """As published: without `willRetry`, which was written and not published."""
 
     type: Literal["agent_end"]
     messages: list[SeedMessage]
-    willRetry: bool | None = None
 
 
 class AgentSettled(OutputModel):

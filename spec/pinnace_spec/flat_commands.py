@@ -12,7 +12,7 @@ from typing import ClassVar, Final, NamedTuple, NoReturn
 
 from pinnace_spec.messages import QUEUE_MODES, THINKING_LEVELS, ImageContent
 from pinnace_spec.plain_commands import PLAIN_COMMANDS
-from pinnace_spec.profiles import PROFILES
+from pinnace_spec.profiles import CLIENT_PROFILES
 from pinnace_spec.wire import JsonValue
 
 
@@ -64,7 +64,7 @@ FLAT_COMMANDS: Final[Mapping[str, Mapping[str, Flat]]] = {
     "set_session_name": {"name": Flat(str)},
     "get_entries": {"since": Flat(str, None, "since_entry")},
     "extension_ui_response": {"value": Flat(None, None), "confirmed": Flat(None, None), "cancelled": Flat(None, None)},
-    "hello": {"protocol": Flat(frozenset(PROFILES), None)},
+    "hello": {"protocol": Flat(frozenset(CLIENT_PROFILES), None)},
     **{name: {} for name in PLAIN_COMMANDS},
 }
 

@@ -12,7 +12,10 @@ from pinnace_spec.commands import ALL_COMMANDS
 from pinnace_spec.events import EVENTS, SessionEntry
 from pinnace_spec.messages import Model, QueueMode, ThinkingLevel
 from pinnace_spec.output_model import AnyMessage, Count, NonEmpty, OutputModel, Positive, SeedMessage
-from pinnace_spec.profiles import Profile
+from pinnace_spec.profiles import ClientProfile
+
+# Of the generations that `hello` may choose beside those with models.
+_OLDER_EVENTS = ("auto_compaction_start", "auto_compaction_end")
 
 Amount: TypeAlias = Annotated[float, Field(ge=0)]
 
@@ -57,15 +60,7 @@ class _State(OutputModel):
 
 
 class SeedState(_State):
-    """As published. The rest is additive."""
-
-    isBashRunning: bool | None = None
-    sessionStatus: SessionStatus | None = None
-    queueMode: QueueMode | None = None
-    queuedMessageCount: Count | None = None
-    pid: Count | None = None
-    cwd: NonEmpty | None = None
-    projectTrusted: bool | None = None
+    """As published."""
 
 
 class State(_State):
@@ -161,9 +156,7 @@ class _Stats(OutputModel):
 
 
 class SeedStats(_Stats):
-    """As published. The rest is additive."""
-
-    session: Totals | None = None
+    """As published."""
 
 
 class Stats(_Stats):
@@ -277,8 +270,8 @@ class Hello(OutputModel):
 
     name: NonEmpty
     version: NonEmpty
-    protocols: list[Profile]
-    protocol: Profile
+    protocols: list[ClientProfile]
+    protocol: ClientProfile
     commands: list[NonEmpty]
     events: list[NonEmpty]
     limits: Limits
@@ -287,6 +280,6 @@ class Hello(OutputModel):
     def _is_consistent(self) -> Self:
         if self.protocol not in self.protocols:
             raise ValueError("protocol must be one of protocols")
-        if unheard := {*self.commands, *self.events} - {*ALL_COMMANDS, *EVENTS["pi"]}:
+        if unheard := {*self.commands, *self.events} - {*ALL_COMMANDS, *EVENTS["pi"], *_OLDER_EVENTS}:
             raise ValueError(f"not in the specification: {', '.join(sorted(unheard))}")
         return self

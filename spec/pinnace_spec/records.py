@@ -39,7 +39,7 @@ EXPECTED: Final[Mapping[str, str]] = {
     "id": f"a string of at most {MAX_ID_CHARS} characters",
     "message": "a string",
     "images": 'a list of {"type": "image", "data": base64, "mimeType": string}',
-    "attachments": 'a list of {"type": "image", "mimeType": string, "content": base64}',
+    "attachments": 'a list of {"type": "image" or "document", "mimeType": string, "content": base64}',
     "streamingBehavior": "'steer' or 'followUp'",
     "queue": "'hold', 'clear' or 'continue'",
     "parentSession": "a string",
@@ -57,7 +57,7 @@ EXPECTED: Final[Mapping[str, str]] = {
     "outputPath": "a string",
     "name": "a string",
     "since": "a string",
-    "protocol": "'pi', 'seed' or '1.5'",
+    "protocol": "'pi', 'seed', '1.5', '0.5x' or '0.18'",
 }
 
 

@@ -48,8 +48,6 @@ class _Failure(OutputModel):
 class SeedFailure(_Failure):
     """A command was refused or has failed. `command` is what the client wrote, whatever that was."""
 
-    errorCode: Code | None = None
-
 
 class Failure(_Failure):
     """With its code, for programs."""
@@ -76,11 +74,22 @@ class Cleared(OutputModel):
     cleared: QueuedTexts
 
 
-class Replaced(OutputModel):
-    """Whether an extension kept the session from being replaced; and what was queued in the one that is gone."""
+class SeedReplaced(OutputModel):
+    """Whether an extension kept the session from being replaced."""
 
     cancelled: bool
+
+
+class Replaced(SeedReplaced):
+    """And what was queued in the one that is gone."""
+
     cleared: QueuedTexts | None = None
+
+
+class SeedForked(SeedReplaced):
+    """With the text of the message that the fork starts before."""
+
+    text: str
 
 
 class Forked(Replaced):
@@ -89,11 +98,16 @@ class Forked(Replaced):
     text: str
 
 
-class Branched(OutputModel):
-    """`Forked` in the oldest generation, which has the text alone; the rest is additive."""
+class SeedBranched(OutputModel):
+    """`SeedForked` in the oldest generation, which has the text alone unless an extension kept it from happening."""
 
     text: str
     cancelled: bool | None = None
+
+
+class Branched(SeedBranched):
+    """And what was queued in the session that is gone."""
+
     cleared: QueuedTexts | None = None
 
 
@@ -142,12 +156,12 @@ _SEED: Final[Mapping[str, object]] = {
     "abort": Cleared,
     "abort_retry": None,
     "abort_bash": None,
-    "new_session": Replaced,
+    "new_session": SeedReplaced,
     "reset": None,
-    "switch_session": Replaced,
-    "fork": Forked,
-    "clone": Replaced,
-    "branch": Branched,
+    "switch_session": SeedReplaced,
+    "fork": SeedForked,
+    "clone": SeedReplaced,
+    "branch": SeedBranched,
     "get_fork_messages": readings.ForkMessages,
     "get_branch_messages": readings.BranchMessages,
     "get_state": readings.SeedState,
@@ -179,6 +193,9 @@ _PI: Final[Mapping[str, object]] = {
     "prompt": Disposition,
     "steer": Disposition,
     "follow_up": Disposition,
+    **dict.fromkeys(("new_session", "switch_session", "clone"), Replaced),
+    "fork": Forked,
+    "branch": Branched,
     "get_state": readings.State,
     "get_messages": readings.Messages,
     "get_session_stats": readings.Stats,

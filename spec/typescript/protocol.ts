@@ -417,7 +417,7 @@ export interface HelloCommand {
   type: "hello";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
-  protocol?: "pi" | "seed" | "1.5" | null;
+  protocol?: "pi" | "seed" | "1.5" | "0.5x" | "0.18" | null;
 }
 
 /**
@@ -1437,11 +1437,14 @@ export type AssistantMessageEvent =
   | ToolcallEnd
   | ToolcallStart;
 
-/** What the oldest generation calls an image. */
+/** What the oldest generation attaches to a text: an image, or a document that is text. */
 export interface Attachment {
-  type: "image";
+  type: "image" | "document";
   mimeType: string;
   content: string;
+  fileName?: string | null;
+  /** The text of a document, if the client has found it. */
+  extractedText?: string | null;
 }
 
 /** A shell command that the client ran with `bash`. */
@@ -1477,7 +1480,7 @@ export interface BranchSummaryMessage {
   timestamp: number;
 }
 
-/** `Forked` in the oldest generation, which has the text alone; the rest is additive. */
+/** And what was queued in the session that is gone. */
 export interface Branched {
   text: string;
   /** Since 0.27.0. */
@@ -1626,8 +1629,8 @@ export interface Forked {
 export interface Hello {
   name: string;
   version: string;
-  protocols: ("pi" | "seed" | "1.5")[];
-  protocol: "pi" | "seed" | "1.5";
+  protocols: ("pi" | "seed" | "1.5" | "0.5x" | "0.18")[];
+  protocol: "pi" | "seed" | "1.5" | "0.5x" | "0.18";
   commands: string[];
   events: string[];
   limits: Limits;
@@ -1762,7 +1765,7 @@ export interface QueuedTexts {
   followUp: string[];
 }
 
-/** Whether an extension kept the session from being replaced; and what was queued in the one that is gone. */
+/** And what was queued in the one that is gone. */
 export interface Replaced {
   cancelled: boolean;
   /** This program's alone. */

@@ -182,7 +182,8 @@ async def test_a_merged_update_carries_the_message_as_it_is_after_its_last_delta
         def update(self, event: Mapping[str, object], builder: MessageBuilder) -> None:
             outbox.update(event, builder)
 
-    outbox.put({"type": "filler", "text": "x" * (MERGE_BYTES + 1)})
+    filler = "x" * (MERGE_BYTES + 1)
+    outbox.put({"type": "extension_error", "extensionPath": "path", "event": "event", "error": filler})
     builder = MessageBuilder(NO_MODEL, Sink(), 0)
     builder.start()
     for piece in ("a", "b", "c"):

@@ -1,6 +1,7 @@
 """Three generations of the protocol from one process: who chooses, and what each of them writes."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +10,9 @@ from pinnace_fuzz.reading import faults, joined_deltas, kinds
 from pinnace_fuzz.server import generated_delta
 from pinnace_fuzz.shell_gate import ShellGate
 from pinnace_fuzz.workbench import AgentStarter, HomedAgent
-from pinnace_spec.profiles import PROFILES, Profile
+from pinnace_spec.events import EVENTS
+from pinnace_spec.generations import generation
+from pinnace_spec.profiles import CLIENT_PROFILES, EVENT_NAMES, PROFILES, ClientProfile, Profile
 
 MakeGate = Callable[[], ShellGate]
 
@@ -41,6 +44,20 @@ SEED_TYPES = {
     "extension_error",
     "extension_ui_request",
 }
+STATE = {
+    "model",
+    "thinkingLevel",
+    "isStreaming",
+    "isCompacting",
+    "steeringMode",
+    "followUpMode",
+    "sessionFile",
+    "sessionId",
+    "sessionName",
+    "autoCompactionEnabled",
+    "messageCount",
+    "pendingMessageCount",
+}
 LATER_TYPES = {"agent_settled", "bash_execution_update", "thinking_level_changed", "session_info_changed"}
 
 
@@ -51,8 +68,8 @@ def profile_of(pi: HomedAgent) -> str:
 # Who chooses.
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-def test_hello_chooses_as_the_first_command(agent: AgentStarter, profile: Profile) -> None:
+@pytest.mark.parametrize("profile", CLIENT_PROFILES)
+def test_hello_chooses_as_the_first_command(agent: AgentStarter, profile: ClientProfile) -> None:
     """R-HEL-01: from its own answer on."""
     pi = agent([{"text": "one"}])
     answer = pi.request({**HELLO, "protocol": profile})
@@ -60,9 +77,9 @@ def test_hello_chooses_as_the_first_command(agent: AgentStarter, profile: Profil
     pi.wait(RUN_END)
     update = pi.found({"type": "message_update"})[0]
 
-    assert (profile, list(PROFILES)) == (answer["data"]["protocol"], answer["data"]["protocols"])
+    assert (profile, list(CLIENT_PROFILES)) == (answer["data"]["protocol"], answer["data"]["protocols"])
     assert (profile != "1.5") == ("message" in update)
-    assert (profile != "seed") == ("usage" in update)
+    assert (profile in {"pi", "1.5"}) == ("usage" in update)
 
 
 def test_hello_tells_what_the_agent_is(agent: AgentStarter) -> None:
@@ -76,7 +93,18 @@ def test_hello_tells_what_the_agent_is(agent: AgentStarter) -> None:
         data["limits"],
     )
     assert {"prompt", "abort", "hello", "queue_message"} <= set(data["commands"])
-    assert {"agent_start", "agent_settled"} <= set(data["events"])
+    assert set(EVENT_NAMES) == set(data["events"]) == set(EVENTS["pi"])
+
+
+@pytest.mark.parametrize("profile", ["seed", "0.5x", "0.18"])
+def test_hello_lists_the_records_of_an_older_profile(agent: AgentStarter, profile: ClientProfile) -> None:
+    """R-HEL-01: those that the generation has, and no others."""
+    events = set(agent().request({**HELLO, "protocol": profile})["data"]["events"])
+    known = generation(profile)
+
+    assert events <= known.written
+    if profile != "0.5x":  # the documents of the time name two of the records
+        assert events == known.records
 
 
 @pytest.mark.parametrize(
@@ -135,7 +163,7 @@ def test_an_unknown_profile_is_refused_and_changes_nothing(agent: AgentStarter) 
     pi = agent()
     refused = pi.request({**HELLO, "protocol": "2.0"})
 
-    assert "Invalid hello command: protocol must be 'pi', 'seed' or '1.5'" == refused["error"]
+    assert "Invalid hello command: protocol must be 'pi', 'seed', '1.5', '0.5x' or '0.18'" == refused["error"]
     assert "pi" == profile_of(pi)
 
 
@@ -148,7 +176,7 @@ def test_an_unknown_profile_at_the_start_is_an_error_of_the_command_line(
 
     assert 2 == pi.wait_exit()
     assert [] == pi.records
-    assert "takes one of pi, seed, 1.5" in pi.stderr_text
+    assert "takes one of pi, seed, 1.5, 0.5x, 0.18" in pi.stderr_text
 
 
 # What each of them writes.
@@ -206,6 +234,78 @@ def test_seed_writes_no_record_and_no_field_of_a_later_generation(agent: AgentSt
     for name in ("prompt", "steer"):
         answered = fields_of(pi, {"type": "response", "command": name})
         assert {"id", "type", "command", "success"} == answered
+    assert {"type", "messages"} == fields_of(pi, {"type": "agent_end"})
+    state = pi.request({"type": "get_state"})["data"]
+    assert STATE - {"sessionFile", "sessionName"} == set(state)
+    stats = pi.request({"type": "get_session_stats"})["data"]
+    assert {"session"}.isdisjoint(stats)
+    refused = pi.request({"type": "set_model", "provider": "fake", "modelId": "none"})
+    assert {"id", "type", "command", "success", "error"} == set(refused)
+
+
+SMALL = {"compaction": {"keepRecentTokens": 3}}
+FULL = {"usage": {"input": 120_000, "output": 5}}
+
+
+@pytest.mark.parametrize("profile", ["seed", "0.5x", "0.18"])
+def test_an_exact_profile_writes_what_its_generation_has_and_nothing_else(
+    agent: AgentStarter, profile: ClientProfile
+) -> None:
+    """R-PRO-02, R-OLD-01: each record is also held to the closed schema of that generation."""
+    call = {"name": "bash", "args": {"command": "echo said"}}
+    script = [{**ANSWER, "tool_calls": [call]}, {**ANSWER}, {**ANSWER, **FULL}, {"text": "SUMMARY"}, {**ANSWER}]
+    pi = agent(script, protocol=profile, settings=SMALL)
+    for text in ("one", "two"):
+        mark = pi.mark()
+        pi.request({"type": "prompt", "message": text})
+        pi.wait(RUN_END, since=mark)
+    ends = {"seed": "compaction_end", "0.5x": "auto_compaction_end", "0.18": "auto_compaction_end"}
+    end = pi.wait({"type": ends[profile]}, since=0)
+    pi.request({"type": "bash", "command": "echo said"})
+    messages = pi.request({"type": "get_messages"})["data"]["messages"]
+    state = pi.request({"type": "get_state"})["data"]
+    answers = [
+        pi.request({"type": "compact"}),
+        pi.request({"type": "set_model", "provider": "fake", "modelId": "none"}),
+        pi.request({"type": "get_session_stats"}),
+        pi.request({"type": "get_commands"}),
+        pi.request({"type": "reset" if profile == "0.18" else "new_session"}),
+    ]
+
+    own = {"seed": {"reason", "willRetry"}, "0.5x": {"willRetry"}, "0.18": set[str]()}
+    assert {"type", "result", "aborted"} | own[profile] == set(end)
+    result = {"summary", "tokensBefore"}
+    own = {"seed": {"firstKeptEntryId", "details", "estimatedTokensAfter"}, "0.5x": {"firstKeptEntryId", "details"}}
+    assert result | own.get(profile, set()) == set(end["result"])
+    roles = {each["role"] for each in messages}
+    assert {"assistant", "bashExecution", "compactionSummary" if profile == "0.5x" else "user"} == roles
+    queues = {"steeringMode", "followUpMode", "pendingMessageCount"}
+    known = STATE - {"sessionFile", "sessionName"}
+    assert set(state) == (known if profile != "0.18" else known - queues | {"queueMode", "queuedMessageCount"})
+    assert [] == [each for each in answers if "errorCode" in each]
+    kinds_written = {each.record["type"] for each in pi.records} - {"response"}
+    assert kinds_written <= generation(profile).written
+
+
+def test_a_dialog_is_declined_where_a_generation_can_not_show_it(agent: AgentStarter, tmp_path: Path) -> None:
+    """Else its extension would wait for ever for an answer that nobody can give."""
+    extension = tmp_path / "asks.py"
+    extension.write_text(
+        "def extension(pi):\n"
+        "    @pi.on('tool_call')\n"
+        "    async def gate(ctx, event):\n"
+        "        ctx.ui.notify('asking')\n"
+        "        if not await ctx.ui.confirm('Really?'):\n"
+        "            return {'block': True, 'reason': 'declined'}\n"
+    )
+    script = [{"tool_calls": [{"name": "bash", "args": {"command": "touch ran"}}]}, {"text": "done"}]
+    pi = agent(script, "-e", str(extension), protocol="0.18")
+    pi.request(PROMPT)
+    pi.wait(RUN_END)
+
+    assert [True] == [each["isError"] for each in pi.found({"type": "tool_execution_end"})]
+    assert not (pi.home.work / "ran").exists()
+    assert [] == pi.found({"type": "extension_ui_request"})
 
 
 @pytest.mark.parametrize("profile", ["pi", "1.5"])

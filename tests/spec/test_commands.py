@@ -93,12 +93,28 @@ def test_pictures_are_the_same_by_either_name() -> None:
     assert (image, {"type": "image", "data": "d29ybGQ=", "mimeType": "image/gif"}) == command.content_images
 
 
-def test_an_attached_document_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("attached", "text"),
+    [
+        ({"content": "aGVsbG8=", "fileName": "a.txt"}, "x\n\n[Document: a.txt]\nhello"),
+        ({"content": "aGVsbG8=", "extractedText": "found"}, "x\n\n[Document: unnamed]\nfound"),
+        ({"content": "/w==", "fileName": "a.pdf", "extractedText": "found"}, "x\n\n[Document: a.pdf]\nfound"),
+    ],
+)
+def test_an_attached_document_stands_behind_the_text(attached: Json, text: str) -> None:
+    document = {"type": "document", "mimeType": "text/plain", **attached}
+    command = parse_command({"type": "prompt", "message": "x", "attachments": [document]})
+
+    assert isinstance(command, Prompt)
+    assert (text, ()) == (command.message, command.content_images)
+
+
+def test_an_attached_document_without_text_is_refused() -> None:
     """Not dropped: the user would believe that the model has read it."""
-    document = {"type": "document", "mimeType": "text/plain", "content": "aGVsbG8=", "fileName": "a.txt"}
+    document = {"type": "document", "mimeType": "application/pdf", "content": "/w==", "fileName": "a.pdf"}
     record: Json = {"type": "prompt", "message": "x", "attachments": [document]}
 
-    with pytest.raises(CommandError, match=r"attachments\[0\].type is not as expected"):
+    with pytest.raises(CommandError, match=r"attachments\[0\] must have extractedText"):
         parse_command(record)
 
 

@@ -101,6 +101,12 @@ def _with_three_roles(messages: Iterable[Message]) -> Iterator[ContextMessage]:
                 yield _user(_summary(_COMPACTION_LEAD, message["summary"]), message["timestamp"])
 
 
+def llm_text(message: Mapping[str, object]) -> object:
+    """Return what a model is shown of a message with a role of our own: a text, or blocks."""
+    lead = {"branchSummary": _BRANCH_LEAD, "compactionSummary": _COMPACTION_LEAD}.get(str(message["role"]))
+    return message.get("content", "") if lead is None else _summary(lead, str(message["summary"]))
+
+
 def _has_content(message: Mapping[str, object]) -> bool:
     """Tell whether there is a content at all: other programs have written null, and none."""
     return message.get("content") is not None

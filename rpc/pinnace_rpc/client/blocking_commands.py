@@ -10,7 +10,7 @@ from typing import Literal, cast
 from pinnace_rpc.client.answers import data_of, optional_data
 from pinnace_rpc.client.replies import Cleared, CompactionResult, Disposition, Hello, QueuedTexts, ShellResult
 from pinnace_spec.messages import ImageContent, QueueMode
-from pinnace_spec.profiles import Profile
+from pinnace_spec.profiles import ClientProfile
 
 
 class BlockingWorkCommands(ABC):
@@ -20,7 +20,7 @@ class BlockingWorkCommands(ABC):
     def request(self, command: str, /, **fields: object) -> object:
         """Send any command, also one that is not known here; return its data. Fields that are None are left out."""
 
-    def hello(self, *, protocol: Profile | None = None) -> Hello:
+    def hello(self, *, protocol: ClientProfile | None = None) -> Hello:
         """Ask what the agent is; as the first command, choose the profile. Other agents than pinnace don't know it."""
         data = self.request("hello", protocol=protocol)
         return cast("Hello", data_of("hello", data))

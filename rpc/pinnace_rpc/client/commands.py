@@ -15,7 +15,7 @@ from typing import Literal, cast
 from pinnace_rpc.client.answers import data_of, optional_data
 from pinnace_rpc.client.replies import Cleared, CompactionResult, Disposition, Hello, QueuedTexts, ShellResult
 from pinnace_spec.messages import ImageContent, QueueMode
-from pinnace_spec.profiles import Profile
+from pinnace_spec.profiles import ClientProfile
 
 
 class WorkCommands(ABC):
@@ -25,7 +25,7 @@ class WorkCommands(ABC):
     async def request(self, command: str, /, **fields: object) -> object:
         """Send any command, also one that is not known here; return its data. Fields that are None are left out."""
 
-    async def hello(self, *, protocol: Profile | None = None) -> Hello:
+    async def hello(self, *, protocol: ClientProfile | None = None) -> Hello:
         """Ask what the agent is; as the first command, choose the profile. Other agents than pinnace don't know it."""
         data = await self.request("hello", protocol=protocol)
         return cast("Hello", data_of("hello", data))

@@ -10,7 +10,7 @@ from typing import Literal, NotRequired
 from typing_extensions import TypedDict
 
 from pinnace_spec.messages import Message, Model, QueueMode, ThinkingLevel, Usage
-from pinnace_spec.profiles import Profile
+from pinnace_spec.profiles import ClientProfile
 
 
 class Disposition(TypedDict):
@@ -272,8 +272,8 @@ class Hello(TypedDict):
 
     name: str
     version: str
-    protocols: list[Profile]
-    protocol: Profile
+    protocols: list[ClientProfile]
+    protocol: ClientProfile
     commands: list[str]
     events: list[str]
     limits: Limits
