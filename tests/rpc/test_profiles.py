@@ -253,6 +253,7 @@ def test_an_exact_profile_writes_what_its_generation_has_and_nothing_else(
 ) -> None:
     """R-PRO-02, R-OLD-01: each record is also held to the closed schema of that generation."""
     call = {"name": "bash", "args": {"command": "echo said"}}
+    script: list[Mapping[str, Any]]
     script = [{**ANSWER, "tool_calls": [call]}, {**ANSWER}, {**ANSWER, **FULL}, {"text": "SUMMARY"}, {**ANSWER}]
     pi = agent(script, protocol=profile, settings=SMALL)
     for text in ("one", "two"):
@@ -298,6 +299,7 @@ def test_a_dialog_is_declined_where_a_generation_can_not_show_it(agent: AgentSta
         "        if not await ctx.ui.confirm('Really?'):\n"
         "            return {'block': True, 'reason': 'declined'}\n"
     )
+    script: list[Mapping[str, Any]]
     script = [{"tool_calls": [{"name": "bash", "args": {"command": "touch ran"}}]}, {"text": "done"}]
     pi = agent(script, "-e", str(extension), protocol="0.18")
     pi.request(PROMPT)
