@@ -51,6 +51,8 @@ def run(options: Options) -> int:
     stdio.configure_logging(verbose=options.verbose)
     prepared = prepare(options)
     is_at_terminal = os.isatty(1)
+    if (problem := stdio.wrong_direction()) is not None:
+        raise StartupError(problem)
     stdout = stdio.take_stdout()
     listener = Listener(make_projection(options.protocol), is_silent=options.mode == "text")
     process = AgentProcess(prepared, listener)

@@ -231,6 +231,7 @@ class AgentProcess:
         if (failure := self.startup_failure) is not None:
             with suppress(OSError):
                 os.write(2, f"pinnace: {failure}\n".encode("utf-8", "backslashreplace"))
+        stdio.give_back()
         os._exit(self.exit_code(self._otherwise()))
 
     def _begin(self, host: Host) -> None:

@@ -49,7 +49,6 @@ async def _read_stdin() -> str:
     if os.isatty(0):
         return ""
     data = bytearray()
-    # Closing gives the descriptor its blocking mode back, which the parent may share.
     async with stdio.open_stdin() as stdin:
         try:
             while chunk := await stdin.receive_some(stdio.READ_BYTES):

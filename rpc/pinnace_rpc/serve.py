@@ -9,7 +9,7 @@ import trio
 
 from pinnace_agent import compactor
 from pinnace_rpc import stdio
-from pinnace_rpc.options import Options
+from pinnace_rpc.options import Options, StartupError
 from pinnace_rpc.process import AgentProcess
 from pinnace_rpc.projection import make_projection
 from pinnace_rpc.startup import prepare
@@ -30,6 +30,8 @@ def run(options: Options) -> int:
     """
     stdio.configure_logging(verbose=options.verbose)
     prepared = prepare(options)
+    if (problem := stdio.wrong_direction()) is not None:
+        raise StartupError(problem)
     stdout = stdio.take_stdout()
     process = AgentProcess(prepared, make_projection(options.protocol))
     server = Server(process, is_drained=options.on_eof == "drain")
@@ -50,7 +52,6 @@ class Server:
     async def read(self) -> None:
         """Hand lines to the dispatcher. Never waits for what they cause."""
         decoder = LineDecoder()
-        # Closing gives the descriptor its blocking mode back, which the parent may share.
         async with stdio.open_stdin() as stdin:
             if not self._is_drained:
                 self._process.watch_stdin(stdin.fileno())

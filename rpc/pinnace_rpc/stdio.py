@@ -5,12 +5,15 @@ that a stray print, or a child that inherits it, never writes into the protocol.
 another platform.
 """
 
+import fcntl
 import logging
 import os
 import signal
+import stat
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, NoReturn
 
 import trio
@@ -43,10 +46,47 @@ def configure_logging(*, verbose: bool) -> None:
     logger.propagate = False
 
 
+_borrowed: Final[list[int]] = []
+"""Descriptors whose blocking mode somebody else shares, and which were blocking."""
+
+
+def _own(descriptor: int, access: int) -> int:
+    """Return a descriptor for the same pipe or terminal, opened anew: its blocking mode is shared with nobody.
+
+    The event loop makes descriptors non-blocking, which is a state of what was opened: a terminal that a shell goes on
+    using would stay so if this process were killed. What can't be opened anew, such as a socket, is shared.
+    """
+    if stat.S_ISFIFO(os.fstat(descriptor).st_mode) or os.isatty(descriptor):
+        # Without waiting, and without taking a terminal over.
+        flags = access | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+        with suppress(OSError):  # no /proc, or it belongs to another user
+            return os.open(f"/proc/self/fd/{descriptor}", flags)
+    shared = os.dup(descriptor)
+    if os.get_blocking(shared):
+        _borrowed.append(shared)
+    return shared
+
+
+def give_back() -> None:
+    """Make shared descriptors blocking again: the process ends without closing what it uses."""
+    for descriptor in _borrowed:
+        with suppress(OSError):
+            os.set_blocking(descriptor, True)
+
+
+def wrong_direction() -> str | None:
+    """Return what is wrong with stdin or stdout if it was opened for the other direction only."""
+    if fcntl.fcntl(0, fcntl.F_GETFL) & os.O_ACCMODE == os.O_WRONLY:
+        return "stdin can't be read: it is open for writing only"
+    if fcntl.fcntl(1, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+        return "stdout can't be written: it is open for reading only"
+    return None
+
+
 def take_stdout() -> int:
     """Keep stdout as a private descriptor for the protocol, and point descriptor 1 at stderr."""
     sys.stdout.flush()
-    private = os.dup(1)
+    private = _own(1, os.O_WRONLY)
     os.dup2(2, 1)
     return private
 
@@ -65,7 +105,7 @@ def writer_to(descriptor: int) -> Callable[[bytes], int]:
 
 def open_stdin() -> trio.lowlevel.FdStream:
     """Take stdin over. Nothing else reads it: descriptor 0 becomes /dev/null."""
-    private = os.dup(0)
+    private = _own(0, os.O_RDONLY)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
@@ -79,6 +119,7 @@ def exit_status(signal_number: int | None) -> int:
 
 def die_by(signal_number: int) -> NoReturn:
     """End the process by a signal's default action, so that a parent sees what ended it."""
+    give_back()
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal_number, signal.SIG_DFL)
     else:  # the interpreter lets no other thread do it
@@ -94,4 +135,5 @@ def leave_now(signal_number: int) -> NoReturn:
     """End the process without any further record: a second signal came."""
     if signal_number == signal.SIGINT:
         die_by(signal_number)
+    give_back()
     os._exit(exit_status(signal_number))
