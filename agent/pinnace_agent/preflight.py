@@ -51,5 +51,7 @@ async def check_prompt(session: Session, profile: AgentProfile) -> errors.Client
         return refusal
     credentials = await profile.registry.check_credentials(model)
     if credentials.problem is not None:
-        return errors.ClientError(credentials.problem, errors.ErrorCode.NO_API_KEY)
+        is_refused = credentials.is_login_refused
+        code = errors.ErrorCode.AUTHENTICATION_FAILED if is_refused else errors.ErrorCode.NO_API_KEY
+        return errors.ClientError(credentials.problem, code)
     return None

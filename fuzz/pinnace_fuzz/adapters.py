@@ -60,6 +60,8 @@ class HomeOptions(TypedDict, total=False):
     """A folder to be first on PATH."""
     has_session: bool
     """Keep session files in `sessions`, where by default none are written."""
+    files: Mapping[str, object]
+    """More files of the agent's folder: their values, as JSON, by name."""
     names_model: bool
     """Name the fake model on the command line, as by default; else the agent chooses its model by itself."""
 
@@ -73,6 +75,7 @@ def prepare_pi_home(root: Path, base_url: str, **options: Unpack[HomeOptions]) -
     written = {
         "models.json": options.get("models") or pi_models(base_url),
         "settings.json": options.get("settings", {}),
+        **options.get("files", {}),
     }
     for name, value in written.items():
         (folders["agent"] / name).write_text(json.dumps(value, indent=2), encoding="utf-8")

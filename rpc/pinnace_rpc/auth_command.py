@@ -1,8 +1,9 @@
 """`pinnace auth`: gives the program a key, takes it back, tells where each provider's key comes from.
 
 A key comes in by stdin or a prompt without echo, never as an argument: others can see the arguments of a process. It
-is shown by nothing. Exit codes: 0 done; 1 it can't be done, or the provider that `status` was asked about has no key;
-2 the command line makes no sense. Runs no command of a configuration file and uses no network.
+is shown by nothing. Providers of extensions may have logins instead (`extension_login`). Exit codes: 0 done; 1 it can't
+be done, or the provider that `status` was asked about has no key; 2 usage error. Runs no command of a configuration
+file; only a login uses the network.
 """
 
 import os
@@ -16,12 +17,13 @@ from typing import Final
 
 import click
 
-from pinnace_agent.resources.auth_file import LoginInTheWay, remove_entry, store_key
+from pinnace_agent.resources.auth_file import LoginInTheWay, remove_entry, store_key, store_login
 from pinnace_agent.resources.catalog import OFFLINE_PROVIDER, read_catalog
 from pinnace_agent.resources.credentials import read_auth
 from pinnace_agent.resources.file_lock import LockHeld
 from pinnace_agent.resources.json_file import Edited
 from pinnace_agent.resources.key_status import KeyStatus, key_status
+from pinnace_agent.resources.logins import Login
 from pinnace_agent.resources.paths import agent_dir
 from pinnace_agent.resources.relaxed_json import ConfigurationFileError
 from pinnace_agent.resources.values import Secret, legacy_variable
@@ -35,7 +37,7 @@ _SOURCES: Final[Mapping[str, str]] = {
     "auth.json": "key in auth.json",
     "models.json": "apiKey in models.json",
     "header": "header in models.json",
-    "login": "login by pi, in auth.json",
+    "login": "login in auth.json",
 }
 
 
@@ -48,11 +50,21 @@ def main(words: Sequence[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _login(provider: str, key_command: str | None, env: str | None, force: bool) -> int:
+def _login(provider: str, key_command: str | None, env: str | None, force: bool, extension: tuple[str, ...]) -> int:
     provider = _checked(provider)
     if key_command is not None and env is not None:
         raise click.UsageError("--key-command and --env are two ways to say the same thing: take one of them")
-    if provider not in read_catalog(_folder() / "models.json").providers():
+    is_known = provider in read_catalog(_folder() / "models.json").providers()
+    if extension and (key_command is not None or env is not None):
+        raise click.UsageError("-e logs in by an extension; --key-command and --env keep a key instead")
+    if key_command is None and env is None:
+        from pinnace_rpc.extension_login import extension_login
+
+        if (login := extension_login(provider, extension, is_known=is_known)) is not None:
+            return _keep_login(provider, login)
+        if extension:
+            raise click.ClickException(f"no extension that was named has logins for {provider}")
+    if not is_known:
         click.echo(f"pinnace: there is no provider {provider} in the catalog, nor in models.json", err=True)
     path = _auth_file()
     if key_command is not None:
@@ -69,6 +81,14 @@ def _login(provider: str, key_command: str | None, env: str | None, force: bool)
         value, told = _as_written(_read_key(provider)), f"its key is kept in {path}"
     edited = _edited(path, provider, lambda: store_key(path, provider, value, replaces_login=force))
     click.echo(f"{provider}: {told}")
+    _tell_tightened(path, edited)
+    return 0
+
+
+def _keep_login(provider: str, login: Login) -> int:
+    path = _auth_file()
+    edited = _edited(path, provider, lambda: store_login(path, provider, login))
+    click.echo(f"{provider}: logged in; the login is kept in {path}")
     _tell_tightened(path, edited)
     return 0
 
@@ -107,7 +127,7 @@ def _status(provider: str | None, as_json: bool) -> int:
 
 
 _PROVIDER: Final = "provider"
-_FORCE: Final = "A login by pi gives way."
+_FORCE: Final = "A login gives way."
 _LOGIN: Final = click.Command(
     "login",
     callback=_login,
@@ -116,8 +136,14 @@ _LOGIN: Final = click.Command(
         click.Option(["--key-command"], metavar="COMMAND", help="Keep a shell command that prints the key."),
         click.Option(["--env"], metavar="NAME", help="Keep the name of a variable that holds the key."),
         click.Option(["--force"], is_flag=True, help=_FORCE),
+        click.Option(
+            ["-e", "--extension"],
+            multiple=True,
+            metavar="PATH",
+            help="Log in by an extension that registers the provider with logins.",
+        ),
     ],
-    help="Keep a key for a provider. It is read from stdin, or asked for without echo.",
+    help="Keep a key for a provider, read from stdin or asked for without echo, or log in to one of an extension.",
 )
 _LOGOUT: Final = click.Command(
     "logout",
@@ -201,7 +227,7 @@ def _edited(path: Path, provider: str, edit: Callable[[], Edited]) -> Edited:
     try:
         return edit()
     except LoginInTheWay:
-        text = f"{provider} has a login by pi in {path}, which would be lost: --force does it all the same"
+        text = f"{provider} has a login in {path}, which would be lost: --force does it all the same"
     except ConfigurationFileError as error:
         text = f"{path}: {error} (nothing was changed)"
     except LockHeld as error:

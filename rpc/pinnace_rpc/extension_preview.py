@@ -6,9 +6,9 @@ who asks for help wants it. Writes to stderr alone; what extensions print goes t
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import trio
 
@@ -16,7 +16,8 @@ from pinnace_agent.extensions.discovery import Wanted, discover
 from pinnace_agent.extensions.flags import flags_of
 from pinnace_agent.extensions.loading import Loader
 from pinnace_agent.extensions.provider_config import file_entry, streamed_api
-from pinnace_agent.extensions.registrations import FlagRegistration, Generation, ProviderRegistration
+from pinnace_agent.extensions.registrations import FlagRegistration, Function, Generation, ProviderRegistration
+from pinnace_agent.llm.secrets import Secrets
 from pinnace_agent.resources.configuration import load_configuration
 from pinnace_agent.resources.models import ModelRegistry, ProviderCode
 from pinnace_rpc.extension_places import in_load_order
@@ -32,8 +33,14 @@ class Preview(NamedTuple):
     """Names with their descriptions; None takes a provider away."""
 
 
-def preview(named: Sequence[str], *, is_discovering: bool, approved: bool | None = None) -> Preview:
-    """Load the extensions that a start would load."""
+Work = Callable[[Preview], Awaitable[None]]
+"""Done while the extensions are loaded."""
+
+
+def preview(
+    named: Sequence[str], *, is_discovering: bool, approved: bool | None = None, work: Work | None = None
+) -> Preview:
+    """Load the extensions that a start would load, and do `work` before they are let go."""
     cwd = Path.cwd()
     configuration = load_configuration(os.environ, cwd, approved=approved)
     wanted = Wanted(
@@ -46,7 +53,10 @@ def preview(named: Sequence[str], *, is_discovering: bool, approved: bool | None
     )
     found = discover(wanted)
     if not found.candidates and not found.failures:
-        return Preview({}, ())
+        nothing = Preview({}, ())
+        if work is not None:
+            trio.run(work, nothing)
+        return nothing
 
     async def load() -> Preview:
         generation = Generation()
@@ -57,6 +67,8 @@ def preview(named: Sequence[str], *, is_discovering: bool, approved: bool | None
         made = Preview(
             flags_of(report.extensions), [each for extension in report.extensions for each in extension.providers]
         )
+        if work is not None:
+            await work(made)
         generation.end("this was only a look at what there is")
         loader.unload(report.loaded)
         return made
@@ -90,6 +102,31 @@ def add_providers(registry: ModelRegistry, providers: Sequence[ProviderRegistrat
             registry.describe_provider(name, file_entry(config), ProviderCode(streamed_api(config)))
         except ValueError as error:
             sys.stderr.write(f"pinnace: {name}: {error}\n")
+
+
+async def refresh_providers(registry: ModelRegistry, providers: Sequence[ProviderRegistration]) -> None:
+    """Ask the extensions which models their providers have now, as a start does; a failure leaves them as they are."""
+    async with trio.open_nursery() as nursery:
+        for name, config in providers:
+            if config is not None and callable(config.get("refreshModels")):
+                nursery.start_soon(_refresh, registry, name, config)
+
+
+async def _refresh(registry: ModelRegistry, name: str, config: Mapping[str, object]) -> None:
+    from pinnace_agent.extensions.provider_refresh import REFRESH_LIMIT_S, RefreshContext, refreshed_models
+
+    with trio.move_on_after(REFRESH_LIMIT_S) as patience:
+        credentials = await registry.provider_credentials(name)
+        context = RefreshContext(name, config, credentials.api_key, credentials.headers)
+        try:
+            models = await refreshed_models(cast("Function", config["refreshModels"]), context)
+            entry = {**file_entry(config), "models": models}
+            registry.describe_provider(name, entry, ProviderCode(streamed_api(config)))
+        except Exception as error:  # the boundary: it is code of an extension
+            text = Secrets(credentials.api_key, credentials.headers).hide(str(error) or type(error).__name__)
+            sys.stderr.write(f"pinnace: {name}: refresh_models: {text}\n")
+    if patience.cancelled_caught:
+        sys.stderr.write(f"pinnace: {name}: refresh_models: no answer came for {REFRESH_LIMIT_S:g} s\n")
 
 
 def named_in(words: Sequence[str]) -> tuple[list[str], bool]:

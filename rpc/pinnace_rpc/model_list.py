@@ -33,10 +33,14 @@ def main(search: str, options: Options) -> int:
         sys.stderr.write(f"pinnace: {diagnostic}\n")
     registry = ModelRegistry(catalog, auth, os.environ)
     if options.extensions or (not options.no_extensions and may_find_extensions(os.environ)):
-        from pinnace_rpc.extension_preview import add_providers, preview
+        from pinnace_rpc.extension_preview import Preview, add_providers, preview, refresh_providers
 
-        seen = preview(options.extensions, is_discovering=not options.no_extensions, approved=options.approved)
-        add_providers(registry, seen.providers)
+        async def add(seen: Preview) -> None:
+            add_providers(registry, seen.providers)
+            await refresh_providers(registry, seen.providers)
+
+        is_discovering = not options.no_extensions
+        preview(options.extensions, is_discovering=is_discovering, approved=options.approved, work=add)
     models = registry.available()
     found = [model for model in models if is_match(search, f"{model['provider']} {model['id']}")]
     found.sort(key=lambda model: [collation_key(model[name], small_first=True) for name in _ORDER])

@@ -43,8 +43,9 @@ MCP: Final = Absence(
     "let the model call a program of the server's by `bash`, and describe it in `AGENTS.md`",
 )
 LOGIN: Final = Absence(
-    "Logins (OAuth)",
-    "use a key: `pinnace auth login PROVIDER`; `pinnace auth status` tells what is used",
+    "Built-in logins (OAuth)",
+    "log in by an extension that registers the provider with `oauth`, or use a key: `pinnace auth login PROVIDER`; "
+    "logins of pi are used while they are valid",
 )
 SHOWN_KEYS: Final = Absence(
     "Printing keys (`auth check`, `auth print-api-key`, `auth print-bearer-token`)",

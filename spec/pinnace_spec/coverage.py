@@ -42,7 +42,6 @@ _MAX_NAMED: Final = 40
 # Nobody can make this program do so from outside: each with its reason, which the table shows.
 UNREACHABLE: Final[Mapping[str, str]] = {
     ErrorCode.NOT_IMPLEMENTED.value: "every command of the protocol is implemented",
-    ErrorCode.AUTHENTICATION_FAILED.value: "there are no logins; a key that a server refuses is told by the answer",
 }
 
 Seen = Counter[tuple[str, str]]

@@ -15,7 +15,7 @@ def read(folder: Path, content: object) -> AuthFile:
 
 
 def test_a_missing_file_has_no_keys_and_is_not_made(tmp_path: Path) -> None:
-    assert AuthFile({}) == read_auth(tmp_path / "auth.json")
+    assert {} == read_auth(tmp_path / "auth.json").entries
     assert [] == list(tmp_path.iterdir())
 
 
@@ -24,7 +24,7 @@ def test_a_stored_key_is_read_with_the_variables_of_its_provider(tmp_path: Path)
 
     stored = auth.entries["local"]
     assert stored.key is not None
-    assert ("$LOCAL", False) == (stored.key.reveal(), stored.is_login)
+    assert ("$LOCAL", None) == (stored.key.reveal(), stored.login)
     assert {"LOCAL": "sk"} == {name: value.reveal() for name, value in stored.env.items()}
     assert () == auth.diagnostics
 
@@ -37,7 +37,9 @@ def test_an_entry_may_have_no_key(entry: object, tmp_path: Path) -> None:
 def test_a_login_is_known_as_one(tmp_path: Path) -> None:
     auth = read(tmp_path, {"local": {"type": "oauth", "access": "sk-marker", "refresh": "sk-marker", "expires": 1}})
 
-    assert {"local": StoredKey(None, {}, is_login=True)} == auth.entries
+    login = auth.entries["local"].login
+    assert login is not None
+    assert ("sk-marker", False) == (login.access, login.is_valid)
     assert "sk-marker" not in repr(auth)
 
 

@@ -212,7 +212,8 @@ def test_status_tells_where_each_key_comes_from_and_runs_nothing(run: Run, tmp_p
         "empty": "apiKey in models.json: the variable EMPTY is not set",
         "stored": "key in auth.json",
         "own": "key in auth.json",
-        "login": "login by pi, in auth.json: this release can only use keys",
+        "login": "login in auth.json: auth.json has a login for login, which only the extension that registers the "
+        "provider can use; without it, use a key.",
     }
     assert shown[-1].startswith("No key: ")
     assert not (tmp_path / "ran").exists()

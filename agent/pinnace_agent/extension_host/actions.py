@@ -21,9 +21,7 @@ from pinnace_agent.extensions.host_view import (
     TreeMove,
     WithSession,
 )
-from pinnace_agent.extensions.provider_config import file_entry, streamed_api
 from pinnace_agent.extensions.result_shapes import is_object
-from pinnace_agent.resources.models import ProviderCode
 from pinnace_agent.session.replacement import ForkSession, NewSession, SessionRequest, SwitchSession
 from pinnace_agent.session.tree import clean_name
 from pinnace_spec import errors
@@ -138,15 +136,12 @@ class Actions:
         """Add or override a provider (A24)."""
         if not is_object(config):
             raise ValueError(f"provider {name}: the config must be an object")
-        runner, stream = self._seat.runner, config.get("streamSimple")
-        speaker = runner.provider(extension_path, name, stream) if runner is not None and callable(stream) else None
-        code = ProviderCode(streamed_api(config), speaker)
-        self._host.profile.registry.describe_provider(name, file_entry(config), code)
+        self._seat.providers.register(extension_path, name, config)
         self._seat.models_changed()
 
     def unregister_provider(self, name: str) -> None:
         """Take it away, and give back what it had overridden (A25)."""
-        self._host.profile.registry.forget_provider(name)
+        self._seat.providers.unregister(name)
         self._seat.models_changed()
 
     # The run and the process.

@@ -18,6 +18,7 @@ from pinnace_agent.extension_host.actions import Actions
 from pinnace_agent.extension_host.asking import asked_before, found_resources
 from pinnace_agent.extension_host.desk import Desk
 from pinnace_agent.extension_host.instance_loading import InstanceLoading, LoadedInstance
+from pinnace_agent.extension_host.providers import ExtensionProviders
 from pinnace_agent.extension_host.seat_plan import SeatError, SeatPlan
 from pinnace_agent.extension_host.speech import Speech
 from pinnace_agent.extension_host.view import View
@@ -61,6 +62,7 @@ class ExtensionSeat:
         self.ready = trio.Event()
         """The instance of the start, or of the last reload, is there."""
         self.desk = Desk(self)
+        self.providers = ExtensionProviders(self)
         self.given_back: Sequence[int] = ()
         """The options of extensions, by place, that take no value: the words behind them are messages."""
         self._runner: Runner | None = None
@@ -124,6 +126,9 @@ class ExtensionSeat:
         self._use_tools(reason)
         host.submit(Happening("instance_began", enabled=True))
         await runner.bind()
+        with trio.CancelScope() as self._beginning:  # an abort ends waiting for models
+            await self.providers.bound(is_refreshed=reason in ("startup", "reload"))
+        self._beginning = None
         if choose is not None:
             choose()
         self.models_changed()
@@ -208,7 +213,7 @@ class ExtensionSeat:
             return
         await runner.shutdown(reason, target_file, limit_s)
         self._runner = self._loaded = self.host.extensions = None
-        self.host.profile.registry.forget_providers()
+        self.providers.end()
         loaded.loader.unload(loaded.all)
 
     async def fill(self, ref: int, session: Session) -> None:

@@ -1,17 +1,18 @@
 """A provider that an extension registers, as data (A24). The host reads it as it reads one of models.json."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pinnace_agent.extensions.event_base import camel_case
 from pinnace_agent.extensions.json_values import json_copy
-from pinnace_agent.extensions.registrations import Function
 from pinnace_agent.extensions.result_shapes import is_object
 from pinnace_agent.extensions.signatures import check_function
 from pinnace_agent.resources.relaxed_json import JsonObject
 
-if TYPE_CHECKING:  # loaded with the first provider that streams
+if TYPE_CHECKING:  # loaded with the first provider that needs them
+    from pinnace_agent.extensions.provider_login import OAuth
+    from pinnace_agent.extensions.provider_refresh import RefreshContext
     from pinnace_agent.extensions.provider_stream import StreamSimple
 
 
@@ -26,11 +27,14 @@ class ProviderConfig:
     headers: Mapping[str, str] | None = dataclasses.field(default=None, repr=False)
     auth_header: bool | None = None
     models: Sequence[Mapping[str, object]] | None = None
-    oauth: object = None
+    oauth: "OAuth | Mapping[str, object] | None" = None
+    """Logins of the provider: `/login` and `pinnace auth login` let the user log in, requests carry the key of it."""
     stream_simple: "StreamSimple | None" = None
     """Answers requests to models of `api` in the place of a supported API: an async generator function that is called
     as `(model, context, options)` and yields events."""
-    refresh_models: Function | None = None
+    refresh_models: "Callable[[RefreshContext], object] | None" = None
+    """Returns the models that there are now, in the place of `models`: asked at the start, after a reload and after a
+    login; may be async."""
 
 
 # What is no data: functions, or objects that hold some.
@@ -89,6 +93,12 @@ def _check_code(name: str, config: Mapping[str, object]) -> None:
     Raises:
         TypeError: One can't be called as it will be, or needs a field that is missing.
     """
+    if (refresh := config.get("refreshModels")) is not None:
+        check_function(refresh, f"provider {name}: refresh_models", "(context)")
+    if (oauth := config.get("oauth")) is not None:
+        from pinnace_agent.extensions.provider_login import read_oauth
+
+        read_oauth(name, oauth)
     if (stream := config.get("streamSimple")) is not None:
         check_function(stream, f"provider {name}: stream_simple", "(model, context, options)")
         if not isinstance(config.get("api"), str):

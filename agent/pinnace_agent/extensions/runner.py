@@ -8,7 +8,7 @@ where their events happen. Must not know how a session is replaced, nor the char
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeVar, cast
 
 import trio
 
@@ -21,22 +21,25 @@ from pinnace_agent.extensions.chains import Chains, Found
 from pinnace_agent.extensions.command_runs import CommandRuns
 from pinnace_agent.extensions.contexts import Binding, Context
 from pinnace_agent.extensions.dialogs import DialogMethod, DialogTable, SpanEdge
-from pinnace_agent.extensions.error_records import failure_record, ownership
+from pinnace_agent.extensions.error_records import failure_record, failure_text, ownership
 from pinnace_agent.extensions.event_lane import EventLane
 from pinnace_agent.extensions.extension_tool import ExtensionTool
 from pinnace_agent.extensions.gates import Gates
 from pinnace_agent.extensions.host_port import HostActions, HostPort
 from pinnace_agent.extensions.instances import Instance
-from pinnace_agent.extensions.registrations import ErrorRecord, Extension, Function, Generation
+from pinnace_agent.extensions.registrations import CommandRegistration, ErrorRecord, Extension, Function, Generation
 from pinnace_agent.extensions.session_events import ShutdownReason, StartReason
 from pinnace_agent.extensions.session_reader import SessionReader
 from pinnace_agent.extensions.user_interface import RpcUserInterface, UserInterface
-from pinnace_agent.extensions.watchdog import Watchdog
+from pinnace_agent.extensions.watchdog import Owner, Watchdog
 
-if TYPE_CHECKING:  # loaded with the first provider that streams
+if TYPE_CHECKING:  # loaded with the first provider that needs them
+    from pinnace_agent.extensions.provider_login import ExtensionLogin
     from pinnace_agent.extensions.provider_stream import ExtensionProvider
 
 _log = logging.getLogger("pinnace.extensions")
+
+_Value = TypeVar("_Value")
 
 # A client that ends us waits for a few seconds and then kills; everything else at exit has to fit as well (R32).
 SHUTDOWN_LIMIT_S: Final = 5.0
@@ -291,6 +294,40 @@ class Runner:
         from pinnace_agent.extensions.provider_stream import ExtensionProvider
 
         return ExtensionProvider(self._caller, path, name, function)
+
+    def login(self, path: str, name: str, oauth: object) -> "ExtensionLogin":
+        """Return what logs in to a provider that the extension at `path` registers.
+
+        Raises:
+            TypeError: `oauth` can't be used; the text says why.
+        """
+        from pinnace_agent.extensions.provider_login import ExtensionLogin, read_oauth
+
+        return ExtensionLogin(self._caller, path, name, read_oauth(name, oauth))
+
+    def instance_of(self, path: str) -> Instance:
+        """Return where the tasks of the extension at `path` run."""
+        return self.instances[self._paths[path]]
+
+    def offer_command(self, path: str, command: CommandRegistration) -> None:
+        """Add a command of the agent to the extension at `path`, unless there is one of its name."""
+        if not any(command.name in extension.commands for extension in self.extensions):
+            self._paths[path].commands[command.name] = command
+
+    async def isolated(self, path: str, event: str, function: Callable[[], Awaitable[_Value]]) -> _Value:
+        """Run an async function of the extension at `path` and return what it returns.
+
+        Raises:
+            ValueError: It has raised something; the text is that of the failure.
+        """
+        try:
+            return cast("_Value", await self._caller.run(Owner(path, event), function, in_thread=False, is_timed=False))
+        except BaseException as error:
+            passing, failure = ownership(error)
+            if passing is not None:
+                raise passing from None
+            assert failure is not None
+            raise ValueError(failure_text(failure)) from failure
 
     # Tools.
 

@@ -9,7 +9,8 @@ program is stopped while it writes: an older one would keep keys that were taken
 from pathlib import Path
 from typing import Final
 
-from pinnace_agent.resources.json_file import Edited, FileForm, edit_object, pretty
+from pinnace_agent.resources.json_file import Edited, FileForm, LockedFile, edit_object, pretty
+from pinnace_agent.resources.logins import Login, LoginFailed, read_login
 from pinnace_agent.resources.relaxed_json import JsonObject, is_object
 from pinnace_agent.resources.values import Secret
 
@@ -45,6 +46,56 @@ def store_key(path: Path, provider: str, key: Secret, *, replaces_login: bool = 
         return content
 
     return edit_object(path, change, _FORM)
+
+
+def store_login(path: Path, provider: str, login: Login) -> Edited:
+    """Keep a login for a provider, in the place of what it had. Raises as `store_key` does, but for LoginInTheWay."""
+
+    def change(content: JsonObject) -> JsonObject:
+        content[provider] = login.reveal()
+        return content
+
+    return edit_object(path, change, _FORM)
+
+
+class LockedAuth:
+    """auth.json, locked while a login is refreshed."""
+
+    def __init__(self, path: Path) -> None:
+        """Take the lock, waiting in this thread. Raises as `LockedFile` does."""
+        self._path = path
+        self._file: LockedFile | None = LockedFile(path)
+
+    def login(self, provider: str) -> Login | None:
+        """Return the login that is stored now."""
+        assert self._file is not None
+        entry = self._file.read().get(provider)
+        if not is_object(entry) or not _is_login(entry):
+            return None
+        try:
+            return read_login(entry)
+        except ValueError as error:
+            raise LoginFailed(f"the login in auth.json can't be read: {error}") from None
+
+    def store(self, provider: str, former: Login, login: Login) -> None:
+        """Keep a refreshed login in the place of the one that it was refreshed from; never over a newer one."""
+
+        def change(content: JsonObject) -> JsonObject:
+            entry = content.get(provider)
+            if is_object(entry) and _is_login(entry) and entry.get("refresh") == former.refresh_token:
+                content[provider] = login.reveal()
+            return content
+
+        assert self._file is not None
+        if self._file.edit(change, _FORM) is None:  # stopped for so long that another process took the lock over
+            self.release()
+            edit_object(self._path, change, _FORM)
+
+    def release(self) -> None:
+        """Give the lock back."""
+        if self._file is not None:
+            self._file.release()
+            self._file = None
 
 
 def remove_entry(path: Path, provider: str, *, removes_login: bool = False) -> Edited:

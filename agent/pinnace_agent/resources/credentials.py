@@ -1,7 +1,7 @@
 """The keys that are stored in auth.json, and what a request carries to be let in.
 
-Only reads: `auth_file` changes it, and pi. A login of pi's is known as one and never refreshed. Which source of a key
-counts is decided by the registry. Keys are held as secrets and shown by nothing.
+Only reads: `auth_file` changes it, and pi. Which source of a key counts is decided by the registry. Keys and logins are
+held as secrets and shown by nothing.
 """
 
 from collections.abc import Mapping
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from pinnace_agent.resources.diagnostics import Diagnostic, Problem
+from pinnace_agent.resources.logins import Login
 from pinnace_agent.resources.relaxed_json import ConfigurationFileError, is_object, read_object
 from pinnace_agent.resources.values import Secret
 
@@ -25,6 +26,8 @@ class Credentials:
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     problem: str | None = None
     """Why there are none: a text for the user. None when a request can be sent."""
+    is_login_refused: bool = False
+    """Whether there is a login, and it can't be refreshed."""
 
 
 class StoredKey(NamedTuple):
@@ -33,8 +36,8 @@ class StoredKey(NamedTuple):
     key: Secret | None
     env: Mapping[str, Secret]
     """Variables for this provider alone; they go before the process' own."""
-    is_login: bool = False
-    """The entry is an OAuth login, which this release can't use."""
+    login: Login | None = None
+    """The login of the entry, if it is one."""
 
 
 class AuthFile(NamedTuple):
@@ -42,6 +45,8 @@ class AuthFile(NamedTuple):
 
     entries: Mapping[str, StoredKey]
     diagnostics: tuple[Diagnostic, ...] = ()
+    path: Path | None = None
+    """Where it is; None: nowhere, so that nothing can be stored."""
 
 
 def read_auth(path: Path) -> AuthFile:
@@ -51,7 +56,7 @@ def read_auth(path: Path) -> AuthFile:
     except ConfigurationFileError as error:
         backup = path.with_name(f"{path.name}.bak")
         hint = f"; {backup} is how it was when a key was last kept or forgotten" if backup.exists() else ""
-        return AuthFile({}, (Diagnostic(str(path), (Problem("", str(error)),), f"no stored key is used{hint}"),))
+        return AuthFile({}, (Diagnostic(str(path), (Problem("", str(error)),), f"no stored key is used{hint}"),), path)
     entries: dict[str, StoredKey] = {}
     problems: list[Problem] = []
     for provider, entry in content.items():
@@ -61,8 +66,8 @@ def read_auth(path: Path) -> AuthFile:
         else:
             problems.append(Problem(provider, stored))
     if not problems:
-        return AuthFile(entries)
-    return AuthFile(entries, (Diagnostic(str(path), tuple(problems), "these entries are not used"),))
+        return AuthFile(entries, (), path)
+    return AuthFile(entries, (Diagnostic(str(path), tuple(problems), "these entries are not used"),), path)
 
 
 def _stored_key(entry: object) -> StoredKey | str:
@@ -70,7 +75,7 @@ def _stored_key(entry: object) -> StoredKey | str:
     if not is_object(entry):
         return "must be an object"
     if entry.get("type") == "oauth":
-        return StoredKey(None, {}, is_login=True)
+        return StoredKey(None, {}, Login(entry))
     if entry.get("type") != "api_key":
         return 'type must be "api_key" or "oauth"'
     key, env = entry.get("key", ""), entry.get("env", {})

@@ -55,6 +55,42 @@ def pretty(content: JsonObject) -> str:
     return text
 
 
+class LockedFile:
+    """A file of JSON whose lock is held, for changes that need what was read before them. Used by one thread a call."""
+
+    def __init__(self, path: Path) -> None:
+        """Take the lock. `release` gives it back.
+
+        Raises:
+            LockHeld: Another program does not let go of it.
+            OSError: The folder can't be written.
+        """
+        _make_folder(path.parent)
+        self._target = Path(os.path.realpath(path))
+        _make_folder(self._target.parent)
+        self._stack = ExitStack()
+        with ExitStack() as stack:
+            self._locks = [stack.enter_context(file_lock(place)) for place in _lock_places(path, self._target)]
+            self._stack = stack.pop_all()
+
+    def read(self) -> JsonObject:
+        """Return what is in the file; empty if there is none.
+
+        Raises:
+            ConfigurationFileError: It can't be read.
+        """
+        text = read_text(self._target)
+        return {} if text is None else _exact(text)
+
+    def edit(self, change: Callable[[JsonObject], JsonObject], form: FileForm) -> Edited | None:
+        """Change the file as `edit_object` does; None: the lock was lost, and nothing was changed."""
+        return _edit(self._target, change, form, self._locks)
+
+    def release(self) -> None:
+        """Give the lock back."""
+        self._stack.close()
+
+
 def edit_object(path: Path, change: Callable[[JsonObject], JsonObject], form: FileForm) -> Edited:
     """Change the JSON object in a file. `change` gets it, or an empty one if there is no file, and may be asked again.
 
@@ -69,8 +105,7 @@ def edit_object(path: Path, change: Callable[[JsonObject], JsonObject], form: Fi
     _make_folder(path.parent)
     target = Path(os.path.realpath(path))
     _make_folder(target.parent)
-    # pi locks some files beside the link to them, and some beside what it points to.
-    places = dict.fromkeys((Path(os.path.realpath(path.parent)) / path.name, target))
+    places = _lock_places(path, target)
     for _ in range(_MAX_TRIES):
         with ExitStack() as stack:
             locks = [stack.enter_context(file_lock(place)) for place in places]
@@ -78,6 +113,11 @@ def edit_object(path: Path, change: Callable[[JsonObject], JsonObject], form: Fi
         if edited is not None:
             return edited
     raise OSError(f"{path}: its lock was lost again and again")
+
+
+def _lock_places(path: Path, target: Path) -> list[Path]:
+    """Return what is locked: pi locks some files beside the link to them, and some beside what it points to."""
+    return list(dict.fromkeys((Path(os.path.realpath(path.parent)) / path.name, target)))
 
 
 def _edit(

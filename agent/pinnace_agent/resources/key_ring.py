@@ -6,11 +6,21 @@ key is as good as a key. Must not know which models there are.
 """
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pinnace_agent.resources.builtin import index, key_variables
 from pinnace_agent.resources.catalog import OFFLINE_PROVIDER, Catalog, HeaderValues, merge_headers
 from pinnace_agent.resources.credentials import AUTHENTICATION_HEADERS, AuthFile, Credentials, StoredKey
+from pinnace_agent.resources.logins import (
+    Login,
+    LoginFailed,
+    LoginMethod,
+    is_sent_as_bearer,
+    is_token,
+    is_used_as_key,
+    refused_login,
+)
 from pinnace_agent.resources.values import (
     Secret,
     UnresolvedValue,
@@ -23,6 +33,10 @@ from pinnace_agent.resources.values import (
 from pinnace_spec import errors
 from pinnace_spec.messages import Model
 
+if TYPE_CHECKING:  # loaded with the first login that an extension refreshes
+    from pinnace_agent.resources.login_refresh import LoginStore
+
+_NO_SECRET: Final = Secret("")
 _NO_STORED_KEY: Final = StoredKey(None, {})
 
 
@@ -36,6 +50,12 @@ class _KeySource(NamedTuple):
     """Whether the output of a command is kept for the life of the process."""
     is_bearer: bool = False
     """Whether it is a token, to be sent as `Authorization: Bearer` and in no other way."""
+    login: Login | None = None
+    """The login that gives the key, in the place of `value`."""
+
+
+class _LoginRefused(Exception):
+    """A login can't be refreshed; the text says why."""
 
 
 class KeyRing:
@@ -48,6 +68,9 @@ class KeyRing:
         self._env = env
         self._given: dict[str, Secret] = {}
         self._kept: dict[str, Secret] = {}
+        self._methods: dict[str, LoginMethod] = {}
+        self._renewed: dict[str, Login] = {}
+        self._logins: LoginStore | None = None
 
     def __repr__(self) -> str:
         """Return nothing of what is inside."""
@@ -61,10 +84,31 @@ class KeyRing:
         """Take what another one has read of auth.json since; the output of commands is asked for anew."""
         self._auth = read._auth
         self._kept.clear()
+        self._renewed.clear()
 
     def use(self, provider: str, key: str) -> None:
         """Use this key for a provider, before any other, for the life of the process."""
         self._given[provider] = Secret(key)
+
+    def use_method(self, provider: str, method: LoginMethod | None) -> None:
+        """Refresh and use the logins of a provider so from now on; None: no code does."""
+        if method is None:
+            self._methods.pop(provider, None)
+        else:
+            self._methods[provider] = method
+
+    @property
+    def auth_path(self) -> Path | None:
+        """Where auth.json is; None: nowhere."""
+        return self._auth.path
+
+    def use_login(self, provider: str, login: Login) -> None:
+        """Use a login that was just stored in auth.json."""
+        self._renewed[provider] = login
+
+    def login_of(self, provider: str) -> Login | None:
+        """Return the login of a provider, as far as this process knows."""
+        return self._renewed.get(provider) or self._stored(provider).login
 
     def opens_provider(self, provider: str) -> bool:
         """Tell whether there is some source of credentials for all models of a provider. Nothing is run."""
@@ -84,15 +128,22 @@ class KeyRing:
     async def credentials(self, model: Model) -> Credentials:
         """Get what a request to a model carries; a failure is in `problem`, for the user.
 
-        Runs the command of a key or header, ten seconds each at most. Cancelling kills it.
+        Runs the command of a key or header, ten seconds each at most. Cancelling kills it. Refreshes a login that has
+        expired; cancelling leaves that to finish.
         """
-        provider = model["provider"]
+        return await self.credentials_of(model["provider"], model["id"])
+
+    async def credentials_of(self, provider: str, model_id: str) -> Credentials:
+        """As `credentials`, by name."""
         if provider == OFFLINE_PROVIDER:
             return Credentials()
         source = self._key_source(provider)
         try:
             key = None if source is None else await self._key_of(provider, source)
-            headers = await self._resolve_headers(model)
+            headers = await self._resolve_headers(provider, model_id)
+        except _LoginRefused as why:
+            text = f"{errors.authentication_failed(provider)}\n\n{why}."
+            return Credentials(problem=text, is_login_refused=True)
         except UnresolvedValue as why:
             return Credentials(problem=_no_key(provider, f"{why}."))
         is_sent = "authorization" in (name.lower() for name in headers)
@@ -128,6 +179,10 @@ class KeyRing:
         described = self._catalog.access_of(provider).api_key
         if provider in self._given:
             return _KeySource(_quoted(self._given[provider]), "the key of --api-key")
+        login = self.login_of(provider)
+        if login is not None and (provider in self._methods or (is_used_as_key(provider) and login.is_valid)):
+            bearer = provider not in self._methods and is_sent_as_bearer(provider)
+            return _KeySource(_NO_SECRET, "its login in auth.json", is_bearer=bearer, login=login)
         if stored is not None and is_configured(stored, env):
             return _KeySource(legacy_variable(stored, env), "its key in auth.json", is_kept=True)
         if described is not None and is_configured(described, env):
@@ -139,6 +194,8 @@ class KeyRing:
         return None
 
     async def _key_of(self, provider: str, source: _KeySource) -> str:
+        if source.login is not None:
+            return await self._token_of(provider, source.login)
         if source.is_kept and provider in self._kept:
             return self._kept[provider].reveal()
         try:
@@ -149,10 +206,32 @@ class KeyRing:
             self._kept[provider] = Secret(key)
         return key
 
-    async def _resolve_headers(self, model: Model) -> dict[str, str]:
-        provider = model["provider"]
+    async def _token_of(self, provider: str, login: Login) -> str:
+        """Return the access token of a login, refreshed if it has expired."""
+        method = self._methods.get(provider)
+        if method is None or self._auth.path is None:
+            return login.access
+        if self._logins is None:
+            from pinnace_agent.resources.login_refresh import LoginStore
+
+            self._logins = LoginStore(self._auth.path)
+        try:
+            valid = await self._logins.valid(provider, login, method)
+        except LoginFailed as why:
+            raise _LoginRefused(_hidden(str(why), login)) from None
+        self._renewed[provider] = valid
+        try:
+            key = method.api_key(valid.reveal())
+        except Exception as why:  # the boundary: it is code of an extension
+            text = f"get_api_key failed: {_hidden(str(why), valid) or type(why).__name__}"
+            raise _LoginRefused(text) from None
+        if not is_token(key):
+            raise _LoginRefused("get_api_key must return a key, a text of printable ASCII characters")
+        return key
+
+    async def _resolve_headers(self, provider: str, model_id: str) -> dict[str, str]:
         env = self._env_of(provider)
-        own = self._catalog.headers_of(provider).get(model["id"], {})
+        own = self._catalog.headers_of(provider).get(model_id, {})
         headers: dict[str, str] = {}
         for name, value in merge_headers(self._catalog.access_of(provider).headers, own).items():
             try:
@@ -163,8 +242,8 @@ class KeyRing:
 
     def _hint(self, provider: str) -> str:
         """Say what is there and can't be used, else what would help; empty if nothing is known."""
-        if self._stored(provider).is_login:
-            return f"auth.json has a login for {provider}; this release can only use keys."
+        if (login := self.login_of(provider)) is not None:
+            return refused_login(provider, login)
         env = self._env_of(provider)
         described = self._catalog.access_of(provider).api_key
         for value, name in ((self._stored(provider).key, "auth.json"), (described, "models.json")):
@@ -181,6 +260,13 @@ class KeyRing:
 def _quoted(key: Secret) -> Secret:
     """Make a key that is meant as it is into a value: nothing in it is a variable or a command."""
     return Secret(key.reveal().replace("$", "$$").replace("!", "$!"))
+
+
+def _hidden(text: str, login: Login) -> str:
+    """Take the tokens of a login out of a text, and the end of its sentence."""
+    for token in (login.access, login.refresh_token):
+        text = text.replace(token, "[redacted]") if token else text
+    return text.rstrip(".")
 
 
 def _no_key(provider: str, hint: str) -> str:

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 from pinnace_agent.resources.builtin import key_variables
 from pinnace_agent.resources.catalog import Catalog
 from pinnace_agent.resources.credentials import AUTHENTICATION_HEADERS, AuthFile
+from pinnace_agent.resources.logins import is_used_as_key, refused_login
 from pinnace_agent.resources.values import (
     Secret,
     UnresolvedValue,
@@ -44,6 +45,8 @@ def key_status(provider: str, catalog: Catalog, auth: AuthFile, env: Mapping[str
     if stored is not None and stored.env:
         env = {**env, **{name: value.reveal() for name, value in stored.env.items()}}
     access = catalog.access_of(provider)
+    if stored is not None and stored.login is not None and is_used_as_key(provider) and stored.login.is_valid:
+        return KeyStatus(provider, "login", is_usable=True)
     in_files: list[tuple[Source, Secret | None]] = [
         ("auth.json", None if stored is None else stored.key),
         ("models.json", access.api_key),
@@ -57,8 +60,8 @@ def key_status(provider: str, catalog: Catalog, auth: AuthFile, env: Mapping[str
     for name, value in access.headers.items():
         if name.lower() in AUTHENTICATION_HEADERS and is_configured(value, env):
             return KeyStatus(provider, "header", is_usable=True, needs_command=is_command(value))
-    if stored is not None and stored.is_login:
-        return KeyStatus(provider, "login", problem="this release can only use keys")
+    if stored is not None and stored.login is not None:
+        return KeyStatus(provider, "login", problem=refused_login(provider, stored.login))
     for source, value in in_files:
         if value is not None:
             return KeyStatus(provider, source, problem=_problem(value, env))

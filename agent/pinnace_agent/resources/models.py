@@ -14,6 +14,7 @@ from pinnace_agent.resources.builtin import index
 from pinnace_agent.resources.catalog import OFFLINE_PROVIDER, Catalog
 from pinnace_agent.resources.credentials import AuthFile, Credentials
 from pinnace_agent.resources.key_ring import KeyRing
+from pinnace_agent.resources.logins import Login, LoginMethod
 from pinnace_agent.resources.model_patterns import (
     ModelRequest,
     PatternResolver,
@@ -52,6 +53,8 @@ class ProviderCode(NamedTuple):
     """The API of the models that the code answers for; None: it answers for none."""
     speaker: "Provider | None" = None
     """What answers; None: the extension is only looked at."""
+    login: LoginMethod | None = None
+    """What refreshes and uses logins of the provider."""
 
 
 class ModelRegistry:
@@ -155,12 +158,14 @@ class ModelRegistry:
             self._code.pop(provider, None)
         else:
             self._code[provider] = code
+        self._keys.use_method(provider, None if code is None else code.login)
         self._use(catalog)
 
     def forget_provider(self, provider: str) -> None:
         """Give back what models.json says of a provider; nothing happens if that is in force."""
         if provider in self._overridden:
             self._code.pop(provider, None)
+            self._keys.use_method(provider, None)
             self._use(self._catalog.with_provider(provider, self._overridden.pop(provider)))
 
     def forget_providers(self) -> None:
@@ -170,8 +175,7 @@ class ModelRegistry:
 
     def take(self, read: "ModelRegistry") -> None:
         """Take what another registry has read of the files since; keys of the command line stay."""
-        self._overridden.clear()
-        self._code.clear()
+        self.forget_providers()
         self._keys.take(read._keys)
         self._use(read._catalog)
 
@@ -183,6 +187,20 @@ class ModelRegistry:
     def use_key(self, provider: str, key: str) -> None:
         """Use this key for a provider, before any other, for the life of the process."""
         self._keys.use(provider, key)
+
+    def use_login(self, provider: str, login: Login) -> None:
+        """Use a login that was just stored in auth.json."""
+        self._keys.use_login(provider, login)
+        self._ahead = None
+
+    @property
+    def auth_path(self) -> Path | None:
+        """Where logins are kept; None: nowhere."""
+        return self._keys.auth_path
+
+    async def provider_credentials(self, provider: str) -> Credentials:
+        """Get what requests to a provider carry, whatever the model. As `credentials`."""
+        return await self._keys.credentials_of(provider, "")
 
     async def credentials(self, model: Model) -> Credentials:
         """Get what a request to a model carries; a failure is in `problem`, for the user.
