@@ -5,6 +5,7 @@ import inspect
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Final, cast
 
+from pinnace_agent.extensions.json_values import NotJsonError, json_copy
 from pinnace_agent.extensions.registrations import Function
 from pinnace_agent.extensions.result_shapes import is_list, is_object
 from pinnace_agent.resources.relaxed_json import JsonObject
@@ -48,4 +49,7 @@ async def refreshed_models(function: Function, context: RefreshContext) -> list[
         value = await cast("Awaitable[object]", value)
     if not is_list(value) or not all(is_object(each) for each in value):
         raise ValueError(f"it must return a list of models, dicts as in models.json, not {type(value).__name__}")
-    return copy.deepcopy([dict(cast("Mapping[str, object]", each)) for each in value])
+    try:
+        return cast("list[JsonObject]", json_copy(value, "models"))
+    except NotJsonError as error:
+        raise ValueError(str(error)) from None
