@@ -48,12 +48,10 @@ class AsyncioClient(Commands):
         on_malformed: Callable[[ProtocolError], None] | None = None,
         exit_timeout_s: float = EXIT_TIMEOUT_S,
     ) -> None:
-        """Prepare, as `Client`. Callbacks of dialogs are called in the event loop; they may be async."""
-        checked_command(command)
-        self._make: Callable[[Dialogs | None], Client] = lambda dialogs: Client(
-            command, cwd=cwd, env=env, dialogs=dialogs, on_malformed=on_malformed, exit_timeout_s=exit_timeout_s
-        )
+        """Prepare, as `Client`. Callbacks are called in the event loop; those of dialogs may be async."""
+        self._make = partial(Client, checked_command(command), cwd=cwd, env=env, exit_timeout_s=exit_timeout_s)
         self._dialogs = dialogs
+        self._on_malformed = on_malformed
         self._portal: Portal[Client] | None = None
         self._client: Client | None = None
         self._has_ended: _Flag | None = None
@@ -77,7 +75,8 @@ class AsyncioClient(Commands):
         if self._portal is not None:
             raise RuntimeError("a client starts one agent, once: make another client")
         dialogs = None if self._dialogs is None else _in_loop(self._dialogs, loop)
-        self._portal = Portal(partial(self._make, dialogs), "pinnace-client")
+        on_malformed = None if self._on_malformed is None else _told_in_loop(self._on_malformed, loop)
+        self._portal = Portal(partial(self._make, dialogs=dialogs, on_malformed=on_malformed), "pinnace-client")
         self._has_ended, is_open = _Flag(loop), _Flag(loop)
         self._portal.start(is_open.set, partial(_post, loop, self._take_end))
         try:
@@ -310,6 +309,13 @@ def _in_loop(dialogs: Dialogs, loop: asyncio.AbstractEventLoop) -> Dialogs:
         input=_asked_in_loop(dialogs.input, loop),
         editor=_asked_in_loop(dialogs.editor, loop),
     )
+
+
+def _told_in_loop(
+    callback: Callable[[ProtocolError], None], loop: asyncio.AbstractEventLoop
+) -> Callable[[ProtocolError], None]:
+    """Let a callback that is not waited for run in the event loop; what it raises is the loop's to handle."""
+    return lambda error: _post(loop, partial(callback, error))
 
 
 def _asked_in_loop(

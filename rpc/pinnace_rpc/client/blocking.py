@@ -42,7 +42,10 @@ class BlockingClient(BlockingCommands):
         on_malformed: Callable[[ProtocolError], None] | None = None,
         exit_timeout_s: float = EXIT_TIMEOUT_S,
     ) -> None:
-        """Prepare, as `Client`. Callbacks of dialogs are plain functions; each is called in a thread of its own."""
+        """Prepare, as `Client`. Callbacks of dialogs are plain functions; each is called in a thread of its own.
+
+        `on_malformed` is called in the client's thread, and must not call the client.
+        """
         make = partial(
             Client,
             command,

@@ -5,6 +5,7 @@ Everything else is tested for either kind, by `on_trio_and_asyncio`.
 
 import asyncio
 import gc
+import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -135,6 +136,16 @@ def test_callbacks_run_in_the_event_loop_and_end_with_the_client(stand_in: Stand
         assert ["think"] == ended
 
     asyncio.run(main())
+
+
+def test_what_is_no_record_is_told_in_the_event_loop(stand_in: StandIn) -> None:
+    async def main() -> list[threading.Thread]:
+        told: list[threading.Thread] = []
+        async with stand_in("--banner", on_malformed=lambda _: told.append(threading.current_thread())) as client:
+            await client.request("anything")
+        return told
+
+    assert [threading.current_thread()] == asyncio.run(main())
 
 
 def test_a_callback_that_exits_does_not_leave_the_task_cancelled(stand_in: StandIn) -> None:

@@ -211,6 +211,15 @@ async def test_what_is_no_record_can_be_tolerated(stand_in: StandIn) -> None:
     assert ["'> start'"] == [each.beginning for each in told]
 
 
+async def test_what_gets_no_records_may_exit_and_leaves_the_client(stand_in: StandIn) -> None:
+    def leave(_: ProtocolError) -> None:
+        raise SystemExit(3)
+
+    with pytest.raises(SystemExit, match="3"):
+        async with stand_in("--banner", on_malformed=leave) as client:
+            await client.request("unanswered")
+
+
 @on_trio_and_asyncio
 async def test_blank_lines_carriage_returns_and_separators_inside_of_texts_are_no_ends(stand_in: StandIn) -> None:
     text = '\n\r\n{"type":"odd","text":"a\u2028b\u2029c\x85d"}\r\n'
