@@ -64,6 +64,7 @@ GUARDS: Final[Mapping[str, str]] = {
 
 EFFECTS: Final[Mapping[str, str]] = {
     "join_line": "the command waits until that is over",
+    "cut_start": "extensions that hold up the start are cancelled",
     "start_reading": "the text goes to the extensions, then as here",
     "take_own": "the prompt is taken",
     "open_period": "the agent is streaming from now on",
@@ -211,7 +212,7 @@ def _state(region: str, state: str) -> str:
 
 
 def _step(row: Row) -> str:
-    words = "; ".join(prose(EFFECTS[effect]) for effect in row.effects)
+    words = "; ".join(prose(EFFECTS.get(effect, f"`{effect}`")) for effect in row.effects)
     when = f"<em>If {prose(GUARDS[row.guard])}:</em> " if row.guard else ""
     target = f" → <strong>{escape(row.target)}</strong>" if row.target and row.target != row.source else ""
     return f"{when}{words}{target}"
