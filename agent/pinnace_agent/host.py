@@ -23,7 +23,7 @@ from pinnace_agent.idleness import Idleness
 from pinnace_agent.inner_requests import InnerRequests
 from pinnace_agent.jobs import Jobs, Work
 from pinnace_agent.limits import LimitWatch
-from pinnace_agent.notices import agent_settled, extension_error, retry_end, retry_start, window_warning
+from pinnace_agent.notices import agent_settled, extension_error, retry_end, retry_start
 from pinnace_agent.preflight import preflight
 from pinnace_agent.profile import AgentProfile
 from pinnace_agent.run import RunJob
@@ -34,7 +34,6 @@ from pinnace_agent.session_keeper import SessionKeeper
 from pinnace_agent.shells import Shells
 from pinnace_agent.toolbox import Toolbox, all_active
 from pinnace_spec import errors
-from pinnace_spec.messages import Model
 from pinnace_statechart import effects as fx
 from pinnace_statechart.machine import Chart
 from pinnace_statechart.triggers import Happening, Trigger
@@ -82,7 +81,6 @@ class Host:
         self._responder = responder
         self._inbox: deque[Trigger] = deque()
         self._busy = False
-        self._warnings: set[str] = set()  # that have been reported
         self.compactor = Compactor(profile, emitter, self.submit, self._start, lambda: self.extensions)
         self._limits = LimitWatch(profile.limits, chart, jobs, self.submit)
         self._records = RunRecords(self, self._limits)
@@ -117,18 +115,6 @@ class Host:
         """Return the prompt of the next request."""
         changed = None if self.seat is None else self.seat.desk.system_prompt
         return self.profile.system_prompt(self.session.cwd) if changed is None else changed
-
-    def _attempts(self) -> tuple[int, int]:
-        """Return which attempt of its request a run makes, and how many there may be."""
-        state = self.chart.state
-        return state.attempt + 1, 1 + (state.retry.max_attempts if state.retry.enabled else 0)
-
-    def _warn_of_window(self, model: Model, tokens: int) -> None:
-        """Report once that a model's window is set larger than it is."""
-        if (warning := window_warning(model, tokens)) not in self._warnings:
-            self._warnings.add(warning)
-            _log.warning("%s", warning)
-            self.emitter.emit(extension_error("models.json", "context_window", warning))
 
     def expand(self, text: str) -> str:
         """Return what a user's text stands for, and tell if a file that it names can't be read."""
@@ -309,8 +295,8 @@ class Host:
                     self.profile.max_retry_after_s or self.chart.state.retry.max_delay_s,
                 )
                 run.system_prompt = lambda _cwd: self.system_prompt()
-                run.attempts = self._attempts
-                run.on_smaller_window = self._warn_of_window
+                run.attempts = self._records.attempts
+                run.on_smaller_window = self._records.warn_of_window
                 self._start(effect.job, run.work, "job_failed")
             case "sync":
                 self.sessions.sync(effect.job)

@@ -4,18 +4,22 @@ Holds the log of the open run and its job. Extensions add messages where a run b
 Must not know when any of it happens: that is the chart's.
 """
 
+import logging
 from typing import TYPE_CHECKING, Final, cast
 
 from pinnace_agent.limits import LimitWatch
+from pinnace_agent.notices import extension_error, window_warning
 from pinnace_agent.run import RunJob
 from pinnace_agent.run_log import RunLog, new_log
 from pinnace_spec import errors
-from pinnace_spec.messages import CustomMessage
+from pinnace_spec.messages import CustomMessage, Model
 from pinnace_statechart import effects as fx
 from pinnace_statechart.queues import Item
 
 if TYPE_CHECKING:  # it owns this
     from pinnace_agent.host import Host
+
+_log = logging.getLogger("pinnace.run")
 
 
 RUN_EFFECTS: Final = (
@@ -41,6 +45,7 @@ class RunRecords:
         self.run: RunJob | None = None
         self._host = host
         self._limits = limits
+        self._warnings: set[str] = set()  # that have been reported
 
     def fail(self, problem: str) -> None:
         """End the open run with an error: a defect has spoilt what it was about to write."""
@@ -87,6 +92,18 @@ class RunRecords:
                 self._say_rest(None)
             case _:
                 raise errors.InternalError(f"no body for {effect}")
+
+    def attempts(self) -> tuple[int, int]:
+        """Return which attempt of its request a run makes, and how many there may be."""
+        state = self._host.chart.state
+        return state.attempt + 1, 1 + (state.retry.max_attempts if state.retry.enabled else 0)
+
+    def warn_of_window(self, model: Model, tokens: int) -> None:
+        """Report once that a model's window is set larger than its server says."""
+        if (warning := window_warning(model, tokens)) not in self._warnings:
+            self._warnings.add(warning)
+            _log.warning("%s", warning)
+            self._host.emitter.emit(extension_error("models.json", "context_window", warning))
 
     def _deliver(self, item: Item, *, is_appended: bool) -> None:
         if item.custom is not None:

@@ -123,6 +123,7 @@ def parse_arguments(arguments: Sequence[str], env: Mapping[str, str], *, is_at_t
         max_cost=amount("--max-cost", given["max_cost"]),
         max_run_s=amount("--max-run-seconds", given["max_run_seconds"]),
         verbose=given["verbose"],
+        log_file=_not_empty("--log-file", given["log_file"]),
     )
 
 

@@ -137,6 +137,8 @@ def _start(options: "Options") -> int:
         return print_mode.run(options)
     except StartupError as error:
         sys.stderr.write(f"pinnace: {error}\n")
+        if (journal := sys.modules.get("pinnace_rpc.journal")) is not None:
+            journal.log_refusal(str(error), error.exit_code)
         return error.exit_code
     finally:
         gc.enable()

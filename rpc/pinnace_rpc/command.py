@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from pinnace_rpc.manual import Group, Manual
-from pinnace_rpc.options import MODES, ON_EOF, PROFILE_VARIABLE, TOOL_APPROVALS
+from pinnace_rpc.options import LOG_VARIABLE, MODES, ON_EOF, PROFILE_VARIABLE, TOOL_APPROVALS
 from pinnace_rpc.release import program_version
 from pinnace_spec.messages import THINKING_LEVELS
 from pinnace_spec.profiles import CLIENT_PROFILES
@@ -53,6 +53,7 @@ _COMPLETED: Final[Mapping[str, str | tuple[str, ...]]] = {
     "--export": "file",
     "--export-branch": ("all", "active"),
     "--fork": "file",
+    "--log-file": "file",
     "--mode": MODES,
     "--model": "model",
     "--models": "models",
@@ -270,7 +271,8 @@ _OTHER = Group(
             help="Trust this project for this run: read its .pi.",
         ),
         _answer("--no-approve", "-na", "approved", answer="no", help="Don't, whatever was decided before."),
-        _flag("--verbose", help="Say more on stderr."),
+        _value("--log-file", help=f"Log as JSON lines to FILE. Default: {LOG_VARIABLE}, or nowhere.", metavar="FILE"),
+        _flag("--verbose", help="Log to stderr, and tools, queues and reads, too: also in --log-file."),
         _flag("--version", "-v", help="Print the version and leave.", callback=_print_version),
         _flag("--help", "-h", help="Print this and leave.", callback=_print_help),
     ],

@@ -10,6 +10,7 @@ from pinnace_spec.messages import ThinkingLevel
 from pinnace_spec.profiles import DEFAULT_PROFILE, ClientProfile
 
 PROFILE_VARIABLE: Final = "PINNACE_PROTOCOL"
+LOG_VARIABLE: Final = "PINNACE_LOG"
 
 OnEof = Literal["abort", "drain"]
 
@@ -119,6 +120,8 @@ class Options(NamedTuple):
     max_cost: float | None = None
     max_run_s: float | None = None
     verbose: bool = False
+    log_file: str | None = None
+    """Where the log goes; None: where the environment says, or nowhere."""
 
     def __repr__(self) -> str:
         """Show what was asked for."""

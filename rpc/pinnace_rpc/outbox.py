@@ -104,6 +104,8 @@ class Outbox:
     def __init__(self, projection: Projection) -> None:
         """Start empty and open."""
         self.projection = projection
+        self.on_record: Callable[[Record], None] | None = None
+        """Takes every record but updates, before it is written."""
         self.written_bytes = 0
         self.begun = trio.Event()  # something has been written
         self.on_defect: Callable[[str], None] | None = None
@@ -132,6 +134,8 @@ class Outbox:
                 raise
             self._put_repaired(record, error)
         else:
+            if self.on_record is not None:
+                self.on_record(record)
             if line is not None:
                 self._append(line)
 
@@ -144,6 +148,8 @@ class Outbox:
         except Exception:  # the defect is the projection's
             _log.exception("the record %s can't be projected", record["type"])
             line = encode_record(repaired)
+        if self.on_record is not None:
+            self.on_record(repaired)
         if line is not None:
             self._append(line)
         if self.on_defect is not None:

@@ -27,6 +27,7 @@ _FLAGS: Final[Mapping[str, tuple[str, bool]]] = {
 _IGNORED: Final = frozenset({"--no-mcp", "--no-themes", "--offline"})
 _TEXTS: Final[Mapping[str, str]] = {
     "--api-key": "api_key",
+    "--log-file": "log_file",
     "--model": "model",
     "--name": "name",
     "--provider": "provider",

@@ -48,7 +48,7 @@ def run(options: Options) -> int:
     Raises:
         StartupError: The configuration can't be used; nothing was written to stdout.
     """
-    stdio.configure_logging(verbose=options.verbose)
+    observe = stdio.configure_logging(options)
     prepared = prepare(options)
     is_at_terminal = os.isatty(1)
     if (problem := stdio.wrong_direction()) is not None:
@@ -56,6 +56,7 @@ def run(options: Options) -> int:
     stdout = stdio.take_stdout()
     listener = Listener(make_projection(options.protocol), is_silent=options.mode == "text")
     process = AgentProcess(prepared, listener)
+    process.outbox.on_record = observe
     talk = Talk(process, listener, options, is_at_terminal=is_at_terminal)
     process.run(stdout, talk.hold, otherwise=lambda: talk.exit_code)
     if process.startup_failure is not None:

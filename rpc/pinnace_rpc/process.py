@@ -94,7 +94,17 @@ class AgentProcess:
         # What is loaded by now stays: it is not searched for garbage again.
         gc.freeze()
         gc.enable()
+        has_log = self.outbox.on_record is not None
+        if has_log:
+            from pinnace_rpc.journal import log_session
+
+            session = self.prepared.session
+            log_session(session.path, session.id, session.model)
         trio.run(self._live, stdout_fd, tasks)
+        if has_log:
+            from pinnace_rpc.journal import log_end
+
+            log_end(self.exit_code(self._otherwise()))
         if self.signal_number == signal.SIGINT:
             stdio.die_by(signal.SIGINT)
 

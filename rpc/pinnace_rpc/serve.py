@@ -28,12 +28,13 @@ def run(options: Options) -> int:
     Raises:
         StartupError: The configuration can't be used; nothing was written to stdout.
     """
-    stdio.configure_logging(verbose=options.verbose)
+    observe = stdio.configure_logging(options)
     prepared = prepare(options)
     if (problem := stdio.wrong_direction()) is not None:
         raise StartupError(problem)
     stdout = stdio.take_stdout()
     process = AgentProcess(prepared, make_projection(options.protocol))
+    process.outbox.on_record = observe
     server = Server(process, is_drained=options.on_eof == "drain")
     process.run(stdout, server.read, server.warm)
     if process.startup_failure is not None:

@@ -14,9 +14,14 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import trio
+
+from pinnace_rpc.options import LOG_VARIABLE, Options
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 # One read. Large enough for long lines to be cheap, small enough that a burst of commands lets other tasks run.
 READ_BYTES: Final = 64 * 1024
@@ -38,12 +43,22 @@ class StderrHandler(logging.Handler):
             self.dropped += 1
 
 
-def configure_logging(*, verbose: bool) -> None:
-    """Send the program's own log to stderr."""
+def configure_logging(options: Options) -> "Callable[[Mapping[str, object]], None] | None":
+    """Send the program's own log to stderr, and to a file if one is named; return what logs records of the protocol.
+
+    Raises:
+        UsageRefused: The file can't be written.
+    """
     logger = logging.getLogger("pinnace")
-    logger.handlers[:] = [StderrHandler()]
-    logger.setLevel(logging.DEBUG if verbose else logging.WARNING)
     logger.propagate = False
+    path = options.log_file or os.environ.get(LOG_VARIABLE) or None
+    if path is not None or options.verbose:
+        from pinnace_rpc.journal import begin_log
+
+        return begin_log(options, os.environ, path)
+    logger.handlers[:] = [StderrHandler()]
+    logger.setLevel(logging.WARNING)
+    return None
 
 
 _borrowed: Final[list[int]] = []

@@ -5,6 +5,7 @@ connections, time and the end of the body. Must not know any API: what is sent, 
 whoever calls.
 """
 
+import logging
 import math
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
@@ -26,6 +27,8 @@ from pinnace_spec.messages import FailureCode
 
 if TYPE_CHECKING:
     import httpx
+
+_log = logging.getLogger("pinnace.llm")
 
 # After the finish reason only the usage may come, in the same breath. A server that sends neither it nor an end must
 # not keep the answer from being used.
@@ -89,10 +92,27 @@ async def exchange(
     """
     is_long = len(request.messages) > _LONG
     http = await trio.to_thread.run_sync(make, abandon_on_cancel=True) if is_long else make()
-    failure = await _Exchange(request, builder, reader, texts).run(http)
+    exchanged = _Exchange(request, builder, reader, texts)
+    begun_s = time.monotonic()
+    failure = await exchanged.run(http)
+    if _log.isEnabledFor(logging.INFO):
+        _log_request(request, exchanged, time.monotonic() - begun_s)
     if failure is not None and not builder.is_finished:
         builder.signs = texts.signs._replace(address=builder.signs.address)
         builder.fail(failure)
+
+
+def _log_request(request: LlmRequest, exchanged: "_Exchange", duration_s: float) -> None:
+    details: dict[str, object] = {
+        "provider": request.model["provider"],
+        "model": request.model["id"],
+        "address": exchanged.address,
+        "status": exchanged.status,
+        "durationMs": round(duration_s * 1000),
+    }
+    if exchanged.answered_s is not None:
+        details["firstByteMs"] = round(exchanged.answered_s * 1000)
+    _log.info("model_request", extra={"details": details})
 
 
 class _Exchange:
@@ -104,6 +124,12 @@ class _Exchange:
         self._reader = reader
         self._texts = texts
         self._host = ""
+        self.address: str | None = None
+        """Where the request goes, without what may be a secret."""
+        self.status: int | None = None
+        """What HTTP has answered."""
+        self.answered_s: float | None = None
+        """How long that took."""
 
     async def run(self, http: HttpRequest) -> str | None:
         """Send the request and read the answer. Without a text the message has ended."""
@@ -129,7 +155,8 @@ class _Exchange:
             url = httpx.URL(http.url)
             self._host = url.host
             address = url.copy_with(username=None, password=None, query=None, fragment=None)
-            self._builder.signs = FailureSigns(address=self._texts.shown(str(address)))
+            self.address = self._texts.shown(str(address))
+            self._builder.signs = FailureSigns(address=self.address)
         except (httpx.InvalidURL, UnicodeError) as error:
             return self._invalid_address(str(error))
         try:
@@ -162,6 +189,7 @@ class _Exchange:
         """
         import httpx
 
+        begun_s = time.monotonic()
         left = _MAX_KEPT
         while True:
             connecting = _Connecting()
@@ -173,6 +201,7 @@ class _Exchange:
                     raise
                 left -= 1
                 continue
+            self.status, self.answered_s = response.status_code, time.monotonic() - begun_s
             return await self._receive(response)
 
     async def _receive(self, response: "httpx.Response") -> str | None:
