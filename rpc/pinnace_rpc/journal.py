@@ -16,8 +16,9 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
+from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
-from typing import Any, Final, TextIO, cast
+from typing import Any, Final, cast
 
 from pinnace_agent.llm.secrets import Secrets
 from pinnace_rpc.options import LOG_VARIABLE, Options, UsageRefused
@@ -110,14 +111,14 @@ class LogFile(RotatingFileHandler):
         """
         super().__init__(path, maxBytes=MAX_FILE_BYTES, backupCount=KEPT_FILES, encoding="utf-8", errors="replace")
 
-    def _open(self) -> TextIO:
+    def _open(self) -> TextIOWrapper:
         # Without waiting: a named pipe that nobody reads would hold the start up.
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
         descriptor = os.open(self.baseFilename, flags, 0o600)
         if not (stat.S_ISREG(mode := os.fstat(descriptor).st_mode) or stat.S_ISCHR(mode)):
             os.close(descriptor)
             raise OSError(None, "it is no ordinary file")
-        return cast(TextIO, open(descriptor, "a", encoding=self.encoding, errors=self.errors))  # a text file
+        return open(descriptor, "a", encoding=self.encoding, errors=self.errors)
 
     def handleError(self, record: logging.LogRecord) -> None:  # of the standard library
         """Report that a line could not be written, once."""
