@@ -13,6 +13,7 @@ import pytest
 
 from pinnace_agent.llm.secrets import Secrets
 from pinnace_fuzz.one_shot import OneShotStarter
+from pinnace_fuzz.script import Scripted
 from pinnace_fuzz.workbench import AgentStarter
 from pinnace_rpc import journal
 
@@ -30,7 +31,7 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
 def test_the_log_has_requests_retries_tools_and_failures_and_no_content(agent: AgentStarter, tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     call = {"name": "bash", "id": "c1", "args": {"command": "echo out-of-the-tool; false"}}
-    script = [
+    script: list[Scripted] = [
         {"error": {"status": 503, "body": {"error": {"message": f"busy {KEY}"}}}},
         {"reasoning": "a-thought", "tool_calls": [call]},
         {"text": "the-answer"},
