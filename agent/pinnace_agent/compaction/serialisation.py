@@ -13,7 +13,8 @@ from pinnace_agent.llm.context import user_text
 from pinnace_agent.llm.json_edge import compact_json
 from pinnace_spec.messages import AssistantMessage, BashExecutionMessage, Message, ToolCall, UserContent
 
-# Of a result or an argument. Enough to see what came of it; the whole would be most of the request.
+# DEVIATION D-56: of a result, an argument or the output of a shell. Enough to see what came of it; the whole would be
+# most of the request.
 MAX_RESULT_CHARS: Final = 2000
 _NO_TEXT: Final = "(no text)"
 # The tags around what is sent. A conversation that holds them, such as one about this program, must not end them.
