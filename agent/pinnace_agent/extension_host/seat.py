@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 import trio
 
@@ -25,6 +25,7 @@ from pinnace_agent.extension_host.view import View
 from pinnace_agent.extensions.chains import Found
 from pinnace_agent.extensions.command_runs import RUNTIME
 from pinnace_agent.extensions.events import ModelSelect
+from pinnace_agent.extensions.frozen import frozen
 from pinnace_agent.extensions.host_port import HostPort
 from pinnace_agent.extensions.host_view import CommandInfo, Setup, ToolInfo
 from pinnace_agent.extensions.registrations import ErrorRecord, Generation
@@ -354,7 +355,9 @@ class ExtensionSeat:
         if runner is None or not runner.has_handlers("model_select"):
             return
         self._numbers += 1
-        event = partial(ModelSelect, model=model, previous_model=former, source=source)
+        # casts: copies of them, only to be read
+        shown, before = cast("Model", frozen(model)), cast("Model | None", frozen(former))
+        event = partial(ModelSelect, model=shown, previous_model=before, source=source)
         self.host.jobs.start(f"model:{self._numbers}", partial(runner.chains.notify, "model_select", event), _ended)
 
     def _has_settled(self, aborted: bool, _cancelled: bool, _failure: BaseException | None) -> None:

@@ -69,6 +69,6 @@ def find_call(commands: Mapping[str, NamedCommand], text: str) -> CommandCall | 
 def command_infos(commands: Mapping[str, NamedCommand]) -> list[CommandInfo]:
     """Return the commands as extensions and clients are told of them."""
     return [
-        CommandInfo(name, "extension", command.extension.source, command.registration.description)
+        CommandInfo(name, "extension", {**command.extension.source}, command.registration.description)
         for name, command in commands.items()
     ]
