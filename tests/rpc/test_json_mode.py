@@ -78,8 +78,8 @@ def test_its_records_are_the_events_of_mode_rpc(
     for prompt in prompts:
         mark = pi.mark()
         pi.request({"type": "prompt", "message": prompt})
-        pi.wait({"type": "agent_end", "willRetry": False}, since=mark)
-        # In `seed` nothing says that the agent has settled; here it has when the state says so.
+        pi.wait({"type": "agent_end"}, since=mark)
+        # In `seed` nothing says that the agent has settled, nor that a retry follows; it has when the state says so.
         while pi.ask("get_state")["isStreaming"]:
             pass
     one_shot = print_agent(["--mode", "json", "--protocol", profile, *prompts], script, settings=SETTINGS)

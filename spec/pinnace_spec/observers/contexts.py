@@ -50,8 +50,7 @@ class MessagesAgree(Automaton):
             return
         # Some generations begin with what they tell the model of themselves.
         shown = [message for message in shown if message.get("role") != "system"]
-        if shown and shown[0].get("role") == "user" and compacted.summary and compacted.summary in edge.words(shown[0]):
-            # The published protocol does not list the role of summaries.
+        if shown and compacted.is_user_message(shown[0]):
             self._compare_end(number, shown[1:], conversation.told, compacted.number)
         elif not shown or shown[0].get("role") != "compactionSummary":
             self.accuse(f"record {number} lacks the summary of record {compacted.number}", compacted.number, number)
@@ -145,7 +144,7 @@ class CountsAgree(Automaton):
         data = edge.inner(edge.as_record(step.record), "data")
         messages = [told.message for told in conversation.told]
         wanted = {
-            "userMessages": sum(message.get("role") == "user" for message in messages),
+            "userMessages": sum(message.get("role") == "user" for message in messages) - conversation.has_user_summary,
             "assistantMessages": sum(message.get("role") == "assistant" for message in messages),
             "toolResults": sum(message.get("role") == "toolResult" for message in messages),
             "toolCalls": sum(len(edge.calls(each)) for each in messages if each.get("role") == "assistant"),

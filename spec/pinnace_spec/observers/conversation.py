@@ -31,6 +31,10 @@ class Compacted(NamedTuple):
     number: int
     summary: str
 
+    def is_user_message(self, message: Record) -> bool:
+        """Tell whether a message shows the summary as the user's: the published protocol lists no role for it."""
+        return message.get("role") == "user" and bool(self.summary) and self.summary in edge.words(message)
+
 
 Knowledge = Literal["all", "tail", "nothing"]
 """All of the context is told; what stands behind a summary; nothing that could be compared."""
@@ -47,6 +51,8 @@ class Conversation:
     compacted: Compacted | None = None
     is_straight: bool = True
     """The session has never been compacted, forked or replaced: its file holds what its context does."""
+    has_user_summary: bool = False
+    """The first message that was shown is a summary under the role of the user."""
     _replaced: int = 0
 
     def advance(self, step: Step, commands: Commands) -> None:
@@ -76,6 +82,11 @@ class Conversation:
 
     def learn(self, messages: list[Record], number: int) -> None:
         """Take what the agent shows for what the context is."""
+        first = messages[0] if messages else {}
+        if self.compacted is not None:
+            self.has_user_summary = self.compacted.is_user_message(first)
+        elif not (self.told and edge.is_equal(self.told[0].message, first)):
+            self.has_user_summary = False
         self.knowledge, self.compacted = "all", None
         # A result that is not there yet comes with the next text; one that said the same may have been there before.
         entered = _shells(messages) - _shells([told.message for told in self.told])
