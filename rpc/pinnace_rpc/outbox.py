@@ -152,8 +152,12 @@ class Outbox:
             self.on_record(repaired)
         if line is not None:
             self._append(line)
-        if self.on_defect is not None:
-            self.on_defect(f"The record {record['type']} can't be encoded: {error}")
+        report, self.on_defect = self.on_defect, None  # what reports it may fail in the same way
+        if report is not None:
+            try:
+                report(f"The record {record['type']} can't be encoded: {error}")
+            finally:
+                self.on_defect = report
 
     def put_line(self, line: bytes) -> None:
         """Write bytes that are no record of the agent's, such as a session's header."""

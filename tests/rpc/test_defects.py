@@ -227,3 +227,22 @@ async def test_a_value_that_is_no_json_is_null_on_the_wire_and_in_the_file(tmp_p
         results = [entry["message"] for entry in entries if "toolResult" in json.dumps(entry)]
         assert end["result"]["details"] == results[0]["details"]  # type: ignore[index]
         assert records[-1]["success"]
+
+
+async def test_a_report_that_can_not_be_written_either_is_not_reported() -> None:
+    """Neither records nor their reports can be encoded as they are: each is repaired, and that is all."""
+
+    class Useless(PiProjection):
+        def line(self, record: Mapping[str, object]) -> bytes | None:
+            raise RuntimeError("nothing can be written")
+
+    outbox, sink = Outbox(Useless()), Sink()
+    outbox.on_defect = lambda text: outbox.emit({"type": "extension_error", "error": text})
+    for _ in range(2):
+        outbox.emit({"type": "turn_start", "file": Path("x")})
+    outbox.close()
+    await outbox.pump(sink)
+
+    records = [json.loads(line) for line in sink.data.splitlines()]
+    assert ["turn_start", "extension_error"] * 2 == [record["type"] for record in records]
+    assert None is records[0]["file"]
