@@ -31,6 +31,7 @@ from pinnace_spec.chart_names import (
 _QUEUE: Final = "enqueue release_hold open_period queue_update"
 _MESSAGE_OK: Final = "end_message retry_ok reset_counters end_turn"
 _MESSAGE_ERROR: Final = "end_message end_turn"
+_WITHDRAW: Final = "announce_queue withdraw_all cancel_commands hold"
 _CLOSING: Final = "close_run retry_cancelled close_compaction drop_own refuse_own refuse_compact"
 
 _BARRIER: Final = (
@@ -328,24 +329,10 @@ _SWITCHING: Final = (
 
 _STOP: Final = (
     # DEVIATION D-06, D-07: everything is closed and answered before the process leaves.
-    *one("idle", "stop_abort", "", "idle", f"announce_queue withdraw_all cancel_commands hold {END}", "C-16"),
-    *one(
-        "retrying",
-        "stop_abort",
-        "",
-        "idle",
-        f"announce_queue withdraw_all cancel_commands hold note_cancel cancel_timer retry_cancelled {END}",
-        "C-16",
-    ),
-    *rows(
-        CANCELLABLE,
-        ("stop_abort",),
-        "",
-        "aborting",
-        "announce_queue withdraw_all cancel_commands hold cancel_job",
-        "C-16",
-    ),
-    *one("aborting", "stop_abort", "", None, "announce_queue withdraw_all cancel_commands hold", "C-16"),
+    *one("idle", "stop_abort", "", "idle", f"{_WITHDRAW} {END}", "C-16"),
+    *one("retrying", "stop_abort", "", "idle", f"{_WITHDRAW} note_cancel cancel_timer retry_cancelled {END}", "C-16"),
+    *rows(CANCELLABLE, ("stop_abort",), "", "aborting", f"{_WITHDRAW} cancel_job", "C-16"),
+    *one("aborting", "stop_abort", "", None, _WITHDRAW, "C-16"),
     # What needs no more than a session that has begun is answered when it has; otherwise nobody needs it to begin.
     *one(
         "switching",
@@ -360,7 +347,7 @@ _STOP: Final = (
         "stop_abort",
         "",
         None,
-        "announce_queue withdraw_all cancel_commands hold cut_start",
+        f"{_WITHDRAW} cut_start",
         "C-16 R-EXT-08",
     ),
     *rows(RUN_STATES, ("stop_drain",), "", None, "", "C-17"),
