@@ -7,12 +7,14 @@ held as secrets and shown by nothing.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pinnace_agent.resources.diagnostics import Diagnostic, Problem
-from pinnace_agent.resources.logins import Login
 from pinnace_agent.resources.relaxed_json import ConfigurationFileError, is_object, read_object
 from pinnace_agent.resources.values import Secret
+
+if TYPE_CHECKING:  # loaded with the first login
+    from pinnace_agent.resources.logins import Login
 
 # Headers that carry a key: a provider configured with one of them needs no other.
 AUTHENTICATION_HEADERS: Final = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
@@ -36,7 +38,7 @@ class StoredKey(NamedTuple):
     key: Secret | None
     env: Mapping[str, Secret]
     """Variables for this provider alone; they go before the process' own."""
-    login: Login | None = None
+    login: "Login | None" = None
     """The login of the entry, if it is one."""
 
 
@@ -75,6 +77,8 @@ def _stored_key(entry: object) -> StoredKey | str:
     if not is_object(entry):
         return "must be an object"
     if entry.get("type") == "oauth":
+        from pinnace_agent.resources.logins import Login
+
         return StoredKey(None, {}, Login(entry))
     if entry.get("type") != "api_key":
         return 'type must be "api_key" or "oauth"'

@@ -12,15 +12,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from pinnace_agent.resources.builtin import index, key_variables
 from pinnace_agent.resources.catalog import OFFLINE_PROVIDER, Catalog, HeaderValues, merge_headers
 from pinnace_agent.resources.credentials import AUTHENTICATION_HEADERS, AuthFile, Credentials, StoredKey
-from pinnace_agent.resources.logins import (
-    Login,
-    LoginFailed,
-    LoginMethod,
-    is_sent_as_bearer,
-    is_token,
-    is_used_as_key,
-    refused_login,
-)
 from pinnace_agent.resources.values import (
     Secret,
     UnresolvedValue,
@@ -33,8 +24,9 @@ from pinnace_agent.resources.values import (
 from pinnace_spec import errors
 from pinnace_spec.messages import Model
 
-if TYPE_CHECKING:  # loaded with the first login that an extension refreshes
+if TYPE_CHECKING:  # loaded with the first login
     from pinnace_agent.resources.login_refresh import LoginStore
+    from pinnace_agent.resources.logins import Login, LoginMethod
 
 _NO_SECRET: Final = Secret("")
 _NO_STORED_KEY: Final = StoredKey(None, {})
@@ -50,7 +42,7 @@ class _KeySource(NamedTuple):
     """Whether the output of a command is kept for the life of the process."""
     is_bearer: bool = False
     """Whether it is a token, to be sent as `Authorization: Bearer` and in no other way."""
-    login: Login | None = None
+    login: "Login | None" = None
     """The login that gives the key, in the place of `value`."""
 
 
@@ -90,7 +82,7 @@ class KeyRing:
         """Use this key for a provider, before any other, for the life of the process."""
         self._given[provider] = Secret(key)
 
-    def use_method(self, provider: str, method: LoginMethod | None) -> None:
+    def use_method(self, provider: str, method: "LoginMethod | None") -> None:
         """Refresh and use the logins of a provider so from now on; None: no code does."""
         if method is None:
             self._methods.pop(provider, None)
@@ -102,11 +94,11 @@ class KeyRing:
         """Where auth.json is; None: nowhere."""
         return self._auth.path
 
-    def use_login(self, provider: str, login: Login) -> None:
+    def use_login(self, provider: str, login: "Login") -> None:
         """Use a login that was just stored in auth.json."""
         self._renewed[provider] = login
 
-    def login_of(self, provider: str) -> Login | None:
+    def login_of(self, provider: str) -> "Login | None":
         """Return the login of a provider, as far as this process knows."""
         return self._renewed.get(provider) or self._stored(provider).login
 
@@ -180,9 +172,12 @@ class KeyRing:
         if provider in self._given:
             return _KeySource(_quoted(self._given[provider]), "the key of --api-key")
         login = self.login_of(provider)
-        if login is not None and (provider in self._methods or (is_used_as_key(provider) and login.is_valid)):
-            bearer = provider not in self._methods and is_sent_as_bearer(provider)
-            return _KeySource(_NO_SECRET, "its login in auth.json", is_bearer=bearer, login=login)
+        if login is not None:
+            from pinnace_agent.resources.logins import is_sent_as_bearer, is_used_as_key
+
+            if provider in self._methods or (is_used_as_key(provider) and login.is_valid):
+                bearer = provider not in self._methods and is_sent_as_bearer(provider)
+                return _KeySource(_NO_SECRET, "its login in auth.json", is_bearer=bearer, login=login)
         if stored is not None and is_configured(stored, env):
             return _KeySource(legacy_variable(stored, env), "its key in auth.json", is_kept=True)
         if described is not None and is_configured(described, env):
@@ -206,8 +201,10 @@ class KeyRing:
             self._kept[provider] = Secret(key)
         return key
 
-    async def _token_of(self, provider: str, login: Login) -> str:
+    async def _token_of(self, provider: str, login: "Login") -> str:
         """Return the access token of a login, refreshed if it has expired."""
+        from pinnace_agent.resources.logins import LoginFailed, is_token
+
         method = self._methods.get(provider)
         if method is None or self._auth.path is None:
             return login.access
@@ -243,6 +240,8 @@ class KeyRing:
     def _hint(self, provider: str) -> str:
         """Say what is there and can't be used, else what would help; empty if nothing is known."""
         if (login := self.login_of(provider)) is not None:
+            from pinnace_agent.resources.logins import refused_login
+
             return refused_login(provider, login)
         env = self._env_of(provider)
         described = self._catalog.access_of(provider).api_key
@@ -262,7 +261,7 @@ def _quoted(key: Secret) -> Secret:
     return Secret(key.reveal().replace("$", "$$").replace("!", "$!"))
 
 
-def _hidden(text: str, login: Login) -> str:
+def _hidden(text: str, login: "Login") -> str:
     """Take the tokens of a login out of a text, and the end of its sentence."""
     for token in (login.access, login.refresh_token):
         text = text.replace(token, "[redacted]") if token else text

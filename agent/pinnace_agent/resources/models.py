@@ -14,7 +14,6 @@ from pinnace_agent.resources.builtin import index
 from pinnace_agent.resources.catalog import OFFLINE_PROVIDER, Catalog
 from pinnace_agent.resources.credentials import AuthFile, Credentials
 from pinnace_agent.resources.key_ring import KeyRing
-from pinnace_agent.resources.logins import Login, LoginMethod
 from pinnace_agent.resources.model_patterns import (
     ModelRequest,
     PatternResolver,
@@ -30,6 +29,7 @@ from pinnace_spec.messages import Model
 
 if TYPE_CHECKING:
     from pinnace_agent.llm.base import Provider
+    from pinnace_agent.resources.logins import Login, LoginMethod
 
 __all__ = ["ModelRegistry", "ProviderCode", "clamp_level", "next_level", "supported_levels"]
 
@@ -53,7 +53,7 @@ class ProviderCode(NamedTuple):
     """The API of the models that the code answers for; None: it answers for none."""
     speaker: "Provider | None" = None
     """What answers; None: the extension is only looked at."""
-    login: LoginMethod | None = None
+    login: "LoginMethod | None" = None
     """What refreshes and uses logins of the provider."""
 
 
@@ -188,7 +188,7 @@ class ModelRegistry:
         """Use this key for a provider, before any other, for the life of the process."""
         self._keys.use(provider, key)
 
-    def use_login(self, provider: str, login: Login) -> None:
+    def use_login(self, provider: str, login: "Login") -> None:
         """Use a login that was just stored in auth.json."""
         self._keys.use_login(provider, login)
         self._ahead = None
