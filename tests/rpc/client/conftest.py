@@ -1,7 +1,7 @@
 """Clients for tests: of our agent, of one that misbehaves, and a look at what they leave behind.
 
-Async tests of the client as a whole are written with anyio and run twice (`on_trio_and_asyncio`): with `Client` under
-trio, and with `AsyncioClient` under asyncio.
+Async tests of the client as a whole are written with anyio, which httpx brings, and run twice
+(`on_trio_and_asyncio`): with `Client` under trio, and with `AsyncioClient` under asyncio.
 """
 
 import asyncio
