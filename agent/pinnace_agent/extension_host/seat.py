@@ -64,15 +64,13 @@ class ExtensionSeat:
         """The instance of the start, or of the last reload, is there."""
         self.desk = Desk(self)
         self.providers = ExtensionProviders(self)
-        self.given_back: Sequence[int] = ()
-        """The options of extensions, by place, that take no value: the words behind them are messages."""
+        self.given_back: Sequence[int] = ()  # options, by place, that take no value: the words behind them are messages
         self._runner: Runner | None = None
         self._loaded: LoadedInstance | None = None
         self._loading = InstanceLoading(plan, host, self.tell)
         self._beginning: trio.CancelScope | None = None
-        self._wants_shutdown = False
+        self._wants_shutdown, self._numbers = False, 0
         self._former_model: Model | None = None
-        self._numbers = 0
         self._kept_tools: Sequence[str] | None = None
         self._reason: StartReason = "startup"
         self._closed: str | None = None
@@ -135,10 +133,8 @@ class ExtensionSeat:
         self.models_changed()
         found = await self._started(runner, reason, previous_file)
         self._check_tool_names(reason)
-        # DEVIATION D-52: the original documents `restore`, and never tells it.
-        model, former = host.session.model, self._former_model
-        if reason == "resume" and model is not None and model != former:
-            self._tell_model(model, former, "restore")
+        if reason == "resume" and (model := host.session.model) is not None and model != self._former_model:
+            self._tell_model(model, self._former_model, "restore")  # DEVIATION D-52
         added = found_resources(found)
         for notice in host.profile.resources.add(host.session.cwd, added.skills, added.templates):
             _log.warning("%s", notice)
@@ -347,8 +343,8 @@ class ExtensionSeat:
             return
         self._numbers += 1
         self.host.idleness.settling += 1
-        ended = partial(self._has_settled, aborted)
-        self.host.jobs.start(f"settled:{self._numbers}", partial(runner.settled, aborted=aborted), ended)
+        work, ended = partial(runner.settled, aborted=aborted), partial(self._has_settled, aborted)
+        self.host.jobs.start(f"settled:{self._numbers}", work, ended)
 
     def _tell_model(self, model: Model, former: Model | None, source: Literal["set", "cycle", "restore"]) -> None:
         runner = self._runner
