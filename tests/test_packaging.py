@@ -1,12 +1,15 @@
 """What is shipped: the wheel holds the packages and nothing else, the lock what the project needs."""
 
+import os
 import re
 import subprocess
 import sys
 import tomllib
+import venv
 import zipfile
 from collections.abc import Iterator
 from email import message_from_string
+from importlib import metadata
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -55,6 +58,80 @@ def unpacked(wheel: zipfile.ZipFile, tmp_path_factory: pytest.TempPathFactory) -
     folder = tmp_path_factory.mktemp("unpacked")
     wheel.extractall(folder)
     return folder
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: zipfile.ZipFile, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of a new environment that has the wheel, and of this one what the lock of the program names."""
+    home = tmp_path_factory.mktemp("installed")
+    venv.create(home, symlinks=True, with_pip=False)
+    packages = home / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+    for name in locked("requirements.lock"):
+        try:
+            distribution = metadata.distribution(name)
+        except metadata.PackageNotFoundError:  # for other platforms
+            continue
+        for file in distribution.files or ():
+            # Whole folders, and single files of those beside the packages, as programs are.
+            part = PurePosixPath(file) if file.parts[0] == ".." else PurePosixPath(file.parts[0])
+            link = Path(os.path.normpath(packages / part))
+            if not os.path.lexists(link):
+                link.parent.mkdir(parents=True, exist_ok=True)
+                link.symlink_to(os.path.normpath(str(distribution.locate_file(part))))
+    wheel.extractall(packages)
+    return home / "bin" / "python"
+
+
+def run_installed(python: Path, folder: Path, *words: str, path: str = "/nowhere") -> subprocess.CompletedProcess[str]:
+    env = {"PATH": path, "HOME": str(folder), "LANG": "C.UTF-8"}
+    command = [str(python), "-I", *words]
+    return subprocess.run(
+        command, cwd=folder, env=env, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60
+    )
+
+
+SEARCH = """
+import os, trio
+from pinnace_agent.tools.base import ToolContext
+from pinnace_agent.tools.find import FindTool
+from pinnace_agent.tools.grep import GrepTool
+from pinnace_agent.tools.search_program import find_rg
+async def main():
+    context = ToolContext(os.getcwd(), "c", lambda _: None, dict(os.environ))
+    for tool, pattern in ((GrepTool(), "needle"), (FindTool(), "*.txt")):
+        print((await tool.execute({"pattern": pattern}, context)).content[0]["text"])
+    print(find_rg(os.environ))
+trio.run(main)
+"""
+
+
+def test_an_installation_exports_a_page(installed: Path, tmp_path: Path) -> None:
+    asked = run_installed(installed, tmp_path, "-m", "pinnace_rpc", "-p", "--provider", "offline", "Hello")
+    assert asked.returncode == 0, asked.stderr
+    (session,) = (tmp_path / ".pi" / "agent" / "sessions").rglob("*.jsonl")
+    done = run_installed(installed, tmp_path, "-m", "pinnace_rpc", "--export", str(session), "page.html")
+
+    assert done.returncode == 0, done.stderr
+    assert "Hello" in (tmp_path / "page.html").read_text()
+
+
+def test_an_installation_searches_without_programs_of_the_system(installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a needle\n")
+    done = run_installed(installed, tmp_path, "-c", SEARCH)
+
+    assert done.returncode == 0, done.stderr
+    *found, rg = done.stdout.splitlines()
+    assert ["a.txt:1: a needle", "a.txt"] == found
+    has_wheel = bool(list(installed.parent.parent.rglob("ripgrep-*.dist-info")))
+    assert (str(installed.parent / "rg") if has_wheel else "None") == rg
+
+
+def test_the_judge_names_the_extra_that_is_missing(installed: Path, tmp_path: Path) -> None:
+    done = run_installed(installed, tmp_path, "-m", "pinnace_fuzz.conform.cli", "--", "true")
+
+    assert 3 == done.returncode
+    assert "pip install 'pinnace[judge]'" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def normal(name: str) -> str:
