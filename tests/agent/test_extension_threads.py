@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pytest
 import trio
+from tests.agent.conftest import MODEL
 
 import pinnace.extensions
 from pinnace_agent.extension_host.session_setup import Writer
@@ -38,12 +39,14 @@ from pinnace_agent.extensions.loop_thread import (
     WrongThreadError,
     usable_from_any_thread,
 )
+from pinnace_agent.extensions.provider_stream import StreamOptions
 from pinnace_agent.extensions.registrations import ToolDefinition
 from pinnace_agent.extensions.session_reader import SessionReader
 from pinnace_agent.extensions.subscribing import Subscription
 from pinnace_agent.extensions.theme import Theme
 from pinnace_agent.extensions.tool_state import ToolState
 from pinnace_agent.extensions.user_interface import RpcUserInterface, UserInterface
+from pinnace_agent.llm.base import LlmRequest
 
 if TYPE_CHECKING:
     from tests.agent.conftest import Rig
@@ -67,6 +70,7 @@ REACHABLE: tuple[type, ...] = (
     Theme,
     ToolState,
     Subscription,
+    StreamOptions,
 )
 PURE = "values and functions of them: nothing of the event loop is touched"
 # What needs neither, and why.
@@ -81,6 +85,10 @@ FREE: dict[tuple[str, str], str] = {
     ("ExtensionAPI", "log"): "loggers may be used in any thread",
     ("ExtensionAPI", "tool"): "reads the caller's frame, and registers by register_tool",
     ("ExtensionAPI", "command"): "registers by register_command",
+    **{
+        ("StreamOptions", name): PURE
+        for name in "api_key headers max_tokens session_id thinking_budgets thinking_level".split()
+    },
     ("ToolState", "value"): "the author's own value",
     ("ToolState", "details"): "the author's own value",
     ("ToolState", "read"): "reads by the context it is given",
@@ -164,6 +172,7 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
     "on_terminal_input": (print,),
     "on": ("agent_start", lambda *_: None),
     "paste_to_editor": ("text",),
+    "provider_for": (MODEL,),
     "register_command": ("there", lambda ctx, args: None),
     "register_provider": ("p", {"baseUrl": "http://127.0.0.1"}),
     "register_tool": (ToolDefinition("extra", "does it", {"type": "object"}, lambda ctx, params: "done"),),
@@ -218,6 +227,7 @@ class Objects:
             ExtensionBus: api.events,
             RegistryFacts: RegistryFacts(cast("Any", rig.host.registry)),
             Writer: Writer(cast("Any", Kept())),
+            StreamOptions: StreamOptions(LlmRequest(MODEL, "", (), (), "off", "key", {}, "s1"), {}),
         }
         self.api = api
 

@@ -16,6 +16,7 @@ import trio
 
 from pinnace_agent.extensions.calling import Caller
 from pinnace_agent.extensions.error_records import failure_text, ownership, signature_hint
+from pinnace_agent.extensions.loop_thread import LoopThread, usable_from_any_thread
 from pinnace_agent.extensions.registrations import Function
 from pinnace_agent.extensions.stream_events import StreamEvent, StreamReader, WrongEvent
 from pinnace_agent.extensions.watchdog import Owner
@@ -52,11 +53,13 @@ class StreamContext:
         """What the model may call: `name`, `description` and `parameters`, a JSON schema."""
 
 
+@usable_from_any_thread()
 class StreamOptions:
     """How a request is to be made. `repr` shows no key."""
 
     __slots__ = (
         "_hooks",
+        "_thread",
         "api_key",
         "headers",
         "max_tokens",
@@ -79,6 +82,11 @@ class StreamOptions:
         self.session_id: str = request.session_id
         """The same in all requests of a conversation."""
         self._hooks: RequestHooks | None = request.hooks
+        self._thread = LoopThread()
+
+    @property
+    def __loop_thread__(self) -> LoopThread:
+        return self._thread
 
     async def on_payload(self, payload: object) -> object:
         """Give other extensions the body before it is sent; returns the body to send."""
