@@ -265,7 +265,13 @@ def test_everything_that_is_taken_away_was_in_a_request_that_was_answered(case: 
         failure = failed.text
     if result is None:
         event(failure)
-        assert (failure, server.given) == ("Nothing to compact (session too small)", [])
+        if failure != "Nothing to compact (session too small)":
+            # The wording of requests is most of the smallest windows: once one was refused, too little may be left for
+            # the conversation. Then all of it stays as it is.
+            assert window < 4_096
+            assert server.refused
+        else:
+            assert server.given == []
         return
     event(f"{min(len(server.given), 5)} answered requests, {'some' if server.refused else 'none'} refused")
     gone = taken_away(conversation, result)

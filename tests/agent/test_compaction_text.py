@@ -246,7 +246,7 @@ def test_a_request_may_take_what_the_least_answer_leaves() -> None:
 
 def test_what_was_refused_is_followed_by_half_of_it() -> None:
     assert Room(10_000, 1_000, 3_000).halved(9_000, 600) == Room(4_800 + 1_000, 1_000, 3_000)
-    assert Room(10_000, 2_000, 2_000).halved(5_000, 600) == Room(2_800 + 933, 933, 2_000)
+    assert Room(10_000, 2_000, 2_000).halved(5_000, 600) == Room(2_800 + 733, 733, 2_000)
     assert Room(None, 100, 300).halved(5_000, 1_000) == Room(3_100, 100, 300)
 
 

@@ -54,9 +54,10 @@ class Room(NamedTuple):
 
     def halved(self, request_tokens: int, wording_tokens: int) -> "Room":
         """Return the room of a window that has refused a request: for half of its conversation, beside the wording."""
-        request = wording_tokens + (request_tokens - wording_tokens) // 2
-        least = max(1, min(self.least_answer, request // (_MAX_ANSWER_SHARE - 1)))
-        return Room(request + least, least, self.most_answer)
+        conversation = (request_tokens - wording_tokens) // 2
+        # The next request has this one's answer beside its conversation.
+        least = max(1, min(self.least_answer, conversation // (_MAX_ANSWER_SHARE - 1)))
+        return Room(wording_tokens + conversation + least, least, self.most_answer)
 
 
 def room_for(model: Model, wanted: int) -> Room:
