@@ -92,12 +92,12 @@ class ExtensionProviders:
         Those that do not answer keep their models. Cancelling stops waiting for the others.
         """
         self._is_bound = True
-        if not is_refreshed:
+        wanted = [(name, each) for name, each in self._registered.items() if each.refresh is not None]
+        if not is_refreshed or not wanted:
             return
         async with trio.open_nursery() as nursery:
-            for name, registered in tuple(self._registered.items()):
-                if registered.refresh is not None:
-                    nursery.start_soon(self._refresh, name, registered)
+            for name, registered in wanted:
+                nursery.start_soon(self._refresh, name, registered)
 
     async def _refresh(self, name: str, registered: _Registered) -> None:
         """Ask for the models of one provider; a failure is reported and leaves them as they are."""

@@ -67,10 +67,10 @@ class Recorded:
         """Begin anew: what has come so far is of no interest."""
         self._notes.unlink(missing_ok=True)
 
-    def wait_for(self, name: str) -> None:
-        """Wait for an event that nobody waits for."""
+    def wait_for(self, name: str, count: int = 1) -> None:
+        """Wait for so many of an event that nobody waits for."""
         for _ in range(500):
-            if self.of(name):
+            if len(self.of(name)) >= count:
                 return
             self.pi.ask("get_state")
         raise AssertionError(f"no {name}")
@@ -382,6 +382,7 @@ def test_another_model_and_another_level_are_told(recorded: MakeRecorded) -> Non
     rec.pi.ask("set_thinking_level", level="high")
     rec.pi.ask("cycle_model")
     rec.wait_for("thinking_level_select")
+    rec.wait_for("model_select", 2)
 
     assert [("m2", "m1", "set"), ("m1", "m2", "cycle")] == [
         (each["model"]["id"], each["previousModel"]["id"], each["source"]) for each in rec.of("model_select")
