@@ -54,8 +54,8 @@ MOST_START_CALLS: Final = 226_000
 MOST_STARTS_OF_TRIO: Final = 1.79
 # Modules that trio alone does not load: 162.
 MOST_MODULES_BEYOND_TRIO: Final = 170
-# Sources of our own modules among them, in bytes: 824,753. Of those, 70,000 are for sessions that stay lines, threads of
-# extensions, refusals at start, failures that name their model, and ends that are held up.
+# Sources of our own modules among them, in bytes: 824,753. Of those, 70,000 are for sessions that stay lines, threads
+# of extensions, refusals at start, failures that name their model, and ends that are held up.
 MOST_OWN_BYTES: Final = 845_000
 HEAVY: Final = frozenset(
     {"pydantic", "pydantic_core", "httpx", "httpcore", "h11", "anyio", "asyncio", "jiter", "click"}
