@@ -64,6 +64,7 @@ class RunRecords:
         log = self.log
         match effect:
             case fx.AgentStart():
+                self._host.session.run_begins()
                 self.log = new_log(self._host.session, self._host.emitter, self._host.extensions)
                 self.log.start()
                 self._limits.run_begins()

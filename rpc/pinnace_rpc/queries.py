@@ -48,6 +48,8 @@ def get_state(host: Host, view: View) -> Data:
         "cwd": session.cwd,
         "projectTrusted": host.profile.is_project_trusted,
     }
+    if (interruption := session.interruption) is not None:
+        data["interrupted"] = interruption
     if session.path is not None:
         data["sessionFile"] = session.path
     if session.name is not None:

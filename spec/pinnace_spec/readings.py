@@ -44,6 +44,26 @@ class SessionStatus(OutputModel):
         return self
 
 
+class CutCall(OutputModel):
+    """A call of a tool that has no result."""
+
+    id: str
+    name: str
+
+
+class Interruption(OutputModel):
+    """A prompt that a crash has cut: no orderly end of a run leaves a session so (R-SES-07)."""
+
+    entryId: str
+    """Of the user's message."""
+    text: str
+    """Its first 200 characters."""
+    during: Literal["answer", "tools"]
+    """What was being waited for: the model's answer, or results of tools."""
+    cutCalls: list[CutCall]
+    """Calls without a result. The tools may have begun, and may have had effects."""
+
+
 class _State(OutputModel):
     model: Model | None
     thinkingLevel: ThinkingLevel
@@ -73,6 +93,8 @@ class State(_State):
     pid: Count
     cwd: NonEmpty
     projectTrusted: bool
+    interrupted: Interruption | None = None
+    """What a crash has cut, until the next run begins."""
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:

@@ -1574,6 +1574,12 @@ export interface CustomMessage {
   timestamp: number;
 }
 
+/** A call of a tool that has no result. */
+export interface CutCall {
+  id: string;
+  name: string;
+}
+
 /** The model that is selected now. `isScoped`: the user has narrowed the choice. */
 export interface CycledModel {
   model: Model;
@@ -1662,6 +1668,21 @@ export interface InputRequest {
   title: string;
   placeholder?: string;
   timeout?: number;
+}
+
+/**
+ * A prompt that a crash has cut: no orderly end of a run leaves a session so (R-SES-07).
+ * Rules: R-SES-07.
+ */
+export interface Interruption {
+  /** Of the user's message. */
+  entryId: string;
+  /** Its first 200 characters. */
+  text: string;
+  /** What was being waited for: the model's answer, or results of tools. */
+  during: "answer" | "tools";
+  /** Calls without a result. The tools may have begun, and may have had effects. */
+  cutCalls: CutCall[];
 }
 
 /** The text of the newest answer; null when there is none. */
@@ -1898,6 +1919,11 @@ export interface State {
   cwd: string;
   /** This program's alone. */
   projectTrusted: boolean;
+  /**
+   * What a crash has cut, until the next run begins.
+   * This program's alone.
+   */
+  interrupted?: Interruption;
 }
 
 /** With the totals of the whole session. */

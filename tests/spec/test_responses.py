@@ -52,6 +52,7 @@ STATE |= {
     "queuedMessageCount": 1,
 }
 STATE |= {"sessionStatus": STATUS, "pid": 1, "cwd": "/a", "projectTrusted": False}
+STATE |= {"interrupted": {"entryId": "e1", "text": "t", "during": "tools", "cutCalls": [{"id": "c1", "name": "bash"}]}}
 STATS: Json = {"sessionFile": "/a", "sessionId": "s", "userMessages": 1, "assistantMessages": 2, "toolCalls": 3}
 STATS |= {"toolResults": 3, "totalMessages": 6, "tokens": TOKENS, "cost": 0.5, "session": {"tokens": TOKENS, "cost": 1}}
 STATS |= {"contextUsage": {"tokens": 50, "contextWindow": 100, "percent": 50}}

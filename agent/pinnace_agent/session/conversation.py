@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from orjson import Fragment
 
     from pinnace_agent.session.context_meter import ContextMeter
+    from pinnace_agent.session.interruption import Interruption
 
 _log = logging.getLogger("pinnace.session")
 
@@ -93,6 +94,8 @@ class Session:
         self.recorded_model: tuple[str, str] | None = None  # what the branch in force says about the choices
         self.recorded_level: str | None = None
         self._told: str | None = None
+        self._may_be_interrupted = tree is not None  # until its first run here
+        self._interruption: Interruption | None = None
         self._last_ms = 0
         self._rebuild()
         if file is not None:
@@ -114,6 +117,19 @@ class Session:
         if self._unread is not None:
             self._messages[:], self._unread = self._unread.messages(), None
         return self._messages
+
+    @property
+    def interruption(self) -> "Interruption | None":
+        """What was cut when the process that had this session before ended; None: nothing, or a run has followed."""
+        if self._may_be_interrupted:
+            from pinnace_agent.session.interruption import find_interruption  # not at start: for opened sessions
+
+            self._interruption, self._may_be_interrupted = find_interruption(self.tree.branch()), False
+        return self._interruption
+
+    def run_begins(self) -> None:
+        """Forget what was cut before: the conversation goes on."""
+        self._interruption, self._may_be_interrupted = None, False
 
     @property
     def message_count(self) -> int:

@@ -99,6 +99,22 @@ class SessionStatus(TypedDict):
     damagedCopy: NotRequired[str]
 
 
+class CutCall(TypedDict):
+    """A call of a tool that has no result."""
+
+    id: str
+    name: str
+
+
+class Interruption(TypedDict):
+    """A prompt that a crash has cut."""
+
+    entryId: str
+    text: str
+    during: Literal["answer", "tools"]
+    cutCalls: list[CutCall]
+
+
 class State(TypedDict):
     """What the agent is doing, with what, and what waits."""
 
@@ -121,6 +137,7 @@ class State(TypedDict):
     pid: NotRequired[int]
     cwd: NotRequired[str]
     projectTrusted: NotRequired[bool]
+    interrupted: NotRequired[Interruption]
 
 
 class Messages(TypedDict):

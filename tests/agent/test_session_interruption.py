@@ -1,0 +1,58 @@
+"""Which prompt of a session was cut, from the entries of its branch."""
+
+from typing import Any
+
+import pytest
+
+from pinnace_agent.session.interruption import find_interruption
+from pinnace_spec import errors
+
+Message = dict[str, Any]  # the edge of JSON
+
+
+def entry(number: int, message: Message) -> Message:
+    return {"type": "message", "id": f"e{number}", "parentId": None, "message": {"timestamp": 1, **message}}
+
+
+def answer(*calls: str, stop: str = "toolUse") -> Message:
+    content = [{"type": "toolCall", "id": call, "name": "bash", "arguments": {}} for call in calls]
+    usage = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 0, "cost": {}}
+    names = {"api": "a", "provider": "p", "model": "m"}
+    return {"role": "assistant", "content": content, "usage": usage, "stopReason": stop, **names}
+
+
+def result(call: str, text: str = "ok", *, is_error: bool = False) -> Message:
+    content = [{"type": "text", "text": text}]
+    return {"role": "toolResult", "toolCallId": call, "toolName": "bash", "content": content, "isError": is_error}
+
+
+def shell() -> Message:
+    return {"role": "bashExecution", "command": "c", "output": "", "cancelled": False, "truncated": False}
+
+
+USER: Message = {"role": "user", "content": [{"type": "text", "text": "go"}]}
+DONE = answer(stop="stop")
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected"),
+    [
+        ([], None),
+        ([USER, DONE], None),
+        ([USER, answer(stop="error")], None),
+        ([USER, answer("a", stop="aborted")], None),
+        ([USER], ("e0", "answer", [])),
+        ([USER, DONE, USER, shell()], ("e2", "answer", [])),
+        ([USER, answer("a", "b")], ("e0", "tools", ["a", "b"])),
+        ([USER, answer("a", "b"), result("a")], ("e0", "tools", ["b"])),
+        ([USER, answer("a"), result("a")], ("e0", "answer", [])),
+        ([USER, answer("a"), result("a"), answer("b")], ("e0", "tools", ["b"])),
+        ([USER, answer("a"), result("a", errors.SHELL_ABORTED, is_error=True)], None),
+        ([USER, answer("a", "b"), result("a"), result("b", errors.ABORTED_BEFORE_START, is_error=True)], None),
+    ],
+)
+def test_a_prompt_without_its_end_was_interrupted(messages: list[Message], expected: object) -> None:
+    found = find_interruption([entry(number, message) for number, message in enumerate(messages)])
+
+    assert expected == (found and (found["entryId"], found["during"], [call["id"] for call in found["cutCalls"]]))
+    assert found is None or found["text"] == "go"
