@@ -121,6 +121,7 @@ OPEN = {"details", "entry", "entries", "model", "models", "messages", "usage"}
 OPTIONAL = {
     "cleared",
     "sessionFile",
+    "interrupted",
     "sessionName",
     "contextUsage",
     "description",
@@ -188,6 +189,7 @@ def test_null_is_found_unless_it_means_something(command: str) -> None:
                 ("branch", "text"),
                 ("get_fork_messages", "text"),
                 ("get_branch_messages", "text"),
+                ("get_state", "text"),
                 ("cycle_model", "model"),
             }
             assert is_nullable == (problems(success(command, data)) == []), key

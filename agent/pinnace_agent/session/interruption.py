@@ -1,8 +1,8 @@
 """What the last prompt of a session was doing when its process ended without closing it.
 
 An orderly end of a run leaves an answer without calls at the end of the branch, or results that say that they were
-aborted. What ends otherwise was cut: by kill -9, a crash, or a loss of power. Only a run that a tool's result or a limit
-has ended looks the same, since the results are its last messages. Pure.
+aborted. What ends otherwise was cut: by kill -9, a crash, or a loss of power. Only a run that a tool's result has ended
+looks the same, or one that a limit has, since the results are its last messages. Pure.
 """
 
 from collections.abc import Sequence
