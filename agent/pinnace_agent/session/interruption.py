@@ -50,22 +50,23 @@ def find_interruption(path: Sequence[Entry]) -> Interruption | None:
     cut: list[CutCall] | None = None
     for entry in reversed(path):
         message = context_message(entry)
-        match message:
-            case {"role": "toolResult"} if cut is None:
-                if message["isError"] and _text(message).endswith(_ABORTED):
-                    return None
-                answered.add(message["toolCallId"])
-            case {"role": "assistant"} if cut is None:
-                calls = _calls(message)
-                if not calls:
-                    return None
-                cut = [call for call in calls if call["id"] not in answered]
-            case {"role": "user"}:
-                during: Literal["answer", "tools"] = "tools" if cut else "answer"
-                text = _text(message)[:MAX_TEXT_CHARS]
-                return {"entryId": str(entry.get("id")), "text": text, "during": during, "cutCalls": cut or []}
-            case _:
-                pass
+        if message is None:
+            continue
+        if message["role"] == "user":
+            during: Literal["answer", "tools"] = "tools" if cut else "answer"
+            text = _text(message)[:MAX_TEXT_CHARS]
+            return {"entryId": str(entry.get("id")), "text": text, "during": during, "cutCalls": cut or []}
+        if cut is not None:
+            continue
+        if message["role"] == "toolResult":
+            if message["isError"] and _text(message).endswith(_ABORTED):
+                return None
+            answered.add(message["toolCallId"])
+        elif message["role"] == "assistant":
+            calls = _calls(message)
+            if not calls:
+                return None
+            cut = [call for call in calls if call["id"] not in answered]
     return None
 
 
