@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Final, Literal, TypedDict
 
 from pinnace_agent.session.context import context_message
-from pinnace_agent.session.reading import Entry
 from pinnace_spec import errors
+from pinnace_spec.entries import Entry
 from pinnace_spec.messages import AssistantMessage, ToolResultMessage, UserMessage
 
 MAX_TEXT_CHARS: Final = 200
