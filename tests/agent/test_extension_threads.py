@@ -32,6 +32,7 @@ from pinnace_agent.extensions.contexts import (
 )
 from pinnace_agent.extensions.flags import FlagValues
 from pinnace_agent.extensions.instances import Instance
+from pinnace_agent.extensions.login_helpers import Redirect
 from pinnace_agent.extensions.loop_thread import (
     DECISION,
     LoopEndedError,
@@ -39,6 +40,7 @@ from pinnace_agent.extensions.loop_thread import (
     WrongThreadError,
     usable_from_any_thread,
 )
+from pinnace_agent.extensions.provider_login import DialogCallbacks, LoginCallbacks
 from pinnace_agent.extensions.provider_stream import StreamOptions
 from pinnace_agent.extensions.registrations import ToolDefinition
 from pinnace_agent.extensions.session_reader import SessionReader
@@ -71,7 +73,11 @@ REACHABLE: tuple[type, ...] = (
     ToolState,
     Subscription,
     StreamOptions,
+    DialogCallbacks,
+    Redirect,
 )
+# What authors know by its protocol alone.
+IMPLEMENTED: dict[type, type] = {LoginCallbacks: DialogCallbacks}
 PURE = "values and functions of them: nothing of the event loop is touched"
 # What needs neither, and why.
 FREE: dict[tuple[str, str], str] = {
@@ -104,7 +110,14 @@ FREE_FUNCTIONS = {
     "complete": "a coroutine function: what it takes from the context is refused outside the loop",
     "file_mutation": "an asynchronous context manager: it can't be entered outside a loop",
     "format_size": PURE,
+    "get_language_from_path": PURE,
+    "highlight_code": PURE,
+    "key_hint": PURE,
+    "key_text": PURE,
+    "loopback_redirect": "an asynchronous context manager: it can't be entered outside a loop",
     "message_text": PURE,
+    "pkce": PURE,
+    "raw_key_hint": PURE,
     "resolve_path": PURE,
     "serialize_conversation": PURE,
     "truncate_head": PURE,
@@ -144,7 +157,11 @@ def test_every_name_that_authors_import_has_a_decision_for_threads() -> None:
         value = getattr(pinnace.extensions, name)
         if inspect.isfunction(value):
             functions.add(name)
-        elif inspect.isclass(value) and value not in REACHABLE and not issubclass(value, BaseException):
+        elif (
+            inspect.isclass(value)
+            and IMPLEMENTED.get(value, value) not in REACHABLE
+            and not issubclass(value, BaseException)
+        ):
             active = [each for each, member in vars(value).items() if inspect.iscoroutinefunction(member)]
             assert active == [], f"{name} has to be among the classes above"
     assert sorted(functions) == sorted(set(FREE_FUNCTIONS) - {"Completion"})
@@ -169,10 +186,14 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
     "get_theme": ("dark",),
     "message_renderer": ("note",),
     "notify": ("shown",),
+    "on_auth": ("https://login.example",),
+    "on_device_code": ("CODE", "https://login.example"),
+    "on_progress": ("waiting",),
     "on_terminal_input": (print,),
     "on": ("agent_start", lambda *_: None),
     "paste_to_editor": ("text",),
     "provider_for": (MODEL,),
+    "read": ("pasted",),
     "register_command": ("there", lambda ctx, args: None),
     "register_provider": ("p", {"baseUrl": "http://127.0.0.1"}),
     "register_tool": (ToolDefinition("extra", "does it", {"type": "object"}, lambda ctx, params: "done"),),
@@ -228,6 +249,8 @@ class Objects:
             RegistryFacts: RegistryFacts(cast("Any", rig.host.registry)),
             Writer: Writer(cast("Any", Kept())),
             StreamOptions: StreamOptions(LlmRequest(MODEL, "", (), (), "off", "key", {}, "s1"), {}),
+            DialogCallbacks: DialogCallbacks(binding.ui, "Provider"),
+            Redirect: Redirect("http://127.0.0.1/callback", "/callback"),
         }
         self.api = api
 

@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import trio
 
+from pinnace_agent.extensions.loop_thread import LoopThread, usable_from_any_thread
 from pinnace_agent.extensions.provider_login import LoginCancelled
 
 _MAX_HEAD_BYTES: Final = 16 * 1024
@@ -32,6 +33,7 @@ def pkce() -> Pkce:
     return Pkce(verifier, base64.urlsafe_b64encode(digest).rstrip(b"=").decode())
 
 
+@usable_from_any_thread()
 class Redirect:
     """A page on this machine to which a browser is sent with the code."""
 
@@ -44,6 +46,11 @@ class Redirect:
         self._path = path
         self._done = trio.Event()
         self._answer: dict[str, list[str]] = {}
+        self._thread = LoopThread()
+
+    @property
+    def __loop_thread__(self) -> LoopThread:
+        return self._thread
 
     async def code(self) -> str:
         """Wait for the browser and return the code.
@@ -70,7 +77,7 @@ class Redirect:
 
     def _code(self) -> str:
         if "code" not in self._answer:
-            [reason] = self._answer.get("error_description") or self._answer.get("error") or ["no code came"]
+            reason, *_ = self._answer.get("error_description") or self._answer.get("error") or ["no code came"]
             raise LoginCancelled(f"the authorization server refused: {reason}")
         return self._answer["code"][0]
 

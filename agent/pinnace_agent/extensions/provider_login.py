@@ -11,6 +11,7 @@ from typing import Final, NoReturn, Protocol, cast
 
 from pinnace_agent.extensions.calling import Caller
 from pinnace_agent.extensions.error_records import failure_text, ownership
+from pinnace_agent.extensions.loop_thread import LoopThread, usable_from_any_thread
 from pinnace_agent.extensions.result_shapes import is_object
 from pinnace_agent.extensions.signatures import check_function, is_async
 from pinnace_agent.extensions.user_interface import UserInterface
@@ -179,13 +180,19 @@ def _verb(text: str) -> str:
     return text if text.startswith("must") else f"is wrong: {text}"
 
 
+@usable_from_any_thread()
 class DialogCallbacks:
-    """Asks the user of a session, by dialogs."""
+    """Asks the user of a session, by dialogs. What is awaited raises at once in another thread than the loop's."""
 
     def __init__(self, ui: UserInterface, name: str) -> None:
         """Ask by `ui` for the provider of this display name."""
         self._ui = ui
         self._name = name
+        self._thread = LoopThread()
+
+    @property
+    def __loop_thread__(self) -> LoopThread:
+        return self._thread
 
     def on_auth(self, url: str, instructions: str | None = None) -> None:
         """Show the address at which the user logs in."""
