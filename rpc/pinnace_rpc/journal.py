@@ -23,6 +23,7 @@ from typing import Any, Final, cast
 from pinnace_agent.llm.secrets import Secrets
 from pinnace_rpc.options import LOG_VARIABLE, Options, UsageRefused
 from pinnace_rpc.release import program_version
+from pinnace_rpc.shown_models import shown_model
 from pinnace_rpc.stdio import StderrHandler
 from pinnace_spec.messages import Model
 from pinnace_spec.wire import encode_record
@@ -159,7 +160,7 @@ def begin_log(options: Options, environ: Mapping[str, str], path: str | None) ->
 def log_session(path: str | None, session_id: str, model: Model | None) -> None:
     """Log what the process works with."""
     name = None if model is None else f"{model['provider']}/{model['id']}"
-    address = None if model is None else model["baseUrl"]
+    address = None if model is None else shown_model(model)["baseUrl"]
     details = {"sessionId": session_id, "sessionFile": path, "model": name, "baseUrl": address}
     _log.info("session", extra={"details": details})
 

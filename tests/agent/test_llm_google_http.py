@@ -149,7 +149,7 @@ async def test_an_error_inside_of_the_stream_is_told_with_its_signs() -> None:
     asked = await answer_to(streaming(*EVENTS[:2], b"data: " + json.dumps({"error": error}).encode() + b"\n\n"))
 
     assert asked.failure == "Try later."
-    assert asked.signs == FailureSigns(503, ("503", "UNAVAILABLE"), 7.0)
+    assert asked.signs == FailureSigns(503, ("503", "UNAVAILABLE"), 7.0, address=asked.signs.address)
     assert asked.verdict == Verdict(VerdictKind.TRANSIENT, 7.0)
     assert len(asked.message["content"]) == 2
 

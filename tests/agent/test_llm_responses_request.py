@@ -82,7 +82,7 @@ def test_tools_are_flat_functions() -> None:
     ("most", "window", "compat", "sent"),
     [
         (4_000, 100_000, {}, 4_000),
-        (4_000, 100, {}, 16),
+        (4_000, 10, {}, 16),
         (1, 100_000, {}, 16),
         (0, 100_000, {}, None),
         (4_000, 100_000, {"supportsMaxOutputTokens": False}, None),

@@ -346,7 +346,8 @@ async def test_a_refusal_brings_its_status_its_codes_and_the_wait_that_it_asks_f
     text, signs, verdict = await signs_of({"error": refusal})
 
     assert text.startswith("429: ")
-    assert signs == FailureSigns(429, ("rate_limit_exceeded", "tokens"), 17.0)
+    assert signs == FailureSigns(429, ("rate_limit_exceeded", "tokens"), 17.0, address=signs.address)
+    assert str(signs.address).endswith("/chat/completions")
     assert verdict == Verdict(VerdictKind.TRANSIENT, 17.0)
 
 
@@ -355,11 +356,11 @@ async def test_an_error_inside_of_a_stream_brings_its_codes() -> None:
 
     text, signs, verdict = await signs_of({"chunks": [{"text": "a"}, {"event": {"error": error}}]})
 
-    assert (text, signs) == ("That was it", FailureSigns(502, ("502",)))
+    assert (text, signs) == ("That was it", FailureSigns(502, ("502",), address=signs.address))
     assert verdict == Verdict(VerdictKind.TRANSIENT)
 
 
 async def test_a_success_brings_nothing() -> None:
     _, signs, verdict = await signs_of({"text": "ok"})
 
-    assert (signs, verdict) == (FailureSigns(), Verdict(VerdictKind.NOTHING))
+    assert (signs, verdict) == (FailureSigns(address=signs.address), Verdict(VerdictKind.NOTHING))

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -275,28 +276,43 @@ def test_a_pattern_that_fits_no_tool_is_reported(agent: AgentStarter) -> None:
 # The start.
 
 
+# Loaded by the interpreter before the program: the reading of one file waits.
+HOLDING = """
+import os, time
+really_open = os.open
+def held(path, *arguments, **options):
+    if os.fspath(path).endswith(os.environ["HELD_FILE"]):
+        os.close(really_open(os.environ["HELD_FILE"] + ".reached", os.O_WRONLY | os.O_CREAT))
+        time.sleep(600)
+    return really_open(path, *arguments, **options)
+os.open = held
+"""
+
+
 @pytest.mark.parametrize("name", ["settings.json", "models.json", "auth.json"])
 def test_an_interrupt_while_files_are_read_ends_it_quietly(name: str, tmp_path: Path) -> None:
-    """A pipe in the place of the file holds the start, until the interrupt."""
     home = prepare_pi_home(tmp_path, "http://127.0.0.1:9", env=ENVIRONMENT)
-    file = home.agent_dir / name
-    file.unlink(missing_ok=True)
-    os.mkfifo(file)
+    (home.agent_dir / name).touch()
+    (home.agent_dir / name).write_text((home.agent_dir / name).read_text() or "{}")
+    hook = tmp_path / "hook"
+    hook.mkdir()
+    (hook / "sitecustomize.py").write_text(HOLDING)
+    path = os.pathsep.join(filter(None, [str(hook), home.env.get("PYTHONPATH")]))
     with subprocess.Popen(
         [*COMMAND, *home.arguments],
         cwd=home.work,
-        env=home.env,
+        env={**home.env, "PYTHONPATH": path, "HELD_FILE": name},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as process:
         stuck = threading.Timer(TIMEOUT_S, process.kill)
         stuck.start()
-        writer = os.open(file, os.O_WRONLY)  # waits for the reader
+        while not (home.work / f"{name}.reached").exists() and process.poll() is None:
+            time.sleep(0.01)
         process.send_signal(signal.SIGINT)
         said = process.communicate()
         stuck.cancel()
-        os.close(writer)
     assert (-signal.SIGINT, (b"", b"")) == (process.returncode, said)
 
 

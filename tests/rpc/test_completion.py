@@ -14,6 +14,7 @@ import pytest
 from pinnace_agent.tools import builtin_tools
 from pinnace_rpc.command import COMMAND, SUBCOMMANDS
 from pinnace_rpc.completion import SHELLS, TOOL_NAMES
+from pinnace_spec.profiles import CLIENT_PROFILES
 
 REPOSITORY = Path(__file__).parents[2]
 ROOTS = os.pathsep.join(str(REPOSITORY / name) for name in ("spec", "statechart", "agent", "rpc"))
@@ -60,7 +61,7 @@ def completions(home: Path, *words: str) -> list[str]:
         (["--mod"], ["--mode", "--model", "--models"]),
         (["--mode", ""], ["text", "json", "rpc"]),
         (["--mode", "j"], ["json"]),
-        (["--protocol", ""], ["pi", "seed", "1.5"]),
+        (["--protocol", ""], list(CLIENT_PROFILES)),
         (["--thinking", "m"], ["minimal", "medium", "max"]),
         (["--on-eof", ""], ["abort", "drain"]),
         (["--provider", "loc"], ["local"]),

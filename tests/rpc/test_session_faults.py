@@ -777,7 +777,8 @@ def test_l22_a_login_that_has_run_out_is_told_and_no_refresh_is_begun(agent: Age
     refused = pi.request({"type": "prompt", "message": "one"})
 
     assert not refused["success"]
-    assert "auth.json has a login for fake; this release can only use keys." in refused["error"]
+    told = "auth.json has a login for fake, which only the extension that registers the provider can use"
+    assert told in refused["error"]
     pi.check_end()
     assert ([], []) == (pi.llm.requests, pi.llm.strays)
     assert before == files_of(pi.home.agent_dir)

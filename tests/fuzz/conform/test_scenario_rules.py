@@ -16,6 +16,7 @@ SCENARIOS: Final = load()
 # Rule -> why no client, model or file can bring about what it is about.
 NO_TRACE: Final[Mapping[str, str]] = {
     "R-RUN-06": "A client can't cause a defect of the program; tests seed one.",
+    "R-LLM-03": "How long an answer may be is in no record; tests read it from the requests.",
 }
 # Rule -> why no scenario of it is played on some of the generations that it holds for.
 NOT_EVERYWHERE: Final[Mapping[str, str]] = {

@@ -49,7 +49,7 @@ def test_a_drain_waits_for_extensions_to_begin_so_that_their_gates_hold(
     assert pi.errors == []
 
 
-def test_what_was_asked_before_the_end_of_stdin_is_answered_when_extensions_have_begun(
+def test_reads_before_the_end_of_stdin_are_answered_when_extensions_have_begun(
     extended: Start, written: MakeExtension
 ) -> None:
     pi = extended(written(SLOW), SCRIPT)
@@ -84,9 +84,7 @@ def test_a_signal_does_not_wait_for_extensions_to_begin_when_nothing_was_asked(
     assert time.monotonic() - began < 2.5  # what goes on is taken for ended after three seconds
 
 
-def test_no_tool_and_no_shell_command_runs_when_an_abort_has_ended_the_beginning_of_an_extension(
-    extended: Start, written: MakeExtension
-) -> None:
+def test_no_command_runs_when_an_abort_has_cut_an_extension_short(extended: Start, written: MakeExtension) -> None:
     path = written(SLOW)
     pi = extended(path, SCRIPT)
     wait_until_there(pi.work / "begins")
