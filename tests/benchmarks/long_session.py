@@ -84,10 +84,13 @@ def opened(program: Program, messages: int = MESSAGES) -> Figures:
     with MeasuredAgent(program, "--session", str(path)) as agent:
         state_ms = (agent.state() - agent.begun_s) * 1000
         size = agent.bytes
-        agent.send({"id": "m", "type": "get_messages"})
-        messages_ms = (agent.until(b'"command":"get_messages"') - agent.begun_s) * 1000
+        sent_s = agent.send({"id": "m", "type": "get_messages"})
+        read_s = agent.until(b'"command":"get_messages"')
+        messages_ms = (read_s - agent.begun_s) * 1000
         if agent.bytes - size < messages * len(TEXT):
             raise RuntimeError("not all messages are there")
+        asked_s = agent.send({"id": "t", "type": "get_session_stats"})
+        stats_ms = (agent.until(b'"command":"get_session_stats"') - asked_s) * 1000
         cpu_ms = agent.cpu_ms()
         time.sleep(SETTLE_S)
         memory = agent.memory_mib()
@@ -99,7 +102,9 @@ def opened(program: Program, messages: int = MESSAGES) -> Figures:
     return {
         f"{name}: start to get_state, ms": state_ms,
         f"{name}: start to get_messages, ms": messages_ms,
-        f"{name}: start to get_messages, CPU ms": cpu_ms,
+        f"{name}: get_messages alone, ms": (read_s - sent_s) * 1000,
+        f"{name}: get_session_stats after it, ms": stats_ms,
+        f"{name}: start to get_session_stats, CPU ms": cpu_ms,
         f"{name}, opened: private, MiB": unread["private"],
         f"{name}, opened: peak, MiB": unread["peak"],
         f"{name}, after get_messages: private, MiB": memory["private"],
