@@ -41,15 +41,10 @@ class _Size(NamedTuple):
 
     def with_(self, message: Message) -> "_Size":
         tokens = counted_tokens(message) if message["role"] == "assistant" else 0
-        size = self.after(message["timestamp"], tokens)
-        return size if size.is_counted else size.with_estimate(message)
-
-    def after(self, timestamp_ms: int, tokens: int) -> "_Size":
-        """Go on behind a message of which a provider has counted so many tokens; the estimate of others is missing."""
-        newest_ms = max(self.newest_ms, timestamp_ms)
-        if tokens and timestamp_ms >= newest_ms:  # else what it counted has been replaced since
+        newest_ms = max(self.newest_ms, message["timestamp"])
+        if tokens and message["timestamp"] >= newest_ms:  # else what it counted has been replaced since
             return _Size(newest_ms, tokens, is_counted=True)
-        return _Size(newest_ms, self.counted, self.estimated)
+        return _Size(newest_ms, self.counted, self.estimated).with_estimate(message)
 
     def with_estimate(self, message: Message) -> "_Size":
         return self._replace(estimated=self.estimated + estimate_tokens(message))
@@ -88,18 +83,24 @@ class ContextMeter:
     def begin(self, items: Iterable[StoredMessage | Message]) -> None:
         """Read the beginning of the list, of which some messages have not been decoded, and as few as possible are."""
         uncounted: list[StoredMessage] = []
+        newest_ms, counted, estimated, _ = self._size
         for item in items:
             self._read += 1
-            if not isinstance(item, StoredMessage):
-                self._size = self._size.with_(item)
-                self._count(item)
-            else:
-                self._size = self._size.after(item.timestamp_ms, stored_tokens(item))
+            if isinstance(item, StoredMessage):
                 self._count_stored(item)
-                if not self._size.is_counted:
+                newest_ms = max(newest_ms, item.timestamp_ms)
+                tokens = stored_tokens(item) if item.usage is not None and item.timestamp_ms >= newest_ms else 0
+                if not tokens:
                     uncounted.append(item)
-            if self._size.is_counted:
-                uncounted.clear()
+                    continue
+                counted, estimated = tokens, 0
+            else:
+                self._count(item)
+                newest_ms, counted, estimated, is_counted = _Size(newest_ms, counted, estimated).with_(item)
+                if not is_counted:
+                    continue
+            uncounted.clear()  # what was counted includes what came before
+        self._size = _Size(newest_ms, counted, estimated)
         for stored in uncounted:
             self._size = self._size.with_estimate(stored.message())
         self._counts["totalMessages"] = self._read
