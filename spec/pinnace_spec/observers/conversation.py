@@ -82,7 +82,7 @@ class Conversation:
 
     def learn(self, messages: list[Record], number: int) -> None:
         """Take what the agent shows for what the context is."""
-        first = messages[0] if messages else {}
+        first: Record = messages[0] if messages else {}
         if self.compacted is not None:
             self.has_user_summary = self.compacted.is_user_message(first)
         elif not (self.told and edge.is_equal(self.told[0].message, first)):
