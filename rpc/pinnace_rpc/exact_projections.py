@@ -19,11 +19,11 @@ Fields = frozenset[str]
 _DIALOGS: Final = frozenset({"select", "confirm", "input", "editor"})
 
 # What the generations have, by record type, beside `type`. None: everything that a record of this type holds.
-_RECORDS: Final[Mapping[str, Fields]] = {
+_RECORDS: Final[dict[str, Fields]] = {
     kind: frozenset(fields.split())
     for kind, fields in {
         "agent_start": "",
-        "agent_end": "messages",
+        "agent_end": "messages willRetry",
         "turn_start": "",
         "turn_end": "message toolResults",
         "message_start": "message",
@@ -195,9 +195,12 @@ class ExactProjection:
 
 
 class SeedProjection(ExactProjection):
-    """Exactly the published protocol: whole messages in updates, no record, role or field that it does not have."""
+    """The published protocol: whole messages in updates, no record, role or field that it does not have.
 
-    # DEVIATION D-08, D-09: what was not published is left out of `seed`; role `system` is in no profile.
+    One exception: `agent_end.willRetry`, which its release writes without listing it.
+    """
+
+    # DEVIATION D-08, D-09: records that were not published are left out of `seed`; role `system` is in no profile.
     profile: ClientProfile = "seed"
     replies: ClassVar[Mapping[str, Fields]] = {
         "get_state": _STATE,
@@ -214,7 +217,7 @@ class FifthProjection(ExactProjection):
     roles: ClassVar[Mapping[str, Fields]] = {**_MESSAGES, **_UNLISTED}
     records: ClassVar[Mapping[str, Fields]] = {
         kind: fields
-        for kind, fields in _RECORDS.items()
+        for kind, fields in (_RECORDS | {"agent_end": frozenset({"messages"})}).items()
         if kind not in {"queue_update", "compaction_start", "compaction_end"}
     }
     compaction: ClassVar[Fields] = _COMPACTION - {"estimatedTokensAfter"}

@@ -41,10 +41,14 @@ class AgentEnd(OutputModel):
 
 
 class SeedAgentEnd(OutputModel):
-    """As published: without `willRetry`, which was written and not published."""
+    """A run has ended; with every message that it created.
+
+    Release 0.80.2 writes `willRetry`, its published protocol does not list it: clients of that time have met it.
+    """
 
     type: Literal["agent_end"]
     messages: list[SeedMessage]
+    willRetry: bool | None = None
 
 
 class AgentSettled(OutputModel):

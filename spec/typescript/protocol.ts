@@ -1102,7 +1102,7 @@ export interface SwitchSessionResponse {
 
 /**
  * A run has ended; with every message that it created.
- * Rules: R-RUN-01, R-RUN-07.
+ * Rules: R-PRO-02, R-RUN-01, R-RUN-07.
  * Since 0.16.0.
  */
 export interface AgentEnd {

@@ -234,7 +234,7 @@ def test_seed_writes_no_record_and_no_field_of_a_later_generation(agent: AgentSt
     for name in ("prompt", "steer"):
         answered = fields_of(pi, {"type": "response", "command": name})
         assert {"id", "type", "command", "success"} == answered
-    assert {"type", "messages"} == fields_of(pi, {"type": "agent_end"})
+    assert {"type", "messages", "willRetry"} == fields_of(pi, {"type": "agent_end"})
     state = pi.request({"type": "get_state"})["data"]
     assert STATE - {"sessionFile", "sessionName"} == set(state)
     stats = pi.request({"type": "get_session_stats"})["data"]

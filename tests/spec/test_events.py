@@ -174,7 +174,6 @@ def test_what_seed_refuses_of_pi_is_what_was_added_later(record: Json) -> None:
         assert [f"type: {kind!r} is no record of profile seed"] == problems(record, "seed")
     else:
         later = {"tool_execution_end": ["durationMs"], "message_update": ["usage"], "compaction_end": ["result.usage"]}
-        later["agent_end"] = ["willRetry"]
         later |= {name: list(FAILURE) for name in ("auto_retry_start", "auto_retry_end")}
         expected = [f"{field}: Extra inputs are not permitted" for field in later.get(kind, ())]
         assert expected == problems(record, "seed")
