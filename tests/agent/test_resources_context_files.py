@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from pinnace_agent.files.text_file import MAX_TEXT_BYTES
 from pinnace_agent.resources.context_files import NAMES, ContextFiles, read_context_files
-from pinnace_agent.resources.text_file import MAX_TEXT_BYTES
 
 NOBODY = 65_534
 

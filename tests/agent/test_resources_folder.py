@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from pinnace_agent.files.text_file import MAX_TEXT_BYTES
 from pinnace_agent.resources.folder_resources import FolderReader, FolderResources, ResourceChoice
 from pinnace_agent.resources.resource_tree import MAX_NAMES
 from pinnace_agent.resources.settings import read_settings
-from pinnace_agent.resources.text_file import MAX_TEXT_BYTES
 
 USUAL = ResourceChoice(approved=True, has_context_files=False)
 UNTRUSTED = USUAL._replace(approved=False)

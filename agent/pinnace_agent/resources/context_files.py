@@ -10,7 +10,7 @@ import stat
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from pinnace_agent.resources.text_file import TextFileError, is_regular, printable, read_beginning
+from pinnace_agent.files.text_file import TextFileError, is_regular, printable, read_beginning
 
 NAMES: Final = ("AGENTS.override.md", "AGENTS.md", "AGENTS.MD", "CLAUDE.md", "CLAUDE.MD")
 _MAX_GIT_FILE_BYTES: Final = 8_192

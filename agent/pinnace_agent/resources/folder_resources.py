@@ -11,11 +11,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from pinnace_agent.files.text_file import TextFileError, is_regular, printable, read_text_file
 from pinnace_agent.resources.context_files import ContextFile, read_context_files
 from pinnace_agent.resources.paths import agent_dir, gated_project_files, home_dir, nested_prompts, project_dir
 from pinnace_agent.resources.settings import ResourceSettings, Settings, settings_in
 from pinnace_agent.resources.settings_reader import read_scope
-from pinnace_agent.resources.text_file import TextFileError, is_regular, printable, read_text_file
 from pinnace_agent.resources.trust import decide, trust_file
 
 if TYPE_CHECKING:  # loaded where there are any

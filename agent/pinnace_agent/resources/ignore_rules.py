@@ -8,7 +8,7 @@ nothing is passed over. Reads those files and nothing else.
 import os
 from typing import Final, NamedTuple
 
-from pinnace_agent.resources.text_file import TextFileError, read_beginning
+from pinnace_agent.files.text_file import TextFileError, read_beginning
 from pinnace_agent.search.glob_match import BadGlob, Glob
 
 _FILES: Final = (".gitignore", ".ignore", ".fdignore")

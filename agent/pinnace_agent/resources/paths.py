@@ -5,9 +5,12 @@ know what the files hold. pi shares these folders, so the names are fixed.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:  # loaded where a file is opened or judged that somebody else than the user names
+    from pinnace_agent.files.protected import Places
 
 AGENT_DIR_VARIABLE: Final = "PI_CODING_AGENT_DIR"
 
@@ -55,6 +58,14 @@ def nested_prompts(cwd: Path) -> Path:
     """Return the other folder of a project's prompt templates: the published protocol shows them there."""
     # DEVIATION D-53
     return project_dir(cwd) / "agent" / "prompts"
+
+
+def protected_places(env: Mapping[str, str], extensions: Iterable[str] = ()) -> "Places":
+    """Return the user's protected places with all links resolved; `extensions` are files and folders of loaded ones."""
+    from pinnace_agent.files.protected import Places
+
+    home, folder = (os.path.realpath(each) for each in (home_dir(env), agent_dir(env)))
+    return Places(home, folder, tuple(os.path.realpath(each) for each in extensions))
 
 
 def gated_project_files(cwd: Path, env: Mapping[str, str]) -> list[Path]:

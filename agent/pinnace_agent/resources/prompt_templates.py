@@ -7,10 +7,10 @@ a name means does not change while a client shows it. Must not know where templa
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from pinnace_agent.files.text_file import TextFileError, read_text_file
 from pinnace_agent.resources.frontmatter import BLANKS, FrontmatterError, read_document
 from pinnace_agent.resources.resource_origin import Origin, Resource
 from pinnace_agent.resources.template_arguments import split_arguments, substitute
-from pinnace_agent.resources.text_file import TextFileError, read_text_file
 
 # Of a description that is made of the first line: what clients show in one.
 _MAX_LINE_CHARS: Final = 60

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias, TypeGuard
 
 import orjson
 
-from pinnace_agent.resources.text_file import TextFileError, read_regular
+from pinnace_agent.files.text_file import TextFileError, read_regular
 
 JsonObject: TypeAlias = dict[str, object]
 

@@ -12,13 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
+from pinnace_agent.files.text_file import is_regular, printable
 from pinnace_agent.resources.paths import expand_home
 from pinnace_agent.resources.prompt_templates import PromptTemplate, ResourceProblem, read_template
 from pinnace_agent.resources.resource_origin import Origin, Resource, Scope
 from pinnace_agent.resources.resource_patterns import ResourcePatterns
 from pinnace_agent.resources.resource_tree import FoundFile, TooManyNames, skill_files, template_files
 from pinnace_agent.resources.skills import Skill, read_skill
-from pinnace_agent.resources.text_file import is_regular, printable
 
 FilesOf = Callable[[str], Iterator[FoundFile]]
 """Finds the files of a folder."""

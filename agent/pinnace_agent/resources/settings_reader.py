@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
+from pinnace_agent.files.text_file import TextFileError, read_beginning
 from pinnace_agent.resources.diagnostics import Diagnostic, Problem
 from pinnace_agent.resources.relaxed_json import (
     ConfigurationFileError,
@@ -20,7 +21,6 @@ from pinnace_agent.resources.relaxed_json import (
     read_object,
 )
 from pinnace_agent.resources.settings_migration import migrated
-from pinnace_agent.resources.text_file import TextFileError, read_beginning
 
 _T = TypeVar("_T")
 _D = TypeVar("_D")

@@ -9,10 +9,10 @@ import re
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from pinnace_agent.files.text_file import TextFileError, read_text_file
 from pinnace_agent.resources.frontmatter import BLANKS, FrontmatterError, read_document
 from pinnace_agent.resources.prompt_templates import ResourceProblem
 from pinnace_agent.resources.resource_origin import Origin, Resource
-from pinnace_agent.resources.text_file import TextFileError, read_text_file
 
 SKILL_FILE: Final = "SKILL.md"
 # Of the skills specification that several agents share.

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from pinnace_agent.files.text_file import TextFileError, printable, read_regular
 from pinnace_agent.resources.context_files import ContextFile
-from pinnace_agent.resources.text_file import TextFileError, printable, read_regular
 
 if TYPE_CHECKING:  # loaded where there are any
     from pinnace_agent.resources.skills import Skill

@@ -1,14 +1,18 @@
 """Reads text files that anybody may have put where they are: instructions, prompt templates, skills.
 
 A read never waits for anybody: what is no regular file is refused, and of a large file no more is read than its limit.
-Bytes that are no UTF-8 are replaced, and a byte order mark is left out. Must not know what the files mean.
+With a `Reach` only what may be opened is read (`opener`); without one the caller answers for the path. Bytes that are
+no UTF-8 are replaced, and a byte order mark is left out. Must not know what the files mean.
 """
 
 import errno
 import os
 import re
 import stat
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:  # loaded where somebody else than the user names a file
+    from pinnace_agent.files.opener import Reach
 
 # Some sixty thousand tokens: more than most models can be told, and a hundred times what people write.
 MAX_TEXT_BYTES: Final = 256 * 1024
@@ -41,26 +45,26 @@ def is_regular(path: str) -> bool:
         return False
 
 
-def read_text_file(path: str) -> str:
+def read_text_file(path: str, reach: "Reach | None" = None) -> str:
     """Return the text in a file that is not longer than `MAX_TEXT_BYTES`.
 
     Raises:
-        TextFileError: It is longer, no regular file, or can't be read.
+        TextFileError: It is longer, no regular file, must not be read or can't be.
     """
-    read = read_beginning(path)
+    read = read_beginning(path, reach=reach)
     if read.left_out_bytes:
         raise TextFileError(f"has more than {MAX_TEXT_BYTES // 1024} KiB")
     return read.text
 
 
-def read_beginning(path: str, max_bytes: int = MAX_TEXT_BYTES) -> TextFile:
+def read_beginning(path: str, max_bytes: int = MAX_TEXT_BYTES, *, reach: "Reach | None" = None) -> TextFile:
     """Return the text in a file, of a longer one what begins it, in whole lines.
 
     Raises:
-        TextFileError: It is no regular file, or can't be read.
+        TextFileError: It is no regular file, must not be read or can't be.
     """
     try:
-        data, size = _read(path, max_bytes + 1)
+        data, size = _read(path, max_bytes + 1) if reach is None else _read_within(path, max_bytes + 1, reach)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
         raise TextFileError(f"can't be read: {reason or type(error).__name__}") from None
@@ -99,6 +103,16 @@ def _read(path: str, wanted_bytes: int) -> tuple[bytes, int]:
         status = os.fstat(file)
         _check(status)
         return stream.read(wanted_bytes), status.st_size
+
+
+def _read_within(path: str, wanted_bytes: int, reach: "Reach") -> tuple[bytes, int]:
+    from pinnace_agent.files.opener import FileRefused, read_file
+
+    try:
+        data, status = read_file(path, reach, wanted_bytes)
+    except FileRefused as error:
+        raise TextFileError(error.text) from None
+    return data, status.st_size
 
 
 def _check(status: os.stat_result) -> None:
