@@ -73,7 +73,7 @@ class Host:
         self.requests = InnerRequests()
         self.idleness = Idleness(chart, jobs)
         self.emitter = emitter
-        self.shells = Shells(jobs, profile, emitter, lambda: self.extensions)
+        self.shells = Shells(jobs, profile, emitter, lambda: self.extensions, lambda: self.toolbox.refusal)
         self.book: CommandBook | None = None
         self.sessions = SessionKeeper(session, library, profile.registry, emitter, jobs, self.submit, self._start)
         self.sessions.on_conversation = self._read_folder
@@ -296,6 +296,7 @@ class Host:
                 )
                 run.system_prompt = lambda _cwd: self.system_prompt()
                 run.attempts = self._records.attempts
+                run.tool_refusal = lambda: self.toolbox.refusal
                 run.on_smaller_window = self._records.warn_of_window
                 self._start(effect.job, run.work, "job_failed")
             case "sync":

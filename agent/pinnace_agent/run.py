@@ -114,6 +114,8 @@ class RunJob:
         """Returns the prompt for a folder: asked before each request."""
         self.attempts: Callable[[], tuple[int, int]] = lambda: (1, 1)
         """Returns which attempt of its request the present one is, and how many there may be."""
+        self.tool_refusal: Callable[[], str | None] = lambda: None
+        """Returns why no tool may run now; None: tools run. Asked before each call."""
         self.on_smaller_window: Callable[[Model, int], None] = lambda _model, _tokens: None
         """Takes a model, and the context window that its server says it has where that is smaller."""
         self._session = session
@@ -194,7 +196,7 @@ class RunJob:
             for index in range(len(self.log.calls)):
                 self.log.end_call(index, error_result(errors.tool_not_executed(problem)))
         else:
-            await run_calls(self.log, self._profile.tools, self._tool_context)
+            await run_calls(self.log, self._profile.tools, self._tool_context, self.tool_refusal)
         if (hooks := self.log.hooks) is not None:
             await hooks.results_end()
             await hooks.turn_ends(can_go_on=True)

@@ -21,7 +21,7 @@ from pinnace_agent.session.conversation import RETURNED_QUEUE
 from pinnace_agent.session.file import SaveError
 from pinnace_agent.session.lease import LeaseHeld
 from pinnace_agent.session.library import Library
-from pinnace_agent.session.replacement import Replacement, SessionRequest
+from pinnace_agent.session.replacement import NewSession, Replacement, SessionRequest
 from pinnace_spec import errors
 from pinnace_spec.messages import THINKING_LEVELS, ThinkingLevel, UserMessage
 from pinnace_statechart import effects as fx
@@ -57,13 +57,20 @@ class SessionExtensions(Protocol):
         ...
 
     async def fill(self, ref: int, session: Session) -> None:
-        """Fill a new session, if it was asked for in that way."""
+        """Fill a new session, if it was asked for in that way; those of the session before are still there.
+
+        Raises:
+            ClientError: That has failed.
+        """
         ...
 
     async def begin(
         self, reason: Reason, previous_file: str | None = None, choose: Callable[[], None] | None = None
     ) -> None:
-        """Load those of the session that is in force now; `choose` is called when their models are there."""
+        """Load those of the session that is in force now; `choose` is called when their models are there.
+
+        What fails is reported, not raised: the session is replaced.
+        """
         ...
 
 
@@ -188,17 +195,18 @@ class SessionKeeper:
 
     async def _switch(self, effect: fx.StartJob) -> None:
         plan = self._plans[effect.ref]
+        extensions, previous = self.extensions, self.session.path
         try:
             session = await plan.commit()
+            if extensions is not None and isinstance(plan.request, NewSession):
+                await self._fill(extensions, effect.ref, session)
         except errors.ClientError as error:
             self._report(Happening("switch_failed", effect.job, text=error.text, code=error.code))
             return
         for notice in plan.notices:
             _warn(notice)
-        extensions, previous = self.extensions, self.session.path
         if extensions is not None:
             await extensions.end(extensions.reason_of(plan.request), session.path)
-            await extensions.fill(effect.ref, session)
         if plan.is_other_conversation:
             self.on_conversation(session.cwd)
         former, self.session = self.session, session
@@ -212,6 +220,15 @@ class SessionKeeper:
             # Again: the models of extensions are there only then.
             await extensions.begin(extensions.reason_of(plan.request), previous, choose)
         self._report(Happening("switch_ok", effect.job))
+
+    # DEVIATION D-74: the extensions of the session before are there until the new one is whole.
+    async def _fill(self, extensions: SessionExtensions, ref: int, session: Session) -> None:
+        """Let the extension that asked for a new session fill it; if that fails, nothing of it is left."""
+        try:
+            await extensions.fill(ref, session)
+        except BaseException:
+            self._library.drop(session)
+            raise
 
     def text_of(self, ref: int) -> str | None:
         """Return the text that a fork starts before."""

@@ -61,9 +61,19 @@ class Shells:
         profile: AgentProfile,
         emitter: Emitter,
         extensions: "Callable[[], Runner | None]" = no_extensions,
+        refusal: Callable[[], str | None] = no_extensions,
     ) -> None:
-        """Start nothing yet; `extensions` are those of the session in force."""
+        """Start nothing yet.
+
+        Args:
+            jobs: Where commands run.
+            profile: The environment and the shell.
+            emitter: Where their output goes.
+            extensions: Returns those of the current session.
+            refusal: Returns why no command may run now, since extensions that may guard it are missing; or None.
+        """
         self._extensions = extensions
+        self._refusal = refusal
         self._jobs = jobs
         self._profile = profile
         self._emitter = emitter
@@ -79,7 +89,10 @@ class Shells:
         runner = self._extensions()
 
         async def work() -> None:
-            if runner is None or not await _is_done(shell, runner, self._profile, told):
+            if (problem := self._refusal()) is not None:
+                shell.failure = errors.tool_not_executed(problem)
+                shell.failure_code = errors.ErrorCode.REFUSED_BY_EXTENSION
+            elif runner is None or not await _is_done(shell, runner, self._profile, told):
                 await self._run(shell, told)
 
         def told(delta: str) -> None:

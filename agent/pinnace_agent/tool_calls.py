@@ -29,9 +29,10 @@ class _Prepared(NamedTuple):
 
 
 ContextFactory = Callable[[str, Callable[[ToolResult], None]], ToolContext]
+Refusal = Callable[[], str | None]
 
 
-async def run_calls(log: RunLog, tools: Mapping[str, Tool], make_context: ContextFactory) -> None:
+async def run_calls(log: RunLog, tools: Mapping[str, Tool], make_context: ContextFactory, refusal: Refusal) -> None:
     """Execute all calls of the turn's message; every one has a result when this returns or is cancelled.
 
     A tool that raises has failed alone; the others go on. Sequential execution is used when any called tool asks for
@@ -41,11 +42,12 @@ async def run_calls(log: RunLog, tools: Mapping[str, Tool], make_context: Contex
         log: Where starts, progress and ends are written.
         tools: The active tools by name.
         make_context: Makes what a tool may know, for a call id and a function that takes its progress.
+        refusal: Returns why no call may be carried out, or None; asked before gates are, and again before each call.
     """
     if log.hooks is None:
         # Contexts are made here, in call order: it decides who comes first at a file that several calls change.
         prepared = [call for index in range(len(log.calls)) if (call := _prepare(log, tools, index, make_context))]
-        await _execute_all(log, prepared)
+        await _execute_all(log, prepared, refusal)
         return
     async with log.hooks.telling():
         prepared = list[_Prepared]()
@@ -53,23 +55,26 @@ async def run_calls(log: RunLog, tools: Mapping[str, Tool], make_context: Contex
             call = _prepare(log, tools, index, make_context)
             if call is None:
                 continue
-            refusal = await log.hooks.may_call(index, call.tool, call.arguments)
-            if refusal is None:
+            if (problem := refusal()) is not None:  # the gates are not all there: asking some of them decides nothing
+                log.end_call(index, error_result(errors.tool_not_executed(problem)), 0)
+                continue
+            refused = await log.hooks.may_call(index, call.tool, call.arguments)
+            if refused is None:
                 prepared.append(call)
             else:
-                log.end_call(index, refusal)
-        await _execute_all(log, prepared)
+                log.end_call(index, refused)
+        await _execute_all(log, prepared, refusal)
 
 
-async def _execute_all(log: RunLog, prepared: Sequence[_Prepared]) -> None:
+async def _execute_all(log: RunLog, prepared: Sequence[_Prepared], refusal: Refusal) -> None:
     if any(call.tool.is_sequential for call in prepared):
         for call in prepared:
-            await _execute(log, call)
+            await _execute(log, call, refusal)
         return
     async with trio.open_nursery() as nursery:
         for call in prepared:
             name = f"tool:{call.tool.name}:{log.calls[call.position]['id']}"
-            nursery.start_soon(_execute, log, call, name=name)
+            nursery.start_soon(_execute, log, call, refusal, name=name)
 
 
 def _prepare(log: RunLog, tools: Mapping[str, Tool], index: int, make_context: ContextFactory) -> _Prepared | None:
@@ -94,7 +99,10 @@ def _raw(call: ToolCall) -> Mapping[str, object]:
     return call["arguments"]
 
 
-async def _execute(log: RunLog, call: _Prepared) -> None:
+async def _execute(log: RunLog, call: _Prepared, refusal: Refusal) -> None:
+    if (problem := refusal()) is not None:
+        log.end_call(call.position, error_result(errors.tool_not_executed(problem)), 0)
+        return
     started = time.monotonic()
     context = call.context
     limit, limit_s = context.time_limit, context.timeout_s

@@ -40,6 +40,8 @@ class Toolbox(Mapping[str, Tool]):
         chosen = choose(self.all, ())
         self._active = dict(chosen.active)
         self.on_change: Callable[[], None] | None = None
+        self.refusal: str | None = None
+        """Why no call may be carried out now, whatever tool it names; None: calls are carried out."""
 
     def __getitem__(self, name: str) -> Tool:
         """Return an active tool."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from pinnace_agent.extension_host.seat_plan import GivenFlag, SeatPlan
+from pinnace_agent.extensions.discovery import resolve_named
 from pinnace_agent.extensions.host_view import Mode
 from pinnace_agent.llm.json_edge import as_object
 from pinnace_agent.resources.configuration import Configuration, load_configuration
@@ -104,7 +105,7 @@ def seat_plan(
         reread=files.reread,
         select=select,
         model_patterns=options.models or configuration.settings.enabled_models,
-        named=options.extensions,
+        named=resolve_named(options.extensions, str(cwd), os.environ),
         is_discovering=not options.no_extensions,
         approved=options.approved,
         approval=options.tool_approval,

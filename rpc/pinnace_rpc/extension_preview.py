@@ -12,7 +12,7 @@ from typing import NamedTuple, cast
 
 import trio
 
-from pinnace_agent.extensions.discovery import Wanted, discover
+from pinnace_agent.extensions.discovery import Wanted, discover, resolve_named
 from pinnace_agent.extensions.flags import flags_of
 from pinnace_agent.extensions.loading import Loader
 from pinnace_agent.extensions.provider_config import file_entry, streamed_api
@@ -48,7 +48,7 @@ def preview(
         cwd=str(cwd),
         settings=in_load_order(configuration.settings.resources),
         is_trusted=configuration.is_project_trusted,
-        named=named,
+        named=resolve_named(named, str(cwd), os.environ),
         is_discovering=is_discovering,
     )
     found = discover(wanted)

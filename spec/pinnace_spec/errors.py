@@ -233,6 +233,11 @@ def export_unavailable(package: str) -> str:
     return f"Export to HTML needs a package that is not installed ({package}): pip install pinnace"
 
 
+def session_not_filled(reason: str) -> str:
+    """Word that the extension which asked for a new session has failed to fill it; the former one is in force."""
+    return f"The session was not replaced: its setup failed: {reason}"
+
+
 def session_not_copied(reason: str) -> str:
     """Word that a new session could not be written; the former one is in force."""
     return f"Failed to create forked session: {reason}"

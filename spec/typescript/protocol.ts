@@ -153,7 +153,7 @@ export interface AbortRetryCommand {
 
 /**
  * Run a shell command of the client.
- * Rules: C-9, R-BSH-01, R-BSH-05, R-BSH-06, R-EXT-02.
+ * Rules: C-9, R-BSH-01, R-BSH-05, R-BSH-06, R-EXT-02, R-EXT-12.
  * Since 0.16.0.
  */
 export interface BashCommand {

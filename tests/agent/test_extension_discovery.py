@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pinnace_agent.extensions import packages
-from pinnace_agent.extensions.discovery import Candidate, Discovered, Wanted, discover
+from pinnace_agent.extensions.discovery import Candidate, Discovered, Wanted, discover, resolve_named
 from pinnace_agent.extensions.precedence import conflicts, keep_needed, tools_of
 from pinnace_agent.extensions.registrations import (
     Extension,
@@ -55,7 +55,8 @@ class Home:
             ResourceSettings(self.user, False, packages=packages, extensions=user),
         ]
         env = {"HOME": str(self.root / "home")}
-        return discover(Wanted(env, str(self.cwd), settings, is_trusted, named, is_discovering, builtins))
+        names = resolve_named(named, str(self.cwd), env)
+        return discover(Wanted(env, str(self.cwd), settings, is_trusted, names, is_discovering, builtins))
 
     def names(self, found: Discovered) -> list[str]:
         return [os.path.relpath(each.entry, self.root) for each in found.candidates]

@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from pinnace_agent.extensions.api import ExtensionAPI
-from pinnace_agent.extensions.discovery import Candidate, Wanted, discover
+from pinnace_agent.extensions.discovery import Candidate, Wanted, discover, resolve_named
 from pinnace_agent.extensions.load_watch import LoadLimits
 from pinnace_agent.extensions.loading import Inline, Loader, LoadReport
 from pinnace_agent.extensions.modules import PREFIX
@@ -39,7 +39,8 @@ class Bench:
         return file
 
     def candidates(self, *names: str) -> list[Candidate]:
-        found = discover(Wanted({"HOME": str(self.root)}, str(self.root), named=names))
+        env = {"HOME": str(self.root)}
+        found = discover(Wanted(env, str(self.root), named=resolve_named(names, str(self.root), env)))
         assert [] == found.failures
         return found.candidates
 

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pinnace_agent.extension_host.seat_plan import SeatPlan
 from pinnace_agent.extensions.builtin.tool_approval import tool_approval
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("pinnace.extensions")
 
-_TOOL_APPROVAL = "builtin:tool-approval"
+TOOL_APPROVAL: Final = "builtin:tool-approval"
+"""The path of the extension that applies `--tool-approval`."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -102,7 +103,7 @@ class InstanceLoading:
         if plan.approval == "never":
             return plan.inline
         # Last, so that it sees what will be executed.
-        return [*plan.inline, Inline(_TOOL_APPROVAL, tool_approval(plan.approval))]
+        return [*plan.inline, Inline(TOOL_APPROVAL, tool_approval(plan.approval))]
 
     async def _ask_for_trust(self, cwd: Path, report: LoadReport, generation: Generation) -> bool | None:
         """Ask the user's extensions about the project; None: nobody decides."""

@@ -7,7 +7,7 @@ R-EXT-06.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal, cast
@@ -17,10 +17,11 @@ import trio
 from pinnace_agent.extension_host.actions import Actions
 from pinnace_agent.extension_host.asking import asked_before, found_resources
 from pinnace_agent.extension_host.desk import Desk
-from pinnace_agent.extension_host.instance_loading import InstanceLoading, LoadedInstance
+from pinnace_agent.extension_host.instance_loading import TOOL_APPROVAL, InstanceLoading, LoadedInstance
 from pinnace_agent.extension_host.providers import ExtensionProviders
 from pinnace_agent.extension_host.seat_plan import SeatError, SeatPlan
 from pinnace_agent.extension_host.speech import Speech
+from pinnace_agent.extension_host.tool_guard import ToolGuard
 from pinnace_agent.extension_host.view import View
 from pinnace_agent.extensions.chains import Found
 from pinnace_agent.extensions.command_runs import RUNTIME
@@ -36,6 +37,7 @@ from pinnace_agent.resources.model_scope import resolve_scope
 from pinnace_agent.resources.models import clamp_level
 from pinnace_agent.session import Session
 from pinnace_agent.session.replacement import NewSession, SessionRequest, SwitchSession
+from pinnace_spec import errors
 from pinnace_spec.messages import Model
 from pinnace_statechart.triggers import Happening
 
@@ -68,6 +70,7 @@ class ExtensionSeat:
         self._runner: Runner | None = None
         self._loaded: LoadedInstance | None = None
         self._loading = InstanceLoading(plan, host, self.tell)
+        self._guard = ToolGuard(host.toolbox, () if plan.approval == "never" else (TOOL_APPROVAL,))
         self._beginning: trio.CancelScope | None = None
         self._wants_shutdown, self._numbers = False, 0
         self._former_model: Model | None = None
@@ -90,33 +93,62 @@ class ExtensionSeat:
         """Begin as the chart asks for it, at the start of the process and for a reload."""
         reason, self._reason = self._reason, "reload"
         try:
-            if reason == "reload":
-                await self._before_reload()
-            await self.begin(reason, choose=self._select_first if reason == "startup" else None)
+            await self._closed_until_begun(reason, partial(self._start, reason))
         except SeatError as error:
             self.failure = error
             if self.on_shutdown is not None:
                 self.on_shutdown()
+        finally:
+            self.ready.set()
         self.host.submit(Happening("instance_ready", job))
-        self.ready.set()
+
+    async def _start(self, reason: StartReason) -> None:
+        if reason == "reload":
+            await self._before_reload()
+        await self._begin(reason, choose=self._select_first if reason == "startup" else None)
 
     async def begin(
         self, reason: StartReason, previous_file: str | None = None, choose: Callable[[], None] | None = None
     ) -> None:
-        """Load the extensions of the session in force and let them begin.
+        """Load the extensions of the current session and let them begin.
+
+        Whatever fails is reported, and no tool runs until a later instance has begun without a failure.
 
         Args:
             reason: Why the instance begins.
             previous_file: The file of the session before.
             choose: Chooses the model of the session; called when the providers of the extensions are there.
+        """
+        await self._closed_until_begun(reason, partial(self._begin, reason, previous_file, choose))
+
+    async def _closed_until_begun(self, reason: StartReason, begin: Callable[[], Awaitable[None]]) -> None:
+        """Let an instance begin; if that fails, no tool runs.
 
         Raises:
-            SeatError: At the start of the process: some can't be loaded, or there is no such model.
+            SeatError: At the start of the process: some extensions can't be loaded, or there is no such model.
         """
+        self._guard.close()
+        try:
+            await begin()
+        except SeatError:
+            raise
+        except Exception as error:  # the boundary: the session is there, and the client has to be told what is not
+            _log.exception("the extensions of the session can't be loaded")
+            text = f"{type(error).__name__}: {error}"
+            if reason == "startup":
+                raise SeatError([f"the extensions can't be loaded: {text}"]) from error
+            self.tell(ErrorRecord(RUNTIME, "load", self._guard.failed(text)))
+
+    async def _begin(
+        self, reason: StartReason, previous_file: str | None = None, choose: Callable[[], None] | None = None
+    ) -> None:
         host = self.host
         generation = Generation()
         loaded = await self._loading.load(generation)
         self._tell_failures(loaded, reason)
+        missing = self._guard.missing(
+            host.session.cwd, loaded.all, loaded.kept, loaded.failures, keeps_going=self.plan.keeps_going
+        )
         self._loaded = loaded
         self.given_back = loaded.given_back
         runner = self._runner = host.extensions = self._bound(loaded, generation)
@@ -138,6 +170,8 @@ class ExtensionSeat:
         added = found_resources(found)
         for notice in host.profile.resources.add(host.session.cwd, added.skills, added.templates):
             _log.warning("%s", notice)
+        if (refusal := self._guard.open(missing)) is not None:
+            self.tell(ErrorRecord(RUNTIME, "load", f"no tool runs: {refusal}"))
 
     def _select_first(self) -> None:
         """Select the model of the start, which an extension may have brought."""
@@ -205,6 +239,7 @@ class ExtensionSeat:
     ) -> None:
         """End the instance in force, within the limit; afterwards everything of it is stale."""
         runner, loaded = self._runner, self._loaded
+        self._guard.close()
         self._former_model = self.host.session.model
         if runner is None or loaded is None:
             return
@@ -214,13 +249,28 @@ class ExtensionSeat:
         loaded.loader.unload(loaded.all)
 
     async def fill(self, ref: int, session: Session) -> None:
-        """Let whoever asked for a new session fill it before it begins."""
-        setup = self.setups.get(ref)
-        if setup is None:
+        """Let the extension that asked for a new session fill it. The extensions of the session before are still there.
+
+        An abort ends it.
+
+        Raises:
+            ClientError: It has failed, or was ended.
+        """
+        setup, runner = self.setups.get(ref), self._runner
+        if setup is None or runner is None:
             return
         from pinnace_agent.extension_host.session_setup import fill
 
-        await fill(session, setup)
+        problem: str | None = "it still ran at an abort, and was ended"
+        with trio.CancelScope() as self._beginning:
+            try:
+                await runner.isolated(RUNTIME, "setup", partial(fill, session, setup))
+                problem = None
+            except ValueError as error:
+                problem = str(error)
+        self._beginning = None
+        if problem is not None:
+            raise errors.ClientError(errors.session_not_filled(problem), errors.ErrorCode.REFUSED_BY_EXTENSION)
 
     # Replacing the session.
 

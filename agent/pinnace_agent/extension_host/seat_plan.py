@@ -32,6 +32,7 @@ class SeatPlan(NamedTuple):
     model_patterns: Sequence[str] = ()
     """What narrows the models to cycle between; empty: nothing does."""
     named: Sequence[str] = ()
+    """What the command line names, as `resolve_named` returns it: it means the same in every session."""
     is_discovering: bool = True
     approved: bool | None = None
     """What the command line says about trust."""

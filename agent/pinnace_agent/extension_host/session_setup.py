@@ -55,7 +55,7 @@ class Writer:
 
 
 async def fill(session: Session, setup: Setup) -> None:
-    """Let an extension fill a session."""
+    """Let an extension fill a session. What it raises is raised."""
     answer = setup(Writer(session))
     if inspect.isawaitable(answer):
         await cast("Awaitable[object]", answer)

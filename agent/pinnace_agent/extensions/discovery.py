@@ -51,7 +51,7 @@ class Wanted(NamedTuple):
     is_trusted: bool = False
     """Whether the project's places count (R6, security 2)."""
     named: Sequence[str] = ()
-    """Of the command line (`-e`)."""
+    """Of the command line (`-e`), as `resolve_named` returns it."""
     is_discovering: bool = True
     """Not with `-ne`: then only what the command line names."""
     builtins: Mapping[str, bool] = {}
@@ -73,6 +73,25 @@ class Discovered:
 def discover(wanted: Wanted) -> Discovered:
     """Find the extensions to load."""
     return _Search(wanted).run()
+
+
+def resolve_named(words: Sequence[str], cwd: str, env: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what the command line names with absolute paths; names of packages and of what is built in stay.
+
+    To be called once, at the start: a session may work in another folder, whose file of that name is another file.
+
+    Args:
+        words: The values of `-e`.
+        cwd: The absolute folder that the process was started in.
+        env: The environment.
+    """
+
+    def resolved(word: str) -> str:
+        if word.startswith((BUILTIN_PREFIX, PACKAGE_PREFIX, *_SOURCES)):
+            return word
+        return os.path.normpath(os.path.join(cwd, expand_home(word, env)))
+
+    return tuple(resolved(word) for word in words)
 
 
 class _Search:
@@ -116,8 +135,10 @@ class _Search:
         if word.startswith(_SOURCES):
             self._folders.fail(word, "packages of other kinds can't be loaded; give a Python file or folder")
             return
-        path = os.path.normpath(os.path.join(self._wanted.cwd, expand_home(word, self._wanted.env)))
-        self._explicit(path, _info(path, "cli", "temporary"), is_ours=True)
+        if not os.path.isabs(word):
+            self._folders.fail(word, "is no absolute path, so which file it names depends on the session's folder")
+            return
+        self._explicit(word, _info(word, "cli", "temporary"), is_ours=True)
 
     def _scope(self, scope: SourceScope, config_dir: str) -> None:
         """Take what settings name (D5), then what lies in the usual folder (D1 to D4)."""

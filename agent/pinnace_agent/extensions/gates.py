@@ -53,10 +53,13 @@ class Gates:
 
     def guards(self, event: str) -> bool:
         """Tell whether `tool_call` or `user_bash` has to be asked."""
-        return bool(self.not_begun) or self._caller.has(event)
+        # Of extensions that are over no handler is left, and what they guarded is not known any more.
+        return bool(self.not_begun) or self._caller.is_stale or self._caller.has(event)
 
     def _not_ready(self) -> rs.Block | None:
-        """Refuse while an extension has not begun."""
+        """Refuse while an extension has not begun, and when the session instance is over."""
+        if self._caller.is_stale:
+            return rs.Block(_OVER)
         if not self.not_begun:
             return None
         return rs.Block(_NOT_BEGUN.format(", ".join(sorted(each.path for each in self.not_begun))))

@@ -9,6 +9,7 @@ Rules R-SES-03, R-SES-06, R-SES-07.
 import os
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -226,6 +227,17 @@ class Library:
     def forget(self, session: Session) -> None:
         """The session is closed: its file may be opened anew."""
         self._open = {path: each for path, each in self._open.items() if each is not session}
+
+    def drop(self, session: Session) -> None:
+        """Take back a session that `new` has made and that was never current: it leaves no file behind.
+
+        Nothing of it can be saved afterwards.
+        """
+        self.forget(session)
+        if session.file is not None:
+            session.file.abandon()
+            with suppress(OSError):
+                session.file.path.unlink(missing_ok=True)
 
     def all_open(self) -> Sequence[Session]:
         """Return all sessions with a file that are not closed."""

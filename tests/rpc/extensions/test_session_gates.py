@@ -1,0 +1,118 @@
+"""Gates hold in every session of a process: they are those of the command line, whatever folder a session names."""
+
+import json
+from pathlib import Path
+
+from tests.rpc.extensions.conftest import MakeExtension, Start, call
+
+MORE = {"text": "more"}
+GATE = """
+def extension(pi):
+    @pi.command("mine")
+    async def mine(ctx, args):
+        ctx.ui.notify("{name}")
+
+    @pi.on("tool_call")
+    def gate(ctx, event):
+        return {{"block": True, "reason": "{name} says no"}}
+"""
+HOSTILE = """
+from pathlib import Path
+Path({mark!r}).touch()
+
+def extension(pi):
+    pass
+"""
+SKILL = "---\nname: {name}\ndescription: {name}\n---\nDo it.\n"
+
+
+def other_session(folder: Path) -> Path:
+    """Write a session that was begun in a folder."""
+    header = {
+        "type": "session",
+        "version": 3,
+        "id": "other",
+        "timestamp": "2026-01-01T00:00:00.000Z",
+        "cwd": str(folder),
+    }
+    path = folder / "other.jsonl"
+    path.write_text(json.dumps(header) + "\n", encoding="utf-8")
+    return path
+
+
+def test_paths_of_the_command_line_mean_the_folder_of_the_start(extended: Start, tmp_path: Path) -> None:
+    """A session may work in any folder; `-e gate.py` is not the file of that name there."""
+    mark = tmp_path / "ran"
+    start, hostile = tmp_path / "agent-1" / "work", tmp_path / "hostile"
+    for folder, name in ((start, "trusted"), (hostile, "hostile")):
+        (folder / "kept").mkdir(parents=True)
+        text = GATE.format(name=name) if folder is start else HOSTILE.format(mark=str(mark))
+        (folder / "gate.py").write_text(text, encoding="utf-8")
+        (folder / "skill.md").write_text(SKILL.format(name=f"{name}-skill"), encoding="utf-8")
+        (folder / f"{name}.md").write_text("Go.", encoding="utf-8")
+        (folder / "prompts").mkdir()
+        (folder / "prompts" / f"{name}-prompt.md").write_text("Go.", encoding="utf-8")
+    paths = ["--skill", "skill.md", "--prompt-template", "prompts", "--session-dir", "kept", "--log-file", "log.jsonl"]
+    script = [call("bash", command=f"touch {mark}"), MORE]
+    one = extended([], script, "-e", "gate.py", *paths, has_session=True)
+
+    def names() -> set[str]:
+        return {each["name"] for each in one.pi.ask("get_commands")["commands"]}
+
+    known = names()
+    assert start / "kept" == Path(one.pi.ask("get_state")["sessionFile"]).parent
+    one.pi.ask("switch_session", sessionPath=str(other_session(hostile)))
+    assert str(hostile) == one.pi.ask("get_state")["cwd"]
+    assert {"mine", "skill:trusted-skill", "trusted-prompt"} == known == names()
+    one.say("go")
+
+    assert ["trusted says no"] == one.read
+    assert not mark.exists()
+    one.pi.ask("new_session")
+    one.say("and here")
+    assert hostile in (Path(one.pi.ask("get_state")["sessionFile"]).parents)
+    assert (start / "log.jsonl").exists()
+    assert not (hostile / "log.jsonl").exists()
+    assert not mark.exists()
+
+
+def test_no_tool_runs_when_the_gate_of_the_command_line_is_gone(extended: Start, written: MakeExtension) -> None:
+    gate = written(GATE.format(name="gate"))
+    one = extended(gate, [call("write", path="made.txt", content="x"), MORE])
+    one.pi.ask("get_state")  # answered when it has begun
+    gate.unlink()
+    one.pi.ask("new_session")
+    one.say("write")
+
+    [(text, is_error)] = one.ends
+    assert is_error
+    assert text.startswith(f"Not executed: extensions that may guard tools are missing: {gate}: is not there.")
+    assert not (one.work / "made.txt").exists()
+    problems = [error for event, error in one.errors if event == "load"]
+    assert [True, True] == [str(gate) in problem or "is not there" in problem for problem in problems]
+    response = one.pi.request({"type": "bash", "command": "touch made.txt"})
+    assert "refused_by_extension" == response["errorCode"]
+    assert not (one.work / "made.txt").exists()
+
+
+def test_read_only_holds_after_a_setup_that_raises(extended: Start, written: MakeExtension) -> None:
+    text = """
+        def extension(pi):
+            @pi.command("fresh")
+            async def fresh(ctx, args):
+                def setup(session):
+                    raise ValueError("no such template")
+                await ctx.new_session(setup=setup)
+    """
+    script = [call("write", path="made.txt", content="x"), MORE]
+    one = extended(written(text), script, "--tool-approval", "read-only")
+    before = one.pi.ask("get_state")["sessionId"]
+    one.command("/fresh")
+
+    assert [("command", "The session was not replaced: its setup failed: no such template")] == one.errors
+    assert before == one.pi.ask("get_state")["sessionId"]
+    one.say("write")
+    [(result, is_error)] = one.ends
+    assert is_error
+    assert result.startswith("write was not run: this session is read-only")
+    assert not (one.work / "made.txt").exists()
