@@ -3,6 +3,8 @@
 import os
 import socket
 import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +14,8 @@ from pinnace_agent.files import opener
 from pinnace_agent.files.opener import FileRefused, Reach, open_file, open_folder, read_file, resolve
 from pinnace_agent.files.protected import NEVER_IN_PROMPTS, OF_PROCESSES, Places
 
+AGENT = Path(opener.__file__).parents[2]
+NOBODY = 65_534
 EVERYWHERE = Reach(OF_PROCESSES, Places())
 
 
@@ -107,15 +111,38 @@ def test_a_mounted_copy_of_proc_is_refused(root: Path) -> None:
     probe = ["unshare", "-m", "sh", "-c", script, "sh", str(root / "p"), code]
     if subprocess.run(probe, capture_output=True, check=False).returncode:
         pytest.skip("this machine does not let root mount")
-    agent = Path(opener.__file__).parents[2]
     code = (
-        f"import sys; sys.path.insert(0, {str(agent)!r})\n"
+        f"import sys; sys.path.insert(0, {str(AGENT)!r})\n"
         "from pinnace_agent.files.opener import *; from pinnace_agent.files.protected import *\n"
         "try: read_file(sys.argv[1], Reach(OF_PROCESSES, Places()), 10)\n"
         "except FileRefused as error: print(error.text)"
     )
     done = subprocess.run([*probe[:-1], code], capture_output=True, check=False, text=True)
     assert "environment" in done.stdout, done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs to become another user")
+def test_an_ordinary_user_passes_through_folders_that_may_not_be_listed() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name).resolve()
+        (root / "unlisted" / "open").mkdir(parents=True)
+        (root / "unlisted" / "open" / "a").write_text("words")
+        (root / "unlisted" / "closed").write_text("secret")
+        (root / "unlisted" / "closed").chmod(0o600)
+        for folder, mode in ((root, 0o711), (root / "unlisted", 0o711), (root / "unlisted" / "open", 0o755)):
+            folder.chmod(mode)
+        code = (
+            f"import os, sys; sys.path.insert(0, {str(AGENT)!r})\n"
+            "from pinnace_agent.files.opener import *; from pinnace_agent.files.protected import *\n"
+            f"os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})\n"
+            f"reach = Reach(NEVER_IN_PROMPTS, Places(), ({str(root)!r},))\n"
+            "for reach in (reach, reach._replace(roots=None)):\n"
+            f"  print(read_file({str(root)!r} + '/unlisted/open/a', reach, 9)[0])\n"
+            f"try: read_file({str(root)!r} + '/unlisted/closed', reach, 9)\n"
+            "except PermissionError: print('refused')\n"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, text=True)
+        assert ["b'words'", "b'words'", "refused"] == done.stdout.split(), done.stderr
 
 
 def _fifo(path: Path) -> None:

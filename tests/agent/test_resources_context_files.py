@@ -25,7 +25,9 @@ def work(tmp_path: Path) -> Path:
 def read(work: Path) -> ContextFiles:
     """Read what is below the folder of the test: what is above it is not the test's."""
     root = next(folder for folder in work.parents if (folder / "agent").is_dir())
-    found = read_context_files(root / "agent", work)
+    found = read_context_files(
+        root / "agent", work, {"HOME": str(root / "home"), "PI_CODING_AGENT_DIR": str(root / "agent")}
+    )
     return ContextFiles(
         tuple(each for each in found.files if each.path.startswith(f"{root}/")),
         tuple(each for each in found.notices if each.startswith(f"{root}/")),
@@ -123,9 +125,9 @@ def test_s4_one_of_another_user_is_skipped_and_told(place: str, work: Path, tmp_
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs files of another user")
 def test_s4_a_link_of_another_user_to_a_file_of_this_one_is_skipped(work: Path, tmp_path: Path) -> None:
-    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "above" / "secret").write_text("secret")
     link = tmp_path / "above" / "AGENTS.md"
-    link.symlink_to(tmp_path / "secret")
+    link.symlink_to("secret")
     assert ["secret"] == texts(work)
     os.lchown(link, NOBODY, -1)
     assert () == read(work).files

@@ -1,6 +1,7 @@
 """Context files and the words of a folder in the prompt that a model gets."""
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -134,6 +135,38 @@ def test_s4_a_file_that_anybody_may_have_written_is_not_sent_and_that_is_told(
     assert "Of anybody." not in prompts(running)[0]
     running.check_end()
     assert f"pinnace: {shared}: may be written by anybody, so it is not read\n" in running.stderr_text
+
+
+def test_s4_a_link_of_an_untrusted_repository_to_secrets_is_not_sent_and_that_is_told(
+    agent: AgentStarter, first: HomedAgent
+) -> None:
+    work, agent_dir = first.home.work, first.home.agent_dir
+    (agent_dir / "auth.json").write_text('{"other": {"type": "api_key", "key": "SECRET"}}')
+    targets = {
+        "AGENTS.md": "/proc/self/environ",
+        "a/CLAUDE.md": str(agent_dir / "auth.json"),
+        "a/b/AGENTS.md": "../../../x",
+    }
+    write(first.home.root, {"x": "SECRET"})
+    (work / "AGENTS.md").unlink()
+    for name, target in targets.items():
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
+        (work / name).symlink_to(target)
+    header = {
+        "type": "session",
+        "version": 3,
+        "id": "below",
+        "timestamp": "2026-01-01T00:00:00.000Z",
+        "cwd": str(work / "a" / "b"),
+    }
+    write(work, {"s.jsonl": json.dumps(header) + "\n"})
+    running = agent([], "--no-approve", "--session", str(work / "s.jsonl"), again=first)
+    running.say("go")
+    assert not {"SECRET", "PATH="} & set(re.findall("SECRET|PATH=", prompts(running)[0]))
+    running.check_end()
+    for name in targets:
+        assert f"pinnace: {work}/{name}: leads to " in running.stderr_text
+    assert running.stderr_text.count(", so it is not read\n") == len(targets)
 
 
 def test_skills_are_told_to_models_but_for_hidden_ones(agent: AgentStarter, first: HomedAgent) -> None:

@@ -40,6 +40,10 @@ class Reach(NamedTuple):
     places: Places
     roots: tuple[str, ...] | None = None
     """Resolved folders, in one of which the file must be; None: anywhere."""
+    owners: frozenset[int] | None = None
+    """Users whose files may be opened, and whose links followed; None: everybody's."""
+    refuses_shared: bool = False
+    """Whether a file that anybody may write is refused."""
 
 
 class OpenedFile(NamedTuple):
@@ -61,6 +65,8 @@ def resolve(path: str, reach: Reach) -> str:
     """
     try:
         real = os.path.realpath(path, strict=True)
+        if reach.owners is not None:
+            _check_owner(os.lstat(path), reach)
     except ValueError:
         raise FileRefused("is no path of a file") from None
     protection = protection_of(real, reach.places)
@@ -91,6 +97,7 @@ def open_file(path: str, reach: Reach) -> Generator[OpenedFile, None, None]:
     try:
         status = os.fstat(descriptor)
         _check(status)
+        _check_owner(status, reach)
         if Protection.PROCESS in reach.refused and status.st_dev == _device_of("/proc"):
             _check_elsewhere_mounted(real)
         yield OpenedFile(descriptor, real, status)
@@ -143,6 +150,13 @@ def _check(status: os.stat_result) -> None:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if not stat.S_ISREG(status.st_mode):
         raise FileRefused("is no regular file")
+
+
+def _check_owner(status: os.stat_result, reach: Reach) -> None:
+    if reach.owners is not None and status.st_uid not in reach.owners:
+        raise FileRefused("belongs to another user")
+    if reach.refuses_shared and stat.S_ISREG(status.st_mode) and status.st_mode & stat.S_IWOTH:
+        raise FileRefused("may be written by anybody")
 
 
 def _check_elsewhere_mounted(real: str) -> None:

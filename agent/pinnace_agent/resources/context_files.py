@@ -1,16 +1,20 @@
 """Context files: what a model is to know about a project, of all folders from the root to the working one.
 
 The user's own come first. Each folder has at most one, by a few names in their order. They need no trust, so it matters
-who wrote them: a file of somebody else is skipped, and above the project one that anybody may write, since the folders
-above may be shared. Reads files, decides nothing about a prompt.
+who wrote them, and where links lead (`project_reach`): a file of somebody else is skipped, above the project one that
+anybody may write, and one outside of the project. Reads files, decides nothing about a prompt.
 """
 
 import os
-import stat
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pinnace_agent.files.text_file import TextFileError, is_regular, printable, read_beginning
+from pinnace_agent.resources.paths import protected_places
+
+if TYPE_CHECKING:  # loaded where a project brings something
+    from pinnace_agent.resources.project_reach import ProjectReach
 
 NAMES: Final = ("AGENTS.override.md", "AGENTS.md", "AGENTS.MD", "CLAUDE.md", "CLAUDE.MD")
 _MAX_GIT_FILE_BYTES: Final = 8_192
@@ -30,26 +34,25 @@ class ContextFiles(NamedTuple):
     notices: tuple[str, ...] = ()
 
 
-def read_context_files(agent_dir: Path, cwd: Path) -> ContextFiles:
-    """Read the context files for a working folder."""
+def read_context_files(agent_dir: Path, cwd: Path, env: Mapping[str, str]) -> ContextFiles:
+    """Read the context files for a working folder; `env` says where the user's protected places are."""
     files: dict[str, ContextFile] = {}
     notices: list[str] = []
     root = repository_root(cwd)
     twins = _twins(root, cwd)
-    owners = {os.geteuid(), 0} | _owner(cwd)
+    project: ProjectReach | None = None
     for folder in (agent_dir, *reversed(cwd.parents), cwd):
         path = _context_file(folder)
         if path is None or path in files or (folder in twins and _context_file(twins[folder]) is not None):
             continue
-        is_users = folder == agent_dir
-        is_inside = folder == root or root in folder.parents
-        problem = None if is_users else _foreign(path, owners, is_inside=is_inside)
+        reach = None
+        if folder != agent_dir:
+            project = project or project_reach(cwd, env)
+            reach = project.of_instructions(folder)
         try:
-            read = None if problem else read_beginning(path)
+            read = read_beginning(path, reach=reach)
         except TextFileError as error:
-            read, problem = None, error.text
-        if read is None:
-            notices.append(printable(f"{path}: {problem}, so it is not read"))
+            notices.append(printable(f"{path}: {error.text}, so it is not read"))
             continue
         text = read.text
         if read.left_out_bytes:
@@ -60,6 +63,14 @@ def read_context_files(agent_dir: Path, cwd: Path) -> ContextFiles:
     return ContextFiles(tuple(files.values()), tuple(notices))
 
 
+# DEVIATION D-39: what strangers wrote, or what a link of a repository leads to, is not what the user says.
+def project_reach(cwd: Path, env: Mapping[str, str]) -> "ProjectReach":
+    """Return where files that a working folder brings may lead."""
+    from pinnace_agent.resources.project_reach import ProjectReach
+
+    return ProjectReach(cwd, repository_root(cwd), protected_places(env))
+
+
 def repository_root(cwd: Path) -> Path:
     """Return the nearest folder that is a repository's, or the folder itself."""
     return next((folder for folder in (cwd, *cwd.parents) if os.path.lexists(folder / ".git")), cwd)
@@ -68,27 +79,6 @@ def repository_root(cwd: Path) -> Path:
 def _context_file(folder: Path) -> str | None:
     paths = (os.path.join(folder, name) for name in NAMES)
     return next((path for path in paths if is_regular(path)), None)
-
-
-def _owner(folder: Path) -> set[int]:
-    try:
-        return {os.stat(folder).st_uid}
-    except OSError:
-        return set()
-
-
-# DEVIATION D-39: what strangers wrote is not what the user says.
-def _foreign(path: str, owners: set[int], *, is_inside: bool) -> str | None:
-    """Say why somebody else may have written a file: who may make links in a shared folder may point to any file."""
-    try:
-        statuses = os.lstat(path), os.stat(path)
-    except OSError as error:
-        return f"can't be read: {error.strerror}"
-    if any(status.st_uid not in owners for status in statuses):
-        return "belongs to another user"
-    if not is_inside and statuses[-1].st_mode & stat.S_IWOTH:
-        return "may be written by anybody"
-    return None
 
 
 def _twins(root: Path, cwd: Path) -> dict[Path, Path]:

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from pinnace_agent.files.text_file import TextFileError, is_regular, printable, read_text_file
-from pinnace_agent.resources.context_files import ContextFile, read_context_files
+from pinnace_agent.resources.context_files import ContextFile, project_reach, read_context_files
 from pinnace_agent.resources.paths import agent_dir, gated_project_files, home_dir, nested_prompts, project_dir
 from pinnace_agent.resources.settings import ResourceSettings, Settings, settings_in
 from pinnace_agent.resources.settings_reader import read_scope
@@ -97,7 +97,9 @@ class FolderReader:
         if not appended:
             text = self._first_text("APPEND_SYSTEM.md", folder, gated, notices)
             appended = () if text is None else (text,)
-        context = read_context_files(agent_dir(self._env), folder) if self._choice.has_context_files else None
+        context = (
+            read_context_files(agent_dir(self._env), folder, self._env) if self._choice.has_context_files else None
+        )
         templates, skills = self._commands(folder, gated, notices)
         if context is not None:
             notices += context.notices
@@ -126,8 +128,9 @@ class FolderReader:
         for path in ((own,) if own in gated else ()) + (agent_dir(self._env) / name,):
             if not is_regular(str(path)):
                 continue
+            reach = project_reach(folder, self._env).of(folder) if path == own else None
             try:
-                return read_text_file(str(path))
+                return read_text_file(str(path), reach)
             except TextFileError as error:
                 notices.append(printable(f"{path}: {error.text}, so it is not used"))
         return None
@@ -161,19 +164,22 @@ class FolderReader:
         from pinnace_agent.resources.resource_discovery import Root, Shelf, project_skill_roots
 
         user, own, home = agent_dir(self._env), project_dir(folder), home_dir(self._env)
-        project_roots = [Root(str(path)) for path in _there(gated, own / kind)]
-        user_roots = [Root(str(user / kind))]
-        if kind == "prompts":
-            project_roots += [Root(str(path)) for path in _there(gated, nested_prompts(folder))]
-        if kind == "skills":
-            above = project_skill_roots(folder, os.path.realpath(home))
+        reach = project_reach(folder, self._env) if gated else None
+        project_roots: list[Root] = []
+        if reach is not None:
+            places = [own / kind, *([nested_prompts(folder)] if kind == "prompts" else [])]
+            project_roots = [Root(str(path), reach=reach.of(folder)) for path in places if path in gated]
+            above = project_skill_roots(folder, os.path.realpath(home), reach) if kind == "skills" else ()
             project_roots += [root for root in above if Path(root.path) in gated]
+        user_roots = [Root(str(user / kind))]
+        if kind == "skills":
             user_roots.append(Root(str(home / ".agents" / kind), takes_files=False))
         shelves: list[Shelf] = []
         for is_project, path, roots in ((True, own, project_roots), (False, user, user_roots)):
             entries = next((each for each in named if each.is_project == is_project), None)
             words = () if entries is None else entries.skills if kind == "skills" else entries.prompts
-            shelves.append(Shelf("project" if is_project else "user", words, str(path), roots))
+            shelf = Shelf("project" if is_project else "user", words, str(path), roots)
+            shelves.append(shelf._replace(reach_of=reach.of_named) if is_project and reach is not None else shelf)
         return shelves
 
     def _named(self, folder: Path, gated: frozenset[Path], notices: list[str]) -> list[ResourceSettings]:
@@ -187,10 +193,6 @@ class FolderReader:
         read = settings_in(read_scope(settings, is_project=True))
         notices += map(str, read.diagnostics)
         return [*read.settings.resources, *named]
-
-
-def _there(gated: frozenset[Path], path: Path) -> list[Path]:
-    return [path] if path in gated else []
 
 
 def _folders(*paths: Path) -> list[Path]:

@@ -52,7 +52,7 @@ def read_template(resource: Resource) -> PromptTemplate:
         ResourceProblem: It can't be a template.
     """
     try:
-        document = read_document(read_text_file(resource.path))
+        document = read_document(read_text_file(resource.path, resource.reach))
     except (TextFileError, FrontmatterError) as error:
         raise ResourceProblem(error.text) from None
     name = Path(resource.path).name.removesuffix(".md")

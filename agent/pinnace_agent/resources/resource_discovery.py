@@ -8,22 +8,29 @@ elsewhere. Reads files, writes none.
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from pinnace_agent.files.text_file import is_regular, printable
 from pinnace_agent.resources.paths import expand_home
 from pinnace_agent.resources.prompt_templates import PromptTemplate, ResourceProblem, read_template
 from pinnace_agent.resources.resource_origin import Origin, Resource, Scope
 from pinnace_agent.resources.resource_patterns import ResourcePatterns
-from pinnace_agent.resources.resource_tree import FoundFile, TooManyNames, skill_files, template_files
+from pinnace_agent.resources.resource_tree import Enters, FoundFile, TooManyNames, skill_files, template_files
 from pinnace_agent.resources.skills import Skill, read_skill
 
-FilesOf = Callable[[str], Iterator[FoundFile]]
+if TYPE_CHECKING:  # loaded where a project brings something
+    from pinnace_agent.files.opener import Reach
+    from pinnace_agent.resources.project_reach import ProjectReach
+
+FilesOf = Callable[[str, Enters], Iterator[FoundFile]]
 """Finds the files of a folder."""
 _Named = TypeVar("_Named", PromptTemplate, Skill)
 _KINDS: Final[Mapping[type, str]] = {PromptTemplate: "prompt template", Skill: "skill"}
+
+
+def _anywhere(_path: str) -> None:
+    """Bound nothing: it is the user's."""
 
 
 class Root(NamedTuple):
@@ -32,6 +39,8 @@ class Root(NamedTuple):
     path: str
     takes_files: bool = True
     """Whether Markdown files in it may be skills."""
+    reach: "Reach | None" = None
+    """Where what is in it may lead; None: anywhere, it is the user's."""
 
     @property
     def base_dir(self) -> str:
@@ -48,6 +57,8 @@ class Shelf(NamedTuple):
     folder: str = ""
     """What they are relative to."""
     roots: Sequence[Root] = ()
+    reach_of: "Callable[[str], Reach | None]" = _anywhere
+    """Says where a path that settings name may lead."""
 
 
 @dataclass(slots=True)
@@ -71,19 +82,18 @@ class Discovery:
     def templates(self, shelves: Sequence[Shelf], named: Sequence[str]) -> None:
         """Find and read prompt templates; `named` are those of the command line."""
         resources = [
-            *self._on(shelves, partial(template_files, is_recursive=True), _templates_in),
-            *self._of_command_line(named, partial(template_files, is_recursive=False)),
+            *self._on(shelves, _all_templates, _templates_in),
+            *self._of_command_line(named, _templates_of),
         ]
         self._keep(self.found.templates, resources, read_template)
 
     def skills(self, shelves: Sequence[Shelf], named: Sequence[str]) -> None:
         """Find and read skills; `named` are those of the command line."""
-        files = partial(skill_files, takes_files=True)
-        resources = [*self._on(shelves, files, _skills_in), *self._of_command_line(named, files)]
+        resources = [*self._on(shelves, _all_skills, _skills_in), *self._of_command_line(named, _all_skills)]
         self._keep(self.found.skills, resources, self._skill)
 
     def _on(
-        self, shelves: Sequence[Shelf], named_files: FilesOf, usual_files: Callable[[Root], Iterator[FoundFile]]
+        self, shelves: Sequence[Shelf], named_files: FilesOf, usual_files: Callable[[Root, Enters], Iterator[FoundFile]]
     ) -> Iterator[Resource]:
         for shelf in shelves:
             patterns = ResourcePatterns(shelf.entries, shelf.folder, self._env)
@@ -91,14 +101,15 @@ class Discovery:
                 self._tell(os.path.join(shelf.folder, "settings.json"), problem)
             origin = Origin(shelf.scope, "local")
             for path in patterns.paths:
-                for found in self._files(path, named_files):
+                reach = shelf.reach_of(path)
+                for found in self._files(path, named_files, reach):
                     if patterns.keeps_named(found.path):
-                        yield Resource(found.path, origin, found.is_declared)
+                        yield Resource(found.path, origin, found.is_declared, reach)
             for root in shelf.roots:
                 origin = Origin(shelf.scope, "auto", root.base_dir)
-                for found in self._until_too_many(root.path, usual_files(root)):
+                for found in self._until_too_many(root.path, usual_files(root, self._enters(root.reach))):
                     if patterns.keeps_found(found.path):
-                        yield Resource(found.path, origin, found.is_declared)
+                        yield Resource(found.path, origin, found.is_declared, root.reach)
 
     def _of_command_line(self, words: Sequence[str], files: FilesOf) -> Iterator[Resource]:
         for word in words:
@@ -112,12 +123,28 @@ class Discovery:
                     origin = Origin("temporary", "local", os.path.dirname(found.path))
                     yield Resource(found.path, origin, found.is_declared)
 
-    def _files(self, path: str, files: FilesOf) -> Iterator[FoundFile]:
+    def _files(self, path: str, files: FilesOf, reach: "Reach | None" = None) -> Iterator[FoundFile]:
         """Return the file that is named, or those in the folder that is."""
         if path.endswith(".md") and is_regular(path):
             yield FoundFile(path)
         elif os.path.isdir(path):
-            yield from self._until_too_many(path, files(path))
+            yield from self._until_too_many(path, files(path, self._enters(reach)))
+
+    def _enters(self, reach: "Reach | None") -> Enters:
+        """Return what decides whether a folder is looked into; a refusal is told."""
+        if reach is None:
+            return lambda _folder: True
+        from pinnace_agent.files.opener import FileRefused, resolve
+
+        def may_enter(folder: str) -> bool:
+            try:
+                resolve(folder, reach)
+            except FileRefused as error:
+                self._tell(folder, f"{error.text}, so what is in it is not used")
+                return False
+            return True
+
+        return may_enter
 
     def _until_too_many(self, path: str, files: Iterator[FoundFile]) -> Iterator[FoundFile]:
         try:
@@ -163,20 +190,32 @@ class Discovery:
         self.found.notices.append(printable(f"{path}: {text}"))
 
 
-def project_skill_roots(cwd: Path, home: str) -> list[Root]:
+def project_skill_roots(cwd: Path, home: str, reach: "ProjectReach") -> list[Root]:
     """Return `.agents/skills` of a folder and of those above it, up to its repository's root; not the user's own."""
     roots: list[Root] = []
     for folder in (cwd, *cwd.parents):
         if os.path.realpath(folder) != home:
-            roots.append(Root(str(folder / ".agents" / "skills"), takes_files=False))
+            roots.append(Root(str(folder / ".agents" / "skills"), takes_files=False, reach=reach.of_skills(folder)))
         if os.path.lexists(folder / ".git"):
             break
     return roots
 
 
-def _templates_in(root: Root) -> Iterator[FoundFile]:
-    return template_files(root.path, is_recursive=False)
+def _all_templates(folder: str, enters: Enters) -> Iterator[FoundFile]:
+    return template_files(folder, is_recursive=True, enters=enters)
 
 
-def _skills_in(root: Root) -> Iterator[FoundFile]:
-    return skill_files(root.path, takes_files=root.takes_files)
+def _templates_of(folder: str, enters: Enters) -> Iterator[FoundFile]:
+    return template_files(folder, is_recursive=False, enters=enters)
+
+
+def _all_skills(folder: str, enters: Enters) -> Iterator[FoundFile]:
+    return skill_files(folder, takes_files=True, enters=enters)
+
+
+def _templates_in(root: Root, enters: Enters) -> Iterator[FoundFile]:
+    return template_files(root.path, is_recursive=False, enters=enters)
+
+
+def _skills_in(root: Root, enters: Enters) -> Iterator[FoundFile]:
+    return skill_files(root.path, takes_files=root.takes_files, enters=enters)

@@ -4,7 +4,10 @@ Imports nothing that takes time.
 """
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from pinnace_agent.files.opener import Reach
 
 Scope = Literal["user", "project", "temporary"]
 Source = Literal["auto", "local"]
@@ -36,3 +39,5 @@ class Resource(NamedTuple):
     origin: Origin
     is_declared: bool = True
     """Whether it says of itself what it is, so that it is worth a notice if it is not: not just any Markdown file."""
+    reach: "Reach | None" = None
+    """Where it may lead; None: anywhere, it is the user's."""

@@ -6,7 +6,7 @@ hold.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from pinnace_agent.resources.ignore_rules import IgnoreRules
@@ -20,6 +20,14 @@ MAX_DEPTH: Final = 64
 
 class TooManyNames(Exception):
     """The tree holds more than `MAX_NAMES`."""
+
+
+Enters = Callable[[str], bool]
+"""Says whether a folder may be looked into: links lead anywhere."""
+
+
+def _always(_folder: str) -> bool:
+    return True
 
 
 class FoundFile(NamedTuple):
@@ -40,32 +48,39 @@ class _Entry(NamedTuple):
         return not self.is_folder and self.name.endswith(".md")
 
 
-def template_files(root: str, *, is_recursive: bool) -> Iterator[FoundFile]:
+def template_files(root: str, *, is_recursive: bool, enters: Enters = _always) -> Iterator[FoundFile]:
     """Find Markdown files, of the folder itself or of all below it as well.
+
+    Args:
+        root: The folder.
+        is_recursive: Whether those below it count.
+        enters: Asked before a folder is looked into.
 
     Raises:
         TooManyNames: There is no end to it; what was found until then counts.
     """
-    yield from _Walk().templates(root, IgnoreRules(), 0 if is_recursive else MAX_DEPTH)
+    yield from _Walk(enters).templates(root, IgnoreRules(), 0 if is_recursive else MAX_DEPTH)
 
 
-def skill_files(root: str, *, takes_files: bool) -> Iterator[FoundFile]:
+def skill_files(root: str, *, takes_files: bool, enters: Enters = _always) -> Iterator[FoundFile]:
     """Find the `SKILL.md` of each folder, below which nothing else counts.
 
     Args:
         root: The folder.
         takes_files: Whether Markdown files in `root` itself may be skills, too.
+        enters: As for templates.
 
     Raises:
         TooManyNames: As for templates.
     """
-    yield from _Walk().skills(root, IgnoreRules(), 0, takes_files=takes_files)
+    yield from _Walk(enters).skills(root, IgnoreRules(), 0, takes_files=takes_files)
 
 
 class _Walk:
     """One search."""
 
-    def __init__(self) -> None:
+    def __init__(self, enters: Enters) -> None:
+        self._enters = enters
         self._seen: set[tuple[int, int]] = set()
         self._names = 0
 
@@ -97,6 +112,8 @@ class _Walk:
             if identity in self._seen:
                 return [], rules
             self._seen.add(identity)
+            if not self._enters(folder):
+                return [], rules
             names, entries = self._listed(folder)
         except (OSError, ValueError):
             return [], rules

@@ -7,12 +7,15 @@ anew each time, so that the newest are followed. Must not know where skills are 
 import os
 import re
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pinnace_agent.files.text_file import TextFileError, read_text_file
 from pinnace_agent.resources.frontmatter import BLANKS, FrontmatterError, read_document
 from pinnace_agent.resources.prompt_templates import ResourceProblem
 from pinnace_agent.resources.resource_origin import Origin, Resource
+
+if TYPE_CHECKING:
+    from pinnace_agent.files.opener import Reach
 
 SKILL_FILE: Final = "SKILL.md"
 # Of the skills specification that several agents share.
@@ -30,6 +33,8 @@ class Skill(NamedTuple):
     origin: Origin
     is_hidden: bool = False
     """Whether models are not told of it: only a prompt can name it."""
+    reach: "Reach | None" = None
+    """Where its file may lead; None: anywhere."""
 
     def expanded(self, arguments: str) -> str:
         """Return its instructions as they are now, and what stands behind its name.
@@ -38,7 +43,7 @@ class Skill(NamedTuple):
             ResourceProblem: They can't be read.
         """
         try:
-            document = read_document(read_text_file(self.path))
+            document = read_document(read_text_file(self.path, self.reach))
         except (TextFileError, FrontmatterError) as error:
             raise ResourceProblem(error.text) from None
         folder = os.path.dirname(self.path)
@@ -64,7 +69,7 @@ def read_skill(resource: Resource) -> ReadSkill | None:
         ResourceProblem: It says so and can't be one.
     """
     try:
-        document = read_document(read_text_file(resource.path))
+        document = read_document(read_text_file(resource.path, resource.reach))
     except (TextFileError, FrontmatterError) as error:
         raise ResourceProblem(error.text) from None
     description = document.texts.get("description", "")
@@ -77,7 +82,7 @@ def read_skill(resource: Resource) -> ReadSkill | None:
         # DEVIATION D-40: it could not be typed, and would be acted on where it is shown.
         raise ResourceProblem("a name with control characters can't be typed")
     is_hidden = "disable-model-invocation" in document.true
-    skill = Skill(name, description, resource.path, resource.origin, is_hidden)
+    skill = Skill(name, description, resource.path, resource.origin, is_hidden, resource.reach)
     return ReadSkill(skill, tuple(_warnings(skill)))
 
 
