@@ -5,6 +5,7 @@ call has its result right behind it, and no result is without its call. The hist
 not know any API; providers map the three roles to theirs.
 """
 
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
@@ -219,15 +220,16 @@ def _paired(
 
 def _distinct(ids: Sequence[str]) -> list[str]:
     """Tell calls of one message apart whose ids are the same or empty: some gateways send them, servers refuse them."""
-    taken: list[str] = []
+    taken = dict[str, None]()  # in order
+    numbers = dict[str, int]()  # all numbers up to this one are taken
     for call_id in ids:
         name = call_id or _NO_ID
-        number = 1
+        kept = name[:_KEPT_ID_CHARS]
         while name in taken:
-            number += 1
-            name = f"{(call_id or _NO_ID)[:_KEPT_ID_CHARS]}_{number}"
-        taken.append(name)
-    return taken
+            numbers[kept] = number = numbers.get(kept, 1) + 1
+            name = f"{kept}_{number}"
+        taken[name] = None
+    return list(taken)
 
 
 def _renamed(message: AssistantMessage, ids: Sequence[str]) -> AssistantMessage:
@@ -249,19 +251,18 @@ def _results(
     """Find the results of the calls of message `index` among what follows, up to the next answer."""
     if not calls:
         return
-    found: list[ToolResultMessage] = []
+    found = defaultdict[str, deque[ToolResultMessage]](deque)
     for position in range(index + 1, len(messages)):
         message = messages[position]
         if message["role"] == "assistant":
             break
         if message["role"] == "toolResult":
-            found.append(message)
+            found[message["toolCallId"]].append(message)
     timestamp = messages[index]["timestamp"]
     for call, call_id in zip(calls, ids, strict=True):
-        result = next((each for each in found if each["toolCallId"] == call["id"]), None)
-        if result is not None:
-            found.remove(result)  # of the same id twice, each call has a result of its own
-        yield {**(result or _missing(call, timestamp)), "toolCallId": call_id}
+        results = found[call["id"]]
+        # Of the same id twice, each call has a result of its own.
+        yield {**(results.popleft() if results else _missing(call, timestamp)), "toolCallId": call_id}
 
 
 def _missing(call: ToolCall, timestamp: int) -> ToolResultMessage:
