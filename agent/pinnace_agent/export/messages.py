@@ -12,7 +12,7 @@ from pinnace_agent.export.figures import count, duration_words, first_words, usa
 from pinnace_agent.export.highlight import language_of
 from pinnace_agent.export.parts import Parts
 from pinnace_agent.export.views import View
-from pinnace_agent.llm.json_edge import as_array, as_count, as_list, as_object, as_text
+from pinnace_agent.llm.json_edge import as_array, as_count, as_list, as_object, as_text, compact_json
 
 Message = Mapping[str, object]
 
@@ -96,6 +96,8 @@ class Messages:
             body.append(parts.called(list(answered.values())))
         problem = as_text(message.get("errorMessage"))
         stop = message.get("stopReason")
+        if stop is not None and not isinstance(stop, str):
+            stop = compact_json(stop)
         if problem is not None or stop in {"error", "aborted"}:
             body.append(parts.note(problem or f"Stopped: {stop}", is_error=True))
         elif stop not in _ORDINARY_STOPS:
