@@ -21,6 +21,9 @@ TAIL_CHARACTERS = 400
 # The end of stderr is where a traceback is; an agent that floods it must not fill the memory.
 MAX_STDERR_CHARACTERS = 1024 * 1024
 
+# What a line takes in memory beside its bytes, about, however short it is.
+LINE_COST = 1024
+
 # Answers to the agent's own requests; they get no response.
 _UNANSWERED_TYPE = "extension_ui_response"
 
@@ -46,7 +49,19 @@ class _Entry(NamedTuple):
 class Journal:
     """May be used from any thread. Lists only grow; read them without the lock."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, max_line_bytes: int | None = None, max_bytes: int | None = None) -> None:
+        """Begin.
+
+        Args:
+            max_line_bytes: How long a line of stdout may be; None: any length. What is longer is an excess.
+            max_bytes: The same for all of stdout, where each line counts `LINE_COST` more.
+        """
+        self._max_line_bytes = max_line_bytes
+        self._max_bytes = max_bytes
+        self.kept_bytes = 0
+        """How many bytes of stdout were taken, and `LINE_COST` for each line."""
+        self.excess = ""
+        """Why stdout is not read any more although it goes on; empty: it is read. What follows is dropped."""
         self.records: list[ReceivedRecord] = []
         self.flaws: list[str] = []
         """What is not a record: the reason and the line's beginning."""
@@ -78,13 +93,31 @@ class Journal:
     def take_stdout(self, data: bytes, time_s: float) -> None:
         """Take bytes of stdout; none means its end."""
         with self._condition:
+            if self.excess:
+                return
             if data:
-                for line in self._received.feed(data):
+                lines = self._received.feed(data)
+                self.kept_bytes += len(data) + LINE_COST * len(lines)
+                for line in lines:
                     self._take_line(line, time_s)
+                self._check_excess()
             else:
                 self.has_ended = True
                 self._note("note", f"stdout ended, {len(self.unterminated)} bytes after the last LF")
             self._condition.notify_all()
+
+    def _check_excess(self) -> None:
+        """Stop at what would fill the memory of who reads it. To who waits for a record stdout has ended."""
+        if self._max_line_bytes is not None and self._received.rest_bytes > self._max_line_bytes:
+            self.excess = f"a line on stdout is longer than {self._max_line_bytes} bytes and has not ended"
+        elif self._max_bytes is not None and self.kept_bytes > self._max_bytes:
+            self.excess = f"stdout holds more than {self._max_bytes >> 20} MiB, a line counted as 1 KiB more"
+        if self.excess:
+            start = self._received.rest[:TAIL_CHARACTERS]
+            self._received = LineSplitter()
+            self.flaws.append(f"{self.excess}: {start!r}")
+            self.has_ended = True
+            self._note("note", self.excess)
 
     def _take_line(self, line: bytes, time_s: float) -> None:
         try:

@@ -99,10 +99,12 @@ def matches(record: Record, pattern: Pattern) -> bool:
 class LineSplitter:
     """Cut a byte stream at LF only, in time linear in the bytes however they arrive."""
 
-    __slots__ = ("_pieces",)
+    __slots__ = ("_pieces", "rest_bytes")
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
+        self.rest_bytes = 0
+        """How many bytes there are after the last LF."""
 
     @property
     def rest(self) -> bytes:
@@ -113,8 +115,10 @@ class LineSplitter:
         """Take bytes in; return the lines that they complete, without LF."""
         first, *others = data.split(b"\n")
         self._pieces.append(first)
+        self.rest_bytes += len(first)
         if not others:
             return []
         lines = [self.rest, *others]
         self._pieces = [lines.pop()]
+        self.rest_bytes = len(self._pieces[0])
         return lines

@@ -142,7 +142,7 @@ def judge(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...],
     for path in write_reports(run, options.out, formats):
         click.echo(str(path), err=True)
     if run.exit_code == NOTHING_JUDGED_EXIT:
-        click.echo("nothing was judged, so nothing is said about the agent", err=True)
+        click.echo("nothing was judged, or every command was refused: nothing is said about the agent", err=True)
     return run.exit_code
 
 

@@ -27,6 +27,8 @@ from pinnace_spec.generations import Generation
 from pinnace_spec.observers.verdicts import Level
 
 EXIT_S = 5.0
+# What an agent that writes without end breaks: its lines end.
+EXCESS_RULES = ("R-FRM-03",)
 
 
 def judge(played: Played, kit: Kit, kind: str = "scenario") -> CaseResult:
@@ -105,7 +107,10 @@ def _level(scenario: Scenario, kit: Kit) -> Level:
 
 def _of_script(played: Played, level: Level) -> Iterable[Finding]:
     scenario, stopped = played.scenario, played.stopped
-    if stopped is not None and stopped.trouble != "unimplemented":
+    for number, trace in enumerate(played.traces):
+        if trace.recording.excess:
+            yield Finding("excess", EXCESS_RULES, trace.recording.excess, "violation", number)
+    if stopped is not None and stopped.trouble not in ("unimplemented", "excess"):
         place = f"step {stopped.step + 1}" if stopped.step >= 0 else "behind the last step"
         is_hard = stopped.trouble in ("crash", "hang", "start")
         source = stopped.trouble if is_hard else "step"

@@ -25,7 +25,7 @@ EXIT_S = 5.0
 KILLED_AFTER_S = 8.0
 PROBE_S = 8.0
 
-Trouble = Literal["step", "crash", "hang", "unimplemented", "start"]
+Trouble = Literal["step", "crash", "hang", "excess", "unimplemented", "start"]
 
 
 class Stopped(NamedTuple):
@@ -156,6 +156,8 @@ def _explain(stage: Stage, kit: Kit, error: Exception, at: int) -> Stopped:
         return Stopped("start", text, at)
     if body.was_killed:
         return Stopped("step", text, at)
+    if body.journal.excess:
+        return Stopped("excess", body.journal.excess, at)
     if body.journal.has_ended or not body.alive:
         body.process.await_exit(1.0)
         return Stopped("crash", f"{body.ending()}; {text}", at)

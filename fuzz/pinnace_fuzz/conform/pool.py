@@ -15,10 +15,11 @@ from pinnace_fuzz.agent_process import AgentGone, DriverTimeout
 from pinnace_fuzz.conform import load
 from pinnace_fuzz.conform.adapter import Wishes
 from pinnace_fuzz.conform.body import Body
+from pinnace_fuzz.conform.judging import EXCESS_RULES
 from pinnace_fuzz.conform.kit import Kit
 from pinnace_fuzz.conform.observing import SETTLE_S
 from pinnace_fuzz.conform.play import EXIT_S, KILLED_AFTER_S, Stopped, perform
-from pinnace_fuzz.conform.recording import KIT_ID
+from pinnace_fuzz.conform.recording import KIT_ID, MAX_STDOUT_BYTES
 from pinnace_fuzz.conform.results import Finding
 from pinnace_fuzz.conform.running import folder
 from pinnace_fuzz.conform.scenario import Close, Exit, Restart, Scenario, Signal
@@ -68,7 +69,7 @@ class Pool:
     def play(self, scenario: Scenario) -> Glance:
         """Play a case, in the process that is there if the case fits it."""
         key = json.dumps(scenario.settings, sort_keys=True)
-        if key in self._lives and self._lives[key].played >= MAX_CASES:
+        if key in self._lives and self._lives[key].is_used_up:
             self._retire(key)
         if key not in self._lives:
             if len(self._lives) >= MAX_LIVES:
@@ -100,6 +101,11 @@ class _Life:
         self._body = Body(self._prepared.command, self._prepared, is_fresh=True)
         self._judging = Judge(kit.generation, checks=Checks(is_ours=kit.binds_ours, settle_s=SETTLE_S * kit.patience))
         self._judged = 0
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether a further case could bring it to where an agent is taken for one that writes without end."""
+        return self.played >= MAX_CASES or self._body.recording.kept_bytes > MAX_STDOUT_BYTES // 2
 
     def play(self, scenario: Scenario) -> Glance:
         was_first = self.played == 0
@@ -186,6 +192,6 @@ def _finding(verdict: Verdict) -> Finding:
 
 
 def _of_trouble(stopped: Stopped) -> Finding:
-    source = {"crash": "crash", "hang": "hang", "start": "start"}.get(stopped.trouble, "step")
-    rules = ("R-RSP-01",) if source == "step" else ("R-ERR-02",)
-    return Finding(source, rules, stopped.text, "violation", is_timed=source != "crash")
+    source = {"crash": "crash", "hang": "hang", "start": "start", "excess": "excess"}.get(stopped.trouble, "step")
+    rules = {"step": ("R-RSP-01",), "excess": EXCESS_RULES}.get(source, ("R-ERR-02",))
+    return Finding(source, rules, stopped.text, "violation", is_timed=source not in ("crash", "excess"))

@@ -55,6 +55,8 @@ class Found(NamedTuple):
     version: str
     does_llm: bool
     """The kit's model was asked."""
+    has_succeeded: bool
+    """It has carried out a command at least, of those that every generation has."""
 
 
 def probe(kit: Kit) -> Found:
@@ -85,6 +87,7 @@ def probe(kit: Kit) -> Found:
         known,
         str(told.get("version", "")),
         bool(played.requests),
+        any(each.get("success") is True for each in responses.values()),
     )
 
 

@@ -44,7 +44,7 @@ class Finding(NamedTuple):
 
     source: str
     """An invariant (`I-QUE-2`), or what of a scenario was not so: `expect`, `forbid`, `step`, `state`, `model`,
-    `crash`, `hang`, `start`, `shutdown`."""
+    `crash`, `hang`, `excess`, `start`, `shutdown`."""
     rules: tuple[str, ...]
     text: str
     """One line for people."""

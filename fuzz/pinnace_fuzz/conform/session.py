@@ -180,7 +180,7 @@ def conduct(options: Options) -> Run:
             coverage.report(kit.generation),
             stored,
             baseline,
-            exit_code(cases, baseline, campaigns),
+            exit_code(cases, baseline, campaigns, has_succeeded=found.has_succeeded),
         )
 
 
@@ -255,9 +255,16 @@ def read_baseline(path: Path) -> set[str]:
 
 
 def exit_code(
-    cases: Sequence[CaseResult], baseline: Mapping[str, Sequence[str]], campaigns: Mapping[str, Mapping[str, Any]]
+    cases: Sequence[CaseResult],
+    baseline: Mapping[str, Sequence[str]],
+    campaigns: Mapping[str, Mapping[str, Any]],
+    *,
+    has_succeeded: bool = True,
 ) -> int:
-    """Choose the exit code: a fault of the kit, else violations, else nothing judged, else a stale baseline, else 0."""
+    """Choose the exit code: a fault of the kit, else violations, else nothing judged, else a stale baseline, else 0.
+
+    An agent that refuses every command breaks few rules, and nothing that it does was judged.
+    """
     if any("fault" in each for each in campaigns.values()):
         return HARNESS_EXIT
     bad = {case.scenario.id for case in cases if case.is_bad} - set(baseline.get("known", ()))
@@ -265,7 +272,18 @@ def exit_code(
         return 1
     if not any(case.verdict in JUDGED for case in cases) and not any(each["examples"] for each in campaigns.values()):
         return NOTHING_JUDGED_EXIT
+    if not has_succeeded and not any(_succeeds(case) for case in cases):
+        return NOTHING_JUDGED_EXIT
     return 2 if baseline.get("stale") else 0
+
+
+def _succeeds(case: CaseResult) -> bool:
+    """Whether the agent has carried out a command in a case."""
+    return any(
+        step.direction == "out" and step.record is not None and step.record.get("success") is True
+        for log in case.logs
+        for step in log.steps
+    )
 
 
 def not_run_reasons(scenarios: Sequence[Scenario], kit: Kit) -> Iterator[tuple[Scenario, str]]:

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from pinnace_fuzz.conform.cli import main
+from pinnace_fuzz.conform.results import NOTHING_JUDGED_EXIT
 
 TINY = [sys.executable, str(Path(__file__).parent / "tiny_agent.py")]
 
@@ -73,6 +74,16 @@ def test_a_run_in_which_nothing_was_judged_exits_with_3(
     options = ["--adapter", "none", "--out", str(tmp_path), "--patience", "0.3", "--campaign", "none", *words]
     assert main([*options, "--", *TINY]) == 3
     assert "nothing was judged" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["--only", "ERR/no-object-null"], ["--only", "none", "--campaign", "framing"]])
+def test_an_agent_that_refuses_every_command_is_not_conformant(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    options = ["--adapter", "none", "--out", str(tmp_path), "--time", "2s", *words]
+
+    assert main([*options, "--", *TINY, "refuses-all"]) in (1, NOTHING_JUDGED_EXIT)
+    assert "1 PASS" not in capsys.readouterr().out
 
 
 def test_a_named_campaign_is_run_however_short_the_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
+from pinnace_fuzz.conform import recording
 from pinnace_fuzz.conform.adapter import NoAdapter
 from pinnace_fuzz.conform.kit import Kit
 from pinnace_fuzz.conform.load import LoadMeter
 from pinnace_fuzz.conform.results import CaseResult
-from pinnace_fuzz.conform.running import CONFIRMATIONS, run_all
+from pinnace_fuzz.conform.running import CONFIRMATIONS, run_all, run_once
 from pinnace_fuzz.conform.scenario import Scenario
 from pinnace_fuzz.conform.scenario_reading import read_scenario
+from pinnace_fuzz.pump import READ_BYTES
 from pinnace_spec.generations import generation
 
 TINY = Path(__file__).parent / "tiny_agent.py"
@@ -73,3 +75,23 @@ def test_nobody_is_accused_of_what_there_was_no_time_to_play_again(kit: Kit) -> 
         results["SLO/a"].why,
     )
     assert ("NOT-RUN", "the time was over") == (results["OTH/c"].verdict, results["OTH/c"].why)
+
+
+@pytest.mark.parametrize(
+    ("fault", "text"),
+    [("endless-line", "a line on stdout is longer than 1000000 bytes"), ("endless-records", "more than 4 MiB")],
+)
+def test_an_agent_that_writes_without_end_fails_and_is_not_kept(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch, fault: str, text: str
+) -> None:
+    monkeypatch.setattr(recording, "MAX_LINE_BYTES", 1_000_000)
+    monkeypatch.setattr(recording, "MAX_STDOUT_BYTES", 4 * 1024 * 1024)
+    endless = kit._replace(command=(*kit.command, fault), patience=0.3)
+
+    result = run_once(scenario("END/a", {"ask": {"id": "b", "type": "get_messages"}}), endless)
+
+    assert result.verdict in ("FAIL", "HANG")
+    assert any(each.source == "excess" and text in each.text for each in result.findings)
+    (log,) = result.logs
+    # What one read may have brought beyond the limit.
+    assert sum(len(step.line) for step in log.steps) + len(log.end.rest) <= 4 * 1024 * 1024 + READ_BYTES

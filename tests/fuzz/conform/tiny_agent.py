@@ -1,8 +1,8 @@
 """A tiny agent in one file, without a model: answers a few commands, and is wrong in one way if an argument says so.
 
 Imports nothing of the project: it is what a stranger would put in front of the judge. Faults: `dies-of-null`, `deaf`,
-`answers-twice`, `says-no-command`, `loses-ids` (of what it does not know), `slow-to-end`, `mute`, `floods` (the model's
-server with connections).
+`answers-twice`, `refuses-all`, `endless-line`, `endless-records` (both from get_messages on), `says-no-command`,
+`loses-ids` (of what it does not know), `slow-to-end`, `mute`, `floods` (the model's server with connections).
 """
 
 import json
@@ -56,6 +56,10 @@ def take(line: bytes) -> None:
     command = record.get("type")
     if not isinstance(command, str):
         return refuse("unknown", "no type", **own)
+    if "refuses-all" in FAULTS:
+        return refuse(command, "not today", **own)
+    if command == "get_messages":
+        write_without_end()
     if command not in KNOWN:
         return refuse(command, f"Unknown command: {command}", **({} if "loses-ids" in FAULTS else own))
     answer: dict[str, object] = {**own, "type": "response", "command": command, "success": True}
@@ -75,6 +79,13 @@ def take(line: bytes) -> None:
     say(answer)
     if "answers-twice" in FAULTS:
         say(answer)
+
+
+def write_without_end() -> None:
+    while "endless-line" in FAULTS:
+        sys.stdout.buffer.write(b"x" * 1_000_000)
+    while "endless-records" in FAULTS:
+        sys.stdout.buffer.write(b'{"type":"more"}\n' * 10_000)
 
 
 def main() -> None:
