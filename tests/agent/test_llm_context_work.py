@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 from types import FrameType
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -60,7 +60,7 @@ def lines_run(work: Callable[[], object]) -> int:
     """Count the lines of Python that run, those of comprehensions and generators for each element."""
     count = 0
 
-    def trace(_frame: FrameType, event: str, _arg: object) -> object:
+    def trace(_frame: FrameType, event: str, _arg: Any) -> Any:
         nonlocal count
         count += event == "line"
         return trace
