@@ -88,6 +88,59 @@ async def test_a_command_reads_nothing_from_the_protocol() -> None:
         os.close(reader)
 
 
+@pytest.fixture
+def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder in which everything that a command may look for is something else."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "json").mkdir()
+    for name in ("json/__init__.py", "getpass.py", "sitecustomize.py"):
+        (folder / name).write_text("print('hostile')")
+    (folder / "startup").write_text("echo hostile")
+    (folder / "secret-tool").write_text("#!/bin/sh\necho hostile")
+    (folder / "secret-tool").chmod(0o755)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.mark.parametrize("path", ["", ".", "{project}", "{project}:", ":/nowhere"])
+@pytest.mark.parametrize(
+    "how", ["-m json.tool --help >/dev/null && echo own", "-c 'import json, getpass; print(\"own\")'"]
+)
+async def test_a_command_loads_no_modules_of_the_working_folder(
+    how: str, path: str, hostile: Path, tmp_path: Path
+) -> None:
+    env = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": path.format(project=hostile)}
+    assert "own" == await resolve(Secret(f"!{sys.executable} {how}"), env)
+
+
+async def test_a_command_loads_no_modules_of_the_agent_folder_either(tmp_path: Path) -> None:
+    """Where a project was checked out into it, or a model has written there."""
+    (tmp_path / "agent").mkdir()
+    (tmp_path / "agent" / "json.py").write_text("print('hostile')")
+    env = {**os.environ, "PI_CODING_AGENT_DIR": str(tmp_path / "agent")}
+    assert "own" == await resolve(Secret(f"!{sys.executable} -c 'import json; print(\"own\")'"), env)
+
+
+@pytest.mark.parametrize("path", ["", ".", "project:.", "{path}:"])
+async def test_a_command_finds_no_programs_of_the_working_folder(path: str, hostile: Path, tmp_path: Path) -> None:
+    env = {"HOME": str(tmp_path), "PATH": path.format(path=os.environ["PATH"])}
+    with pytest.raises(UnresolvedValue, match="status 127"):
+        await resolve(Secret("!secret-tool"), env)
+
+
+async def test_a_command_runs_no_startup_file_that_variables_name(hostile: Path, tmp_path: Path) -> None:
+    env = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "ENV": "./startup", "BASH_ENV": str(hostile / "startup")}
+    assert "own" == await resolve(Secret("!bash -c 'echo own'"), env)
+
+
+async def test_a_command_runs_in_the_agent_folder(hostile: Path, tmp_path: Path) -> None:
+    (tmp_path / "agent").mkdir()
+    env = {"PATH": os.environ["PATH"], "PI_CODING_AGENT_DIR": str(tmp_path / "agent")}
+    assert str(tmp_path / "agent") == await resolve(Secret("!pwd -P"), env)
+    assert "/" == await resolve(Secret("!pwd -P"), {**env, "PI_CODING_AGENT_DIR": str(tmp_path / "nothing")})
+
+
 async def test_a_command_that_takes_too_long_is_killed_with_its_children(tmp_path: Path) -> None:
     fifo = tmp_path / "alive"
     os.mkfifo(fifo)

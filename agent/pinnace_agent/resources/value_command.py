@@ -1,15 +1,19 @@
 """Runs the command whose output is a value of a configuration file.
 
-The command has no terminal and no stdin, what it says on stderr is not looked at, and nothing of it survives. No text
-made here holds the command or its output.
+It runs in the agent folder, and finds no programs and modules by a relative path or by variables that add to where an
+interpreter looks: what lies in the working folder belongs to a project, which nobody may have trusted. It has no
+terminal and no stdin, what it says on stderr is not looked at, and nothing of it survives. No text made here holds the
+command or its output.
 """
 
+import os
 import subprocess
 from collections.abc import Mapping
 from typing import Final
 
 import trio
 
+from pinnace_agent.resources.paths import agent_dir
 from pinnace_agent.resources.values import UnresolvedValue
 from pinnace_agent.shell import SHELL_GROUPS, kill_group
 
@@ -17,6 +21,29 @@ from pinnace_agent.shell import SHELL_GROUPS, kill_group
 MAX_COMMAND_OUTPUT_BYTES: Final = 64 * 1024
 # After SIGKILL to its group, a shell is gone at once unless the kernel is in trouble.
 _REAP_S: Final = 1.0
+# Each names code that an interpreter or a shell loads, from a place that may be a project's.
+_CODE_VARIABLES: Final = frozenset(
+    """BASH_ENV ENV PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE NODE_PATH NODE_OPTIONS RUBYLIB RUBYOPT GEM_PATH
+    GEM_HOME BUNDLE_GEMFILE PERLLIB PERL5LIB PERL5OPT PERL5DB LUA_PATH LUA_CPATH CLASSPATH JAVA_TOOL_OPTIONS
+    JDK_JAVA_OPTIONS _JAVA_OPTIONS""".split()
+)
+
+
+def command_environment(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a command: only absolute folders in PATH, and nothing that adds to a module path."""
+    own = {name: value for name, value in env.items() if name not in _CODE_VARIABLES}
+    # An empty PATH would mean the folder that the command runs in; without one a shell has its own.
+    folders = [folder for folder in own.pop("PATH", "").split(os.pathsep) if os.path.isabs(folder)]
+    own |= {"PATH": os.pathsep.join(folders)} if folders else {}
+    # Python otherwise looks for modules first in the folder of a script, or where it was started.
+    return {**own, "PYTHONSAFEPATH": "1"}
+
+
+# DEVIATION D-81: the working folder is a project's.
+def command_folder(env: Mapping[str, str]) -> str:
+    """Return the folder that commands run in: the agent folder, or while there is none the root of all."""
+    folder = str(agent_dir(env))
+    return folder if os.path.isdir(folder) else "/"
 
 
 async def output_of(command: str, env: Mapping[str, str], timeout_s: float) -> str:
@@ -43,7 +70,8 @@ async def _bytes_of(command: str, env: Mapping[str, str]) -> bytes:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env=dict(env),
+        env=command_environment(env),
+        cwd=command_folder(env),
         start_new_session=True,
     )
     assert process.stdout is not None
