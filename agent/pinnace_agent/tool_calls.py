@@ -6,19 +6,26 @@ result before `Cancelled` leaves. A call that takes too long ends alone (R-LIM-0
 or stdout.
 """
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import trio
 
 from pinnace_agent.run_log import RunLog, error_result
-from pinnace_agent.tools.base import Tool, ToolContext, ToolError, ToolResult
+from pinnace_agent.tools.base import ApprovalOutdated, Tool, ToolContext, ToolError, ToolResult
 from pinnace_agent.tools.result_images import with_fitting_images
 from pinnace_agent.tools.validation import malformed_arguments, number_text, validate_arguments
 from pinnace_spec import errors
 from pinnace_spec.messages import ToolCall
+
+if TYPE_CHECKING:
+    from pinnace_agent.extensions.run_hooks import RunHooks
+
+_MOST_ASKED: Final = 3
+"""How often one call is asked about: a file that is always another one then is no accident."""
 
 
 class _Prepared(NamedTuple):
@@ -58,7 +65,7 @@ async def run_calls(log: RunLog, tools: Mapping[str, Tool], make_context: Contex
             if (problem := refusal()) is not None:  # the gates are not all there: asking some of them decides nothing
                 log.end_call(index, error_result(errors.tool_not_executed(problem)), 0)
                 continue
-            refused = await log.hooks.may_call(index, call.tool, call.arguments)
+            refused = await _ask(log.hooks, call)
             if refused is None:
                 prepared.append(call)
             else:
@@ -99,6 +106,50 @@ def _raw(call: ToolCall) -> Mapping[str, object]:
     return call["arguments"]
 
 
+class _Refused(Exception):
+    """A call that was approved is refused now; holds its result."""
+
+    def __init__(self, result: ToolResult) -> None:
+        super().__init__(result)
+        self.result = result
+
+
+async def _ask(hooks: "RunHooks", call: _Prepared) -> ToolResult | None:
+    """Return why a call is not carried out; None: it is, bound to the file for which that was decided, if to any."""
+    context = call.context
+    context.bound_path = None
+
+    def bind(path: str) -> None:
+        context.bound_path = path
+
+    return await hooks.may_call(call.position, call.tool, call.arguments, bind)
+
+
+async def _run(log: RunLog, call: _Prepared, refusal: Refusal) -> ToolResult:
+    """Carry out a call; ask again where it would change another file than the one that was approved.
+
+    Raises:
+        _Refused: It was asked about again, and refused.
+    """
+    for _ in range(_MOST_ASKED):
+        try:
+            return await call.tool.execute(call.arguments, call.context)
+        except ApprovalOutdated:
+            if log.hooks is None:
+                raise
+        # How long a user takes to answer is not the tool's time.
+        limit = call.context.time_limit
+        left_s, limit.deadline = limit.deadline - trio.current_time(), math.inf
+        if (refused := await _ask(log.hooks, call)) is not None:
+            raise _Refused(refused)
+        if (problem := refusal()) is not None:
+            raise _Refused(error_result(errors.tool_not_executed(problem)))
+        limit.deadline = trio.current_time() + left_s
+    raise ToolError(
+        f"{call.tool.name} was not run: each time it was approved, its path led to another file when it was to run"
+    )
+
+
 async def _execute(log: RunLog, call: _Prepared, refusal: Refusal) -> None:
     if (problem := refusal()) is not None:
         log.end_call(call.position, error_result(errors.tool_not_executed(problem)), 0)
@@ -110,10 +161,11 @@ async def _execute(log: RunLog, call: _Prepared, refusal: Refusal) -> None:
         limit.deadline = trio.current_time() + limit_s
     result = error_result(errors.OPERATION_ABORTED)
     duration_ms = None
+    has_run = True
     try:
         try:
             with limit:
-                result = await call.tool.execute(call.arguments, context)
+                result = await _run(log, call, refusal)
                 # Cancelled here, the call has its whole result all the same.
                 result = await with_fitting_images(result, resizes=context.resizes_images)
             if limit.cancelled_caught:
@@ -123,13 +175,15 @@ async def _execute(log: RunLog, call: _Prepared, refusal: Refusal) -> None:
             if log.defect is not None:
                 result = error_result(f"Internal error: {log.defect}")
             raise
+        except _Refused as refused:
+            result, has_run = refused.result, False
         except ToolError as error:
             result = error_result(str(error))
         except Exception as error:  # a tool's defect is a result that the model can act on; the batch goes on
             result = error_result(str(error) or type(error).__name__)
         finally:
             duration_ms = round((time.monotonic() - started) * 1000)
-        if log.hooks is not None:
+        if log.hooks is not None and has_run:
             # Likewise: what was done is not undone by an abort.
             result = await log.hooks.result_of(call.position, call.tool, call.arguments, result)
     finally:

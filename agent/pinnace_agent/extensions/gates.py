@@ -65,7 +65,13 @@ class Gates:
         return rs.Block(_NOT_BEGUN.format(", ".join(sorted(each.path for each in self.not_begun))))
 
     async def tool_call(
-        self, tool: str, call_id: str, arguments: dict[str, object], *, parent_call_id: str | None = None
+        self,
+        tool: str,
+        call_id: str,
+        arguments: dict[str, object],
+        *,
+        parent_call_id: str | None = None,
+        bind: Callable[[str], None] | None = None,
     ) -> rs.Block | None:
         """Ask whether a call may be carried out (E40).
 
@@ -74,6 +80,7 @@ class Gates:
             call_id: Its id.
             arguments: What will be executed, validated. Becomes what handlers make of it, which is not validated again.
             parent_call_id: The call that it is made from.
+            bind: Takes the real path of the only file that the call may change, if a handler has named it.
 
         Returns:
             None if it may. Otherwise the reason is the text of its result; without a reason the host has one.
@@ -99,6 +106,8 @@ class Gates:
             await trio.lowlevel.checkpoint_if_cancelled()
             if isinstance(answer, rs.Block):
                 return answer
+        if event.bound_path is not None and bind is not None:
+            bind(event.bound_path)
         # What the last one has done may have ended the session that it spoke for.
         return rs.Block(_OVER) if self._caller.is_stale else None
 

@@ -6,7 +6,7 @@ request is sent. E23, E26, E31, E32, E40, E41.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
@@ -192,8 +192,10 @@ class RunHooks:
 
     # The calls.
 
-    async def may_call(self, index: int, tool: Tool, arguments: dict[str, object]) -> ToolResult | None:
-        """Ask whether a call may be carried out; handlers may change its arguments (E40).
+    async def may_call(
+        self, index: int, tool: Tool, arguments: dict[str, object], bind: Callable[[str], None]
+    ) -> ToolResult | None:
+        """Ask whether a call may be carried out; handlers may change its arguments, and `bind` it to a file (E40).
 
         Returns:
             None if it may, else its result.
@@ -202,7 +204,8 @@ class RunHooks:
         if not self._runner.gates.guards("tool_call"):
             return None
         before = repr(arguments)
-        block = await self._runner.gates.tool_call(tool.name, self._log.calls[index]["id"], arguments)
+        call_id = self._log.calls[index]["id"]
+        block = await self._runner.gates.tool_call(tool.name, call_id, arguments, bind=bind)
         if block is not None:
             text = block.reason or errors.TOOL_BLOCKED
             return ToolResult([{"type": "text", "text": text}], {}, is_error=True, terminate=block.terminate)

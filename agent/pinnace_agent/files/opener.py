@@ -13,7 +13,7 @@ import errno
 import os
 import stat
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple
 
 from pinnace_agent.files.protected import Places, Protection, is_inside, protection_of
@@ -116,8 +116,13 @@ def read_file(path: str, reach: Reach, max_bytes: int) -> tuple[bytes, os.stat_r
         return stream.read(max_bytes), file.status
 
 
-def open_folder(real: str, root: str = "/") -> int:
+def open_folder(real: str, root: str = "/", *, makes_missing: bool = False) -> int:
     """Open a folder by its real path: from `root` down, and no component may be a link.
+
+    Args:
+        real: The folder's real path.
+        root: Where the way to it begins.
+        makes_missing: Whether folders on the way that are not there are made.
 
     Returns:
         A descriptor for `dir_fd` of calls such as `os.open` and `os.stat`; it may be good for nothing else (O_PATH).
@@ -131,7 +136,14 @@ def open_folder(real: str, root: str = "/") -> int:
         for name in os.path.relpath(real, root).split("/"):
             if name == ".":
                 continue
-            below = os.open(name, _FOLDER, dir_fd=folder)
+            try:
+                below = os.open(name, _FOLDER, dir_fd=folder)
+            except FileNotFoundError:
+                if not makes_missing:
+                    raise
+                with suppress(FileExistsError):  # another call has made it meanwhile
+                    os.mkdir(name, dir_fd=folder)
+                below = os.open(name, _FOLDER, dir_fd=folder)
             os.close(folder)
             folder = below
     except BaseException:

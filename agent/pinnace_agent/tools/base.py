@@ -20,6 +20,10 @@ class ToolError(Exception):
     """A call failed; the text is the whole result that the model reads."""
 
 
+class ApprovalOutdated(Exception):
+    """A call would change another file than the one that it was approved for; nothing was changed."""
+
+
 class ToolResult(NamedTuple):
     """What a call has produced, in part (progress) or in full."""
 
@@ -66,6 +70,9 @@ class ToolContext:
     """How long the call may take if its arguments don't say it; None: for ever (R-LIM-03)."""
     time_limit: trio.CancelScope = field(default_factory=trio.CancelScope)
     """Where the call runs; it ends after `timeout_s`. A tool that sees to its time itself takes the deadline away."""
+    bound_path: str | None = None
+    """The real path of the only file that the call may change, through no link; None: the one that its arguments name.
+    Set by a gate that has approved that file."""
     order: int = field(default_factory=lambda: next(_context_numbers))
     """Greater than that of every context made earlier."""
 

@@ -14,8 +14,8 @@ from pinnace_agent.tools.base import ToolContext, ToolError, ToolResult, text_ar
 from pinnace_agent.tools.file_replacement import encode_text
 from pinnace_agent.tools.line_diff import LineDiff, line_diff
 from pinnace_agent.tools.local_files import LOCAL_EDIT
-from pinnace_agent.tools.mutation_queue import MUTATIONS, MutationQueue
-from pinnace_agent.tools.operations import EditOperations, FollowsLinks
+from pinnace_agent.tools.mutation_queue import MUTATIONS, NOT_BOUND, MutationQueue, bound_to, unfollowed
+from pinnace_agent.tools.operations import BindsEdits, EditOperations, FollowsLinks
 from pinnace_agent.tools.parameters import FILE, fields, items, text
 from pinnace_agent.tools.paths import error_code, notes_of, os_error_text, resolve_path
 from pinnace_agent.tools.text_match import Edit, find_matches
@@ -97,29 +97,40 @@ class EditTool:
 
         Raises:
             ToolError: An edit does not apply, or the system refused; the file is as it was.
+            ApprovalOutdated: The path leads to another file than the one that was approved; nothing was changed.
         """
         path = text_argument(args, "path")
         edits = _edits(args)
         if not edits:
             raise ToolError("Edit tool input is invalid. edits must contain at least one replacement.")
         target = resolve_path(path, ctx.cwd)
+        operations = self._operations if ctx.bound_path is None else self._without_links()
+        file = target if ctx.bound_path is None else ctx.bound_path
         try:
-            async with self._mutations.hold(target, ctx.order, self._real_path):
+            async with (
+                self._mutations.hold(target, ctx.order, self._real_path),
+                bound_to(ctx.bound_path, target, self._real_path or unfollowed),
+            ):
                 try:
-                    await self._operations.access(target)
+                    await operations.access(file)
                 except IsADirectoryError as error:
                     raise ToolError(os_error_text(error, "read")) from error
                 except OSError as error:
                     text = f"Could not edit file: {path}. Error code: {error_code(error)}."
                     raise ToolError(" ".join([text, *(f"{note}." for note in notes_of(error))])) from error
-                data = await self._operations.read_file(target)
+                data = await operations.read_file(file)
                 edited = await trio.to_thread.run_sync(_edited, data, edits, path)
-                await self._operations.write_file(target, edited.data)
+                await operations.write_file(file, edited.data)
                 # A call that was aborted meanwhile says so, although it has written.
                 await trio.lowlevel.checkpoint_if_cancelled()
         except OSError as error:
             raise ToolError(os_error_text(error, "open", target)) from error
         return text_result(f"Successfully replaced {len(edits)} block(s) in {path}.", edited.diff.record())
+
+    def _without_links(self) -> EditOperations:
+        if not isinstance(self._operations, BindsEdits):
+            raise ToolError(NOT_BOUND)
+        return self._operations.without_links()
 
 
 class _Edited(NamedTuple):

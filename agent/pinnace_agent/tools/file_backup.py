@@ -16,43 +16,55 @@ _COPIED_BYTES: Final = 1024 * 1024
 class Backup:
     """The copy of one file. Exactly one of `remove` and `restore` ends it."""
 
-    def __init__(self, path: str, file: int) -> None:
+    def __init__(self, path: str, file: int, beside: int) -> None:
         """Copy a file; when this returns the copy is whole.
 
         Args:
             path: The file, for the name of the copy and what is told of it.
             file: The same, open for reading and writing.
+            beside: Its folder, open.
 
         Raises:
             OSError: There is no room for a copy, nowhere. Nothing is left behind.
         """
         self._path = path
-        self._folder: str | None = None
+        self._private: str | None = None
         """The private folder, if there is one."""
-        beside = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.{os.urandom(4).hex()}.backup")
+        self._name = f".{os.path.basename(path)}.{os.urandom(4).hex()}.backup"
+        self._folder = os.dup(beside)
+        """Where the copy is, open."""
         try:
-            self._path_of_copy = self._copied(file, beside)
+            self._copy_of(file)
         except OSError:
             # No further file there, no such long name, or no room.
-            self._folder = tempfile.mkdtemp(prefix="pinnace-backup-")
+            os.close(self._folder)
+            self._private = tempfile.mkdtemp(prefix="pinnace-backup-")
+            self._name = "content"
+            self._folder = os.open(self._private, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
-                self._path_of_copy = self._copied(file, os.path.join(self._folder, "content"))
+                self._copy_of(file)
             except BaseException:
-                os.rmdir(self._folder)
+                os.close(self._folder)
+                os.rmdir(self._private)
                 raise
+
+    @property
+    def _path_of_copy(self) -> str:
+        return os.path.join(self._private or os.path.dirname(self._path), self._name)
 
     def remove(self) -> None:
         """Remove the copy: it is not needed any more."""
         # What can't be removed takes room, but does no harm to what was written.
         with suppress(OSError):
-            os.unlink(self._path_of_copy)
-            if self._folder is not None:
-                os.rmdir(self._folder)
+            os.unlink(self._name, dir_fd=self._folder)
+            if self._private is not None:
+                os.rmdir(self._private)
+        os.close(self._folder)
 
     def restore(self, file: int, error: BaseException) -> None:
         """Write the old content back after `error`. If that fails too a note added to it says where the copy is."""
         try:
-            copy = os.open(self._path_of_copy, os.O_RDONLY | os.O_CLOEXEC)
+            copy = os.open(self._name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._folder)
             try:
                 os.ftruncate(file, _copy(copy, file))
             finally:
@@ -61,20 +73,20 @@ class Backup:
             error.add_note(
                 f"The content of {self._path} is damaged ({second}). What it held before is in {self._path_of_copy}"
             )
+            os.close(self._folder)
         else:
             self.remove()
 
-    @staticmethod
-    def _copied(file: int, path: str) -> str:
-        made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    def _copy_of(self, file: int) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        made = os.open(self._name, flags, 0o600, dir_fd=self._folder)
         try:
             _copy(file, made)
         except BaseException:
-            os.unlink(path)
+            os.unlink(self._name, dir_fd=self._folder)
             raise
         finally:
             os.close(made)
-        return path
 
 
 def _copy(source: int, target: int) -> int:

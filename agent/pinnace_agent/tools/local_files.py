@@ -5,16 +5,19 @@ nobody else holds the file before it has ended. Must not word results, but where
 refused. Rules R-TOL-02, R-TOL-03.
 """
 
+import copy
 import errno
 import os
 import stat
 from collections.abc import Callable, Sequence
-from typing import Final
+from functools import partial
+from typing import Final, Self
 
 import trio
 
+from pinnace_agent.files.opener import open_folder
 from pinnace_agent.tools.base import ToolError
-from pinnace_agent.tools.file_replacement import replace_file
+from pinnace_agent.tools.file_replacement import place_of, replace_file
 from pinnace_agent.tools.mutation_queue import real_path
 
 CHUNK_BYTES: Final = 256 * 1024
@@ -37,23 +40,35 @@ class LocalRead:
         await trio.to_thread.run_sync(_stream, path, take, abandon_on_cancel=True)
 
 
-class LocalWrite:
-    """`WriteOperations` of this machine."""
+class _LocalChanges:
+    """What `write` and `edit` have in common."""
 
-    async def make_folder(self, path: str) -> None:
-        """Make a folder and those above it."""
-        await trio.to_thread.run_sync(_make_folder, path)
+    _follows_links = True
+
+    def without_links(self) -> Self:
+        """Return the same operations, to which a link in a path is an error."""
+        other = copy.copy(self)
+        other._follows_links = False
+        return other
 
     async def write_file(self, path: str, data: bytes) -> None:
         """Replace or make a file; see `replace_file`."""
-        await trio.to_thread.run_sync(replace_file, path, data)
+        await trio.to_thread.run_sync(partial(replace_file, path, data, follows_links=self._follows_links))
 
     async def real_path(self, path: str) -> str:
         """Return the path with all links followed."""
         return await real_path(path)
 
 
-class LocalEdit:
+class LocalWrite(_LocalChanges):
+    """`WriteOperations` of this machine."""
+
+    async def make_folder(self, path: str) -> None:
+        """Make a folder and those above it."""
+        await trio.to_thread.run_sync(_make_folder if self._follows_links else _make_real_folder, path)
+
+
+class LocalEdit(_LocalChanges):
     """`EditOperations` of this machine."""
 
     async def access(self, path: str) -> None:
@@ -62,15 +77,7 @@ class LocalEdit:
 
     async def read_file(self, path: str) -> bytes:
         """Return the whole content."""
-        return await trio.to_thread.run_sync(_content, path)
-
-    async def write_file(self, path: str, data: bytes) -> None:
-        """Replace a file; see `replace_file`."""
-        await trio.to_thread.run_sync(replace_file, path, data)
-
-    async def real_path(self, path: str) -> str:
-        """Return the path with all links followed."""
-        return await real_path(path)
+        return await trio.to_thread.run_sync(_content if self._follows_links else _real_content, path)
 
 
 class LocalLs:
@@ -128,6 +135,19 @@ def _content(path: str) -> bytes:
         return file.readall()
 
 
+def _real_content(path: str) -> bytes:
+    with place_of(path) as place:
+        _check_regular(place.status())
+        with open(place.open(os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0) as file:
+            _check_regular(os.fstat(file.fileno()))
+            return file.readall()
+
+
+def _check_regular(status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+
 def _stream(path: str, take: Callable[[bytes], None]) -> None:
     with open(path, "rb", buffering=0) as file:
         while piece := file.read(CHUNK_BYTES):
@@ -137,6 +157,10 @@ def _stream(path: str, take: Callable[[bytes], None]) -> None:
 
 def _make_folder(path: str) -> None:
     os.makedirs(path, exist_ok=True)
+
+
+def _make_real_folder(path: str) -> None:
+    os.close(open_folder(path, makes_missing=True))
 
 
 def _are_folders(path: str, names: Sequence[str]) -> list[bool | None]:

@@ -13,7 +13,7 @@ from typing import Final
 
 import trio
 
-from pinnace_agent.tools.base import ToolError
+from pinnace_agent.tools.base import ApprovalOutdated, ToolError
 from pinnace_agent.tools.paths import os_error_text
 
 
@@ -30,7 +30,47 @@ async def real_path(path: str) -> str:
     return await trio.to_thread.run_sync(_real_path, path)
 
 
+async def unfollowed(path: str) -> str:
+    """Return a path as it is: the files are where no links are followed."""
+    await trio.lowlevel.checkpoint()
+    return path
+
+
 RealPath = Callable[[str], Awaitable[str]]
+
+NOT_BOUND: Final = (
+    "This call was approved for one file of this machine, and the tool's files are elsewhere, so nothing was changed"
+)
+"""The result of a call that is bound to a file, of a tool that can't be held to it."""
+
+
+@asynccontextmanager
+async def bound_to(bound_path: str | None, path: str, real_path: RealPath) -> AsyncGenerator[None, None]:
+    """Change a file in the body only while `path` leads to the file that was approved, by its real path.
+
+    What the body reaches must be `bound_path`, through no link: then a link that is put there meanwhile makes it fail.
+
+    Raises:
+        ApprovalOutdated: The path leads elsewhere, before the body or when it failed.
+    """
+    if bound_path is None:
+        yield
+        return
+    await _require(bound_path, path, real_path)
+    try:
+        yield
+    except (OSError, ToolError):
+        await _require(bound_path, path, real_path)
+        raise
+
+
+async def _require(bound_path: str, path: str, real_path: RealPath) -> None:
+    try:
+        found = await real_path(path)
+    except OSError as error:
+        raise ApprovalOutdated(str(error)) from error
+    if found != bound_path:
+        raise ApprovalOutdated(f"{path} leads to {found}, not to {bound_path}")
 
 
 class MutationQueue:

@@ -98,6 +98,24 @@ class FollowsLinks(Protocol):
         ...
 
 
+@runtime_checkable
+class BindsWrites(FollowsLinks, Protocol):
+    """Of `write`: reaches a file by its real path, so that the file changed is the one that was approved."""
+
+    def without_links(self) -> WriteOperations:
+        """Return operations to which a link in a path is an error."""
+        ...
+
+
+@runtime_checkable
+class BindsEdits(FollowsLinks, Protocol):
+    """Of `edit`, the same."""
+
+    def without_links(self) -> EditOperations:
+        """Return operations to which a link in a path is an error."""
+        ...
+
+
 class CommandTimedOut(Exception):
     """A command was killed since its time was over. Its output so far has been passed on."""
 

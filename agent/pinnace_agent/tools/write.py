@@ -12,8 +12,8 @@ import trio
 from pinnace_agent.tools.base import ToolContext, ToolError, ToolResult, text_argument, text_result
 from pinnace_agent.tools.file_replacement import encode_text
 from pinnace_agent.tools.local_files import LOCAL_WRITE
-from pinnace_agent.tools.mutation_queue import MUTATIONS, MutationQueue
-from pinnace_agent.tools.operations import FollowsLinks, WriteOperations
+from pinnace_agent.tools.mutation_queue import MUTATIONS, NOT_BOUND, MutationQueue, bound_to, unfollowed
+from pinnace_agent.tools.operations import BindsWrites, FollowsLinks, WriteOperations
 from pinnace_agent.tools.parameters import FILE, fields, text
 from pinnace_agent.tools.paths import os_error_text, resolve_path
 
@@ -51,23 +51,35 @@ class WriteTool:
 
         Raises:
             ToolError: The system refused; the text is its message.
+            ApprovalOutdated: The path leads to another file than the one that was approved; nothing was written.
         """
         path = text_argument(args, "path")
         target = resolve_path(path, ctx.cwd)
         data = encode_text(text_argument(args, "content"))
+        operations = self._operations if ctx.bound_path is None else self._without_links()
+        file = target if ctx.bound_path is None else ctx.bound_path
         try:
-            async with self._mutations.hold(target, ctx.order, self._real_path):
-                await self._make_folder(os.path.dirname(target))
+            async with (
+                self._mutations.hold(target, ctx.order, self._real_path),
+                bound_to(ctx.bound_path, target, self._real_path or unfollowed),
+            ):
+                await _make_folder(operations, os.path.dirname(file))
                 await trio.lowlevel.checkpoint_if_cancelled()
-                await self._operations.write_file(target, data)
+                await operations.write_file(file, data)
                 # A call that was aborted meanwhile says so, although it has written.
                 await trio.lowlevel.checkpoint_if_cancelled()
         except OSError as error:
             raise ToolError(os_error_text(error, "open", target)) from error
         return text_result(f"Successfully wrote to {path}")
 
-    async def _make_folder(self, path: str) -> None:
-        try:
-            await self._operations.make_folder(path)
-        except OSError as error:
-            raise ToolError(os_error_text(error, "mkdir", error.filename or path)) from error
+    def _without_links(self) -> WriteOperations:
+        if not isinstance(self._operations, BindsWrites):
+            raise ToolError(NOT_BOUND)
+        return self._operations.without_links()
+
+
+async def _make_folder(operations: WriteOperations, path: str) -> None:
+    try:
+        await operations.make_folder(path)
+    except OSError as error:
+        raise ToolError(os_error_text(error, "mkdir", error.filename or path)) from error

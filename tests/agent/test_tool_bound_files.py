@@ -1,0 +1,168 @@
+"""Calls that were approved for one file: that file is changed, or none, and then the call is asked about again."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pinnace_agent.tools.base import ApprovalOutdated, Tool, ToolContext, ToolError
+from pinnace_agent.tools.edit import EditTool
+from pinnace_agent.tools.local_files import LocalEdit, LocalWrite
+from pinnace_agent.tools.operations import EditOperations, WriteOperations
+from pinnace_agent.tools.write import WriteTool
+
+OLD, NEW = "old", "new"
+
+
+class Step:
+    """Puts a link in the place of a folder, once."""
+
+    def __init__(self, folder: Path, target: Path) -> None:
+        self.folder = folder
+        self.target = target
+
+    def take(self) -> None:
+        self.folder.rename(self.folder.with_name("moved"))
+        self.folder.symlink_to(self.target)
+
+
+class LateWrite(LocalWrite):
+    """Writes after a step of another process."""
+
+    def __init__(self, step: Step) -> None:
+        super().__init__()
+        self.step = step
+
+    async def write_file(self, path: str, data: bytes) -> None:
+        self.step.take()
+        await super().write_file(path, data)
+
+
+class LateEdit(LocalEdit):
+    """Likewise."""
+
+    def __init__(self, step: Step) -> None:
+        super().__init__()
+        self.step = step
+
+    async def write_file(self, path: str, data: bytes) -> None:
+        self.step.take()
+        await super().write_file(path, data)
+
+
+async def run(
+    name: str,
+    folder: Path,
+    path: str,
+    bound_path: Path,
+    operations: tuple[WriteOperations, EditOperations] | None = None,
+) -> str:
+    tool: Tool
+    write, edit = operations or (LocalWrite(), LocalEdit())
+    arguments: dict[str, object] = {"path": path}
+    if name == "write":
+        tool, arguments["content"] = WriteTool(operations=write), NEW
+    else:
+        tool, arguments["edits"] = EditTool(operations=edit), [{"oldText": OLD, "newText": NEW}]
+    context = ToolContext(str(folder), "1", lambda _: None, {}, bound_path=str(bound_path))
+    return str((await tool.execute(arguments, context)).content)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "project/docs").mkdir(parents=True)
+    (tmp_path / "project/docs/a.md").write_text(OLD)
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home/a.md").write_text(OLD)
+    return tmp_path / "project"
+
+
+both = pytest.mark.parametrize("name", ["write", "edit"])
+
+
+@both
+async def test_the_approved_file_is_changed(name: str, project: Path) -> None:
+    await run(name, project, "docs/a.md", project / "docs/a.md")
+
+    assert (project / "docs/a.md").read_text() == NEW
+
+
+@both
+async def test_the_approved_file_behind_a_link_is_changed_and_the_link_stays(name: str, project: Path) -> None:
+    (project / "link.md").symlink_to("docs/a.md")
+    await run(name, project, "link.md", project / "docs/a.md")
+
+    assert (project / "link.md").is_symlink()
+    assert (project / "docs/a.md").read_text() == NEW
+
+
+async def test_folders_that_are_missing_are_made_below_the_approved_one(project: Path) -> None:
+    await run("write", project, "x/y/z", project / "x/y/z")
+
+    assert (project / "x/y/z").read_text() == NEW
+
+
+@both
+@pytest.mark.parametrize("what", ["file", "folder"])
+async def test_a_link_put_there_after_the_approval_is_asked_about_again(name: str, what: str, project: Path) -> None:
+    place = project / ("docs/a.md" if what == "file" else "docs")
+    place.rename(project / "before")
+    place.symlink_to(project.parent / ("home/a.md" if what == "file" else "home"))
+
+    with pytest.raises(ApprovalOutdated):
+        await run(name, project, "docs/a.md", project / "docs/a.md")
+    assert (project.parent / "home/a.md").read_text() == OLD
+
+
+@both
+async def test_a_link_put_there_at_the_last_moment_is_not_followed(name: str, project: Path) -> None:
+    step = Step(project / "docs", project.parent / "home")
+
+    with pytest.raises(ApprovalOutdated):
+        await run(name, project, "docs/a.md", project / "docs/a.md", (LateWrite(step), LateEdit(step)))
+    assert [OLD, OLD] == [path.read_text() for path in (project.parent / "home/a.md", project / "moved/a.md")]
+    assert ["a.md"] == os.listdir(project.parent / "home")
+
+
+async def test_a_missing_folder_that_is_a_link_by_then_is_asked_about_again(project: Path) -> None:
+    (project / "new").symlink_to(project.parent / "home")
+
+    with pytest.raises(ApprovalOutdated):
+        await run("write", project, "new/b.md", project / "new/b.md")
+    assert ["a.md"] == os.listdir(project.parent / "home")
+
+
+@both
+async def test_a_failure_of_the_approved_file_is_the_systems(name: str, project: Path) -> None:
+    """It is asked about again only where that could change something."""
+    with pytest.raises(ToolError, match=r"ENOTDIR|EEXIST"):
+        await run(name, project, "docs/a.md/x", project / "docs/a.md/x")
+
+
+class Elsewhere:
+    """Operations on another machine, which know of no links here."""
+
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+
+    async def make_folder(self, path: str) -> None:
+        self.paths.append(path)
+
+    async def access(self, path: str) -> None:
+        self.paths.append(path)
+
+    async def read_file(self, path: str) -> bytes:
+        self.paths.append(path)
+        return b""
+
+    async def write_file(self, path: str, data: bytes) -> None:
+        self.paths.append(path)
+
+
+@both
+async def test_a_tool_that_can_not_be_held_to_a_file_refuses(name: str, project: Path) -> None:
+    far = Elsewhere()
+
+    with pytest.raises(ToolError, match="the tool's files are elsewhere"):
+        await run(name, project, "docs/a.md", project / "docs/a.md", (far, far))
+    assert far.paths == []
