@@ -8,7 +8,7 @@ This is a railing and no wall: `bash` can still reach these files. For that, see
 import os
 from pathlib import Path
 
-from pinnace.extensions import Block, Context, ExtensionAPI, resolve_path
+from pinnace.extensions import Block, Context, ExtensionAPI, resolve_path, visible_line
 from pinnace.extensions import events as ev
 
 PROTECTED = {".env", ".git", "node_modules"}
@@ -20,11 +20,13 @@ def extension(pi: ExtensionAPI) -> None:
         # and then the call is blocked as well.
         path = resolve_path(str(event.input["path"]), str(ctx.cwd))
         # A link may have a harmless name, and lead into a protected folder.
-        parts = {*Path(path).parts, *Path(os.path.realpath(path)).parts}
-        if not (hit := PROTECTED & parts):
+        real = os.path.realpath(path)
+        if not (hit := PROTECTED & {*Path(path).parts, *Path(real).parts}):
+            # And a link may be put there before the tool runs: this file is changed, or this gate is asked again.
+            event.bound_path = real
             return None
         name = ", ".join(sorted(hit))
-        ctx.ui.notify(f"Kept the model from changing {path}", "warning")
+        ctx.ui.notify(f"Kept the model from changing {visible_line(path)}", "warning")
         return Block(f"{event.input['path']} is protected ({name}), so nothing was changed.")
 
     # One function for two tools; `tool=` spares it the calls of all others.

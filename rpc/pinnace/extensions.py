@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from pinnace_agent.session.listing import SessionInfo
     from pinnace_agent.tools import operations
     from pinnace_agent.tools.paths import resolve_path
+    from pinnace_agent.visible_text import visible_line, visible_lines
     from pinnace_spec.messages import Message, Model
 
 _HELPERS = "pinnace_agent.extensions.author_helpers"
@@ -129,6 +130,8 @@ _HOMES = {
     "truncate_head": _HELPERS,
     "truncate_line": _HELPERS,
     "truncate_tail": _HELPERS,
+    "visible_line": "pinnace_agent.visible_text",
+    "visible_lines": "pinnace_agent.visible_text",
 }
 _MODULES = {
     "builtin": "pinnace_agent.extensions.tool_factories",
@@ -226,4 +229,6 @@ __all__ = [
     "truncate_head",
     "truncate_line",
     "truncate_tail",
+    "visible_line",
+    "visible_lines",
 ]

@@ -15,6 +15,7 @@ from pinnace_agent.resources.paths import agent_dir
 from pinnace_agent.resources.relaxed_json import ConfigurationFileError
 from pinnace_agent.resources.trust import read_decisions, trust_file
 from pinnace_agent.resources.trust_digest import keep_decision
+from pinnace_agent.visible_text import visible_line
 
 
 def main(words: Sequence[str], *, decision: bool) -> int:
@@ -53,12 +54,13 @@ def main(words: Sequence[str], *, decision: bool) -> int:
 def _list(path: Path) -> None:
     for folder, decision in sorted(read_decisions(path).items()):
         if decision is not None:
-            click.echo(f"{'trusted' if decision else 'not trusted':<11}  {folder}")
+            click.echo(f"{'trusted' if decision else 'not trusted':<11}  {visible_line(folder)}")
 
 
 def _decide(path: Path, folder: Path, *, decision: bool) -> None:
     # What is not there may be a slip of the pen; a decision against it can do no harm.
     if decision and not folder.is_dir():
-        raise click.ClickException(f"{folder}: there is no such folder")
+        raise click.ClickException(f"{visible_line(str(folder))}: there is no such folder")
     is_new = keep_decision(path, folder, os.environ, decision=decision)
-    click.echo(f"{os.path.realpath(folder)}: {'' if is_new else 'already '}{'trusted' if decision else 'not trusted'}")
+    shown = visible_line(os.path.realpath(folder))
+    click.echo(f"{shown}: {'' if is_new else 'already '}{'trusted' if decision else 'not trusted'}")

@@ -123,6 +123,8 @@ FREE_FUNCTIONS = {
     "truncate_head": PURE,
     "truncate_line": PURE,
     "truncate_tail": PURE,
+    "visible_line": PURE,
+    "visible_lines": PURE,
 }
 
 

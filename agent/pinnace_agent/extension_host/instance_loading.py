@@ -7,6 +7,7 @@ stays (R6). What a failure means is decided elsewhere. Must not know sessions be
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +15,7 @@ from pinnace_agent.extension_host.seat_plan import SeatPlan
 from pinnace_agent.extensions.builtin.tool_approval import tool_approval
 from pinnace_agent.extensions.contexts import TrustContext
 from pinnace_agent.extensions.dialogs import DialogTable
-from pinnace_agent.extensions.discovery import Wanted, discover
+from pinnace_agent.extensions.discovery import Candidate, Wanted, discover
 from pinnace_agent.extensions.extension_folders import LoadFailure
 from pinnace_agent.extensions.flags import MatchedFlags, flags_of, match_flags
 from pinnace_agent.extensions.loading import Inline, Loaded, Loader, LoadReport
@@ -22,7 +23,7 @@ from pinnace_agent.extensions.precedence import conflicts, keep_needed
 from pinnace_agent.extensions.registrations import ErrorSink, Generation
 from pinnace_agent.extensions.trust_question import ask_for_trust
 from pinnace_agent.extensions.user_interface import RpcUserInterface, UserInterface
-from pinnace_agent.resources.paths import gated_project_files
+from pinnace_agent.resources.paths import gated_project_files, protected_places
 
 if TYPE_CHECKING:
     from pinnace_agent.host import Host
@@ -78,7 +79,7 @@ class InstanceLoading:
             decided = await self._ask_for_trust(cwd, report, generation)
             is_trusted = is_trusted if decided is None else decided
         found = discover(wanted._replace(is_trusted=is_trusted, settings=plan.settings()))
-        report = await loader.load(found.candidates, self._inline())
+        report = await loader.load(found.candidates, self._inline(found.candidates))
         kept = keep_needed(report.extensions)
         flags = match_flags(plan.given, flags_of(kept.extensions))
         loader.flags.given = flags.values
@@ -98,12 +99,15 @@ class InstanceLoading:
             name = self._plan.given[place].name
             yield f"Option --{name} takes no value, and messages on the command line are not supported in mode rpc"
 
-    def _inline(self) -> Sequence[Inline]:
+    def _inline(self, candidates: Sequence[Candidate]) -> Sequence[Inline]:
         plan = self._plan
         if plan.approval == "never":
             return plan.inline
+        # Of an installed package the entry is no path.
+        files = [each.folder or each.entry for each in candidates if each.attribute is None]
+        places = partial(protected_places, plan.env, files)
         # Last, so that it sees what will be executed.
-        return [*plan.inline, Inline(TOOL_APPROVAL, tool_approval(plan.approval))]
+        return [*plan.inline, Inline(TOOL_APPROVAL, tool_approval(plan.approval, places=places))]
 
     async def _ask_for_trust(self, cwd: Path, report: LoadReport, generation: Generation) -> bool | None:
         """Ask the user's extensions about the project; None: nobody decides."""

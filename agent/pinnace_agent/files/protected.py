@@ -18,7 +18,7 @@ class Protection(StrEnum):
     KEYS = "is a place of keys or passwords"
     AGENT = "is in the agent folder"
     PROJECT = "configures agents for this project (.pi, .agents)"
-    GIT = "belongs to git (.git)"
+    GIT = "belongs to git or another version control (.git, .hg, .svn, .jj)"
     STARTUP = "is read by a shell, a program or the system when it starts"
     EXTENSION = "is a loaded extension"
 
@@ -44,7 +44,22 @@ class Places(NamedTuple):
     """Files and folders of extensions that are loaded."""
 
 
+# Of a project, wherever they are in it: run by git, an editor or a shell without being asked for.
+_STARTUP_OF_PROJECT: Final = frozenset(
+    {
+        ".husky",
+        ".githooks",
+        ".pre-commit-config.yaml",
+        ".lefthook.yml",
+        "lefthook.yml",
+        ".envrc",
+        ".vscode",
+        ".idea",
+        ".devcontainer",
+    }
+)
 _PROJECT_FOLDERS: Final = frozenset({".pi", ".agents"})
+_REPOSITORY_FOLDERS: Final = frozenset({".git", ".hg", ".svn", ".jj"})
 
 # Below the home folder. A name ends where a component ends.
 _KEYS_AT_HOME: Final = (
@@ -158,8 +173,8 @@ def protection_of(path: str, places: Places) -> Protection | None:
         or _of_keys(path, names, places)
         or (Protection.AGENT if _is_below(path, places.agent_dir) else None)
         or (Protection.PROJECT if not _PROJECT_FOLDERS.isdisjoint(names) else None)
-        or (Protection.GIT if ".git" in names else None)
-        or _of_startup(path, places)
+        or (Protection.GIT if not _REPOSITORY_FOLDERS.isdisjoint(names) else None)
+        or _of_startup(path, names, places)
         or (Protection.EXTENSION if any(_is_below(path, each) for each in places.extensions) else None)
     )
 
@@ -183,9 +198,11 @@ def _of_keys(path: str, names: list[str], places: Places) -> Protection | None:
     return None
 
 
-def _of_startup(path: str, places: Places) -> Protection | None:
+def _of_startup(path: str, names: list[str], places: Places) -> Protection | None:
     is_of_system = any(is_inside(path, each) for each in _STARTUP_OF_SYSTEM)
-    return Protection.STARTUP if is_of_system or _is_one_of(_below(path, places.home), _STARTUP_AT_HOME) else None
+    is_of_project = not _STARTUP_OF_PROJECT.isdisjoint(names)
+    is_at_home = _is_one_of(_below(path, places.home), _STARTUP_AT_HOME)
+    return Protection.STARTUP if is_of_system or is_of_project or is_at_home else None
 
 
 def _below(path: str, folder: str) -> str | None:

@@ -91,9 +91,12 @@ def _load_settings(env: Mapping[str, str], cwd: Path, approved: bool | None) -> 
 def _not_trusted(cwd: Path, trust: Trust) -> Sequence[str]:
     if trust.is_trusted or not trust.gated:
         return ()
-    names = ", ".join(str(path.relative_to(cwd) if path.is_relative_to(cwd) else path) for path in trust.gated)
+    from pinnace_agent.visible_text import visible_line  # most starts are in a project that is trusted
+
+    gated = (path.relative_to(cwd) if path.is_relative_to(cwd) else path for path in trust.gated)
+    names = ", ".join(visible_line(str(path)) for path in gated)
     return [
-        f"{cwd}: this project is not trusted, so what it brings is not read ({names}). "
+        f"{visible_line(str(cwd))}: this project is not trusted, so what it brings is not read ({names}). "
         "`pinnace trust` trusts it from now on, --approve for one run."
     ]
 

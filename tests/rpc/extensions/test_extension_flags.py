@@ -5,7 +5,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from tests.rpc.extensions.conftest import EXAMPLES, Extended, MakeExtension, Start, call
+from tests.rpc.extensions.conftest import EXAMPLES, Extended, MakeExtension, Start, call, calls
 
 from pinnace_fuzz.one_shot import OneShotStarter
 from pinnace_fuzz.workbench import AgentStarter
@@ -305,6 +305,50 @@ def test_an_open_question_about_a_call_blocks_it_at_an_abort(extended: Start) ->
     one.pi.wait({"type": "agent_settled"}, since=0)
 
     assert not (one.work / "ran").exists()
+
+
+def test_a_link_that_leads_elsewhere_after_the_approval_is_asked_about_again(extended: Start) -> None:
+    """Approved first, executed when the other call of the turn is approved, too."""
+    script = [calls(("write", {"path": "docs/a", "content": "x"}), ("bash", {"command": "true"})), DONE]
+    one = extended((), script, "--tool-approval", "ask")
+    target = one.work.parent / "outside"
+    target.mkdir()
+    one.begin("go")
+    first = one.asked("select")
+    one.reply(first, value="Yes")
+    second = one.asked("select")
+    (one.work / "docs").symlink_to(target)
+    one.reply(second, value="Yes")
+    third = one.asked("select")
+    one.reply(third, value="No")
+    one.pi.wait({"type": "agent_settled"})
+
+    work = os.path.realpath(one.work)
+    assert f"path: {work}/docs/a\n" in first["title"]
+    assert f"path: {os.path.realpath(target)}/a\n(named docs/a)\n(always asked about: it is outside" in third["title"]
+    assert (first["toolCallId"], ["Yes", "No"]) == (third["toolCallId"], third["options"])
+    assert [] == os.listdir(target)
+    assert {("bash", False), ("write", True)} == {
+        (each["toolName"], each["isError"]) for each in one.pi.found({"type": "tool_execution_end"})
+    }
+
+
+def test_yes_for_this_session_does_not_let_the_model_write_what_the_agent_loads(agent: AgentStarter) -> None:
+    paths = ["a", ".pi/settings.json", ".git/hooks/x", "gate.py", "../agent/trust.json", "b"]
+    script = [*(call("write", path=path, content="") for path in paths), DONE]
+    first = agent(script)
+    put(first.home.work / "gate.py", "gate")
+    one = Extended(agent((), "--tool-approval", "ask", "-e", "gate.py", again=first))
+    one.begin("go")
+    one.reply(one.asked("select"), value="Yes for this session")
+    for _ in range(4):
+        one.reply(one.asked("select"), value="Yes for this session")
+    one.pi.wait({"type": "agent_settled"})
+
+    assert [False, True, True, True, True, False] == [is_error for _, is_error in one.ends]
+    assert ["a", "b"] == [name for name in ("a", "b") if (one.work / name).exists()]
+    assert not (one.work / ".git").exists()
+    assert "extension" in (one.work / "gate.py").read_text()
 
 
 def test_an_example_works_from_the_folder_of_the_user(agent: AgentStarter) -> None:

@@ -1,0 +1,210 @@
+r"""The question of `--tool-approval`: everything of a call that a user approves, and nothing that hides a part of it.
+
+Every argument is shown whole; what can't be shown whole is refused. One argument a line, `name: text`, or for a text of
+several lines `name (3 lines):` with `| ` before each; what is no text is `name = JSON`, with the parts of lists and
+objects one by one, `edits[0].oldText`. What can't be seen in a text is escaped (`visible_text`). Lines in brackets are
+notes of this program, which no argument can forge. So the question stands for one call only. Of a file the path is the
+real one, since that is the file that will be changed. Asks nobody.
+"""
+
+import json
+import os
+import re
+import stat
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+import trio
+
+import pinnace_agent
+from pinnace_agent.extensions.result_shapes import is_list, is_object
+from pinnace_agent.files.protected import ALWAYS_ASK, Places, is_inside, protection_of
+from pinnace_agent.tools.base import ToolError
+from pinnace_agent.tools.mutation_queue import real_path
+from pinnace_agent.tools.paths import resolve_path
+from pinnace_agent.visible_text import visible_line, visible_lines
+
+MAX_COMMAND_CHARS: Final = 10_000
+MAX_COMMAND_LINES: Final = 200
+"""What people can read before they say yes, and more than models write into one command. Longer ones can be written to
+a file, which is shown, and run from there."""
+MAX_SHOWN_CHARS: Final = 64_000
+"""Of all arguments, mostly the content of a file: some 16,000 tokens, more than most models write in one answer."""
+
+_MAX_PATHS: Final = 1000
+_MAX_PATH_CHARS: Final = 4096
+"""PATH_MAX of Linux; a longer text is no path."""
+_MAX_DEPTH: Final = 4
+"""Levels of lists and objects that are shown one value a line; deeper ones are JSON."""
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+
+
+class TooLongError(Exception):
+    """A call can't be shown whole; the text says how long it is and what to do."""
+
+
+class CallFile(NamedTuple):
+    """The file that a call changes."""
+
+    path: str
+    """The real one."""
+    given: str
+    """As the call names it."""
+    is_other_than_given: bool
+    """Whether the name leads elsewhere, through a link or another spelling."""
+
+
+class Examined(NamedTuple):
+    """A call, as it would be carried out if it were now. Two are equal if the same would happen."""
+
+    tool: str
+    arguments: Mapping[str, object]
+    written: str
+    """The arguments as they were; those that are no JSON may change."""
+    file: CallFile | None
+    """None: the tool is not known to change one file of this machine."""
+    reason: str | None
+    """Why the call is asked about whatever was answered earlier: `it is in the agent folder`."""
+
+
+async def examine(
+    tool: str, arguments: Mapping[str, object], cwd: str, places: Callable[[], Places], *, is_builtin: bool
+) -> Examined:
+    """Look where a call leads.
+
+    Args:
+        tool: Its tool.
+        arguments: Its arguments; kept.
+        cwd: The folder of the session.
+        places: Returns what is protected.
+        is_builtin: Whether the tool is the built-in one of its name.
+
+    Raises:
+        ToolError: The path can't be one, or leads in a circle.
+        OSError: The system does not say where it leads.
+    """
+    if is_builtin and tool == "bash":
+        return Examined(tool, arguments, repr(arguments), None, None)
+    known = places()
+    if is_builtin and tool in ("write", "edit"):
+        given = arguments.get("path")
+        if not isinstance(given, str):
+            raise ToolError(f"{tool}: the path must be a text")
+        path = await real_path(resolve_path(given, cwd))
+        file = CallFile(path, given, path not in (os.path.join(cwd, given), given))
+        reason = await trio.to_thread.run_sync(_reason, path, cwd, known)
+        return Examined(tool, arguments, repr(arguments), file, reason)
+    reason = await trio.to_thread.run_sync(_reason_of_any, arguments, cwd, known)
+    return Examined(tool, arguments, repr(arguments), None, reason)
+
+
+def question(call: Examined) -> str:
+    """Return the question about a call.
+
+    Raises:
+        TooLongError: It can't be shown whole.
+    """
+    lines: list[str] = []
+    arguments = dict(call.arguments)
+    if call.file is not None:
+        lines += _shown("path", call.file.path)
+        del arguments["path"]
+        if call.file.is_other_than_given:
+            lines.append(f"(named {visible_line(call.file.given)})")
+    if call.reason is not None:
+        lines.append(f"(always asked about: {call.reason})")
+    if call.tool == "bash" and isinstance(command := arguments.get("command"), str):
+        _check_command(command)
+    for name, value in arguments.items():
+        lines += _shown(_label(name), value)
+    text = "\n".join(lines)
+    if len(text) > MAX_SHOWN_CHARS:
+        raise TooLongError(
+            f"its arguments take {len(text)} characters to show, of at most {MAX_SHOWN_CHARS}. Make several calls of it"
+        )
+    return f"Let the model use {visible_line(call.tool)}?\n\n{text}"
+
+
+def _check_command(command: str) -> None:
+    lines = visible_lines(command)
+    if (size := sum(map(len, lines))) > MAX_COMMAND_CHARS or len(lines) > MAX_COMMAND_LINES:
+        raise TooLongError(
+            f"its command takes {size} characters and {len(lines)} lines to show, of at most {MAX_COMMAND_CHARS} and "
+            f"{MAX_COMMAND_LINES}. Write a long script to a file, and run that"
+        )
+
+
+def _shown(label: str, value: object, depth: int = 0) -> Iterator[str]:
+    if isinstance(value, str):
+        if "\n" not in value or label == "path":
+            yield f"{label}: {visible_line(value)}"
+            return
+        lines = visible_lines(value)
+        yield f"{label} ({len(lines)} lines):"
+        for line in lines:
+            yield f"| {line}" if line else "|"
+    elif value and depth < _MAX_DEPTH and is_object(value):
+        for name, each in value.items():
+            yield from _shown(f"{label}.{_label(name)}", each, depth + 1)
+    elif value and depth < _MAX_DEPTH and is_list(value):
+        for index, each in enumerate(value):
+            yield from _shown(f"{label}[{index}]", each, depth + 1)
+    else:
+        yield f"{label} = {visible_line(json.dumps(value, ensure_ascii=False, default=repr))}"
+
+
+def _label(name: str) -> str:
+    return name if _NAME.fullmatch(name) else visible_line(json.dumps(name, ensure_ascii=False))
+
+
+def _reason(path: str, cwd: str, places: Places) -> str | None:
+    """Return why a write to a real path is always asked about."""
+    if (protection := protection_of(path, places)) is not None and protection in ALWAYS_ASK:
+        return f"it {protection.value}"
+    if any(is_inside(path, os.path.realpath(each)) for each in (sys.prefix, *pinnace_agent.__path__)):
+        return "it is part of the program that runs this session"
+    folder = os.path.realpath(cwd)
+    if not is_inside(path, folder):
+        return "it is outside of the folder of the session"
+    if places.home and is_inside(places.home, folder) and path.startswith(f"{places.home.rstrip('/')}/."):
+        return "it is a hidden file of the home folder"
+    return _reason_of_links(path)
+
+
+def _reason_of_links(path: str) -> str | None:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+        return f"it is one file with {status.st_nlink - 1} other(s), which may be anywhere (hard links)"
+    return None
+
+
+def _reason_of_any(arguments: Mapping[str, object], cwd: str, places: Places) -> str | None:
+    """Return why a call is always asked about: one of its texts, taken for a path, leads to a protected place."""
+    for count, text in enumerate(_texts(arguments, 0)):
+        if count == _MAX_PATHS:
+            return f"it has more than {_MAX_PATHS} arguments"
+        if not text or len(text) > _MAX_PATH_CHARS:
+            continue
+        try:
+            path = os.path.realpath(resolve_path(text, cwd))
+        except (ToolError, OSError, ValueError):
+            continue
+        protection = protection_of(path, places)
+        if protection is not None and protection in ALWAYS_ASK:
+            return f"{visible_line(path)} {protection.value}"
+    return None
+
+
+def _texts(value: object, depth: int) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif is_object(value):
+        for each in value.values():
+            yield from _texts(each, depth + 1)
+    elif is_list(value):
+        for each in value:
+            yield from _texts(each, depth + 1)
