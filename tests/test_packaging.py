@@ -130,7 +130,7 @@ def test_the_judge_names_the_extra_that_is_missing(installed: Path, tmp_path: Pa
     done = run_installed(installed, tmp_path, "-m", "pinnace_fuzz.conform.cli", "--", "true")
 
     assert 3 == done.returncode
-    assert "pip install 'pinnace[judge]'" in done.stderr
+    assert "is not installed: pip install " in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -271,3 +271,23 @@ def test_everything_locked_has_a_hash(lock: str) -> None:
 @pytest.mark.parametrize("lock", LOCKS)
 def test_a_lock_names_no_place(lock: str) -> None:
     assert [] == re.findall(r"\S*(?:://|--index|--find-links|--extra-index| @ )\S*", LOCKS[lock])
+
+
+# An argument that is no option; of a name, without its version and its extras.
+ADVICE = re.compile(r"pip3? install(?: -\S+)* '?([\w.{][\w./{}-]*)")
+
+
+def test_no_text_says_to_install_a_name_that_is_not_locked() -> None:
+    """A name that nobody has registered may be anybody's tomorrow: ours is one."""
+    texts = subprocess.run(
+        ["git", "-C", str(ROOT), "grep", "-hIE", "pip3? install", "--", "*.md", "*.py", "*.toml", ":!newsfragments"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    locked = {
+        normal(found) for found in re.findall(r"^([\w.-]+)==", (ROOT / "requirements-dev.lock").read_text(), re.M)
+    }
+    named = {found for found in ADVICE.findall(texts) if not found.startswith((".", "{"))}
+    assert {"pillow", "hypothesis"} <= named
+    assert set() == {each for each in named if normal(each) not in locked}

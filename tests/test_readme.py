@@ -19,7 +19,7 @@ def path_with_pinnace(tmp_path: Path) -> dict[str, str]:
     """An environment in which `pinnace` is this checkout."""
     command = tmp_path / "bin" / "pinnace"
     command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nPYTHONPATH={SOURCES} exec {sys.executable} -m pinnace_rpc "$@"\n')
+    command.write_text(f'#!/bin/sh\nPYTHONPATH={SOURCES} exec {sys.executable} -P -m pinnace_rpc "$@"\n')
     command.chmod(0o755)
     home = tmp_path / "home"
     home.mkdir()

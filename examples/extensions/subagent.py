@@ -13,7 +13,7 @@ from pinnace import Client
 from pinnace.extensions import ExtensionAPI, ToolContext, ToolError, ToolResult
 
 # Without extensions: a subagent that had this tool could go on for ever.
-COMMAND = [sys.executable, "-m", "pinnace_rpc", "--mode", "rpc", "--no-session", "--no-extensions"]
+COMMAND = [sys.executable, "-P", "-m", "pinnace_rpc", "--mode", "rpc", "--no-session", "--no-extensions"]
 
 
 def extension(pi: ExtensionAPI) -> None:

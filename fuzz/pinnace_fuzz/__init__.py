@@ -3,6 +3,14 @@
 `FakeLlm` is the model, `Agent` the driver, `AgentStarter` both together in a home of their own.
 """
 
+import sys
+
+# While Python looks for the module that `python -m` names.
+if sys.argv[:1] == ["-m"] and not sys.flags.safe_path:
+    sys.exit(
+        "pinnace_fuzz: `python -m` imports modules of the current folder, which may be an agent's: run `python -P -m`"
+    )
+
 from pinnace_fuzz.adapters import PreparedHome, prepare_pi_home
 from pinnace_fuzz.agent_process import AgentGone, DriverTimeout
 from pinnace_fuzz.driver import Agent

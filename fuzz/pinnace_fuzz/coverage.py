@@ -1,4 +1,4 @@
-"""Leaves behind what a run of tests has reached of the specification, for `python -m pinnace_spec.coverage`.
+"""Leaves behind what a run of tests has reached of the specification, for `python -P -m pinnace_spec.coverage`.
 
 Costs nothing unless `PINNACE_COVERAGE` names a folder. Each process writes a file of its own there, so that tests may
 run side by side; whoever ends the run merges them. Judges nothing.

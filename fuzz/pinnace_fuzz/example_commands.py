@@ -1,4 +1,4 @@
-"""One recorded example for each command, which the reference site shows: `python -m pinnace_fuzz.record_examples`.
+"""One recorded example for each command, which the reference site shows: `python -P -m pinnace_fuzz.record_examples`.
 
 As `example_conversations`, but each shows as little as it can: what comes before the command is played and not shown.
 """

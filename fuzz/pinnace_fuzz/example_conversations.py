@@ -1,4 +1,4 @@
-"""The conversations that the reference shows, and how to record them anew: `python -m pinnace_fuzz.record_examples`.
+"""The conversations that the reference shows, and how to record them anew: `python -P -m pinnace_fuzz.record_examples`.
 
 Each is a function that plays a client; gates of the fake LLM decide the order, so that a recording is always the same
 once paths, ids and times have been replaced. What is shown is what the agent wrote.

@@ -1,12 +1,12 @@
-"""`python -m pinnace_fuzz.model_check`: searches the models with Spin, and plays their paths against the real agent.
+"""`python -P -m pinnace_fuzz.model_check`: searches the models with Spin, and plays their paths against the real agent.
 
-    python -m pinnace_fuzz.model_check                               model run, all commands, three of them
-    python -m pinnace_fuzz.model_check --set queues --commands 5     a smaller set of commands, more of them
-    python -m pinnace_fuzz.model_check --claims --commands 3         the formulas too, one search each
-    python -m pinnace_fuzz.model_check --model tools --set all       another model
-    python -m pinnace_fuzz.model_check --mutant hold_forgotten       a fault: must be found
-    python -m pinnace_fuzz.model_check --mutants                     every fault
-    python -m pinnace_fuzz.model_check --paths 1000 --seed 1 [--set core]     random paths against the agent
+    python -P -m pinnace_fuzz.model_check                               model run, all commands, three of them
+    python -P -m pinnace_fuzz.model_check --set queues --commands 5     a smaller set of commands, more of them
+    python -P -m pinnace_fuzz.model_check --claims --commands 3         the formulas too, one search each
+    python -P -m pinnace_fuzz.model_check --model tools --set all       another model
+    python -P -m pinnace_fuzz.model_check --mutant hold_forgotten       a fault: must be found
+    python -P -m pinnace_fuzz.model_check --mutants                     every fault
+    python -P -m pinnace_fuzz.model_check --paths 1000 --seed 1 [--set core]     random paths against the agent
 
 Prints a line for each search: states, depth, seconds, and what does not hold, then the way to it as a client's script.
 Exit code 0: everything holds (a fault: its property found it); 1: something does not; 2: Spin is missing, or the model
@@ -95,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m pinnace_fuzz.model_check", description=(__doc__ or "").split("\n")[0]
+        prog="python -P -m pinnace_fuzz.model_check", description=(__doc__ or "").split("\n")[0]
     )
     parser.add_argument("--model", choices=MODELS, default="run")
     parser.add_argument("--set", help="which commands; see docs/model-checking.md")

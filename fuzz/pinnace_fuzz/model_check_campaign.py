@@ -34,7 +34,7 @@ def own_agent(folder: Path) -> Generator[AgentStarter]:
     """Start agents of this checkout."""
     paths = os.pathsep.join(str(CHECKOUT / name) for name in _ROOTS)
     with AgentStarter(
-        (sys.executable, "-m", "pinnace_rpc"), folder, {"PYTHONPATH": paths}, is_specified=True
+        (sys.executable, "-P", "-m", "pinnace_rpc"), folder, {"PYTHONPATH": paths}, is_specified=True
     ) as starter:
         yield starter
 

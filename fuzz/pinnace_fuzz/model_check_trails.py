@@ -1,8 +1,8 @@
-"""`python -m pinnace_fuzz.model_check_trails`: chooses paths of the model to play against any agent, and writes them.
+"""`python -P -m pinnace_fuzz.model_check_trails`: chooses paths of the model to play against agents, and writes them.
 
-    python -m pinnace_fuzz.model_check_trails             write spec/trails from the chosen paths (no Spin)
-    python -m pinnace_fuzz.model_check_trails --check     exit code 1 if that would change a file
-    python -m pinnace_fuzz.model_check_trails --walk 60   walk anew, 60 times for each set and number, and choose
+    python -P -m pinnace_fuzz.model_check_trails             write spec/trails from the chosen paths (no Spin)
+    python -P -m pinnace_fuzz.model_check_trails --check     exit code 1 if that would change a file
+    python -P -m pinnace_fuzz.model_check_trails --walk 60   walk anew, 60 times for each set and number, and choose
 
 A path is chosen if it takes a row of the chart that none before it takes, or two rows one after the other that none
 has; the shortest come first. `spec/trails/paths.txt` holds what the model told, the YAML files are made of it.
@@ -189,7 +189,7 @@ def paths_text(trails: Sequence[Trail]) -> str:
     """Print trails as the committed file holds them."""
     parts = [
         "# Paths of model `run`, as it told them, and the rows that each takes:"
-        " `python -m pinnace_fuzz.model_check_trails`."
+        " `python -P -m pinnace_fuzz.model_check_trails`."
     ]
     for trail in trails:
         parts.append(f"\n= {trail.name}")
@@ -242,7 +242,7 @@ def coverage(trails: Sequence[Trail]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line says; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m pinnace_fuzz.model_check_trails")
+    parser = argparse.ArgumentParser(prog="python -P -m pinnace_fuzz.model_check_trails")
     parser.add_argument("--walk", type=int, default=0, metavar="COUNT", help="walk through the model, and choose anew")
     parser.add_argument("--more", action="store_true", help="choose from the trails that there are, too")
     parser.add_argument("--check", action="store_true", help="compare only")

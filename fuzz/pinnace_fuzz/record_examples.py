@@ -1,4 +1,4 @@
-"""Records the conversations of the reference: `python -m pinnace_fuzz.record_examples FOLDER -- COMMAND…`.
+"""Records the conversations of the reference: `python -P -m pinnace_fuzz.record_examples FOLDER -- COMMAND…`.
 
 `… spec/examples commands/ -- pinnace` records those of the commands alone.
 What differs from machine to machine and from time to time is replaced: folders, ids, times, ports, the version.
@@ -107,7 +107,7 @@ _ZEROS: Final = str.maketrans("123456789abcdef", "0" * 15)
 def main(arguments: list[str]) -> int:
     """Record all of them, or those whose names begin with a word in front of `--`; return the exit code."""
     if "--" not in arguments or not arguments[: arguments.index("--")]:
-        sys.stderr.write("usage: python -m pinnace_fuzz.record_examples FOLDER [NAME…] -- COMMAND…\n")
+        sys.stderr.write("usage: python -P -m pinnace_fuzz.record_examples FOLDER [NAME…] -- COMMAND…\n")
         return 2
     at = arguments.index("--")
     folder, names = Path(arguments[0]), tuple(arguments[1:at])

@@ -1,18 +1,19 @@
-"""`python -m pinnace_rpc`: the program without its console script.
+"""`python -P -m pinnace_rpc`: the program without its console script.
 
-Python puts the current folder first on its module path here. That folder belongs to the user's project, whose
-`click.py` must not be loaded in the place of ours, so it is taken off before anything else is imported.
+Without `-P` Python looks for modules in the current folder first. An agent is started in folders of other people's
+projects, whose `pinnace_rpc` or `click.py` would run in the place of ours: refused, so that nobody gets used to it.
 """
 
-import os
 import sys
-from contextlib import suppress
-
-with suppress(FileNotFoundError):  # the current folder is gone: what was put first is no folder at all
-    if sys.path[:1] in ([""], [os.getcwd()]):
-        del sys.path[0]
-
-from pinnace_rpc.cli import main
 
 if __name__ == "__main__":
+    if not sys.flags.safe_path:
+        if sys.stderr is not None:
+            sys.stderr.write(
+                "pinnace: `python -m pinnace_rpc` imports modules of the current folder, which may be a project's: run "
+                "`pinnace`, or `python -P -m pinnace_rpc`\n"
+            )
+        sys.exit(2)
+    from pinnace_rpc.cli import main
+
     sys.exit(main())

@@ -36,7 +36,7 @@ CONFIG: Final = Absence(
 )
 UPDATES: Final = Absence(
     "Updating itself (`update`)",
-    "`pip install --upgrade pinnace`; it never looks for updates",
+    "install a newer checkout with `scripts/setup`; it never looks for updates",
 )
 MCP: Final = Absence(
     "MCP (`mcp`)",

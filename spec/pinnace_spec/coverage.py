@@ -1,4 +1,4 @@
-"""Counts what tests or traces have reached of the specification: `python -m pinnace_spec.coverage FOLDER…`.
+"""Counts what tests or traces have reached of the specification: `python -P -m pinnace_spec.coverage FOLDER…`.
 
 Kinds: rows of the chart, cells of command × state, record types, requests to the user by method, successes by command,
 error codes; and which invariants were armed, since one that never was proves nothing. What was seen is read from files
@@ -165,7 +165,7 @@ def _read_trace(path: Path) -> Seen:
 def main(arguments: Sequence[str]) -> int:
     """Print the table of these folders and files; return the exit code."""
     if not arguments or arguments[0].startswith("-"):
-        sys.stderr.write("usage: python -m pinnace_spec.coverage FOLDER…\n")
+        sys.stderr.write("usage: python -P -m pinnace_spec.coverage FOLDER…\n")
         return 2
     try:
         lines = table(read(map(Path, arguments)), load())

@@ -230,7 +230,7 @@ def not_exported(path: str, reason: str) -> str:
 
 def export_unavailable(package: str) -> str:
     """Word that a package which exports use is missing from the installation."""
-    return f"Export to HTML needs a package that is not installed ({package}): pip install pinnace"
+    return f"Export to HTML needs a package that is not installed ({package}): install pinnace again from its sources"
 
 
 def session_not_filled(reason: str) -> str:

@@ -1,4 +1,4 @@
-"""Builds the reference as a static site: `python -m pinnace_spec.site DIR`.
+"""Builds the reference as a static site: `python -P -m pinnace_spec.site DIR`.
 
 Plain files that work from a disk: no service, no script, nothing from elsewhere. Pages: how to write a client, a page
 for each command and each record, the rules, the chart whose states lead to their rows, the matrix, what the models have
@@ -160,12 +160,12 @@ def _models() -> Page:
 def main(arguments: Sequence[str]) -> int:
     """Build the site in the named folder; return the exit code."""
     if len(arguments) != 1 or arguments[0].startswith("-"):
-        sys.stderr.write("usage: python -m pinnace_spec.site DIR\n")
+        sys.stderr.write("usage: python -P -m pinnace_spec.site DIR\n")
         return 2
     try:
         names = build(Path(arguments[0]))
     except ImportError as error:
-        sys.stderr.write(f"{error.name} is not installed: pip install pinnace\n")
+        sys.stderr.write(f"{error.name} is not installed: install pinnace again from its sources\n")
         return 1
     except OSError as error:
         sys.stderr.write(f"{error.filename or arguments[0]}: {error.strerror}\n")

@@ -54,7 +54,7 @@ def test_what_is_missing_is_named_with_the_command(tmp_path: Path) -> None:
     trio_version = __import__("importlib.metadata", fromlist=["version"]).version("trio")
     assert (
         f"needs not-there>=2 (not installed); trio>=9999 ({trio_version} is installed). "
-        f"Install with: {sys.executable} -m pip install 'not-there>=2' 'trio>=9999'"
+        f"Ask its author where they come from, and install them for {sys.executable}"
     ) == error_of(single(tmp_path, source))
 
 

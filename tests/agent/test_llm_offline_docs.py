@@ -140,7 +140,7 @@ def test_a_command_in_the_documentation_answers_a_prompt(command: str, tmp_path:
     (tmp_path / "script.yaml").write_text("- text: [scripted]")
     env = {name: value for name, value in os.environ.items() if name != SCRIPT_VARIABLE} | {DELAY_VARIABLE: "0"}
     agent = subprocess.run(
-        [sys.executable, "-m", "pinnace_rpc", *command.split(), "--on-eof", "drain"],
+        [sys.executable, "-P", "-m", "pinnace_rpc", *command.split(), "--on-eof", "drain"],
         input=b'{"type": "prompt", "message": "hello"}\n',
         capture_output=True,
         cwd=tmp_path,

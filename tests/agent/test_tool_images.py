@@ -311,8 +311,8 @@ trio.run(main)
 
     assert done.stdout.splitlines() == [
         "True",
-        "it is larger than models take, and making it smaller needs Pillow: pip install 'pinnace[images]'",
-        "BMP must be converted for models, and that needs Pillow: pip install 'pinnace[images]'",
+        "it is larger than models take, and making it smaller needs Pillow: pip install 'pillow>=12'",
+        "BMP must be converted for models, and that needs Pillow: pip install 'pillow>=12'",
         "its end is missing.",
     ]
 

@@ -23,7 +23,7 @@ from pinnace_fuzz.script import Scripted
 from pinnace_fuzz.shell_gate import ShellGate
 from pinnace_fuzz.workbench import AgentStarter
 
-COMMAND: Final = (sys.executable, "-m", "pinnace_rpc")
+COMMAND: Final = (sys.executable, "-P", "-m", "pinnace_rpc")
 TESTS: Final = Path(__file__).parents[1] / "rpc"
 
 

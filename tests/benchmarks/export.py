@@ -110,7 +110,9 @@ def command_line(session: Path, page: Path) -> float:
     """Return how long `pinnace --export` takes."""
     started_s = time.perf_counter()
     subprocess.run(
-        [sys.executable, "-m", "pinnace_rpc", "--export", str(session), str(page)], check=True, capture_output=True
+        [sys.executable, "-P", "-m", "pinnace_rpc", "--export", str(session), str(page)],
+        check=True,
+        capture_output=True,
     )
     return time.perf_counter() - started_s
 
@@ -118,7 +120,7 @@ def command_line(session: Path, page: Path) -> float:
 def answers_meanwhile(session: Path, page: Path, home: Path) -> tuple[float, list[float]]:
     """Return how long the command takes, and how long each `get_state` that was sent meanwhile."""
     prepared = prepare_pi_home(home, "http://127.0.0.1:9", env={"PYTHONPATH": os.pathsep.join(sys.path)})
-    command = [sys.executable, "-m", "pinnace_rpc", *prepared.arguments, "--session", str(session)]
+    command = [sys.executable, "-P", "-m", "pinnace_rpc", *prepared.arguments, "--session", str(session)]
     command.remove("--no-session")
     agent = Agent(command, cwd=prepared.work, env=prepared.env)
     with agent:

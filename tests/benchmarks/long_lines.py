@@ -23,7 +23,7 @@ SIZES_MIB = (1, 2, 4, 8, 16, 32)
 
 def measure(size_mib: int, home: str) -> float:
     """Return the seconds from the first byte of a line to the last of its answer, in a fresh process."""
-    command = [sys.executable, "-m", "pinnace_rpc", "--mode", "rpc", "--no-session"]
+    command = [sys.executable, "-P", "-m", "pinnace_rpc", "--mode", "rpc", "--no-session"]
     environment = {**os.environ, "PYTHONPATH": SOURCES, "HOME": home}
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as agent:
         assert agent.stdin is not None

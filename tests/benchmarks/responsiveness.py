@@ -23,7 +23,7 @@ from pinnace_fuzz.shell_gate import ShellGate
 from pinnace_fuzz.workbench import AgentStarter, HomedAgent
 from pinnace_spec.profiles import Profile
 
-COMMAND: Final = (sys.executable, "-m", "pinnace_rpc")
+COMMAND: Final = (sys.executable, "-P", "-m", "pinnace_rpc")
 PROMPT: Final = {"type": "prompt", "message": "go"}
 DELTA: Final = {"type": "message_update", "assistantMessageEvent": {"type": "text_delta"}}
 # More than is ever written while the reads are answered.

@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 from pinnace_agent.tools.search_program import find_fd, find_rg
 from pinnace_fuzz.workbench import AgentStarter, HomedAgent
 
-COMMAND: Final = (sys.executable, "-m", "pinnace_rpc", "--tools", "grep,find")
+COMMAND: Final = (sys.executable, "-P", "-m", "pinnace_rpc", "--tools", "grep,find")
 FILES_A_FOLDER: Final = 100
 LINES_A_FILE: Final = 20
 ALL: Final = 10_000_000

@@ -14,12 +14,12 @@ from pinnace_spec.observers import Checks, observers
 from pinnace_spec.publish.source import load
 
 IS_LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
-# The quick ones; the others by command, or here in long runs: `python -m pinnace_fuzz.mutants`.
+# The quick ones; the others by command, or here in long runs: `python -P -m pinnace_fuzz.mutants`.
 # Invariants that need more than one trace, or what is beside it, have no observer.
 COMPARED = {"I-ABT-2", "I-PER-1", "I-LLM-1", "I-FRM-3", "I-FRM-4"}
 ALL = (*AGENT_MUTANTS, *WIRE_MUTANTS)
 JUDGED = [mutant for mutant in ALL if mutant.judged is not None]
-# What the judge has to find in every run; the others by command: `python -m pinnace_fuzz.mutants --judge`.
+# What the judge has to find in every run; the others by command: `python -P -m pinnace_fuzz.mutants --judge`.
 QUICKLY_JUDGED = ("settled-twice", "queued-without-a-word", "null-kills")
 TRIED = ("nothing-is-held", "abort-before-settled", "results-as-they-come", "separators-as-they-are")
 

@@ -31,7 +31,7 @@ def follow() -> Callable[..., None]:
 
 
 def test_the_files_are_those_of_the_paths() -> None:
-    """`python -m pinnace_fuzz.model_check_trails` writes them."""
+    """`python -P -m pinnace_fuzz.model_check_trails` writes them."""
     assert files(TRAILS) == {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.yaml")}
 
 

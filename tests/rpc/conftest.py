@@ -20,7 +20,7 @@ REPOSITORY = Path(__file__).parents[2]
 # Not what is installed: a fresh clone tests itself.
 ROOTS = os.pathsep.join(str(REPOSITORY / name) for name in ("spec", "statechart", "agent", "rpc", "fuzz"))
 ENVIRONMENT = {"PYTHONPATH": ROOTS}
-COMMAND = (sys.executable, "-m", "pinnace_rpc")
+COMMAND = (sys.executable, "-P", "-m", "pinnace_rpc")
 # Far above what any conversation here takes.
 CONVERSATION_TIMEOUT_S = 60.0
 

@@ -12,7 +12,7 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[2]
 ROOTS = os.pathsep.join(str(REPOSITORY / name) for name in ("spec", "statechart", "agent", "rpc", "fuzz"))
-COMMAND = (sys.executable, "-m", "pinnace_rpc", "auth")
+COMMAND = (sys.executable, "-P", "-m", "pinnace_rpc", "auth")
 KEY = "sk-marker"
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]

@@ -13,7 +13,7 @@ from pinnace_fuzz import coverage
 
 ROOTS = os.pathsep.join(str(Path(__file__).parents[2] / name) for name in ("spec", "statechart", "agent", "rpc"))
 # drain: a prompt is looked at to its end, although nothing else comes.
-COMMAND = [sys.executable, "-m", "pinnace_rpc", "--mode", "rpc", "--no-session", "--on-eof", "drain"]
+COMMAND = [sys.executable, "-P", "-m", "pinnace_rpc", "--mode", "rpc", "--no-session", "--on-eof", "drain"]
 KEYS = {"XAI_API_KEY": "sk-marker-x", "CEREBRAS_API_KEY": "sk-marker-c"}
 XAI = ["grok-4.3", "grok-4.5", "grok-4.6", "grok-4.7"]
 

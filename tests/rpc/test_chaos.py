@@ -1,4 +1,4 @@
-"""Agents in a world that breaks: three hundred random steps, or as many as `python -m pinnace_fuzz.chaos` is told.
+"""Agents in a world that breaks: three hundred random steps, or as many as `python -P -m pinnace_fuzz.chaos` is told.
 
 The seed is printed when a step fails, with the script to replay. What is broken and what must hold: docs/steady.md.
 Rules R-SES-05 to R-SES-08, R-QUE-08 to R-QUE-10.
@@ -24,7 +24,7 @@ STEPS: Final = 300
 
 
 def make(root: Path, protocol: Profile) -> World:
-    return World(root, [sys.executable, "-m", "pinnace_rpc"], {"PYTHONPATH": ROOTS}, protocol)
+    return World(root, [sys.executable, "-P", "-m", "pinnace_rpc"], {"PYTHONPATH": ROOTS}, protocol)
 
 
 def course() -> Course:

@@ -22,7 +22,7 @@ from pinnace_fuzz.workbench import AgentStarter, HomedAgent
 REPOSITORY = Path(__file__).parents[2]
 ROOTS = os.pathsep.join(str(REPOSITORY / name) for name in ("spec", "statechart", "agent", "rpc", "fuzz"))
 ENVIRONMENT = {"PYTHONPATH": ROOTS}
-COMMAND = (sys.executable, "-m", "pinnace_rpc")
+COMMAND = (sys.executable, "-P", "-m", "pinnace_rpc")
 # Only a process that is stuck takes so long.
 TIMEOUT_S = 60.0
 

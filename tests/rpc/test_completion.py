@@ -18,7 +18,7 @@ from pinnace_spec.profiles import CLIENT_PROFILES
 
 REPOSITORY = Path(__file__).parents[2]
 ROOTS = os.pathsep.join(str(REPOSITORY / name) for name in ("spec", "statechart", "agent", "rpc"))
-PINNACE = [sys.executable, "-m", "pinnace_rpc"]
+PINNACE = [sys.executable, "-P", "-m", "pinnace_rpc"]
 MODELS = {
     "providers": {
         "local": {
@@ -102,7 +102,7 @@ def test_a_damaged_configuration_breaks_no_command_line(home: Path) -> None:
 
 def test_answers_load_no_agent(home: Path) -> None:
     asked = {"_PINNACE_COMPLETE": "bash_complete", "COMP_WORDS": "pinnace --model ", "COMP_CWORD": "2"}
-    command = [sys.executable, "-X", "importtime", "-m", "pinnace_rpc"]
+    command = [sys.executable, "-X", "importtime", "-P", "-m", "pinnace_rpc"]
     ended = subprocess.run(
         command, cwd=home, env=environment(home, **asked), capture_output=True, text=True, timeout=60, check=True
     )
@@ -146,7 +146,7 @@ def test_bash_completes_a_command_line(home: Path) -> None:
     """What the documented line does, in a shell that has `pinnace` on its path."""
     program = home / "bin" / "pinnace"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m pinnace_rpc "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m pinnace_rpc "$@"\n')
     program.chmod(0o755)
     script = (
         "source <(pinnace completion bash); COMP_WORDS=(pinnace --mode j); COMP_CWORD=2;"

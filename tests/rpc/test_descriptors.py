@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = os.pathsep.join(str(ROOT / name) for name in ("spec", "statechart", "agent", "rpc", "fuzz"))
-COMMAND = [sys.executable, "-m", "pinnace_rpc", "--mode", "rpc", "--no-session"]
+COMMAND = [sys.executable, "-P", "-m", "pinnace_rpc", "--mode", "rpc", "--no-session"]
 
 
 def environment(home: Path) -> dict[str, str]:

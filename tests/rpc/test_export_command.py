@@ -27,7 +27,7 @@ def refused(pi: HomedAgent, **fields: object) -> tuple[str, str]:
 
 def command_line(pi: HomedAgent, *words: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-m", "pinnace_rpc", *words],
+        [sys.executable, "-P", "-m", "pinnace_rpc", *words],
         cwd=pi.home.work,
         env=dict(pi.home.env),
         capture_output=True,
@@ -202,7 +202,7 @@ def test_a_package_that_is_not_installed_is_named(agent: AgentStarter, package: 
         words, cwd=pi.home.work, env=dict(pi.home.env), capture_output=True, timeout=TIMEOUT_S, check=False, text=True
     )
     assert 1 == done.returncode
-    assert f"({package}): pip install pinnace" in done.stderr
+    assert f"({package}): install pinnace again from its sources" in done.stderr
     assert [] == pages(pi)
 
 
@@ -212,7 +212,7 @@ def test_the_original_says_the_same(original_pi: list[str], agent: AgentStarter)
     pi.say("first")
     path = pi.ask("get_state")["sessionFile"]
     told = []
-    for name, program in (("a", [sys.executable, "-m", "pinnace_rpc"]), ("b", original_pi)):
+    for name, program in (("a", [sys.executable, "-P", "-m", "pinnace_rpc"]), ("b", original_pi)):
         words = [*program, "--export", path, f"~/{name}.html"]
         env = dict(pi.home.env)
         done = subprocess.run(words, cwd=pi.home.work, env=env, capture_output=True, timeout=TIMEOUT_S, check=True)

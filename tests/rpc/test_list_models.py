@@ -77,7 +77,7 @@ def printed(command: list[str], folder: Path, arguments: list[str], models: obje
     return {"arguments": arguments, "code": done.returncode, "lines": done.stdout.splitlines(), "notice": done.stderr}
 
 
-PINNACE: Final = [sys.executable, "-m", "pinnace_rpc"]
+PINNACE: Final = [sys.executable, "-P", "-m", "pinnace_rpc"]
 
 
 @pytest.mark.parametrize("place", range(len(CASES)), ids=lambda place: " ".join(CASES[place]) or "all")
@@ -152,7 +152,7 @@ def test_a_key_is_never_printed(tmp_path: Path) -> None:
 
 
 def test_neither_the_agent_nor_what_runs_tasks_is_loaded(tmp_path: Path) -> None:
-    result = printed([sys.executable, "-X", "importtime", "-m", "pinnace_rpc"], tmp_path, ["zz"])
+    result = printed([sys.executable, "-X", "importtime", "-P", "-m", "pinnace_rpc"], tmp_path, ["zz"])
     loaded = {line.split("|")[-1].strip() for line in result["notice"].splitlines()}
     assert "pinnace_rpc.model_list" in loaded
     assert not {"trio", "pydantic", "httpx", "pinnace_agent.host", "pinnace_agent.shell"} & loaded

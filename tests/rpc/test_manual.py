@@ -25,7 +25,7 @@ OPTIONS = [option for option in COMMAND.params if isinstance(option, click.Optio
 @pytest.fixture(scope="module")
 def manual() -> str:
     """What `--help` prints where no terminal says how wide it is."""
-    command = [sys.executable, "-m", "pinnace_rpc", "--help"]
+    command = [sys.executable, "-P", "-m", "pinnace_rpc", "--help"]
     env = {"PATH": os.defpath, "PYTHONPATH": ROOTS}
     return subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=60).stdout
 

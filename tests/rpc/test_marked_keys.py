@@ -249,7 +249,7 @@ def test_what_is_listed_for_people_shows_no_key(words: str, start: Callable[...,
     pi = start([{"text": "hi"}])
     pi.say("go")
     pi.check_end()
-    command = [sys.executable, "-m", "pinnace_rpc", *words.split()]
+    command = [sys.executable, "-P", "-m", "pinnace_rpc", *words.split()]
     done = subprocess.run(command, env=pi.home.env, cwd=pi.home.work, capture_output=True, text=True, check=True)
 
     assert MARK not in done.stdout + done.stderr

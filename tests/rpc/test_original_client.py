@@ -77,7 +77,7 @@ def client(original_pi: list[str], llm: Callable[[Iterable[Scripted]], FakeLlm],
     node, original = map(Path, original_pi)
     module = original.parents[1] / "modes" / "rpc" / "rpc-client.js"
     shims = tmp_path / "shims"
-    command = [sys.executable, "-m", "pinnace_rpc", "shim", str(shims)]
+    command = [sys.executable, "-P", "-m", "pinnace_rpc", "shim", str(shims)]
     subprocess.run(command, env={**os.environ, "PYTHONPATH": ROOTS}, check=True, capture_output=True)
     with ExitStack() as stack:
 

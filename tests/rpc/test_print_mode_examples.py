@@ -34,7 +34,7 @@ def shell_lines() -> list[str]:
 def test_an_example_works(line: str, tmp_path: Path) -> None:
     program = tmp_path / "bin" / "pinnace"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m pinnace_rpc "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m pinnace_rpc "$@"\n')
     program.chmod(0o755)
     picture = BytesIO()
     Image.new("RGB", (2, 2)).save(picture, "PNG")
@@ -74,7 +74,7 @@ def test_what_is_not_here_stands_in_the_readme_as_the_program_says_it() -> None:
 @pytest.mark.parametrize("word", "install remove uninstall update list config mcp".split())
 def test_a_command_of_pi_is_answered_with_the_nearest_way(word: str, tmp_path: Path) -> None:
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": ROOTS}
-    command = [sys.executable, "-m", "pinnace_rpc", word, "--anything"]
+    command = [sys.executable, "-P", "-m", "pinnace_rpc", word, "--anything"]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
 
     assert (2, "") == (done.returncode, done.stdout)

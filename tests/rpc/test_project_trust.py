@@ -20,7 +20,7 @@ def bring(work: Path, **settings: object) -> None:
 
 
 def pinnace(first: HomedAgent, *words: str) -> str:
-    command = [sys.executable, "-m", "pinnace_rpc", *words]
+    command = [sys.executable, "-P", "-m", "pinnace_rpc", *words]
     env = {**first.home.env, "PYTHONPATH": ROOTS}
     done = subprocess.run(command, env=env, cwd=first.home.work, capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr
@@ -105,7 +105,7 @@ def test_s3_a_project_that_is_not_trusted_cant_say_where_transcripts_go(agent: A
     started.check_end()
     home = started.home
     bring(home.work, sessionDir=str(home.root / "elsewhere"))
-    command = [sys.executable, "-m", "pinnace_rpc", "--mode", "rpc", "--provider", "fake", "--model", "m1"]
+    command = [sys.executable, "-P", "-m", "pinnace_rpc", "--mode", "rpc", "--provider", "fake", "--model", "m1"]
     for flags, is_there in (((), False), (("-a",), True)):
         done = subprocess.run(
             [*command, *flags],
@@ -126,7 +126,7 @@ def test_s3_a_trusted_project_cant_have_them_in_a_repository(
     (home.work / ".git").mkdir()
     bring(home.work, sessionDir=folder)
     done = subprocess.run(
-        [sys.executable, "-m", "pinnace_rpc", "--mode", "rpc", "--provider", "fake", "--model", "m1", "-a"],
+        [sys.executable, "-P", "-m", "pinnace_rpc", "--mode", "rpc", "--provider", "fake", "--model", "m1", "-a"],
         input=b'{"type":"get_state"}\n',
         env={**home.env, "PYTHONPATH": ROOTS},
         cwd=home.work,

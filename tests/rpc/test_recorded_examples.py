@@ -21,7 +21,7 @@ def test_every_command_has_an_example() -> None:
 
 @pytest.mark.parametrize("name", FRESH)
 def test_a_recording_of_today_is_the_one_that_is_kept(name: str, tmp_path: Path) -> None:
-    """A change that is wanted: `python -m pinnace_fuzz.record_examples spec/examples commands/ -- pinnace`."""
+    """A change that is wanted: `python -P -m pinnace_fuzz.record_examples spec/examples commands/ -- pinnace`."""
     conversation = EXAMPLES[name]
 
     assert data.text(f"examples/{conversation.name}.jsonl") == record(conversation, COMMAND, tmp_path, ENVIRONMENT)

@@ -14,7 +14,7 @@ from pinnace_fuzz.adapters import PreparedHome, prepare_pi_home
 
 REPOSITORY = Path(__file__).parents[2]
 ROOTS = os.pathsep.join(str(REPOSITORY / name) for name in ("spec", "statechart", "agent", "rpc", "fuzz"))
-COMMAND = (sys.executable, "-m", "pinnace_rpc")
+COMMAND = (sys.executable, "-P", "-m", "pinnace_rpc")
 TIMEOUT_S = 60.0
 GET_STATE = b'{"id":"s","type":"get_state"}\n{"id":"p","type":"prompt","message":"go"}\n'
 # Registers one tool while it is loaded, and one while the session starts.

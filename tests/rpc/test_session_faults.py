@@ -398,7 +398,7 @@ def bound_agent(llm: object, tmp_path: Path) -> Iterator[AgentStarter]:
         prefix = ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
         if shutil.which("setpriv") is None:
             pytest.skip("root may write everywhere, and setpriv is not there")
-    command = (*prefix, sys.executable, "-m", "pinnace_rpc")
+    command = (*prefix, sys.executable, "-P", "-m", "pinnace_rpc")
     with AgentStarter(command, tmp_path / "bound", {"PYTHONPATH": ROOTS}, is_specified=True) as starter:
         yield starter
 

@@ -24,7 +24,7 @@ from pinnace_spec.session_format import validate_session
 
 REPOSITORY = Path(__file__).parents[2]
 ROOTS = os.pathsep.join(str(REPOSITORY / name) for name in ("spec", "statechart", "agent", "rpc", "fuzz"))
-COMMAND = (sys.executable, "-m", "pinnace_rpc", "--mode", "rpc", "--provider", "fake", "--model", "m1")
+COMMAND = (sys.executable, "-P", "-m", "pinnace_rpc", "--mode", "rpc", "--provider", "fake", "--model", "m1")
 MORE = {"text": "more", "repeat": -1}
 SETTLED = {"type": "agent_settled"}
 VARIABLE = "PI_CODING_AGENT_SESSION_DIR"

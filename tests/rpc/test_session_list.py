@@ -11,7 +11,7 @@ import pytest
 
 from pinnace_fuzz.workbench import AgentStarter, HomedAgent
 
-COMMAND = (sys.executable, "-m", "pinnace_rpc", "sessions")
+COMMAND = (sys.executable, "-P", "-m", "pinnace_rpc", "sessions")
 TIMEOUT_S = 60.0
 
 

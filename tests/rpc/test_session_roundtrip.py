@@ -28,7 +28,7 @@ BOTH_WAYS = pytest.mark.parametrize(("writer", "reader"), [("theirs", "ours"), (
 
 REPOSITORY = Path(__file__).parents[2]
 ROOTS = os.pathsep.join(str(REPOSITORY / name) for name in ("spec", "statechart", "agent", "rpc", "fuzz"))
-OURS = (sys.executable, "-m", "pinnace_rpc")
+OURS = (sys.executable, "-P", "-m", "pinnace_rpc")
 RECORDED = REPOSITORY / "tests" / "data" / "session-of-pi-1.5.2.jsonl"
 TOOL = {"tool_calls": [{"name": "bash", "args": {"command": "echo from the tool"}}]}
 THOUGHT = {"reasoning": "hm", "text": "thought é\u2028\U0001f600"}

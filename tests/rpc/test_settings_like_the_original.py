@@ -125,7 +125,7 @@ def _text(content: object) -> str:
 def test_a_start_is_as_of_the_original(index: int, tmp_path: Path) -> None:
     case = CASES[index]
     expected: dict[str, State] = json.loads(RECORDED.read_text(encoding="utf-8"))
-    ours, theirs = state((sys.executable, "-m", "pinnace_rpc"), tmp_path, case), expected[case.name]
+    ours, theirs = state((sys.executable, "-P", "-m", "pinnace_rpc"), tmp_path, case), expected[case.name]
 
     if case.ours:
         assert theirs != ours, "no difference any more"

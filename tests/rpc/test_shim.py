@@ -140,7 +140,7 @@ def test_a_link_is_another_program_and_force_replaces_the_link_itself(tmp_path: 
 
 
 def test_the_command_prints_what_it_wrote(tmp_path: Path, env: dict[str, str]) -> None:
-    command = [sys.executable, "-m", "pinnace_rpc", "shim", "bin"]
+    command = [sys.executable, "-P", "-m", "pinnace_rpc", "shim", "bin"]
     ended = subprocess.run(
         command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
     )

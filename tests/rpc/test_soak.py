@@ -25,7 +25,7 @@ IS_LONG: Final = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 @pytest.mark.skipif(not IS_LONG, reason="takes a quarter of an hour: with HYPOTHESIS_PROFILE=long")
 @pytest.mark.parametrize("protocol", ["pi", "1.5"])
 def test_half_of_a_quarter_of_an_hour_leaves_nothing_and_adds_nothing(protocol: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "pinnace_rpc"]
+    command = [sys.executable, "-P", "-m", "pinnace_rpc"]
     rows, _, traffic = soak(tmp_path, command, seconds=HALF_S, protocol=protocol, env={"PYTHONPATH": ROOTS})
 
     assert [] == [row for row in rows if row.fault]

@@ -20,7 +20,7 @@ from pinnace_fuzz.workbench import AgentStarter
 
 REPOSITORY = Path(__file__).parents[2]
 ROOTS = os.pathsep.join(str(REPOSITORY / name) for name in ("spec", "statechart", "agent", "rpc", "fuzz"))
-COMMAND = [sys.executable, "-X", "importtime", "-m", "pinnace_rpc"]
+COMMAND = [sys.executable, "-X", "importtime", "-P", "-m", "pinnace_rpc"]
 IMPORT = re.compile(rb"import time: +\d+ \| +\d+ \| +(\S+)")
 # Only a process that is stuck takes so long; it is killed then, and its output ends.
 TIMEOUT_S = 60.0

@@ -125,7 +125,7 @@ def test_the_sample_client_holds_a_conversation(tmp_path: Path) -> None:
         pytest.skip("no .tools/node22: run scripts/peers")
     with FakeLlm([{"text": "an answer"}]) as llm:
         home = prepare_pi_home(tmp_path / "home", llm.base_url, env={"PYTHONPATH": ROOTS})
-        command = [sys.executable, "-m", "pinnace_rpc", *home.arguments]
+        command = [sys.executable, "-P", "-m", "pinnace_rpc", *home.arguments]
         done = subprocess.run(
             [
                 str(NODE),

@@ -1,12 +1,11 @@
 """What an extension needs to be installed: declared in it or beside it, checked before it is imported.
 
 Declared as PEP 723 says in a file (`# /// script`), or in the `pyproject.toml` of its folder (`project.dependencies`,
-`project.requires-python`). Nothing is installed here: the user is told the command. Must not import the extension.
+`project.requires-python`). Nothing is installed here: the user is told what is missing. Must not import the extension.
 """
 
 import platform
 import re
-import shlex
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -37,7 +36,7 @@ def check_dependencies(entry: str, folder: str | None) -> None:
     """Do nothing if everything that an extension declares is installed.
 
     Raises:
-        DependencyError: Something isn't; the text names it, and the command that installs it.
+        DependencyError: Something isn't; the text names it, and the Python that it is missing in.
         OSError: A file can't be read.
     """
     for declaration in _declarations(entry, folder):
@@ -45,10 +44,10 @@ def check_dependencies(entry: str, folder: str | None) -> None:
             _check_python(declaration.requires_python)
         missing = [each for text in declaration.dependencies if (each := _missing(text)) is not None]
         if missing:
-            wanted = " ".join(shlex.quote(each.requirement) for each in missing)
             reasons = "; ".join(f"{each.requirement} ({each.reason})" for each in missing)
+            # No command to copy: a name that nobody has registered may be anybody's tomorrow.
             raise DependencyError(
-                f"needs {reasons}. Install with: {shlex.quote(sys.executable)} -m pip install {wanted}"
+                f"needs {reasons}. Ask its author where they come from, and install them for {sys.executable}"
             )
 
 

@@ -4,6 +4,7 @@ Decides texts; catches nothing.
 """
 
 import os
+import sys
 import traceback
 from pathlib import Path
 from typing import Final
@@ -67,6 +68,6 @@ def _missing_module(name: str, entry: str, folder: str | None) -> str:
             )
         return f"there is no module {name!r}; for the one beside it write `from . import {top}`"
     return (
-        f"needs the module {name!r}, which is not installed. If its package has the same name: "
-        f"python -m pip install {top}"
+        f"needs the module {name!r}, which is not installed. Its package may have another name: ask the extension's "
+        f"author, and install it for {sys.executable}"
     )

@@ -45,7 +45,7 @@ _ORIENTATION_TAG: Final = 0x0112
 _TURNED: Final = frozenset({"TRANSPOSE", "ROTATE_270", "TRANSVERSE", "ROTATE_90"})
 """What makes the height of the width."""
 
-INSTALL: Final = "pip install 'pinnace[images]'"
+INSTALL: Final = "pip install 'pillow>=12'"
 
 _one_at_a_time: Final = trio.CapacityLimiter(1)
 

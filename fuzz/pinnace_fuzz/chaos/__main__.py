@@ -1,7 +1,7 @@
 """The command line of chaos runs: so many steps from a seed, or a script again.
 
-    python -m pinnace_fuzz.chaos --steps 10000 --seed 1
-    python -m pinnace_fuzz.chaos --replay chaos-failure.jsonl
+    python -P -m pinnace_fuzz.chaos --steps 10000 --seed 1
+    python -P -m pinnace_fuzz.chaos --replay chaos-failure.jsonl
 
 Prints the seed, what was played, which kinds of fault were left out, and the file with the smallest script of a
 failure. Exit codes: 0 every invariant held, 1 one did not.
@@ -44,7 +44,7 @@ def main(
     steps: int, first: int | None, script: Path | None, failure: Path, shrink: bool, command: tuple[str, ...]
 ) -> None:
     """Break the world around agents (by default ours; another COMMAND behind --) and hold them to what is promised."""
-    chosen = command or (sys.executable, "-m", "pinnace_rpc")
+    chosen = command or (sys.executable, "-P", "-m", "pinnace_rpc")
     # The agent of the checkout that this is run from.
     env = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
 

@@ -170,8 +170,8 @@ def _check_packages(options: Any) -> None:
     has_sequences = options.time_s > SMOKE_S if options.campaigns is None else "sequences" in options.campaigns
     if has_sequences and find_spec("hypothesis") is None:
         raise click.UsageError(
-            "the campaign sequences needs hypothesis, which is not installed: pip install 'pinnace[judge]', "
-            "or name others with --campaign"
+            "the campaign sequences needs hypothesis, which is not installed: pip install hypothesis, or name others "
+            "with --campaign"
         )
 
 
@@ -292,7 +292,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _tell(f"the judge itself failed, nothing is said about the agent: {error}", HARNESS_EXIT)
     except Exception as fault:
         if isinstance(fault, ModuleNotFoundError) and fault.name in _EXTRA:
-            return _tell(f"{fault.name} is not installed: pip install 'pinnace[judge]'", USAGE_EXIT)
+            return _tell(f"{fault.name} is not installed: pip install {fault.name}", USAGE_EXIT)
         # The one place that catches everything: what is not understood must not look like a verdict.
         return _tell(
             f"the judge itself failed, nothing is said about the agent:\n{traceback.format_exc()}", HARNESS_EXIT

@@ -1,6 +1,6 @@
 """Faults for our own agent, and what finds each: they show that the checks bite.
 
-`python -m pinnace_fuzz.mutants` tries them all in a private copy of a checkout.
+`python -P -m pinnace_fuzz.mutants` tries them all in a private copy of a checkout.
 """
 
 from pinnace_fuzz.mutants.catalogue import AGENT_MUTANTS, AgentMutant

@@ -1,4 +1,4 @@
-"""`python -m pinnace_fuzz.mutants [--judge] [NAME…]`: tries the faults, all or the named ones.
+"""`python -P -m pinnace_fuzz.mutants [--judge] [NAME…]`: tries the faults, all or the named ones.
 
 Without `--judge` each is tried with the quick test that the catalogue names; with it `pinnace-conform` judges the
 program with the fault in it. Exit code 1 if one is missed, 2 if there is no such fault, or none that can be tried so.
@@ -20,7 +20,7 @@ ALL = (*AGENT_MUTANTS, *WIRE_MUTANTS)
 
 def main(arguments: Sequence[str]) -> int:
     """Try faults and print a line for each."""
-    parser = argparse.ArgumentParser(prog="python -m pinnace_fuzz.mutants")
+    parser = argparse.ArgumentParser(prog="python -P -m pinnace_fuzz.mutants")
     parser.add_argument("--judge", action="store_true", help="let pinnace-conform find them")
     parser.add_argument("names", nargs="*", metavar="NAME")
     options = parser.parse_args(arguments)

@@ -45,7 +45,7 @@ def command_of(root: Path) -> tuple[str, ...]:
     """Return the command that starts the program of a checkout; a home of its own has no PYTHONPATH."""
     roots = [str(root / name) for name in _ROOTS]
     start = f"import sys; sys.path[:0] = {roots!r}; from pinnace_rpc.cli import main; sys.exit(main())"
-    return (sys.executable, "-c", start)
+    return (sys.executable, "-P", "-c", start)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """The command line of soaks.
 
-    python -m pinnace_fuzz.soak --minutes 15 --page soak.md
-    python -m pinnace_fuzz.soak --week --page soak.md
+    python -P -m pinnace_fuzz.soak --minutes 15 --page soak.md
+    python -P -m pinnace_fuzz.soak --week --page soak.md
 
 Exit codes: 0 steady, 1 something grows or is left.
 """
@@ -93,7 +93,7 @@ def _is_enough(sample: Sample, seconds: float | None) -> bool:
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def main(minutes: float, week: bool, protocol: str, to: Path | None, command: tuple[str, ...]) -> None:
     """Keep one agent (by default ours; another COMMAND behind --) busy, and see whether anything grows."""
-    chosen = command or (sys.executable, "-m", "pinnace_rpc")
+    chosen = command or (sys.executable, "-P", "-m", "pinnace_rpc")
     with tempfile.TemporaryDirectory(prefix="soak-") as root:
         rows, samples, traffic = soak(Path(root), chosen, seconds=None if week else minutes * 60, protocol=protocol)
     about = {

@@ -26,7 +26,7 @@ from pinnace_rpc.client.aio import AsyncioClient
 
 REPOSITORY = Path(__file__).parents[3]
 ROOTS = os.pathsep.join(str(REPOSITORY / name) for name in ("spec", "statechart", "agent", "rpc", "fuzz"))
-OURS = (sys.executable, "-m", "pinnace_rpc")
+OURS = (sys.executable, "-P", "-m", "pinnace_rpc")
 STAND_IN = (sys.executable, str(Path(__file__).with_name("stand_in.py")))
 # An agent that leaves in order must have the time for it, also on a busy machine, or it is killed and seems not to.
 EXIT_TIMEOUT_S = 30.0

@@ -224,7 +224,7 @@ print(client.request("get_commands"))
 
 
 def offline(flags: list[str]) -> list[str]:
-    return [sys.executable, "-m", "pinnace_rpc", "--mode", "rpc", "--no-session", "--provider", "offline", *flags]
+    return [sys.executable, "-P", "-m", "pinnace_rpc", "--mode", "rpc", "--no-session", "--provider", "offline", *flags]
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def examples() -> list[Example]:
 def test_an_example_prints_what_it_says(example: Example, our_environment: dict[str, str], tmp_path: Path) -> None:
     command = tmp_path / "bin" / "pinnace"
     command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m pinnace_rpc "$@"\n')
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m pinnace_rpc "$@"\n')
     command.chmod(0o755)
     env = {**our_environment, "PATH": f"{command.parent}{os.pathsep}{os.environ['PATH']}"}
 

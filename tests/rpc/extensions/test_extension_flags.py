@@ -118,7 +118,7 @@ def test_what_is_needed_and_not_installed_is_named(extended: Start, written: Mak
     one = extended(written(text), is_checked=False)
 
     assert 1 == one.pi.wait_exit()
-    assert "pip install 'seamanship>=2'" in one.pi.stderr_text
+    assert "needs seamanship>=2 (not installed). Ask its author" in one.pi.stderr_text
 
 
 def test_a_file_that_everybody_can_write_to_is_refused(extended: Start, written: MakeExtension) -> None:

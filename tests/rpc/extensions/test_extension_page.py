@@ -82,7 +82,7 @@ def env(tmp_path: Path) -> dict[str, str]:
     """An environment in which `pinnace` is this checkout."""
     programs = tmp_path / "bin"
     programs.mkdir()
-    for name, words in (("pinnace", f'{sys.executable} -m pinnace_rpc "$@"'), ("python", f'{sys.executable} "$@"')):
+    for name, words in (("pinnace", f'{sys.executable} -P -m pinnace_rpc "$@"'), ("python", f'{sys.executable} "$@"')):
         (programs / name).write_text(f"#!/bin/sh\nPYTHONPATH={ROOTS} exec {words}\n")
         (programs / name).chmod(0o755)
     return {
