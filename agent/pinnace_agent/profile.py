@@ -44,8 +44,6 @@ class AgentProfile:
     """Whether pictures are made smaller for models."""
     blocks_images: bool = False
     """Whether pictures are kept from models."""
-    is_project_trusted: bool = False
-    """Whether what the project brings was allowed to configure this process."""
     scope: tuple[ScopedModel, ...] = ()
     """The models to cycle between; empty: all that are available."""
     resources: ResourceBook = field(default_factory=ResourceBook)

@@ -46,7 +46,7 @@ def get_state(host: Host, view: View) -> Data:
         "queuedMessageCount": view.pending,
         "pid": os.getpid(),
         "cwd": session.cwd,
-        "projectTrusted": host.profile.is_project_trusted,
+        "projectTrusted": host.profile.resources.is_trusted(session.cwd),
     }
     if (interruption := session.interruption) is not None:
         data["interrupted"] = interruption

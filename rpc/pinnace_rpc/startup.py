@@ -86,7 +86,8 @@ def prepare(options: Options) -> Prepared:
         if selection is not None and selection.error is not None:
             raise StartupError(selection.error)
         toolbox = _toolbox(options, settings)
-        reader = FolderReader(_resource_choice(options), settings, os.environ, cwd)
+        is_trusted = configuration.is_project_trusted
+        reader = FolderReader(_resource_choice(options), settings, os.environ, cwd, is_trusted=is_trusted)
     except StartupError:
         if session.file is not None:
             session.file.abandon()
@@ -120,7 +121,6 @@ def prepare(options: Options) -> Prepared:
         thinking_budgets={**THINKING_BUDGETS, **settings.thinking_budgets},
         resizes_images=settings.resizes_images,
         blocks_images=settings.blocks_images,
-        is_project_trusted=configuration.is_project_trusted,
         scope=() if selection is None else selection.scope,
         limits=limits,
         tool_timeout_s=settings.tool_timeout_s,

@@ -72,6 +72,15 @@ def test_a_link_is_never_followed(session: Path, side: Path, tmp_path: Path, is_
     assert is_dangling or target.read_text() == "precious"
 
 
+def test_s17_a_file_that_has_its_name_as_well_is_never_written(session: Path, side: Path, tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.write_text("precious")
+    os.link(target, side)
+    with pytest.raises(OSError, match="has another name"):
+        keep_damaged(session, [b"x"])
+    assert "precious" == target.read_text()
+
+
 def test_a_pipe_in_its_place_is_refused(session: Path, side: Path) -> None:
     os.mkfifo(side)
     with pytest.raises(OSError, match="not a regular file"):

@@ -86,6 +86,7 @@ def test_the_folder_of_the_session_decides(agent: AgentStarter, first: HomedAgen
     running.ask("switch_session", sessionPath=str(other / "s.jsonl"))
     running.say("go")
     here, there = prompts(running)
+    assert not running.ask("get_state")["projectTrusted"]
     assert ("Of the project." in here, "Of the project." in there, "Of the other." in there) == (True, False, True)
     # The flag speaks of the folder that the process was started in.
     assert ("Of whom?" not in there, []) == (True, running.ask("get_commands")["commands"])

@@ -6,7 +6,7 @@ stays (R6). What a failure means is decided elsewhere. Must not know sessions be
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -124,7 +124,7 @@ class InstanceLoading:
             return None
         is_trusted = answer.trusted == "yes"
         self._plan.decide(cwd, is_trusted, answer.remember)
-        self._host.profile = replace(self._host.profile, is_project_trusted=is_trusted)
+        self._host.profile.resources.take_decision(str(cwd), is_trusted)
         return is_trusted
 
     def default_dialogs(self, *, for_good: str | None) -> None:

@@ -69,7 +69,7 @@ class View:
     @property
     def is_project_trusted(self) -> bool:
         """Whether what the project brings may configure this session."""
-        return self._host.profile.is_project_trusted
+        return self._host.profile.resources.is_trusted(self._host.session.cwd)
 
     def context_usage(self) -> ContextUsage | None:
         """Estimate how full the window is."""

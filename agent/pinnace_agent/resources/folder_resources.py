@@ -53,17 +53,28 @@ class FolderResources(NamedTuple):
     skills: "Mapping[str, Skill]" = MappingProxyType({})
     notices: Sequence[str] = ()
     """What is wrong with any of it, for stderr."""
+    is_trusted: bool = True
+    """Whether the project in the folder is trusted, as it was decided when this was read."""
 
 
 class FolderReader:
     """Reads what folders add."""
 
-    def __init__(self, choice: ResourceChoice, settings: Settings, env: Mapping[str, str], cwd: Path) -> None:
-        """Read nothing yet; `cwd` is the folder that the process was started in."""
+    def __init__(
+        self,
+        choice: ResourceChoice,
+        settings: Settings,
+        env: Mapping[str, str],
+        cwd: Path,
+        *,
+        is_trusted: bool = True,
+    ) -> None:
+        """Read nothing yet; `cwd` is the folder that the process was started in, `is_trusted` what it has decided."""
         self._choice = self._chosen = choice
         self._settings = settings
         self._env = env
         self._cwd = cwd
+        self._is_trusted = is_trusted
         self._decided: dict[Path, bool] = {}
 
     def add(self, skills: Sequence[str], templates: Sequence[str]) -> None:
@@ -103,7 +114,9 @@ class FolderReader:
         templates, skills = self._commands(folder, gated, notices)
         if context is not None:
             notices += context.notices
-        return FolderResources(base, appended, context.files if context else (), templates, skills, notices)
+        files = context.files if context else ()
+        is_trusted = self._is_folder_trusted(folder, gated)
+        return FolderResources(base, appended, files, templates, skills, notices, is_trusted)
 
     def _trusted_files(self, folder: Path, notices: list[str]) -> frozenset[Path]:
         """Return what the project brings and may be read: of what was there when that was decided."""
@@ -121,6 +134,17 @@ class FolderReader:
         if not is_own:  # of its own folder the process has said so
             notices.append(printable(f"{folder}: this project is not trusted, so what it brings is not read"))
         return frozenset()
+
+    def _is_folder_trusted(self, folder: Path, trusted: frozenset[Path]) -> bool:
+        """Tell whether a project is trusted, of which these files may be read."""
+        if trusted or folder in self._decided:
+            return bool(trusted) or self._decided[folder]
+        if gated_project_files(folder, self._env):
+            return False
+        if folder == self._cwd:
+            return self._is_trusted
+        default = self._settings.default_project_trust
+        return decide(trust_file(agent_dir(self._env)), folder, (), None, default).is_trusted
 
     def _first_text(self, name: str, folder: Path, gated: frozenset[Path], notices: list[str]) -> str | None:
         """Return the text of the project's file, or else of the user's."""

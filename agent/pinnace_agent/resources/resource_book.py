@@ -54,6 +54,14 @@ class ResourceBook:
         self._told.update(notices)
         return notices
 
+    def is_trusted(self, cwd: str) -> bool:
+        """Tell whether the project in a folder is trusted."""
+        return self.of(cwd).is_trusted
+
+    def take_decision(self, cwd: str, is_trusted: bool) -> None:
+        """Take what was decided about the project in a folder after what it adds was read."""
+        self._resources = self.of(cwd)._replace(is_trusted=is_trusted)
+
     def add(self, cwd: str, skills: Sequence[str], templates: Sequence[str]) -> list[str]:
         """Take further paths, in the place of those that were added before; returns as `renew`."""
         if not (skills or templates or self._has_added):

@@ -89,13 +89,17 @@ class Lease:
                     raise OSError(errno.EINVAL, "not a regular file", str(sidecar))
                 is_enforced = _lock(descriptor, path)
                 is_current = _is_at(sidecar, descriptor)
-                if is_current:
+                if is_current and os.fstat(descriptor).st_nlink <= 1:
                     _sign(descriptor)
                     return cls(sidecar, descriptor, is_enforced=is_enforced)
+                if is_current:
+                    # It has another name as well (a hard link), where nothing may be written: only this one goes.
+                    os.unlink(sidecar)
             except BaseException:
                 os.close(descriptor)
                 raise
-            os.close(descriptor)  # its holder let go between the opening and the lock: another file counts by now
+            # Its holder let go between the opening and the lock, or it was removed here: another file counts by now.
+            os.close(descriptor)
         raise LeaseHeld(path, None)
 
     def is_in_place(self) -> bool:

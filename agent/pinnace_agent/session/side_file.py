@@ -36,8 +36,11 @@ def keep_damaged(path: Path, lines: Sequence[bytes]) -> Path | None:
     side = path.with_name(f"{path.name}.damaged")
     descriptor, is_new = _open(side)
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", str(side))
+        if status.st_nlink > 1:
+            raise OSError(errno.EMLINK, "has another name (a hard link), so nothing is written to it", str(side))
         present = _content(descriptor)
         kept = set(present.split(b"\n"))
         # A last line that an earlier call could not finish is no line: what it belongs to is written whole.
