@@ -64,6 +64,7 @@ def _run(words: list[str]) -> int:
         case ["auth", *rest]:
             from pinnace_rpc import auth_command
 
+            _protect()
             return auth_command.main(rest)
         case ["trust" | "untrust" as name, *rest]:
             from pinnace_rpc import trust_command
@@ -122,6 +123,7 @@ def _start(options: "Options") -> int:
     from pinnace_rpc.late_modules import defer
     from pinnace_rpc.options import StartupError
 
+    _protect()
     # Starting makes many objects and hardly any garbage: searching them for some is a tenth of the start. The server
     # collects as usual once it runs.
     gc.disable()
@@ -142,6 +144,14 @@ def _start(options: "Options") -> int:
         return error.exit_code
     finally:
         gc.enable()
+
+
+def _protect() -> None:
+    """Close this process to others of the same user, before a key is read or a program is started."""
+    from pinnace_agent.processes.protection import protect
+
+    if (problem := protect()) is not None:
+        sys.stderr.write(f"pinnace: warning: {problem}\n")
 
 
 def _is_at_terminal() -> bool:

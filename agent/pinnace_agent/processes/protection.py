@@ -1,0 +1,55 @@
+"""Closes this process to other processes of the same user, and makes it the parent of its orphaned descendants.
+
+A command that the agent runs has the agent's user. Without protection it could open `/proc/<agent>/fd/*`, write records
+and read commands there, read keys in `/proc/<agent>/environ` and in the agent's memory, or attach as a debugger. Linux
+only: elsewhere there is no /proc of this kind, and only core dumps are turned off.
+
+Not protected from: root, a process with CAP_SYS_PTRACE, signals of the same user, and the files of the same user.
+"""
+
+import os
+import sys
+from typing import Final
+
+_PR_SET_DUMPABLE: Final = 4
+_PR_SET_CHILD_SUBREAPER: Final = 36
+
+
+def protect() -> str | None:
+    """Deny other processes of this user the memory, environment and descriptors of this one; write no core dumps.
+
+    Programs that this process starts are not affected, except that the soft limit of their core dumps is 0 as well,
+    which they may raise. Call it before keys are read and before anything is started.
+
+    Returns:
+        What could not be protected and why; None if all is.
+    """
+    import resource
+
+    try:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+        _prctl(_PR_SET_DUMPABLE, 0)
+    except OSError as error:
+        return f"other processes of this user can read the agent's memory: {error}"
+    return None
+
+
+def adopt_orphans(*, is_adopting: bool = True) -> None:
+    """Become the parent of descendants whose own parent has ended, or stop being it. Nothing happens outside Linux.
+
+    Raises:
+        OSError: The system refused.
+    """
+    _prctl(_PR_SET_CHILD_SUBREAPER, int(is_adopting))
+
+
+def _prctl(option: int, value: int) -> None:
+    if sys.platform != "linux":
+        return
+    import ctypes  # has been loaded by trio
+
+    library = ctypes.CDLL(None, use_errno=True)
+    arguments = (ctypes.c_ulong(each) for each in (value, 0, 0, 0))
+    if library.prctl(option, *arguments) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), "prctl")
