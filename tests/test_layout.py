@@ -92,3 +92,71 @@ def test_the_forbidden_text_is_recognised(host: str) -> None:
 @pytest.mark.parametrize("parts", [("home", "ann", "x"), ("root", "x"), (*ROOT.parts[1:], "x")])
 def test_a_place_on_one_machine_is_recognised(parts: tuple[str, ...]) -> None:
     assert FORBIDDEN_TEXT.search("/" + "/".join(parts))
+
+
+# What starts a program. The registry does, and beside it: the watchdog, which is to be no child of the agent; and the
+# client of an agent, which is another program.
+STARTS = re.compile(
+    r"subprocess\.(?!PIPE|DEVNULL|STDOUT|SubprocessError|TimeoutExpired|CalledProcessError)\w+"
+    r"|os\.(fork|forkpty|exec\w+|spawn\w+|posix_spawnp?|popen|system|startfile)|pty\.(fork|spawn)"
+    r"|(trio\.)?(lowlevel\.)?(open_process|run_process)|multiprocessing\.\w+|ctypes\.\w+|_posixsubprocess\.\w+"
+)
+MAY_START = {
+    "agent/pinnace_agent/processes/registry.py": {"trio.lowlevel.open_process"},
+    "agent/pinnace_agent/processes/watchdog.py": {"os.posix_spawn"},
+    "agent/pinnace_agent/processes/protection.py": {"ctypes.CDLL", "ctypes.c_ulong", "ctypes.get_errno"},
+    "rpc/pinnace_rpc/client/process.py": {"trio.lowlevel.open_process"},
+    "rpc/pinnace_rpc/demo.py": {"subprocess.Popen"},
+    "rpc/pinnace_rpc/stdio.py": {"ctypes.CDLL"},
+}
+"""What may go around the registry, and with what. `ctypes` could call anything."""
+
+
+def starts_in(source: str) -> set[str]:
+    """Return what in a module starts programs, by its full name whatever it is imported as."""
+    tree = ast.parse(source)
+    names: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {
+                (each.asname or each.name.split(".")[0]): (each.asname and each.name) or each.name.split(".")[0]
+                for each in node.names
+            }
+        elif isinstance(node, ast.ImportFrom):
+            names |= {(each.asname or each.name): f"{node.module}.{each.name}" for each in node.names}
+
+    def full(node: ast.expr) -> str | None:
+        if isinstance(node, ast.Name):
+            return names.get(node.id)
+        if isinstance(node, ast.Attribute) and (place := full(node.value)) is not None:
+            return f"{place}.{node.attr}"
+        return None
+
+    found = {full(node) for node in ast.walk(tree) if isinstance(node, ast.Name | ast.Attribute)}
+    return {each for each in found if each is not None and STARTS.fullmatch(each)}
+
+
+def test_programs_are_started_by_the_registry_of_child_processes_alone() -> None:
+    """What is started elsewhere is not ended with the agent, and nobody counts it."""
+    packages = [package for package in PACKAGES if package.name not in ("pinnace_fuzz",)]
+    modules = [module for module in MODULES if any(module.is_relative_to(package) for package in packages)]
+    found = {name(module): starts for module in modules if (starts := starts_in(module.read_text()))}
+
+    assert MAY_START == found
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import subprocess as s\ns.run(['x'])",
+        "from subprocess import Popen as P\nP(['x'])",
+        "from os import posix_spawn\nposix_spawn()",
+        "import os\nos.system('x')",
+        "import trio\nasync def f(): await trio.run_process(['x'])",
+        "from trio.lowlevel import open_process\nopen_process",
+        "import trio.lowlevel\ntrio.lowlevel.open_process",
+        "def f():\n    import multiprocessing\n    multiprocessing.Process()",
+    ],
+)
+def test_a_start_of_a_program_is_recognised(source: str) -> None:
+    assert starts_in(source)

@@ -1,4 +1,4 @@
-"""Runs one shell command in a process group of its own: reads what it says, waits for its end, kills it.
+"""Runs one shell command: reads what it writes, waits for its end, kills it.
 
 For the model's shell tool and the client's `bash` alike. Must not know how output is limited or worded, nor
 the chart: a command is a coroutine, and cancelling it is how it is killed. Rules R-BSH-01, R-BSH-02,
@@ -6,20 +6,17 @@ R-BSH-04.
 """
 
 import fcntl
-import logging
 import os
 import shutil
-import signal
 import subprocess
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Final, NamedTuple, Protocol
 
 import trio
 
 from pinnace_agent.flat_nursery import open_flat_nursery
-
-_log = logging.getLogger("pinnace.shell")
+from pinnace_agent.processes.registry import CHILDREN, Child, ChildProcesses
 
 EXIT_SILENCE_S: Final = 0.1
 """After the shell's exit a descendant may hold the pipe open, for ever if it is a server: so much silence
@@ -73,115 +70,6 @@ class ShellOutput(Protocol):
         ...
 
 
-class ShellGroups:
-    """The process groups of running commands, so that shutdown can kill all of them at once, without waiting.
-
-    They are killed, too, if this process is (`command_watchdog`). A group is named by the pid of its leader and is in
-    here only while that is not reaped: until then the system can't give the number to anybody else.
-    """
-
-    __slots__ = ("_is_closed", "_pids")
-
-    def __init__(self) -> None:
-        self._pids: set[int] = set()
-        self._is_closed = False
-
-    @property
-    def pids(self) -> frozenset[int]:
-        """Return the leaders of the groups that run."""
-        return frozenset(self._pids)
-
-    def kill_all(self) -> None:
-        """Kill every process of every group; their commands end soon after."""
-        kill_groups(self._pids)
-
-    def close(self) -> None:
-        """Kill all, and from now on every command as soon as it has started: the last act of a process."""
-        self._is_closed = True
-        self.kill_all()
-
-    def prepare(self) -> None:
-        """Start what kills a group if this process is killed. To be called just before a group is started."""
-        from pinnace_agent.command_watchdog import WATCHDOG  # with the first command
-
-        try:
-            WATCHDOG.prepare()
-        except OSError as error:  # no processes or descriptors are left
-            _log.warning("Commands would outlive a kill -9 of the agent: the watchdog cannot be started: %s", error)
-
-    def add(self, pid: int) -> None:
-        """Take in a group that has just started, by its leader, who leads a session of its own as well."""
-        from pinnace_agent.command_watchdog import WATCHDOG
-
-        self._pids.add(pid)
-        with suppress(OSError):  # has been reported
-            WATCHDOG.add(pid)
-        if self._is_closed:
-            kill_group(pid)
-
-    def discard(self, pid: int) -> None:
-        """Forget a group: its leader is about to be reaped."""
-        if pid in self._pids:
-            from pinnace_agent.command_watchdog import WATCHDOG
-
-            self._pids.discard(pid)
-            WATCHDOG.discard(pid)
-
-
-SHELL_GROUPS: Final = ShellGroups()
-"""The groups of this process."""
-
-
-def kill_group(pid: int) -> None:
-    """Send SIGKILL to a process group and its session by the pid of their leader, which must not have been reaped.
-
-    No SIGTERM first: a command that is aborted must not be able to go on, and one that traps signals would. On Linux
-    the session holds the groups that job control and `timeout` make inside of a command; elsewhere they are not found.
-    """
-    kill_groups((pid,))
-
-
-def kill_groups(pids: Collection[int]) -> None:
-    """Do what `kill_group` does for several leaders at once."""
-    for pid in pids:
-        _kill_group(pid)
-    killed = set(pids)
-    # A process that forks while it is looked for has a child that the next look finds.
-    while found := [pid for pid in _members(pids) if pid not in killed]:
-        for pid in found:
-            killed.add(pid)
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-
-
-def _members(sessions: Collection[int]) -> Iterator[int]:
-    """Find the processes of sessions: none where there is no /proc."""
-    if not sessions:
-        return
-    try:
-        names = os.listdir("/proc")
-    except OSError:
-        return
-    for name in names:
-        if name.isdecimal():
-            with suppress(ProcessLookupError, PermissionError):
-                if os.getsid(int(name)) in sessions:
-                    yield int(name)
-
-
-def _kill_group(pid: int) -> None:
-    try:
-        os.killpg(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-    except PermissionError:
-        # Nobody in the group may be signalled, e.g. all run as another user. The leader is our own child.
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            return
-
-
 async def run_shell(  # noqa: PLR0913  # all but the command are keywords, most of them defaulted
     command: str,
     *,
@@ -193,15 +81,16 @@ async def run_shell(  # noqa: PLR0913  # all but the command are keywords, most 
     command_prefix: str | None = None,
     on_output: Callable[[str], None] | None = None,
     room: Callable[[], Awaitable[None]] | None = None,
-    groups: ShellGroups = SHELL_GROUPS,
+    children: ChildProcesses = CHILDREN,
 ) -> ShellStatus:
-    """Run a command by `<shell> -c` in a new process group and feed what it says to `output`.
+    """Run a command by `<shell> -c` in a new session and feed what it says to `output`.
 
     stdin is empty; stdout and stderr are one pipe, so their order is that of writing. Returns when the shell
     has exited and the pipe is at its end, or after `EXIT_SILENCE_S` without output while a descendant keeps
     it open; such descendants live on. Memory does not grow with the output.
 
-    Cancelling, or the time limit, kills the whole group, also when only descendants of the shell are left.
+    Cancelling, or the time limit, kills all that belongs to the command (`registry`), also when only descendants of
+    the shell are left.
     The shell is dead and reaped before `Cancelled` leaves (or hangs in the kernel for over `REAP_S`).
     `output` has then everything that was written until the kill.
 
@@ -215,7 +104,7 @@ async def run_shell(  # noqa: PLR0913  # all but the command are keywords, most 
         command_prefix: A line to run before the command, in the same shell.
         on_output: Told each piece of text that `output` took from the bytes.
         room: Awaited after each read, so that a command that floods waits for whoever takes what `on_output` is told.
-        groups: Where the group is registered while it can be killed.
+        children: Starts it, and can kill it as long as it runs.
 
     Raises:
         ShellUnavailable: Nothing was started: no such folder or shell, or the system refused.
@@ -223,9 +112,7 @@ async def run_shell(  # noqa: PLR0913  # all but the command are keywords, most 
     if command_prefix:
         command = f"{command_prefix}\n{command}"
     shell = await trio.to_thread.run_sync(_find_shell, shell_path, cwd)
-    groups.prepare()
-    run = await _start([shell, "-c", command], cwd, env, _Listener(output, on_output, room))
-    groups.add(run.process.pid)
+    run = await _start(children, [shell, "-c", command], cwd, env, _Listener(output, on_output, room))
     is_done = False
     try:
         with trio.move_on_after(float("inf") if timeout_s is None else timeout_s):
@@ -233,10 +120,9 @@ async def run_shell(  # noqa: PLR0913  # all but the command are keywords, most 
             is_done = True
     finally:
         if not is_done:
-            kill_group(run.process.pid)
-        groups.discard(run.process.pid)
-        await run.close(is_killed=not is_done)
-    code = _exit_code(run.process.returncode)
+            run.child.kill()
+        status = await run.close(is_killed=not is_done)
+    code = _exit_code(status)
     if is_done:
         return ShellStatus(code, False, run.exited_after_s)
     return ShellStatus(code if run.exited_after_s is not None else None, True, run.exited_after_s)
@@ -253,10 +139,10 @@ class _Listener(NamedTuple):
 class _Run:
     """One process and the reading end of its pipe."""
 
-    __slots__ = ("_listener", "_pipe", "_started_s", "exited_after_s", "process")
+    __slots__ = ("_listener", "_pipe", "_started_s", "child", "exited_after_s")
 
-    def __init__(self, process: trio.Process, pipe: trio.lowlevel.FdStream, listener: _Listener) -> None:
-        self.process = process
+    def __init__(self, child: Child, pipe: trio.lowlevel.FdStream, listener: _Listener) -> None:
+        self.child = child
         self.exited_after_s: float | None = None
         self._pipe = pipe
         self._listener = listener
@@ -276,10 +162,13 @@ class _Run:
                         # If the shell exits meanwhile, what it had written is still in the pipe, and is drained.
                         await self._listener.room()
 
-    async def close(self, *, is_killed: bool) -> None:
-        """Reap the shell, take what is left in the pipe, close it. Takes at most `REAP_S` and `LAST_WORDS_S`."""
-        with trio.move_on_after(REAP_S, shield=True):
-            await self.process.wait()
+    async def close(self, *, is_killed: bool) -> int | None:
+        """Reap the shell, take what is left in the pipe, close it. Takes at most `REAP_S` and `LAST_WORDS_S`.
+
+        Returns:
+            How the shell ended; None if it has not.
+        """
+        status = await self.child.reap(REAP_S)
         try:
             if is_killed:
                 await self._read_to_end()
@@ -289,9 +178,10 @@ class _Run:
         finally:
             self._pipe.close()
             self._tell(self._listener.output.finish())
+        return status
 
     async def _watch_exit(self, silence: trio.CancelScope) -> None:
-        await wait_exit(self.process)
+        await self.child.exited()
         self.exited_after_s = trio.current_time() - self._started_s
         silence.deadline = trio.current_time() + EXIT_SILENCE_S
 
@@ -337,47 +227,24 @@ def _find_shell(shell_path: str | None, cwd: str) -> str:
     return shutil.which("bash") or "sh"
 
 
-async def _start(arguments: list[str], cwd: str, env: Mapping[str, str] | None, listener: _Listener) -> _Run:
-    reading, writing = os.pipe()
+async def _start(
+    children: ChildProcesses, arguments: list[str], cwd: str, env: Mapping[str, str] | None, listener: _Listener
+) -> _Run:
     try:
-        process = await trio.lowlevel.open_process(
-            arguments,
-            stdin=subprocess.DEVNULL,
-            stdout=writing,
-            stderr=subprocess.STDOUT,
-            cwd=cwd,
-            env=env,
-            start_new_session=True,
-        )
+        reading, writing = os.pipe()
+        try:
+            child = await children.start(arguments, stdout=writing, stderr=subprocess.STDOUT, cwd=cwd, env=env)
+        except BaseException:
+            os.close(reading)
+            raise
+        finally:
+            os.close(writing)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the command
-        os.close(reading)
         raise ShellUnavailable(f"Cannot start {arguments[0]}: {error}") from error
-    except BaseException:
-        os.close(reading)
-        raise
-    finally:
-        os.close(writing)
     if hasattr(fcntl, "F_SETPIPE_SZ"):
         with suppress(OSError):  # the user's share of pipe memory is used up
             fcntl.fcntl(reading, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-    return _Run(process, trio.lowlevel.FdStream(reading), listener)
-
-
-async def wait_exit(process: trio.Process) -> None:
-    """Wait until a process has exited and leave it unreaped, so that its group can still be killed safely.
-
-    Without pidfd (macOS, old kernels) it is reaped. The number of its group stays taken while a descendant
-    lives; only a kill in the moment after the last one has gone could miss.
-    """
-    try:
-        handle = os.pidfd_open(process.pid)
-    except (AttributeError, OSError):
-        await process.wait()
-        return
-    try:
-        await trio.lowlevel.wait_readable(handle)
-    finally:
-        os.close(handle)
+    return _Run(child, trio.lowlevel.FdStream(reading), listener)
 
 
 def _exit_code(returncode: int | None) -> int | None:

@@ -21,7 +21,7 @@ import trio
 
 from pinnace_agent.host import Host
 from pinnace_agent.jobs import Jobs
-from pinnace_agent.shell import SHELL_GROUPS
+from pinnace_agent.processes.registry import CHILDREN
 from pinnace_rpc import stdio
 from pinnace_rpc.dispatch import Dispatcher
 from pinnace_rpc.options import StartupError, UsageRefused
@@ -131,7 +131,7 @@ class AgentProcess:
         assert host is not None
         if not drain:
             self.is_stopping = True
-            SHELL_GROUPS.kill_all()
+            CHILDREN.kill_all()
             self.dispatcher.exports.hurry()
             self._end_in_time()
         host.submit(Happening("stop_drain" if drain else "stop_abort"))
@@ -224,7 +224,7 @@ class AgentProcess:
     def _save_at_once(self) -> None:
         """End processes and save what only this one holds, in any thread: the loop's tasks don't get to it any more."""
         with self._saving:
-            SHELL_GROUPS.kill_all()
+            CHILDREN.kill_all()
             if self.dispatcher.host is not None and not self._is_saved:
                 self._is_saved = True
                 try:
@@ -246,6 +246,8 @@ class AgentProcess:
 
     def _begin(self, host: Host) -> None:
         """Let extensions be loaded; commands wait until they are."""
+        # Extensions may start programs of their own, and wait for them.
+        CHILDREN.owns_all = host.seat is None
         if host.seat is not None:
             self._guard()
             host.seat.on_shutdown = self.stop
@@ -266,7 +268,7 @@ class AgentProcess:
                 await self.outbox.pump(stdout, stdio.writer_to(stdout.fileno()))
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             self.stdout_gone = True
-            SHELL_GROUPS.kill_all()
+            CHILDREN.kill_all()
             self.outbox.close()
             self._done.set()
         pumped.set()

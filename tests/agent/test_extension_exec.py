@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from pinnace_agent.extensions.programs import ExecResult, run_program
-from pinnace_agent.shell import SHELL_GROUPS
+from pinnace_agent.processes.registry import CHILDREN
 
 # An interpreter has to start before the time is over: on a busy machine it does within one of the later ones.
 LIMITS_S = (1.5, 6.0, 25.0)
@@ -90,9 +90,9 @@ async def test_cancelling_ends_the_whole_group(tmp_path: Path) -> None:
 
         nursery.start_soon(run)
         pid = int(await until(tmp_path / "child"))
-        assert SHELL_GROUPS.pids
+        assert CHILDREN.pids
         nursery.cancel_scope.cancel()
-    assert not SHELL_GROUPS.pids
+    assert not CHILDREN.pids
     with trio.fail_after(60):
         while is_alive(pid):  # noqa: ASYNC110  # it was killed; to die takes a moment
             await trio.sleep(0.01)
@@ -133,5 +133,7 @@ async def test_bytes_that_are_no_text_are_replaced(tmp_path: Path) -> None:
 
 
 async def test_the_environment_can_be_given(tmp_path: Path) -> None:
+    """The mark of the command comes with it: by that its descendants are found."""
     result = await run_program(["/usr/bin/env"], cwd=str(tmp_path), env={"ONLY": "this"})
-    assert "ONLY=this\n" == result.stdout
+    assert ["ONLY", "PINNACE_COMMAND"] == [line.partition("=")[0] for line in result.stdout.splitlines()]
+    assert result.stdout.startswith("ONLY=this\n")

@@ -13,8 +13,8 @@ import trio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pinnace_agent.processes.registry import CHILDREN
 from pinnace_agent.search.line_pattern import BadPattern, compiled
-from pinnace_agent.shell import SHELL_GROUPS
 from pinnace_agent.tools.base import Tool, ToolContext, ToolError
 from pinnace_agent.tools.find import FindTool
 from pinnace_agent.tools.grep import GrepTool
@@ -292,9 +292,9 @@ async def test_an_endless_line_takes_bounded_memory_and_an_abort_leaves_no_proce
     deadline_s = time.monotonic() + TIMEOUT_S
     async with trio.open_nursery() as nursery:
         nursery.start_soon(search)
-        while not SHELL_GROUPS.pids:  # noqa: ASYNC110  # no event tells of the process
+        while not CHILDREN.pids:  # noqa: ASYNC110  # no event tells of the process
             await trio.sleep(0.01)
-        (pid,) = SHELL_GROUPS.pids
+        (pid,) = CHILDREN.pids
         while figure("io", "rchar") < 300 * 1024 * 1024:
             assert time.monotonic() < deadline_s
             await trio.sleep(0.01)
@@ -302,4 +302,4 @@ async def test_an_endless_line_takes_bounded_memory_and_an_abort_leaves_no_proce
         nursery.cancel_scope.cancel()
 
     assert peak_kib < 100 * 1024
-    assert not SHELL_GROUPS.pids
+    assert not CHILDREN.pids

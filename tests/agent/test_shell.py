@@ -11,7 +11,8 @@ import trio
 import trio.testing
 
 from pinnace_agent.output import OutputTail
-from pinnace_agent.shell import ShellGroups, ShellStatus, ShellUnavailable, run_shell
+from pinnace_agent.processes.registry import ChildProcesses
+from pinnace_agent.shell import ShellStatus, ShellUnavailable, run_shell
 
 
 def living(group: int) -> list[int]:
@@ -49,9 +50,9 @@ async def wait_exit(pid: int) -> None:
 class Command:
     """A command that runs beside the test, and what is known of it."""
 
-    def __init__(self, tmp_path: Path) -> None:
+    def __init__(self, tmp_path: Path, children: ChildProcesses | None = None) -> None:
         self.output = OutputTail(sanitise=False, temp_dir=str(tmp_path))
-        self.groups = ShellGroups()
+        self.children = children or ChildProcesses()
         self.cwd = str(tmp_path)
         self.scope = trio.CancelScope()
         self.has_spoken = trio.Event()
@@ -66,7 +67,7 @@ class Command:
 
     async def run(self, command: str, timeout_s: float | None = None) -> None:
         def note(_text: str) -> None:
-            (self.pid,) = self.groups.pids or (self.pid,)
+            self.pid = next(iter(self.children.pids), self.pid)
             self.has_spoken.set()
 
         with self.scope:
@@ -77,7 +78,7 @@ class Command:
                     output=self.output,
                     timeout_s=timeout_s,
                     on_output=note,
-                    groups=self.groups,
+                    children=self.children,
                 )
             except BaseException as error:
                 self.raised = error
@@ -170,7 +171,7 @@ async def test_cancelling_kills_everything_that_the_command_started(tmp_path: Pa
 
     assert await survivors(command.pid) == []
     assert not Path(f"/proc/{command.pid}").exists(), "reaped"
-    assert command.groups.pids == frozenset()
+    assert command.children.pids == frozenset()
     assert command.text == "begun\n"
 
 
@@ -309,18 +310,19 @@ async def test_a_shell_that_closed_its_output_is_waited_for(tmp_path: Path) -> N
     assert command.status.exit_code == 4
 
 
-async def test_all_groups_can_be_killed_without_waiting(tmp_path: Path) -> None:
-    groups = ShellGroups()
-    commands = [Command(tmp_path) for _ in range(3)]
+async def test_all_commands_can_be_killed_without_waiting(tmp_path: Path) -> None:
+    children = ChildProcesses()
+    commands = [Command(tmp_path, children) for _ in range(3)]
     async with trio.open_nursery() as nursery:
         for command in commands:
             nursery.start_soon(command.run, "sleep 300 & echo begun; wait; true")
             await command.has_spoken.wait()
-            groups.add(command.pid)
-        groups.kill_all()
+        pids = children.pids
+        children.kill_all()
 
     assert [command.status and command.status.exit_code for command in commands] == [137] * 3
-    assert [await survivors(command.pid) for command in commands] == [[]] * 3
+    assert len(pids) == 3
+    assert [await survivors(pid) for pid in pids] == [[]] * 3
 
 
 async def test_what_was_written_until_the_kill_is_kept(tmp_path: Path) -> None:
@@ -338,7 +340,7 @@ async def test_what_was_written_until_the_kill_is_kept(tmp_path: Path) -> None:
     assert command.text.endswith("8999\n9000")
 
 
-async def test_a_process_that_left_the_group_does_not_hold_up_the_kill(tmp_path: Path) -> None:
+async def test_a_process_that_left_the_group_is_killed_too(tmp_path: Path) -> None:
     command = Command(tmp_path)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(command.run, "setsid sh -c 'echo $$; exec sleep 300' & wait")
@@ -347,12 +349,12 @@ async def test_a_process_that_left_the_group_does_not_hold_up_the_kill(tmp_path:
         with trio.fail_after(30):
             await command.has_ended.wait()
 
-    os.kill(int(command.text), signal.SIGKILL)
+    assert [] == await survivors(int(command.text))
 
 
 async def test_a_closed_registry_kills_what_starts_later(tmp_path: Path) -> None:
     command = Command(tmp_path)
-    command.groups.close()
+    command.children.close()
     await command.run("sleep 300")
 
     assert command.status is not None

@@ -12,8 +12,8 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pinnace_agent.processes.registry import CHILDREN
 from pinnace_agent.search.glob_match import BadGlob, Glob, escape_glob
-from pinnace_agent.shell import SHELL_GROUPS
 from pinnace_agent.tools.base import ToolContext, ToolError, ToolResult
 from pinnace_agent.tools.find import FindTool
 from pinnace_agent.tools.local_find import LocalFind
@@ -272,7 +272,7 @@ async def test_an_abort_leaves_no_process(folder: Path, tmp_path: Path) -> None:
         pids = (await trio.Path(tmp_path / "begun").read_text()).split()
         nursery.cancel_scope.cancel()
 
-    assert not SHELL_GROUPS.pids
+    assert not CHILDREN.pids
     deadline_s = time.monotonic() + TIMEOUT_S
     while any(is_alive(pid) for pid in pids):
         assert time.monotonic() < deadline_s

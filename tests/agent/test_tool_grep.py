@@ -17,7 +17,7 @@ import trio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pinnace_agent.shell import SHELL_GROUPS
+from pinnace_agent.processes.registry import CHILDREN
 from pinnace_agent.tools.base import ToolContext, ToolError, ToolResult
 from pinnace_agent.tools.grep import GrepTool
 from pinnace_agent.tools.local_programs import LOCAL_GREP, LocalGrep
@@ -376,7 +376,7 @@ async def test_an_abort_leaves_no_process(tmp_path: Path) -> None:
         pids = (await trio.Path(tmp_path / "begun").read_text()).split()
         nursery.cancel_scope.cancel()
 
-    assert not SHELL_GROUPS.pids
+    assert not CHILDREN.pids
     # The child belongs to init now, which may take a moment to reap it.
     deadline_s = time.monotonic() + TIMEOUT_S
     while any(is_alive(pid) for pid in pids):

@@ -19,43 +19,44 @@ from typing import Final
 
 import trio
 
-from pinnace_agent.command_watchdog import CommandWatchdog
 from pinnace_agent.output import OutputTail
-from pinnace_agent.shell import ShellGroups, run_shell
+from pinnace_agent.processes.registry import ChildProcesses
+from pinnace_agent.processes.watchdog import CommandWatchdog
+from pinnace_agent.shell import run_shell
 
 KILLED: Final = """
 import os, subprocess
-from pinnace_agent.command_watchdog import WATCHDOG
+from pinnace_agent.processes.watchdog import WATCHDOG
 child = subprocess.Popen(["sleep", "60"], start_new_session=True)
-WATCHDOG.add(child.pid)
+WATCHDOG.add(child.pid, "0.none")
 print(child.pid, flush=True)
 os.read(0, 1)
 """
 
 
-class Unwatched(ShellGroups):
-    """Groups that die with nobody."""
+class NoWatchdog(CommandWatchdog):
+    """Starts nothing and kills nothing."""
 
     def prepare(self) -> None:
         """Start nothing."""
 
-    def add(self, pid: int) -> None:
+    def add(self, pid: int, mark: str) -> None:
         """Leave it alone."""
 
     def discard(self, pid: int) -> None:
         """Leave it alone."""
 
 
-async def command_ms(groups: ShellGroups) -> float:
+async def command_ms(children: ChildProcesses) -> float:
     """Run the shortest command there is."""
     begun_s = time.perf_counter()
-    await run_shell("true", cwd="/", output=OutputTail(sanitise=False), groups=groups)
+    await run_shell("true", cwd="/", output=OutputTail(sanitise=False), children=children)
     return (time.perf_counter() - begun_s) * 1000
 
 
 async def commands_ms(runs: int) -> tuple[list[float], list[float]]:
     """Run commands with and without the watchdog."""
-    watched, unwatched = ShellGroups(), Unwatched()
+    watched, unwatched = ChildProcesses(), ChildProcesses(NoWatchdog())
     await command_ms(watched)
     pairs = [(await command_ms(watched), await command_ms(unwatched)) for _ in range(runs)]
     return [each for each, _ in pairs], [each for _, each in pairs]

@@ -14,7 +14,8 @@ from typing import Final, NamedTuple
 import trio
 
 from pinnace_agent.flat_nursery import open_flat_nursery
-from pinnace_agent.shell import CHUNK_BYTES, EXIT_SILENCE_S, LAST_WORDS_S, REAP_S, SHELL_GROUPS, kill_group, wait_exit
+from pinnace_agent.processes.registry import CHILDREN, Child
+from pinnace_agent.shell import CHUNK_BYTES, EXIT_SILENCE_S, LAST_WORDS_S, REAP_S
 
 MAX_BUFFER_BYTES: Final = 256 * 1024 * 1024
 """What is kept of each of the two outputs, as with the original; a program that says more goes on unheard."""
@@ -71,8 +72,8 @@ async def run_program(
 ) -> ExecResult:
     """Run a program until it and its outputs have ended; one that leaves a child behind is not waited for longer.
 
-    Cancelling, and the time limit, send SIGTERM to the whole process group and SIGKILL after `grace_s`, and only then
-    is there an end. Neither a failed start nor the time limit is an exception.
+    Cancelling, and the time limit, send SIGTERM to the whole process group and after `grace_s` SIGKILL to all that
+    belongs to the program, and only then is there an end. Neither a failed start nor the time limit is an exception.
 
     Args:
         command: The program and its arguments.
@@ -83,35 +84,23 @@ async def run_program(
         grace_s: What it has to end by itself.
     """
     stdout, stderr = _Kept(max_buffer), _Kept(max_buffer)
-    SHELL_GROUPS.prepare()
     try:
-        process = await trio.lowlevel.open_process(
-            list(command),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=cwd,
-            env=env,
-            start_new_session=True,
-        )
+        child = await CHILDREN.start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=cwd, env=env)
     except (OSError, ValueError) as error:  # ValueError: a NUL in a word
         return ExecResult("", _start_failure(command, cwd, error), START_FAILED)
-    SHELL_GROUPS.add(process.pid)
     is_done = False
+    code: int | None = None
     try:
         with trio.move_on_after(float("inf") if timeout_s is None else timeout_s):
-            await _collect(process, stdout, stderr)
+            await _collect(child, stdout, stderr)
             is_done = True
     finally:
         try:
             if not is_done:
-                await _end(process, stdout, stderr, grace_s)
+                await _end(child, stdout, stderr, grace_s)
         finally:
-            SHELL_GROUPS.discard(process.pid)
-            with trio.move_on_after(REAP_S, shield=True):
-                await process.wait()
-            _close(process)
-    code = process.returncode
+            code = await child.reap(REAP_S)
+            _close(child.process)
     shown = 128 - code if code is not None and code < 0 else code
     return ExecResult(
         stdout.text,
@@ -122,7 +111,7 @@ async def run_program(
     )
 
 
-async def _collect(process: trio.Process, stdout: _Kept, stderr: _Kept) -> None:
+async def _collect(child: Child, stdout: _Kept, stderr: _Kept) -> None:
     """Read both outputs until the program has exited and they have ended or fallen silent."""
     with trio.CancelScope() as silence:
         is_over = False
@@ -132,9 +121,9 @@ async def _collect(process: trio.Process, stdout: _Kept, stderr: _Kept) -> None:
                 silence.deadline = trio.current_time() + EXIT_SILENCE_S
 
         async with open_flat_nursery() as nursery:
-            nursery.start_soon(partial(_read, process.stdout, stdout, heard))
-            nursery.start_soon(partial(_read, process.stderr, stderr, heard))
-            await wait_exit(process)
+            nursery.start_soon(partial(_read, child.process.stdout, stdout, heard))
+            nursery.start_soon(partial(_read, child.process.stderr, stderr, heard))
+            await child.exited()
             is_over = True
             heard()
 
@@ -147,16 +136,15 @@ async def _read(stream: trio.abc.ReceiveStream | None, kept: _Kept, heard: Calla
             heard()
 
 
-async def _end(process: trio.Process, stdout: _Kept, stderr: _Kept, grace_s: float) -> None:
+async def _end(child: Child, stdout: _Kept, stderr: _Kept, grace_s: float) -> None:
     """End the whole group: ask, wait, kill. What it says meanwhile is heard, so that it can end."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGTERM)
+    child.terminate()
     with trio.move_on_after(grace_s, shield=True):
-        await _collect(process, stdout, stderr)
-    # Also when the program has gone: others of its group may have stayed. Its number is not free before it is reaped.
-    kill_group(process.pid)
+        await _collect(child, stdout, stderr)
+    # Also when the program has gone: others that it has started may have stayed.
+    child.kill()
     with trio.move_on_after(LAST_WORDS_S, shield=True):
-        await _collect(process, stdout, stderr)
+        await _collect(child, stdout, stderr)
 
 
 def _close(process: trio.Process) -> None:

@@ -9,6 +9,8 @@ Not protected from: root, a process with CAP_SYS_PTRACE, signals of the same use
 
 import os
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Final
 
 _PR_SET_DUMPABLE: Final = 4
@@ -34,13 +36,30 @@ def protect() -> str | None:
     return None
 
 
-def adopt_orphans(*, is_adopting: bool = True) -> None:
-    """Become the parent of descendants whose own parent has ended, or stop being it. Nothing happens outside Linux.
+_adopts: list[bool] = [False]
+
+
+def adopt_orphans() -> None:
+    """Become the parent of descendants whose own parent has ended. Nothing happens outside Linux.
 
     Raises:
         OSError: The system refused.
     """
-    _prctl(_PR_SET_CHILD_SUBREAPER, int(is_adopting))
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    _adopts[0] = True
+
+
+@contextmanager
+def orphans_go_to_the_system() -> Generator[None]:
+    """Adopt no orphans meanwhile: for the start of a process that is to be no descendant of this one."""
+    if not _adopts[0]:
+        yield
+        return
+    _prctl(_PR_SET_CHILD_SUBREAPER, 0)
+    try:
+        yield
+    finally:
+        _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def _prctl(option: int, value: int) -> None:

@@ -13,9 +13,9 @@ from typing import Final
 
 import trio
 
+from pinnace_agent.processes.registry import CHILDREN
 from pinnace_agent.resources.paths import agent_dir
 from pinnace_agent.resources.values import UnresolvedValue
-from pinnace_agent.shell import SHELL_GROUPS, kill_group
 
 # A key is a few hundred bytes and a token a few thousand: more is a mistake such as `!cat` of the wrong file.
 MAX_COMMAND_OUTPUT_BYTES: Final = 64 * 1024
@@ -47,7 +47,7 @@ def command_folder(env: Mapping[str, str]) -> str:
 
 
 async def output_of(command: str, env: Mapping[str, str], timeout_s: float) -> str:
-    """Return what a command says, trimmed. Cancelling kills its process group before `Cancelled` leaves.
+    """Return what a command says, trimmed. Cancelling kills all that belongs to it before `Cancelled` leaves.
 
     Raises:
         UnresolvedValue: It failed, took too long, or wrote too much or something that is no text.
@@ -64,35 +64,39 @@ async def output_of(command: str, env: Mapping[str, str], timeout_s: float) -> s
 
 
 async def _bytes_of(command: str, env: Mapping[str, str]) -> bytes:
-    SHELL_GROUPS.prepare()
-    process = await trio.lowlevel.open_process(
-        ["/bin/sh", "-c", command],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=command_environment(env),
-        cwd=command_folder(env),
-        start_new_session=True,
-    )
-    assert process.stdout is not None
-    SHELL_GROUPS.add(process.pid)
+    try:
+        child = await CHILDREN.start(
+            ["/bin/sh", "-c", command],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=command_environment(env),
+            cwd=command_folder(env),
+        )
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the command
+        raise UnresolvedValue(f"its command cannot be started: {_reason(error)}") from None
+    stdout = child.process.stdout
+    assert stdout is not None
     is_done = False
     output = bytearray()
     try:
-        async for chunk in process.stdout:
+        async for chunk in stdout:
             output += chunk
             if len(output) > MAX_COMMAND_OUTPUT_BYTES:
                 raise UnresolvedValue(f"its command wrote more than {MAX_COMMAND_OUTPUT_BYTES} bytes")
-        status = await process.wait()
+        await child.exited()
         is_done = True
     finally:
         if not is_done:
-            # The shell may be gone and a child of it still hold the pipe, so the group is what is killed.
-            kill_group(process.pid)
-        SHELL_GROUPS.discard(process.pid)
-        with trio.move_on_after(_REAP_S, shield=True):
-            async with process.stdout:
-                await process.wait()
+            # The shell may be gone and a child of it still hold the pipe.
+            child.kill()
+        status = await child.reap(_REAP_S)
+        with trio.CancelScope(shield=True):  # closing a pipe waits for nothing
+            await stdout.aclose()
     if status != 0:
         raise UnresolvedValue(f"its command failed with status {status}")
     return bytes(output)
+
+
+def _reason(error: OSError | ValueError) -> str:
+    """Return what is wrong without the name of a file, which may be of the command."""
+    return error.strerror or type(error).__name__ if isinstance(error, OSError) else str(error)

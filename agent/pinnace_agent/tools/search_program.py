@@ -1,4 +1,4 @@
-"""Finds the programs that search, and runs one: in a process group of its own, killed when enough was read.
+"""Finds the programs that search, and runs one: killed when enough was read.
 
 Nothing of the user's own configuration of ripgrep gets in. Output goes piece by piece to whoever asked, so memory does
 not grow with it. Must not know what is searched for, nor word results. Rule R-TOL-05.
@@ -14,7 +14,8 @@ from typing import Final
 import trio
 
 from pinnace_agent.flat_nursery import open_flat_nursery
-from pinnace_agent.shell import REAP_S, SHELL_GROUPS, ShellGroups, kill_group
+from pinnace_agent.processes.registry import CHILDREN, ChildProcesses
+from pinnace_agent.shell import REAP_S
 from pinnace_agent.tools.operations import SearchEnd
 from pinnace_agent.truncation import MAX_BYTES
 
@@ -59,38 +60,35 @@ async def run_search(
     cwd: str,
     env: Mapping[str, str],
     take: Callable[[bytes], bool],
-    groups: ShellGroups = SHELL_GROUPS,
+    children: ChildProcesses = CHILDREN,
 ) -> SearchEnd:
     """Run a program that searches and pass on what it finds. It is reaped when this returns or raises.
 
-    Cancelling kills its process group.
+    Cancelling kills it.
 
     Args:
         arguments: The program's path and its arguments.
         cwd: The folder to run in.
         env: Its environment; what configures ripgrep is left out.
         take: Gets the output, piece by piece; once it returns true it gets no more and the program is killed.
-        groups: Where the group is registered while it can be killed.
+        children: Starts it, and can kill it as long as it runs.
 
     Raises:
         OSError: The system refused to start it.
         ValueError: An argument is none that a program can get.
     """
-    groups.prepare()
-    process = await trio.lowlevel.open_process(
-        list(arguments),
-        stdin=subprocess.DEVNULL,
+    child = await children.start(
+        arguments,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd=cwd,
         env={name: value for name, value in env.items() if name != _RG_CONFIG},
-        start_new_session=True,
     )
+    process = child.process
     assert process.stdout is not None
     assert process.stderr is not None
-    groups.add(process.pid)
     complaints = bytearray()
-    was_stopped = False
+    was_stopped = is_done = False
     try:
         async with open_flat_nursery() as nursery:
             nursery.start_soon(_keep_beginning, process.stderr, complaints)
@@ -100,19 +98,16 @@ async def run_search(
                     nursery.cancel_scope.cancel()
                     break
         if not was_stopped:
-            # Waiting reaps it, and then its number may be another's. It is at its end anyway.
-            groups.discard(process.pid)
-            await process.wait()
+            await child.exited()
+            is_done = True
     finally:
-        if process.returncode is None:  # not reaped, so the number is still its own
-            kill_group(process.pid)
-        groups.discard(process.pid)
-        with trio.move_on_after(REAP_S, shield=True):
-            await process.wait()
+        if not is_done:
+            child.kill()
+        status = await child.reap(REAP_S)
         with trio.CancelScope(shield=True):  # closing a pipe waits for nothing
             await process.stdout.aclose()
             await process.stderr.aclose()
-    return SearchEnd(process.returncode, _without_prefix(complaints.decode("utf-8", "replace")), was_stopped)
+    return SearchEnd(status, _without_prefix(complaints.decode("utf-8", "replace")), was_stopped)
 
 
 async def _keep_beginning(stream: trio.abc.ReceiveStream, kept: bytearray) -> None:

@@ -184,9 +184,10 @@ AGENT_MUTANTS: Final = (
     AgentMutant(
         "family-survives",
         "Only the shell is killed, not what it started.",
-        "agent/pinnace_agent/shell.py",
-        "os.killpg(pid, signal.SIGKILL)",
-        "os.kill(pid, signal.SIGKILL)",
+        "agent/pinnace_agent/processes/registry.py",
+        "            found = self._family(children, sessions) - killed\n            if look == 0:\n"
+        "                for child in children:\n                    _kill_group(child.pid)\n",
+        "            found = {child.pid for child in children} - killed\n",
         "tests/agent/test_shell.py::test_cancelling_kills_everything_that_the_command_started",
         ("R-BSH-02",),
         is_on_wire=False,

@@ -261,7 +261,7 @@ WIRE_MUTANTS: Final = (
         "shell-outlives-its-abort",
         "A tool that is aborted works on.",
         "agent/pinnace_agent/shell.py",
-        "        if not is_done:\n            kill_group(run.process.pid)\n",
+        "        if not is_done:\n            run.child.kill()\n",
         "",
         "ABT/a-tool",
         "R-ABT-01",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pinnace_agent.command_watchdog import CommandWatchdog
+from pinnace_agent.processes.watchdog import CommandWatchdog
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = os.pathsep.join(str(ROOT / name) for name in ("spec", "statechart", "agent"))
@@ -28,10 +28,11 @@ import os, trio
 from pinnace_agent.extensions.programs import run_program
 from pinnace_agent.output import OutputTail
 from pinnace_agent.resources.value_command import output_of
-from pinnace_agent.shell import SHELL_GROUPS, run_shell
+from pinnace_agent.processes.registry import CHILDREN
+from pinnace_agent.shell import run_shell
 from pinnace_agent.tools.search_program import run_search
 async def mark():
-    while not SHELL_GROUPS.pids:
+    while not CHILDREN.pids:
         await trio.sleep(0)
     open("registered", "w").close()
 async def main():
@@ -71,10 +72,10 @@ def test_what_a_killed_process_has_started_dies_with_it(tmp_path: Path, way: str
 
 SLEEPERS = """
 import os, signal, subprocess, sys
-from pinnace_agent.command_watchdog import WATCHDOG
+from pinnace_agent.processes.watchdog import WATCHDOG
 pids = [subprocess.Popen(["sleep", "600"], start_new_session=True).pid for _ in range(3)]
 for pid in pids:
-    WATCHDOG.add(pid)
+    WATCHDOG.add(pid, str(pid) + ".mark")
 WATCHDOG.discard(pids[1])
 WATCHDOG.discard(pids[1])
 print(*pids, flush=True)
@@ -123,7 +124,7 @@ def test_a_watchdog_that_is_stopped_holds_nothing_up() -> None:
     )
     os.kill(number, signal.SIGSTOP)
     for _ in range(20_000):  # more than a pipe holds
-        watchdog.add(UNUSED)
+        watchdog.add(UNUSED, "0.mark")
         watchdog.discard(UNUSED)
     os.kill(number, signal.SIGCONT)
     watchdog.leave_to_the_parent()

@@ -9,45 +9,97 @@ A Python process would take twenty times as long to start and ten times the memo
 bound to the thread that forks (a worker thread of trio), it reaches one process and not its descendants, and it needs a
 program that is started in between.
 
-Not covered: processes that have put themselves into a session of their own (`setsid`, daemons), as with an abort; what
-a command that has ended left in the background, which lives on by contract; on systems without /proc (macOS) also job
-control and `timeout` inside a command, which make process groups of their own within the command's session. A command
-is registered as soon as it has started: a kill within those microseconds leaves it running.
+What it kills belongs to a registered command by its process group or session, by a parent that does, or by the mark in
+its environment (`registry`): also what has moved to a session of its own, and what has lost its parent.
+
+Not covered: a process that has lost its parent, moved to a session of its own and dropped its environment, all three
+(while the agent lives, it finds that, too); what a command that has ended left in the background, which lives on by
+contract; on systems without /proc (macOS) whatever has left the group. A command is registered as soon as it has
+started: a kill within those microseconds leaves it running.
 """
 
 import os
 from contextlib import suppress
 from typing import Final
 
-# Lines are `+N` and `-N`, N being the leader of a group and of a session. What `read` returns false for is the end.
-# The fourth word after the name in /proc/N/stat is the session; a name may hold blanks and parentheses.
+from pinnace_agent.processes.protection import orphans_go_to_the_system
+
+# Lines are `+N MARK` and `-N`, N being the leader of a group and of a session. What `read` returns false for is the
+# end. The second and the fourth word after the name in /proc/N/stat are the parent and the session; a name may hold
+# blanks and parentheses. All are looked for before the first is killed: what loses its parent is not found by it then.
 _SCRIPT: Final = r"""# pinnace-watchdog: kills the running commands of an agent that is killed
 cd /
+find_members() {
+  members=" "
+  for file in $(grep -lsaF $patterns /proc/[0-9]*/environ); do
+    pid=${file#/proc/}
+    members="$members${pid%/environ} "
+  done
+  table=
+  for file in /proc/[0-9]*/stat; do
+    read -r stat < "$file" || continue
+    pid=${stat%% *}
+    set -- ${stat##*) }
+    case $1 in Z) ;; *) table="$table $pid:$2:$4" ;; esac
+  done
+  grown=1
+  while [ "$grown" ]; do
+    grown=
+    for row in $table; do
+      pid=${row%%:*} row=${row#*:}
+      case $members in *" $pid "*) continue ;; esac
+      case "$groups/$members" in *" ${row#*:} "*/*|*/*" ${row%:*} "*) members="$members$pid " grown=1 ;; esac
+    done
+  done
+}
+find_descendants() {
+  todo=$groups
+  while [ "$todo" ]; do
+    next=
+    for pid in $todo; do
+      for file in /proc/$pid/task/*/children; do
+        children=
+        read -r children < "$file"
+        next="$next$children"
+      done
+    done
+    members="$members$next" todo=$next
+  done
+}
+kill_members() {
+  for pid in $members; do
+    case $killed in *" $pid "*) continue ;; esac
+    killed="$killed$pid " quiet=0
+    kill -9 "$pid"
+  done
+}
 watch() {
-  groups=" "
+  commands=" "
   while read -r line; do
     pid=${line#?}
     case $line in
-      +*) groups="$groups$pid " ;;
-      -*) case $groups in *" $pid "*) groups="${groups%% $pid *} ${groups#* $pid }" ;; esac ;;
+      +*) commands="$commands${pid% *}:${pid#* } " ;;
+      -*) case $commands in *" $pid:"*)
+            rest=${commands#* $pid:}
+            commands="${commands%% $pid:*} ${rest#* }" ;;
+          esac ;;
     esac
   done
-  [ "$groups" = " " ] && exit
+  groups=" " patterns=
+  for each in $commands; do
+    groups="$groups${each%%:*} "
+    patterns="$patterns -e PINNACE_COMMAND=${each#*:}"
+  done
+  [ "$patterns" ] || exit
+  killed=" " members=" "
+  find_descendants
   for pid in $groups; do kill -9 -- "-$pid" || kill -9 "$pid"; done
-  round=0
-  killed=" "
-  while [ $round -lt 50 ]; do
-    round=$((round + 1)) found=
-    for file in /proc/[0-9]*/stat; do
-      read -r stat < "$file" || continue
-      pid=${stat%% *}
-      set -- ${stat##*) }
-      case $groups in *" $4 "*) ;; *) continue ;; esac
-      case $killed in *" $pid "*) continue ;; esac
-      killed="$killed$pid " found=1
-      kill -9 "$pid"
-    done
-    [ "$found" ] || exit
+  kill_members
+  round=0 quiet=0
+  while [ $round -lt 50 ] && [ $quiet -lt 2 ]; do
+    round=$((round + 1)) quiet=$((quiet + 1))
+    find_members
+    kill_members
   done
 }
 exec 3<&0
@@ -59,11 +111,11 @@ _SHELL: Final = "/bin/sh"
 class CommandWatchdog:
     """The watchdog of one process. Never blocks for longer than its start, a millisecond or two."""
 
-    __slots__ = ("_pids", "_pipe", "_unsent")
+    __slots__ = ("_marks", "_pipe", "_unsent")
 
     def __init__(self) -> None:
         """Start nothing yet."""
-        self._pids: set[int] = set()
+        self._marks: dict[int, str] = {}
         self._pipe: int | None = None
         self._unsent = bytearray()
 
@@ -81,19 +133,22 @@ class CommandWatchdog:
         if self._pipe is None:
             self._begin()
 
-    def add(self, pid: int) -> None:
-        """Let a process group and its session be killed with this process.
+    def add(self, pid: int, mark: str) -> None:
+        """Let a command be killed with this process.
+
+        Args:
+            pid: The leader of its process group and session.
+            mark: The value of the variable `PINNACE_COMMAND` in the environment of its processes: no blank, no colon.
 
         Raises:
             OSError: The system can't start the watchdog; the group is guarded as soon as it can.
         """
-        self._pids.add(pid)
-        self._send(f"+{pid}\n")
+        self._marks[pid] = mark
+        self._send(f"+{pid} {mark}\n")
 
     def discard(self, pid: int) -> None:
         """Forget a group, before its leader is reaped and the number may become another's."""
-        if pid in self._pids:
-            self._pids.discard(pid)
+        if self._marks.pop(pid, None) is not None:
             with suppress(OSError):  # there is no watchdog, or a new one has not been given this group
                 self._send(f"-{pid}\n")
 
@@ -107,13 +162,13 @@ class CommandWatchdog:
                 return
             except BrokenPipeError:  # it was killed
                 self._close()
-        if self._pids:
+        if self._marks:
             self._begin()
 
     def _begin(self) -> None:
         self._pipe = _start()
-        for pid in sorted(self._pids):
-            os.write(self._pipe, f"+{pid}\n".encode())
+        for pid, mark in self._marks.items():
+            os.write(self._pipe, f"+{pid} {mark}\n".encode())
 
     def _close(self) -> None:
         self._unsent.clear()
@@ -124,7 +179,7 @@ class CommandWatchdog:
     def leave_to_the_parent(self) -> None:
         """Let go, in a child that was forked: its copy of the pipe would keep the watchdog from seeing the end."""
         self._close()
-        self._pids.clear()
+        self._marks.clear()
 
 
 WATCHDOG: Final = CommandWatchdog()
@@ -144,15 +199,16 @@ def _start() -> int:
             (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
         ]
         actions += [(os.POSIX_SPAWN_CLOSE, each) for each in _inheritable()]
-        shell = os.posix_spawn(
-            _SHELL,
-            [_SHELL, "-c", _SCRIPT],
-            {"PATH": os.defpath},
-            file_actions=actions,
-            setsid=True,
-        )
-        # It leaves at once, and what it leaves behind is nobody's child.
-        os.waitpid(shell, 0)
+        with orphans_go_to_the_system():
+            shell = os.posix_spawn(
+                _SHELL,
+                [_SHELL, "-c", _SCRIPT],
+                {"PATH": os.defpath},
+                file_actions=actions,
+                setsid=True,
+            )
+            # It leaves at once, and what it leaves behind is no child of this process.
+            os.waitpid(shell, 0)
     except BaseException:
         os.close(writing)
         raise
