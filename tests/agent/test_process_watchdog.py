@@ -21,7 +21,8 @@ WAYS = {
     "shell": f"run_shell({PROGRAM!r}, cwd='.', output=OutputTail(sanitise=False))",
     "exec": f"run_program(['sh', '-c', {PROGRAM!r}], cwd='.')",
     "search": f"run_search(['/bin/sh', '-c', {PROGRAM!r}], cwd='.', env=dict(os.environ), take=lambda _: False)",
-    "value": f"output_of({PROGRAM!r}, dict(os.environ), 600)",
+    # A command of a configuration file runs in the agent folder.
+    "value": f"output_of({PROGRAM!r}, {{**os.environ, 'PI_CODING_AGENT_DIR': os.getcwd()}}, 600)",
 }
 SCRIPT = """
 import os, trio
