@@ -47,6 +47,7 @@ class Compactor:
         self.result: CompactionResult | None = None  # of the job that has ended last
         self._is_vetoed = False  # an extension would not have it
         self._is_extensions_own = False  # the result is an extension's
+        self._job = 0  # the newest one: what an abandoned one still makes is discarded
         self._extensions = extensions
         self._profile = profile
         self._emitter = emitter
@@ -61,6 +62,7 @@ class Compactor:
         """Start to have a summary written."""
         self.result = None
         self._is_vetoed = self._is_extensions_own = False
+        self._job = effect.job
         work = partial(self._work, effect.job, session, retry, instructions, effect.reason or "manual")
         self._start(effect.job, work, "compaction_failed")
 
@@ -80,7 +82,7 @@ class Compactor:
         from pinnace_agent.compaction.summarize import CompactionFailed, Writer
 
         try:
-            if await self._ask_extensions(model, session, instructions, reason):
+            if await self._ask_extensions(job, model, session, instructions, reason):
                 return self._report(Happening("compaction_ok", job))
             credentials = await self._profile.registry.credentials(model)
             writer = Writer(
@@ -93,7 +95,7 @@ class Compactor:
                 self._profile.thinking_budgets,
                 self._profile.registry.provider_for(model),
             )
-            self.result = await compact(
+            result = await compact(
                 session.tree.branch(),
                 tuple(session.messages),
                 writer,
@@ -101,13 +103,15 @@ class Compactor:
                 instructions=instructions,
                 has_overflowed=reason == "overflow",
             )
+            if job == self._job:
+                self.result = result
         except CompactionFailed as error:
             self._report(Happening("compaction_failed", job, text=error.text, code=error.code))
         else:
             self._report(Happening("compaction_ok", job))
 
     async def _ask_extensions(
-        self, model: Model, session: Session, instructions: str | None, reason: fx.CompactionReason
+        self, job: int, model: Model, session: Session, instructions: str | None, reason: fx.CompactionReason
     ) -> bool:
         """Return whether an extension has made the compaction, so that nobody else has to.
 
@@ -125,6 +129,8 @@ class Compactor:
         plan = plan_compaction(path, tuple(session.messages), model, settings, has_overflowed=reason == "overflow")
         await runner.lane.drain()
         made = await decided(runner, plan, path, settings, instructions, reason)
+        if job != self._job:
+            return True
         if made == "cancelled":
             self._is_vetoed = True
             raise CompactionFailed(errors.COMPACTION_CANCELLED, errors.ErrorCode.COMPACTION_CANCELLED)

@@ -21,7 +21,7 @@ from pinnace_agent.compactor import Compactor
 from pinnace_agent.emitter import CommandBook, Emitter, Responder
 from pinnace_agent.idleness import Idleness
 from pinnace_agent.inner_requests import InnerRequests
-from pinnace_agent.jobs import Jobs, Work
+from pinnace_agent.jobs import ABORT_GRACE_S, Jobs, Work
 from pinnace_agent.limits import LimitWatch
 from pinnace_agent.notices import agent_settled, extension_error, retry_end, retry_start
 from pinnace_agent.preflight import preflight
@@ -176,8 +176,11 @@ class Host:
             case fx.StartShell() | fx.KillShells() | fx.RecordShell() | fx.KeepShell():
                 self._shell(effect)
             case fx.RetryStart():
+                self.session.retry_begins()
                 self.emitter.emit(retry_start(effect, self._records.log.failure))
             case fx.RetryEnd():
+                if effect.cancelled:
+                    self.session.run_ends()
                 self.emitter.emit(retry_end(effect, self._records.log.error, self._records.log.failure))
             case fx.CompactionStart() | fx.CompactionEnd() | fx.AcceptCompact():
                 self._compact(effect)
@@ -223,6 +226,8 @@ class Host:
                 self.compactor.begin(effect)
             case fx.CompactionEnd():
                 self.compactor.end(effect, self.session)
+                if effect.reason == "overflow" and effect.outcome != "ok":
+                    self.session.run_ends()  # the answer that failed is hidden already
                 if effect.outcome == "ok" and self.compactor.result and "usage" in self.compactor.result:
                     self._limits.spend(self.compactor.result["usage"])
             case fx.AcceptCompact():
@@ -275,7 +280,7 @@ class Host:
             case fx.StartTimer():
                 self._start(effect.job, partial(self._delay, effect), "job_ended")
             case fx.CancelJob() | fx.CancelAsk() | fx.CancelTimer():
-                self.jobs.cancel(_job_name(effect.job))
+                self.jobs.cancel_in_time(_job_name(effect.job), partial(self._abandon, effect.job))
             case _:
                 assert_never(effect)
 
@@ -324,6 +329,18 @@ class Host:
                 self._start(effect.job, partial(work, effect.job), failed)
             case _:
                 assert_never(effect.kind)
+
+    def _abandon(self, job: int, task: trio.lowlevel.Task | None) -> None:
+        """Go on without a job that did not end when it was cancelled."""
+        run = self._records.run
+        calls = run.abandon() if run is not None and run.number == job else ()
+        working = [f"tool {name}" for name in calls]
+        if not working and task is not None and self.seat is not None:
+            from pinnace_agent.extensions.watchdog import owners_at_work
+
+            working = [f"{path} on {event}" for path, event in owners_at_work(task)]
+        what = ", ".join(working) or _job_name(job)
+        _log.warning("still working %g s after the abort, and no longer waited for: %s", ABORT_GRACE_S, what)
 
     def _start(self, job: int, work: Work, failed: str) -> None:
         def ended(cancelled: bool, failure: BaseException | None) -> None:

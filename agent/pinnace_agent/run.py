@@ -13,6 +13,7 @@ import trio
 
 from pinnace_agent.compactor import Compactor
 from pinnace_agent.emitter import Emitter
+from pinnace_agent.jobs import ABORT_GRACE_S
 from pinnace_agent.llm.base import LlmRequest
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.context import unillustrated
@@ -61,13 +62,21 @@ class MessageSink:
         self._is_heard = log.hooks is not None and log.hooks.hears_growth
         self._growth: MessageGrowth | None = None
         self._pauses = 0
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Discard everything from now on: the message has ended while its provider still works."""
+        self._is_closed = True
 
     def started(self, message: AssistantMessage) -> None:
         """The provider has begun to answer."""
-        self._log.begin_message(message)
+        if not self._is_closed:
+            self._log.begin_message(message)
 
     def update(self, event: Mapping[str, object], builder: MessageBuilder) -> None:
         """One delta."""
+        if self._is_closed:
+            return
         self._emitter.update(event, builder)
         if self._is_heard:
             if self._growth is None or self._growth.is_taken:
@@ -84,6 +93,10 @@ class MessageSink:
             if self._pauses % _PAUSES_A_LOOK == 0:
                 self._is_heard = self._hooks.hears_growth
         await self._emitter.room()
+
+
+def _discard(_happening: Happening) -> None:
+    """Take a report that comes too late."""
 
 
 def _refuse(builder: MessageBuilder, kind: FailureCode, text: str) -> None:
@@ -125,10 +138,24 @@ class RunJob:
         self._compactor = compactor
         self._max_retry_after_s = max_retry_after_s
         self._scope = trio.CancelScope()
+        self._sink: MessageSink | None = None  # of the message that is being streamed
 
     def stop(self) -> None:
         """End what is under way, since the log has a defect: `work` raises. Never waits."""
         self._scope.cancel()
+
+    def abandon(self) -> list[str]:
+        """Discard whatever the task still does: it has not ended when it was cancelled, and is no longer waited for.
+
+        Returns:
+            The names of the tools that still work. Their calls have an error result from now on.
+        """
+        self._report = _discard
+        if self.log.builder is not None and not self.log.builder.is_finished:
+            self.log.builder.abort()
+        if self._sink is not None:
+            self._sink.close()
+        return self.log.abandon_calls(ABORT_GRACE_S)
 
     async def work(self) -> None:
         """Do what the chart asks for until it asks for nothing more.
@@ -161,7 +188,8 @@ class RunJob:
     def new_builder(self) -> MessageBuilder:
         """Return an empty message of the session's model."""
         model = self._session.model or NO_MODEL
-        return MessageBuilder(model, MessageSink(self.log, self._emitter), self._session.now_ms())
+        self._sink = MessageSink(self.log, self._emitter)
+        return MessageBuilder(model, self._sink, self._session.now_ms())
 
     async def _call_model(self) -> Happening:
         if self.log.hooks is not None:

@@ -177,6 +177,13 @@ class RunLog:
                 self.end_call(index, error_result(errors.tool_call_cut(call["name"])))
         self.append_results()
 
+    def abandon_calls(self, waited_s: float) -> list[str]:
+        """Give calls whose tools did not end when they were cancelled an error result. Returns the tools' names."""
+        left = [index for index in range(len(self.calls)) if index not in self._results]
+        for index in left:
+            self.end_call(index, error_result(errors.tool_abandoned(f"{waited_s:g}")))
+        return [self.calls[index]["name"] for index in left]
+
     def append_results(self) -> None:
         """Append the results in call order, whatever order they came in, but for those that are appended."""
         for index in range(len(self._turn_results), len(self.calls)):
@@ -207,6 +214,8 @@ class RunLog:
 
     def end(self, *, will_retry: bool) -> None:
         """Write `agent_end` with everything that this run has created."""
+        if not will_retry:
+            self._session.run_ends()
         self._emitter.emit({"type": "agent_end", "messages": self._messages, "willRetry": will_retry})
 
     def close(self, builder: MessageBuilder, error: str | None) -> None:

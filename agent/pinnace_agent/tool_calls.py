@@ -76,6 +76,8 @@ async def run_calls(log: RunLog, tools: Mapping[str, Tool], make_context: Contex
 async def _execute_all(log: RunLog, prepared: Sequence[_Prepared], refusal: Refusal) -> None:
     if any(call.tool.is_sequential for call in prepared):
         for call in prepared:
+            # A call may end without having noticed that it was cancelled: the next must not begin.
+            await trio.lowlevel.checkpoint_if_cancelled()
             await _execute(log, call, refusal)
         return
     async with trio.open_nursery() as nursery:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from pinnace_agent.host import Host
-from pinnace_agent.jobs import Jobs
+from pinnace_agent.jobs import ABORT_GRACE_S, Jobs
 from pinnace_agent.processes.registry import CHILDREN
 from pinnace_rpc import stdio
 from pinnace_rpc.dispatch import Dispatcher
@@ -38,7 +38,7 @@ _log = logging.getLogger("pinnace.process")
 # case. A thread outside the event loop ends the process then.
 SHUTDOWN_S: Final = 5.0
 # Within it: jobs that have not ended by then are taken for ended, so that all is answered and every bracket closed ...
-ABANDON_S: Final = 3.0
+ABANDON_S: Final = ABORT_GRACE_S + 0.3
 # ... extensions have had their last word ...
 LAST_WORD_S: Final = 4.2
 # ... and tasks that don't end are no longer waited for.

@@ -253,6 +253,15 @@ RETRY_CANCELLED: Final = "Retry cancelled"
 # Of an answer that failed by having no room: the provider has no words for it.
 NO_ROOM_TO_ANSWER: Final = "The request filled the model's context window and left no room to answer"
 
+
+def no_prices(provider: str, model_id: str) -> str:
+    """Word that a limit of cost can't be enforced with a model (R-LIM-02)."""
+    return (
+        f"--max-cost (limits.maxCost) can't be enforced: {provider}/{model_id} has no prices. State its `cost` in "
+        "models.json (zeros if it is free), choose another model, or do without the limit"
+    )
+
+
 # Failed tool results, which the model reads (R-TOL-04).
 OPERATION_ABORTED: Final = "Operation aborted"
 SHELL_ABORTED: Final = "Command aborted"
@@ -287,6 +296,14 @@ def shell_timed_out(seconds: str) -> str:
 def tool_timed_out(seconds: str) -> str:
     """Word the result of a call that took longer than calls may (R-LIM-03)."""
     return f"Tool timed out after {seconds} seconds"
+
+
+def tool_abandoned(seconds: str) -> str:
+    """Word the result of a call whose tool did not end when an abort cancelled it (R-ABT-02)."""
+    return (
+        f"{OPERATION_ABORTED}: the tool did not end within {seconds} seconds of the abort and is no longer waited for. "
+        "It may still have effects; its result is discarded."
+    )
 
 
 def shell_exited(code: int) -> str:

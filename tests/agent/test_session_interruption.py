@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 
 from pinnace_agent.session.interruption import find_interruption
-from pinnace_spec import errors
 
 Message = dict[str, Any]  # the edge of JSON
 
 
 def entry(number: int, message: Message) -> Message:
+    if "type" in message:
+        return {"id": f"e{number}", "parentId": None, **message}
     return {"type": "message", "id": f"e{number}", "parentId": None, "message": {"timestamp": 1, **message}}
 
 
@@ -32,6 +33,13 @@ def shell() -> Message:
 
 USER: Message = {"role": "user", "content": [{"type": "text", "text": "go"}]}
 DONE = answer(stop="stop")
+FAILED = answer(stop="error")
+ENDED: Message = {"type": "custom", "customType": "pinnace.run-ended", "data": {}}
+RETRYING: Message = {"type": "custom", "customType": "pinnace.retrying", "data": {}}
+
+
+def hides(number: int) -> Message:
+    return {"type": "context_edit", "targetId": f"e{number}", "replacement": None}
 
 
 @pytest.mark.parametrize(
@@ -47,12 +55,19 @@ DONE = answer(stop="stop")
         ([USER, answer("a", "b"), result("a")], ("e0", "tools", ["b"])),
         ([USER, answer("a"), result("a")], ("e0", "answer", [])),
         ([USER, answer("a"), result("a"), answer("b")], ("e0", "tools", ["b"])),
-        ([USER, answer("a"), result("a", errors.SHELL_ABORTED, is_error=True)], None),
-        ([USER, answer("a", "b"), result("a"), result("b", errors.ABORTED_BEFORE_START, is_error=True)], None),
+        ([USER, answer("a"), result("a"), ENDED], None),
+        ([USER, answer("a"), result("a"), ENDED, USER, answer("b")], ("e4", "tools", ["b"])),
+        ([USER, answer("a"), result("a"), ENDED, USER, DONE], None),
+        ([USER, FAILED, RETRYING], ("e0", "answer", [])),
+        ([USER, FAILED, RETRYING, hides(1)], ("e0", "answer", [])),
+        ([USER, FAILED, RETRYING, hides(1), FAILED], None),
+        ([USER, FAILED, RETRYING, hides(1), DONE], None),
+        ([USER, FAILED, RETRYING, ENDED], None),
+        ([USER, answer("a"), result("a"), FAILED, RETRYING], ("e0", "answer", [])),
     ],
 )
 def test_a_prompt_without_its_end_was_interrupted(messages: list[Message], expected: object) -> None:
-    found = find_interruption([entry(number, message) for number, message in enumerate(messages)])
+    found = find_interruption([entry(number, message) for number, message in enumerate(messages)][::-1])
 
     assert expected == (found and (found["entryId"], found["during"], [call["id"] for call in found["cutCalls"]]))
     assert found is None or found["text"] == "go"

@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,13 @@ from pinnace_fuzz.workbench import AgentStarter, HomedAgent
 
 MakeGate = Callable[[], ShellGate]
 SETTLED = {"type": "agent_settled"}
+ENDS = """
+def extension(pi):
+    @pi.tool
+    async def ends(ctx):
+        "End the run."
+        return {"content": [], "terminate": True}
+"""
 
 
 def interrupted(pi: HomedAgent) -> object:
@@ -76,6 +84,64 @@ def test_an_orderly_end_leaves_nothing_interrupted(agent: AgentStarter, gates: M
         gate.wait_reached()
     if ending == "abort":
         first.request({"type": "abort"})
+    first.close_stdin()
+    first.wait_exit()
+
+    pi = agent((), "--continue", again=first)
+    assert interrupted(pi) is None
+
+
+FAILURE = {"error": {"status": 503, "headers": {}, "body": {"error": {"message": "overloaded"}}}}
+
+
+@pytest.mark.parametrize(("delay_ms", "is_again"), [(60_000, False), (1, True)])
+def test_a_prompt_that_was_cut_in_a_retry_is_told(agent: AgentStarter, delay_ms: int, is_again: bool) -> None:
+    """In the delay, and in the request that follows it."""
+    settings = {"retry": {"baseDelayMs": delay_ms}}
+    script = [FAILURE, {"chunks": [{"hang": True}]}]
+    first = agent(script, has_session=True, is_checked=False, settings=settings)
+    first.request({"type": "prompt", "message": "go"})
+    first.wait({"type": "auto_retry_start"})
+    if is_again:
+        first.wait({"type": "agent_start"})
+    kill(first)
+
+    pi = agent((), "--continue", again=first)
+    assert interrupted(pi) == {"entryId": user_entry(pi), "text": "go", "during": "answer", "cutCalls": []}
+
+
+@pytest.mark.parametrize("ending", ["abort", "abort_retry"])
+def test_a_retry_that_was_given_up_leaves_nothing_interrupted(agent: AgentStarter, ending: str) -> None:
+    settings = {"retry": {"baseDelayMs": 60_000}}
+    first = agent([FAILURE], has_session=True, settings=settings)
+    first.request({"type": "prompt", "message": "go"})
+    first.wait({"type": "auto_retry_start"})
+    first.request({"type": ending})
+    first.close_stdin()
+    first.wait_exit()
+
+    pi = agent((), "--continue", again=first)
+    assert interrupted(pi) is None
+
+
+def test_a_limit_leaves_nothing_interrupted(agent: AgentStarter) -> None:
+    call = {"name": "bash", "id": "c", "args": {"command": "true"}}
+    first = agent([{"tool_calls": [call]}], "--max-turns", "1", has_session=True)
+    first.request({"type": "prompt", "message": "go"})
+    first.wait(SETTLED)
+    first.close_stdin()
+    first.wait_exit()
+
+    pi = agent((), "--continue", again=first)
+    assert interrupted(pi) is None
+
+
+def test_a_tool_that_ends_the_run_leaves_nothing_interrupted(agent: AgentStarter, tmp_path: Path) -> None:
+    path = tmp_path / "ends.py"
+    path.write_text(ENDS, encoding="utf-8")
+    first = agent([{"tool_calls": [{"name": "ends", "id": "c", "args": {}}]}], "-e", str(path), has_session=True)
+    first.request({"type": "prompt", "message": "go"})
+    first.wait(SETTLED)
     first.close_stdin()
     first.wait_exit()
 

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Literal, cast
 
+import trio
+
 from pinnace_agent.extension_host.speech import custom_message
 from pinnace_agent.extensions import events as ev
 from pinnace_agent.extensions.drafts import commit, preview
@@ -111,6 +113,7 @@ class Desk:
             )
 
         start = await runner.chains.before_agent_start(event)
+        await trio.lowlevel.checkpoint_if_cancelled()  # a handler may end when nothing waits for it any more
         if start is None:
             return
         if start.system_prompt != prompt:
@@ -142,6 +145,7 @@ class Desk:
             return ev.AgentBeforeSettle(outcome="error" if host.has_failed else "completed", context=())
 
         proposal = await runner.boundary("agent_before_settle", event, partial(preview, session))
+        await trio.lowlevel.checkpoint_if_cancelled()  # likewise
         commit(session, host.emitter, proposal.entries)
         host.submit(Happening("boundary_goes_on" if proposal.goes_on else "boundary_ok", job))
 

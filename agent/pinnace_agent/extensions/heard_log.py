@@ -107,7 +107,9 @@ class HeardLog(RunLog):
         )
 
     def end_call(self, index: int, result: ToolResult, duration_ms: int | None = None) -> None:
-        """Write and tell `tool_execution_end`."""
+        """Write and tell `tool_execution_end`. A call ends once."""
+        if index in self._results:
+            return
         super().end_call(index, result, duration_ms)
         call = self.calls[index]
         self.lane.put(

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
+import trio
+
 from pinnace_agent.emitter import Emitter
 from pinnace_agent.extensions.drafts import commit, preview
 from pinnace_agent.extensions.error_records import failure_record
@@ -163,6 +165,8 @@ class RunHooks:
         self.goes_on = False
         if not runner.has_handlers("turn_end"):
             return
+        # What came before may have ended without having noticed that the run was cancelled, and is over.
+        await trio.lowlevel.checkpoint_if_cancelled()
         if log.message is None:
             log.write_message()
         if is_cut:
@@ -172,6 +176,7 @@ class RunHooks:
         await self._lane.drain()
         log.is_turn_told = True
         proposal = await runner.boundary("turn_end", log.turn_event, lambda drafts: preview(self._session, drafts))
+        await trio.lowlevel.checkpoint_if_cancelled()
         commit(self._session, self._emitter, proposal.entries)
         self.goes_on = can_go_on and proposal.goes_on
 

@@ -124,12 +124,35 @@ class Session:
         if self._may_be_interrupted:
             from pinnace_agent.session.interruption import find_interruption  # not at start: for opened sessions
 
-            self._interruption, self._may_be_interrupted = find_interruption(self.tree.branch()), False
+            self._interruption, self._may_be_interrupted = find_interruption(self._upward()), False
         return self._interruption
 
     def run_begins(self) -> None:
         """Forget what was cut before: the conversation goes on."""
         self._interruption, self._may_be_interrupted = None, False
+
+    def run_ends(self) -> None:
+        """Mark the end of a run whose messages do not show that it has ended: a crash would leave the same."""
+        if self.file is None:
+            return
+        from pinnace_agent.session.interruption import RUN_ENDED, find_interruption  # not at start: no run has ended
+
+        if find_interruption(self._upward()) is not None:
+            self.keep_custom(RUN_ENDED, {})
+
+    def retry_begins(self) -> None:
+        """Mark that the answer that has just failed does not end its run: it is asked for again."""
+        if self.file is not None:
+            from pinnace_agent.session.interruption import RETRYING
+
+            self.keep_custom(RETRYING, {})
+
+    def _upward(self) -> Iterator[Entry]:
+        """Give the entries of the branch from the leaf to the root."""
+        place = self.tree.leaf
+        while place is not None:
+            yield self.tree.entries[place]
+            place = self.tree.parent(place)
 
     @property
     def message_count(self) -> int:

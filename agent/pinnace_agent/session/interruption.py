@@ -1,23 +1,23 @@
 """What the last prompt of a session was doing when its process ended without closing it.
 
-An orderly end of a run leaves an answer without calls at the end of the branch, or results that say that they were
-aborted. What ends otherwise was cut: by kill -9, a crash, or a loss of power. Only a run that a tool's result has ended
-looks the same, or one that a limit has, since the results are its last messages. Pure.
+An orderly end of a run leaves an answer without calls at the end of the branch, or an entry `pinnace.run-ended`. What
+ends otherwise was cut: by kill -9, a crash, or a loss of power. An answer that failed is no end where an entry
+`pinnace.retrying` follows it, nor where the context does not show it any more. Pure.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Final, Literal, TypedDict
 
 from pinnace_agent.session.context import context_message
-from pinnace_spec import errors
 from pinnace_spec.entries import Entry
-from pinnace_spec.messages import AssistantMessage, ToolResultMessage, UserMessage
+from pinnace_spec.messages import AssistantMessage, UserMessage
 
+RUN_ENDED: Final = "pinnace.run-ended"
+"""Follows messages that look cut and are not, since their run has ended."""
+RETRYING: Final = "pinnace.retrying"
+"""Follows an answer that has failed and is asked for again."""
 MAX_TEXT_CHARS: Final = 200
-"""How much of the prompt is told."""
-
-
-_ABORTED: Final = (errors.ABORTED_BEFORE_START, errors.OPERATION_ABORTED, errors.SHELL_ABORTED)
+"""How much of the prompt is returned."""
 
 
 class CutCall(TypedDict):
@@ -40,16 +40,25 @@ class Interruption(TypedDict):
     """Calls without a result. The tools may have begun, and may have had effects."""
 
 
-def find_interruption(path: Sequence[Entry]) -> Interruption | None:
+def find_interruption(newest_first: Iterable[Entry]) -> Interruption | None:
     """Return what was cut on a branch; None: nothing was.
 
     Args:
-        path: The branch, from its root to its leaf.
+        newest_first: The entries of the branch, from its leaf to its root; no more are taken than are needed.
     """
     answered: set[str] = set()
+    hidden: set[object] = set()
     cut: list[CutCall] | None = None
-    for entry in reversed(path):
-        message = context_message(entry)
+    is_retried = False
+    for entry in newest_first:
+        kind = entry.get("type")
+        if kind == "custom" and cut is None:
+            if entry.get("customType") == RUN_ENDED:
+                return None
+            is_retried = is_retried or entry.get("customType") == RETRYING
+        elif kind == "context_edit" and entry.get("replacement") is None:
+            hidden.add(entry.get("targetId"))
+        message = None if entry.get("id") in hidden else context_message(entry)
         if message is None:
             continue
         if message["role"] == "user":
@@ -59,12 +68,10 @@ def find_interruption(path: Sequence[Entry]) -> Interruption | None:
         if cut is not None:
             continue
         if message["role"] == "toolResult":
-            if message["isError"] and _text(message).endswith(_ABORTED):
-                return None
             answered.add(message["toolCallId"])
         elif message["role"] == "assistant":
             calls = _calls(message)
-            if not calls:
+            if not calls and not is_retried:
                 return None
             cut = [call for call in calls if call["id"] not in answered]
     return None
@@ -77,7 +84,7 @@ def _calls(message: AssistantMessage) -> list[CutCall]:
     return [{"id": block["id"], "name": block["name"]} for block in blocks]
 
 
-def _text(message: UserMessage | ToolResultMessage) -> str:
+def _text(message: UserMessage) -> str:
     content = message["content"]
     if isinstance(content, str):
         return content
