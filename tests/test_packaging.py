@@ -126,11 +126,12 @@ def test_an_installation_searches_without_programs_of_the_system(installed: Path
     assert (str(installed.parent / "rg") if has_wheel else "None") == rg
 
 
-def test_the_judge_names_the_extra_that_is_missing(installed: Path, tmp_path: Path) -> None:
-    done = run_installed(installed, tmp_path, "-m", "pinnace_fuzz.conform.cli", "--", "true")
+@pytest.mark.parametrize("words", [("pinnace_fuzz.conform.cli", "--", "true"), ("pinnace_fuzz.chaos",)])
+def test_the_judge_names_the_extra_that_is_missing(installed: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
+    done = run_installed(installed, tmp_path, "-m", *words)
 
     assert 3 == done.returncode
-    assert "is not installed: pip install " in done.stderr
+    assert "is not installed, which the extra `judge` brings: pip install " in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -23,8 +23,22 @@ Source = Literal["set", "cycle", "restore"]
 class Choices:
     """Changes the choices of the session in force."""
 
-    def __init__(self, sessions: SessionKeeper, emitter: Emitter, runner: "Callable[[], Runner | None]") -> None:
-        """Change nothing yet; `runner` gives the extensions of the session instance in force."""
+    def __init__(
+        self,
+        sessions: SessionKeeper,
+        emitter: Emitter,
+        runner: "Callable[[], Runner | None]",
+        price_refusal: Callable[[Model], errors.ClientError | None],
+    ) -> None:
+        """Change nothing yet.
+
+        Args:
+            sessions: Has the session in force.
+            emitter: Takes the records of changes.
+            runner: Returns the extensions of the session instance in force.
+            price_refusal: Returns why a model can't be used under the limit of cost.
+        """
+        self._price_refusal = price_refusal
         self._sessions = sessions
         self._emitter = emitter
         self._runner = runner
@@ -35,8 +49,10 @@ class Choices:
         """Use a model, with this level or the one that was asked for last.
 
         Raises:
-            ClientError: It can't be saved.
+            ClientError: It can't be saved, or a limit of cost can't be enforced with it.
         """
+        if (refusal := self._price_refusal(model)) is not None:
+            raise refusal
         former = self._sessions.session.model
         # DEVIATION D-18: the level that was asked for survives a model that can't have it.
         preferred = level or self._sessions.preferred_level

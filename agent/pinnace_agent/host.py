@@ -77,7 +77,7 @@ class Host:
         self.book: CommandBook | None = None
         self.sessions = SessionKeeper(session, library, profile.registry, emitter, jobs, self.submit, self._start)
         self.sessions.on_conversation = self._read_folder
-        self.choices = Choices(self.sessions, emitter, lambda: self.extensions)
+        self.choices = Choices(self.sessions, emitter, lambda: self.extensions, profile.registry.price_refusal)
         self._responder = responder
         self._inbox: deque[Trigger] = deque()
         self._busy = False

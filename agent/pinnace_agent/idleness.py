@@ -53,10 +53,10 @@ class Idleness:
         if self._jobs.scope(name) is None:
             self._jobs.start(name, trio.lowlevel.checkpoint, lambda _cancelled, _failure: self.look())
 
-    async def wait(self) -> None:
-        """Wait until it is idle."""
+    async def wait(self, *, for_commands: bool = False) -> None:
+        """Wait until it is idle, and with `for_commands` until no command of an extension runs either."""
         await trio.lowlevel.checkpoint()
-        while not self.is_idle:
+        while not self.is_idle or (for_commands and self._chart.state.commands):
             waiter = trio.Event()
             self._waiters.append(waiter)
             await waiter.wait()

@@ -250,7 +250,7 @@ class SessionKeeper:
         session = self.session
         told = session.recorded_model
         model = None if told is None else self._registry.find(*told)
-        if model is None or not self._registry.is_usable(model):
+        if model is None or not self._registry.is_usable(model) or self._registry.price_refusal(model):
             model = former.model
         session.model = model
         for level in THINKING_LEVELS:

@@ -173,8 +173,8 @@ class Talk:
         for prompt in prompts:
             await self._say(prompt)
             if seat is not None:
-                # A command of an extension may have begun something that goes on.
-                await seat.wait_for_idle()
+                # An extension may have begun something that goes on, also a command that no prompt waits for.
+                await seat.wait_for_idle(for_commands=True)
             if self._process.is_stopping:
                 return
             if self._listener.refusal is not None:

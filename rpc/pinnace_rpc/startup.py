@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pinnace_agent.host import Host
 from pinnace_agent.jobs import Jobs
@@ -35,15 +35,13 @@ from pinnace_rpc.extension_places import may_have_extensions
 from pinnace_rpc.options import Options, StartupError, UnknownOption, UsageRefused
 from pinnace_rpc.outbox import Outbox
 from pinnace_rpc.session_choice import SessionChoice
-from pinnace_spec.messages import THINKING_LEVELS, Model, ThinkingLevel
+from pinnace_spec.messages import THINKING_LEVELS, ThinkingLevel
 from pinnace_statechart.machine import Chart
 from pinnace_statechart.queues import MessageQueue
 from pinnace_statechart.state import ExtendedState, RetryPolicy
 
 if TYPE_CHECKING:  # loaded with the first extension
     from pinnace_agent.extension_host.seat_plan import SeatPlan
-
-_PRICES: Final = ("input", "output", "cacheRead", "cacheWrite")
 
 
 class Prepared(NamedTuple):
@@ -84,7 +82,7 @@ def prepare(options: Options) -> Prepared:
     try:
         selection = None if has_extensions else select()
         if selection is not None and selection.error is not None:
-            raise StartupError(selection.error)
+            raise (UsageRefused if selection.is_usage_error else StartupError)(selection.error)
         toolbox = _toolbox(options, settings)
         is_trusted = configuration.is_project_trusted
         reader = FolderReader(_resource_choice(options), settings, os.environ, cwd, is_trusted=is_trusted)
@@ -153,8 +151,13 @@ def _selected(
     kept = Kept(session.recorded_model, level, has_messages=session.message_count > 0)
     choice = Choice(options.provider, options.model, options.models, options.thinking)
     selection = select_initial(registry, settings, choice, options.api_key, kept)
-    if selection.error is None:
-        _tell((*selection.warnings, *_doubts(limits, selection.model)))
+    if selection.error is not None:
+        return selection
+    if limits.max_cost is not None:
+        registry.require_prices()
+        if selection.model is not None and (refusal := registry.price_refusal(selection.model)) is not None:
+            return selection._replace(error=refusal.text, is_usage_error=True)
+    _tell(selection.warnings)
     return selection
 
 
@@ -201,11 +204,6 @@ def _limits(options: Options, settings: Settings) -> RunLimits:
         cost if options.max_cost is None else options.max_cost,
         run_s if options.max_run_s is None else options.max_run_s,
     )
-
-
-def _doubts(limits: RunLimits, model: Model | None) -> Iterable[str]:
-    if limits.max_cost is not None and model is not None and not any(model["cost"].get(name) for name in _PRICES):
-        yield f"--max-cost can't hold: {model['provider']}/{model['id']} has no prices in models.json"
 
 
 def _tell(notices: Iterable[str]) -> None:

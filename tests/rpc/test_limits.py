@@ -61,6 +61,21 @@ def test_an_attempt_that_failed_is_no_turn(agent: AgentStarter) -> None:
     assert {"type": "agent_settled", "aborted": False} == end_of(pi)
 
 
+def test_a_model_without_prices_is_not_selected_under_a_limit_of_cost(agent: AgentStarter) -> None:
+    """Zeros say that a model is free: its cost can be counted."""
+    described = {"baseUrl": "http://127.0.0.1:9", "api": "openai-completions", "apiKey": "none"}
+    free = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0}
+    models = [{"id": "priced", "cost": free}, {"id": "unpriced"}]
+    local = {"providers": {"local": {**described, "models": models}}}
+    words = ("--provider", "local", "--model", "priced")
+    pi = agent((), *words, models=local, settings={"limits": {"maxCost": 1}}, names_model=False)
+    refused = pi.request({"type": "set_model", "provider": "local", "modelId": "unpriced"})
+
+    assert (False, "no_model") == (refused["success"], refused["errorCode"])
+    assert "local/unpriced has no prices" in refused["error"]
+    assert "priced" == pi.request({"type": "get_state"})["data"]["model"]["id"]
+
+
 def test_what_is_queued_stays_queued_until_the_next_text(agent: AgentStarter) -> None:
     """R-LIM-01: as after an abort; neither the text nor the run is lost."""
     pi = agent([{"chunks": [{"text": "one"}, {"gate": "g"}]}, {"text": "more", "repeat": -1}], "--max-turns", "1")

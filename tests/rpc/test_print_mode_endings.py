@@ -5,6 +5,7 @@ import pty
 import signal
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,23 @@ ENDLESS: Scripted = {"chunks": [{"text": "one"}, {"gate": "g"}, {"hang": True}]}
 CODES = {signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGINT: -signal.SIGINT}
 SIGNALS = pytest.mark.parametrize("number", CODES, ids=lambda number: number.name)
 MODES = pytest.mark.parametrize("mode", ["text", "json"])
+COMMANDING = """
+import trio
+from pathlib import Path
+
+def extension(pi):
+    @pi.tool
+    async def send(ctx) -> str:
+        "Send a command."
+        pi.send_user_message("/late", deliver_as="follow_up")
+        return "sent"
+
+    @pi.command("late")
+    async def late(ctx, arguments):
+        (Path(ctx.cwd) / "begun").touch()
+        await trio.sleep(1)
+        (Path(ctx.cwd) / "done").touch()
+"""
 STUBBORN = "trap '' TERM HUP INT; sleep 600 & "
 
 
@@ -174,3 +192,15 @@ def test_an_answer_does_nothing_to_a_terminal(print_agent: OneShotStarter) -> No
     started.end()
 
     assert (0, "red\n") == at_terminal(words_of(started, "-p", "hello"), started, has_stdout=True)
+
+
+def test_it_waits_for_a_command_that_an_extension_has_sent(print_agent: OneShotStarter, tmp_path: Path) -> None:
+    extension = tmp_path / "commanding.py"
+    extension.write_text(COMMANDING, encoding="utf-8")
+    script: list[Scripted] = [{"tool_calls": [{"name": "send", "args": {}}]}, {"text": "fine"}]
+    one_shot = print_agent(["-e", str(extension), "-p", "hello"], script)
+    ended = one_shot.end()
+
+    assert ended.err == ""
+    assert (0, "fine\n") == (ended.code, ended.out)
+    assert ["begun", "done"] == sorted(path.name for path in one_shot.home.work.iterdir())

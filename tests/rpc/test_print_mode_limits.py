@@ -39,10 +39,12 @@ def test_a_limit_ends_a_run_that_would_go_on_for_ever(mode: str, name: str, prin
     assert ("agent_settled", True, "limit") == tuple(ended.records[-1][key] for key in ("type", "aborted", "reason"))
 
 
-def test_a_price_that_is_not_known_is_told(print_agent: OneShotStarter) -> None:
+def test_a_limit_of_cost_is_refused_for_a_model_without_prices(print_agent: OneShotStarter) -> None:
     """A limit of cost that can't hold must not look like one that does."""
     models = {"providers": {"local": {"baseUrl": "http://127.0.0.1:9", "api": "openai-completions", "apiKey": "none"}}}
     models["providers"]["local"]["models"] = [{"id": "m1"}]  # type: ignore[assignment]
     words = ["--provider", "local", "--max-cost", "1", "-p", "--no-tools"]
 
-    assert "--max-cost can't hold" in print_agent(words, models=models).end().err
+    ended = print_agent(words, models=models).end()
+    assert (2, "") == (ended.code, ended.out)
+    assert "--max-cost (limits.maxCost) can't be enforced: local/m1 has no prices" in ended.err

@@ -177,7 +177,7 @@ class ExtensionSeat:
         """Select the model of the start, which an extension may have brought."""
         host, selection = self.host, self.plan.select()
         if selection.error is not None:
-            raise SeatError([selection.error])
+            raise SeatError([selection.error], is_usage=selection.is_usage_error)
         host.session.model, host.session.thinking_level = selection.model, selection.level
         host.sessions.preferred_level = selection.preferred_level
 
@@ -429,9 +429,9 @@ class ExtensionSeat:
             self._wants_shutdown = False
             self.on_shutdown()
 
-    async def wait_for_idle(self) -> None:
-        """Wait until nothing runs and nothing will by itself."""
-        await self.host.idleness.wait()
+    async def wait_for_idle(self, *, for_commands: bool = False) -> None:
+        """Wait until nothing runs and nothing will by itself, and with `for_commands` until no command runs either."""
+        await self.host.idleness.wait(for_commands=for_commands)
 
     async def close(self, limit_s: float = SHUTDOWN_LIMIT_S) -> None:
         """End everything of extensions: the process ends (R32)."""

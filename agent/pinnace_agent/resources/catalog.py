@@ -110,6 +110,15 @@ class Catalog:
         """Return the model of exactly this name, or None."""
         return next((model for model in self.models_of(provider) if model["id"] == model_id), None)
 
+    def has_prices(self, provider: str, model_id: str) -> bool:
+        """Tell whether the built-in catalog or the user states the prices of a model; a free one has zeros."""
+        entry = self._entries.get(provider, {})
+        overrides = cast("dict[str, JsonObject]", entry.get("modelOverrides", {}))
+        described = {str(each["id"]): each for each in cast("list[JsonObject]", entry.get("models", []))}
+        if model_id in described and "cost" not in described[model_id]:
+            return "cost" in overrides.get(model_id, {})
+        return True
+
     def access_of(self, provider: str) -> ProviderAccess:
         """Return what models.json says about getting in."""
         return self._access.get(provider, _NO_ACCESS)

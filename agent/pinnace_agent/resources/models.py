@@ -68,6 +68,7 @@ class ModelRegistry:
         self._overridden: dict[str, JsonObject | None] = {}
         self._code: dict[str, ProviderCode] = {}
         self._ahead: _Ahead | None = None
+        self._requires_prices = False
 
     def __repr__(self) -> str:
         """Return little, since everything inside is near a key."""
@@ -139,6 +140,17 @@ class ModelRegistry:
             supported = ", ".join(_supported_apis())
             return Resolution(error=f'Model {name}: the API "{api}" is not supported. Supported: {supported}.')
         return found
+
+    def require_prices(self) -> None:
+        """Refuse models without prices from now on: a limit of cost holds for all, and could not be enforced."""
+        self._requires_prices = True
+
+    def price_refusal(self, model: Model) -> ClientError | None:
+        """Return why a model can't be used for want of prices; None: it has them, or needs none."""
+        provider, model_id = model["provider"], model["id"]
+        if not self._requires_prices or provider == OFFLINE_PROVIDER or self._catalog.has_prices(provider, model_id):
+            return None
+        return ClientError(errors.no_prices(provider, model_id), ErrorCode.NO_MODEL)
 
     def offer_offline(self) -> None:
         """Put the offline model among the models to choose from: the user asked for it."""
@@ -232,7 +244,7 @@ class ModelRegistry:
             from pinnace_agent.llm.providers import unsupported_api
 
             return unsupported_api(model["api"])
-        return None
+        return self.price_refusal(model)
 
     def provider_for(self, model: Model) -> "Provider | None":
         """Return what speaks to a model: the code of an extension, else the provider of its API; None: nothing does."""

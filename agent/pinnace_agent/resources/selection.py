@@ -50,6 +50,8 @@ class Selection(NamedTuple):
     warnings: tuple[str, ...] = ()
     error: str | None = None
     """Why the process can't start."""
+    is_usage_error: bool = False
+    """Whether the error is with options or settings that contradict each other."""
 
 
 class _Candidate(NamedTuple):

@@ -4,7 +4,7 @@
     python -P -m pinnace_fuzz.chaos --replay chaos-failure.jsonl
 
 Prints the seed, what was played, which kinds of fault were left out, and the file with the smallest script of a
-failure. Exit codes: 0 every invariant held, 1 one did not.
+failure. Exit codes: 0 every invariant held, 1 one did not, 3 a package is missing.
 """
 
 import os
@@ -17,10 +17,13 @@ from pathlib import Path
 
 import click
 
-from pinnace_fuzz.chaos.machine import Course, replay, run_chaos, smaller
 from pinnace_fuzz.chaos.moves import from_text, to_text
 from pinnace_fuzz.chaos.world import World
+from pinnace_fuzz.extras import judge_packages
 from pinnace_spec.profiles import Profile
+
+with judge_packages():
+    from pinnace_fuzz.chaos.machine import Course, replay, run_chaos, smaller
 
 STEPS_EACH = 50
 """Steps of one script; then everything begins anew."""
@@ -122,4 +125,5 @@ _LEFT_OUT = {
 }
 
 if __name__ == "__main__":
-    main()
+    with judge_packages():
+        main()

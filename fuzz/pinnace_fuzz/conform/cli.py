@@ -23,6 +23,7 @@ from pinnace_fuzz.conform.probing import NotStarted
 from pinnace_fuzz.conform.results import HARNESS_EXIT, NOTHING_JUDGED_EXIT, CaseResult
 from pinnace_fuzz.conform.scenario_files import ScenarioError, load
 from pinnace_fuzz.conform.store import StoreError
+from pinnace_fuzz.extras import MISSING_EXIT, missing_package
 from pinnace_fuzz.fake_llm import HarnessFault
 from pinnace_spec.generations import GENERATIONS
 
@@ -31,8 +32,6 @@ START_EXIT: Final = 4
 INTERRUPTED_EXIT: Final = 130
 FORMATS: Final = ("html", "junit", "json", "md")
 _NONE: Final = "none"
-# The packages of the extra `judge`, by the names that they are imported by.
-_EXTRA: Final = frozenset({"hypothesis", "jsonschema"})
 _SUBCOMMANDS: Final = ("replay", "observe", "list", "judge", "page")
 _UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -291,8 +290,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except HarnessFault as error:
         return _tell(f"the judge itself failed, nothing is said about the agent: {error}", HARNESS_EXIT)
     except Exception as fault:
-        if isinstance(fault, ModuleNotFoundError) and fault.name in _EXTRA:
-            return _tell(f"{fault.name} is not installed: pip install {fault.name}", USAGE_EXIT)
+        if (missing := missing_package(fault)) is not None:
+            return _tell(missing, MISSING_EXIT)
         # The one place that catches everything: what is not understood must not look like a verdict.
         return _tell(
             f"the judge itself failed, nothing is said about the agent:\n{traceback.format_exc()}", HARNESS_EXIT

@@ -19,6 +19,7 @@ import click
 
 from pinnace_fuzz.adapters import prepare_pi_home
 from pinnace_fuzz.driver import Agent
+from pinnace_fuzz.extras import judge_packages
 from pinnace_fuzz.fake_llm import FakeLlm
 from pinnace_fuzz.soak.samples import Place, Sample, take
 from pinnace_fuzz.soak.traffic import ForgettingJournal, Traffic
@@ -112,4 +113,5 @@ def main(minutes: float, week: bool, protocol: str, to: Path | None, command: tu
 
 
 if __name__ == "__main__":
-    main()
+    with judge_packages():
+        main()
