@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pinnace_fuzz.script import Scripted
 from pinnace_fuzz.shell_gate import ShellGate
 from pinnace_fuzz.workbench import AgentStarter, HomedAgent
 
@@ -91,14 +92,14 @@ def test_an_orderly_end_leaves_nothing_interrupted(agent: AgentStarter, gates: M
     assert interrupted(pi) is None
 
 
-FAILURE = {"error": {"status": 503, "headers": {}, "body": {"error": {"message": "overloaded"}}}}
+FAILURE: Scripted = {"error": {"status": 503, "headers": {}, "body": {"error": {"message": "overloaded"}}}}
 
 
 @pytest.mark.parametrize(("delay_ms", "is_again"), [(60_000, False), (1, True)])
 def test_a_prompt_that_was_cut_in_a_retry_is_told(agent: AgentStarter, delay_ms: int, is_again: bool) -> None:
     """In the delay, and in the request that follows it."""
     settings = {"retry": {"baseDelayMs": delay_ms}}
-    script = [FAILURE, {"chunks": [{"hang": True}]}]
+    script: list[Scripted] = [FAILURE, {"chunks": [{"hang": True}]}]
     first = agent(script, has_session=True, is_checked=False, settings=settings)
     first.request({"type": "prompt", "message": "go"})
     first.wait({"type": "auto_retry_start"})

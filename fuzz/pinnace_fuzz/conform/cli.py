@@ -169,7 +169,8 @@ def _check_packages(options: Any) -> None:
     has_sequences = options.time_s > SMOKE_S if options.campaigns is None else "sequences" in options.campaigns
     if has_sequences and find_spec("hypothesis") is None:
         raise click.UsageError(
-            "the campaign sequences needs hypothesis, which is not installed: pip install hypothesis, or name others "
+            "the campaign sequences needs hypothesis, which is not installed: pip install hypothesis (as the extra "
+            "`judge` does), or name others "
             "with --campaign"
         )
 

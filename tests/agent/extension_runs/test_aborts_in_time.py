@@ -146,7 +146,7 @@ async def test_an_abort_ends_an_answer_whose_provider_ignores_it(rig: "Rig", in_
         await shield.begun.wait()
         assert await abort(agent) < ABORT_GRACE_S + 0.1
 
-        message = agent.session.messages[-1]
+        message: Any = agent.session.messages[-1]
         assert ("aborted", "so far ") == (message["stopReason"], message["content"][0]["text"])
         await agent.prompt("and now?")
         written = len(agent.records)
