@@ -102,6 +102,8 @@ class SessionKeeper:
         self._closing: set[Session] = set()
         self.on_conversation: Callable[[str], None] = _nothing_to_read
         """Called with the working folder of another conversation before it is in force."""
+        self.on_folder: Callable[[str], None] = _nothing_to_read
+        """Called with the working folder of a session that is about to begin, where there are no extensions yet."""
         self.extensions: SessionExtensions | None = None
         self._saving: dict[int, bool] = {}  # by session: whether more was appended since its task began
         self.session = session
@@ -205,6 +207,9 @@ class SessionKeeper:
             return
         for notice in plan.notices:
             _warn(notice)
+        if extensions is None:
+            self.on_folder(session.cwd)
+            extensions = self.extensions
         if extensions is not None:
             await extensions.end(extensions.reason_of(plan.request), session.path)
         if plan.is_other_conversation:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from pinnace_agent.resources.configuration import Configuration
+from pinnace_agent.resources.folder_resources import FolderReader
 from pinnace_agent.resources.paths import agent_dir, project_dir
 from pinnace_agent.resources.settings import ResourceSettings
 from pinnace_rpc.options import Options
@@ -31,3 +32,12 @@ def may_have_extensions(options: Options, configuration: Configuration, env: Map
     if os.path.isdir(agent_dir(env) / _FOLDER):
         return True
     return configuration.is_project_trusted and os.path.isdir(project_dir(cwd) / _FOLDER)
+
+
+def may_have_project_extensions(options: Options, reader: FolderReader, cwd: Path) -> bool:
+    """Tell whether a project that is trusted may bring an extension: of a session in another folder than the first."""
+    if options.no_extensions or not reader.trusts(cwd):
+        return False
+    if os.path.isdir(project_dir(cwd) / _FOLDER):
+        return True
+    return any(each.extensions or each.packages for each in reader.resource_settings(cwd) if each.is_project)

@@ -18,10 +18,8 @@ from pinnace_agent.resources.folder_resources import FolderReader
 from pinnace_agent.resources.paths import agent_dir, project_dir
 from pinnace_agent.resources.relaxed_json import ConfigurationFileError, read_object
 from pinnace_agent.resources.selection import Selection
-from pinnace_agent.resources.settings import ResourceSettings
 from pinnace_agent.resources.trust import trust_file
 from pinnace_agent.resources.trust_digest import keep_decision
-from pinnace_rpc.extension_places import in_load_order
 from pinnace_rpc.options import Options
 
 _MODES: Mapping[str, Mode] = {"rpc": "rpc", "json": "json", "text": "print"}
@@ -36,9 +34,6 @@ class _Files:
         self._registry = configuration.registry  # the agent's own, whatever is read later
         self._reader = reader
         self._cwd = cwd
-
-    def resource_settings(self) -> Sequence[ResourceSettings]:
-        return in_load_order(self._configuration.settings.resources)
 
     def decide(self, folder: Path, is_trusted: bool, is_remembered: bool) -> None:
         self._reader.decide(folder, is_trusted)
@@ -98,7 +93,7 @@ def seat_plan(
     return SeatPlan(
         env=os.environ,
         mode=_MODES[options.mode],
-        settings=files.resource_settings,
+        settings=reader.resource_settings,
         raw_settings=files.raw_settings,
         trusts=reader.trusts,
         decide=files.decide,

@@ -15,6 +15,7 @@ import signal
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -26,7 +27,7 @@ from pinnace_rpc import stdio
 from pinnace_rpc.dispatch import Dispatcher
 from pinnace_rpc.options import StartupError, UsageRefused
 from pinnace_rpc.outbox import Outbox, Projection
-from pinnace_rpc.startup import Prepared, build_host
+from pinnace_rpc.startup import Prepared, add_extensions, build_host
 from pinnace_statechart.triggers import Happening
 
 if TYPE_CHECKING:  # loaded behind the first answer, or with extensions
@@ -248,10 +249,22 @@ class AgentProcess:
         """Let extensions be loaded; commands wait until they are."""
         # Extensions may start programs of their own, and wait for them.
         CHILDREN.owns_all = host.seat is None
+        host.sessions.on_folder = self._find_extensions
         if host.seat is not None:
             self._guard()
             host.seat.on_shutdown = self.stop
             host.submit(Happening("begin_instance"))
+
+    def _find_extensions(self, folder: str) -> None:
+        """Have extensions from now on, if the project of a session that is opened later brings some."""
+        plan, host = self.prepared.late_extensions(Path(folder)), self.dispatcher.host
+        if plan is not None:
+            assert host is not None
+            CHILDREN.owns_all = False
+            self._guard()
+            add_extensions(host, plan, self.dispatcher, is_late=True)
+            assert host.seat is not None
+            host.seat.on_shutdown = self.stop
 
     async def _watch_signals(self) -> None:
         with trio.open_signal_receiver(*stdio.SHUTDOWN_SIGNALS) as signals:

@@ -6,7 +6,7 @@ with a text on stderr and nothing on stdout; a notice goes to stderr and the pro
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -31,7 +31,7 @@ from pinnace_agent.toolbox import Chosen, Toolbox
 from pinnace_agent.tools import DEFAULT_TOOLS, builtin_tools
 from pinnace_agent.tools.base import Tool
 from pinnace_rpc.dispatch import Dispatcher
-from pinnace_rpc.extension_places import may_have_extensions
+from pinnace_rpc.extension_places import may_have_extensions, may_have_project_extensions
 from pinnace_rpc.options import Options, StartupError, UnknownOption, UsageRefused
 from pinnace_rpc.outbox import Outbox
 from pinnace_rpc.session_choice import SessionChoice
@@ -42,6 +42,10 @@ from pinnace_statechart.state import ExtendedState, RetryPolicy
 
 if TYPE_CHECKING:  # loaded with the first extension
     from pinnace_agent.extension_host.seat_plan import SeatPlan
+
+
+def _no_plan(_cwd: Path) -> None:
+    """There are no extensions in any folder."""
 
 
 class Prepared(NamedTuple):
@@ -55,6 +59,8 @@ class Prepared(NamedTuple):
     settings: Settings
     extensions: "SeatPlan | None" = None
     """None: there can be none."""
+    late_extensions: "Callable[[Path], SeatPlan | None]" = _no_plan
+    """Returns the plan for a session in another folder, if its project may bring extensions and nothing else does."""
 
 
 def prepare(options: Options) -> Prepared:
@@ -132,12 +138,17 @@ def prepare(options: Options) -> Prepared:
     if selection is not None:
         session.model, session.thinking_level = selection.model, selection.level
     session.name = clean_name(options.name or "") or session.name
-    plan = None
-    if has_extensions:
+
+    def plan() -> "SeatPlan":
         from pinnace_rpc.extension_plan import seat_plan
 
-        plan = seat_plan(options, configuration, reader, cwd, select)
-    return Prepared(profile, session, sessions.library, selection, settings, plan)
+        return seat_plan(options, configuration, reader, cwd, select)
+
+    def late_plan(folder: Path) -> "SeatPlan | None":
+        return plan() if may_have_project_extensions(options, reader, folder) else None
+
+    extensions = plan() if has_extensions else None
+    return Prepared(profile, session, sessions.library, selection, settings, extensions, late_plan)
 
 
 def _selected(
@@ -177,12 +188,17 @@ def build_host(prepared: Prepared, outbox: Outbox, dispatcher: Dispatcher, jobs:
         host.sessions.preferred_level = prepared.selection.preferred_level
     dispatcher.host = host
     if prepared.extensions is not None:
-        from pinnace_agent.extension_host.seat import ExtensionSeat
-
-        host.seat = ExtensionSeat(prepared.extensions, host)
-        host.seat.is_command_in_hand = lambda: dispatcher.is_command_in_hand
+        add_extensions(host, prepared.extensions, dispatcher)
     _save_name(prepared.session)
     return host
+
+
+def add_extensions(host: Host, plan: "SeatPlan", dispatcher: Dispatcher, *, is_late: bool = False) -> None:
+    """Let a host have extensions; none is loaded yet. `is_late`: the process has begun without any."""
+    from pinnace_agent.extension_host.seat import ExtensionSeat
+
+    host.seat = ExtensionSeat(plan, host, first="reload" if is_late else "startup")
+    host.seat.is_command_in_hand = lambda: dispatcher.is_command_in_hand
 
 
 def _save_name(session: Session) -> None:

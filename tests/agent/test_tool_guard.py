@@ -76,7 +76,7 @@ class Gated(Agent):
             raise RuntimeError(f"{fault} has failed")
 
     def plan(self, approval: ApprovalMode) -> SeatPlan:
-        def settings() -> Sequence[Any]:
+        def settings(_folder: Path) -> Sequence[Any]:
             self.may("settings")
             return []
 

@@ -69,7 +69,7 @@ class InstanceLoading:
         wanted = Wanted(
             env=plan.env,
             cwd=str(cwd),
-            settings=plan.settings(),
+            settings=plan.settings(cwd),
             named=plan.named,
             is_discovering=plan.is_discovering,
         )
@@ -78,7 +78,7 @@ class InstanceLoading:
             report = await loader.load(discover(wanted).candidates)
             decided = await self._ask_for_trust(cwd, report, generation)
             is_trusted = is_trusted if decided is None else decided
-        found = discover(wanted._replace(is_trusted=is_trusted, settings=plan.settings()))
+        found = discover(wanted._replace(is_trusted=is_trusted, settings=plan.settings(cwd)))
         report = await loader.load(found.candidates, self._inline(found.candidates))
         kept = keep_needed(report.extensions)
         flags = match_flags(plan.given, flags_of(kept.extensions))

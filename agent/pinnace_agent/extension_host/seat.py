@@ -50,8 +50,8 @@ _log = logging.getLogger("pinnace.extensions")
 class ExtensionSeat:
     """The extensions of one process: those of one session instance at a time."""
 
-    def __init__(self, plan: SeatPlan, host: "Host") -> None:
-        """Load nothing yet."""
+    def __init__(self, plan: SeatPlan, host: "Host", *, first: StartReason = "startup") -> None:
+        """Load nothing yet; `first` is why `start` lets an instance begin the first time."""
         self.plan = plan
         self.host = host
         self.speech = Speech(self)
@@ -75,7 +75,7 @@ class ExtensionSeat:
         self._wants_shutdown, self._numbers = False, 0
         self._former_model: Model | None = None
         self._kept_tools: Sequence[str] | None = None
-        self._reason: StartReason = "startup"
+        self._reason: StartReason = first
         self._closed: str | None = None
         host.toolbox.on_change = lambda: host.profile.resources.use_tools(tuple(host.toolbox.values()))
         host.choices.on_model = self._tell_model

@@ -19,7 +19,8 @@ class SeatPlan(NamedTuple):
 
     env: Mapping[str, str]
     mode: Mode
-    settings: Callable[[], Sequence[ResourceSettings]]
+    settings: Callable[[Path], Sequence[ResourceSettings]]
+    """What settings name for sessions in a folder: the project's, if it is trusted, before the user's."""
     raw_settings: Callable[[], dict[str, object]]
     trusts: Callable[[Path], bool]
     """Whether a project is trusted, as far as the user has decided."""

@@ -92,6 +92,10 @@ class FolderReader:
         gated = gated_project_files(folder, self._env)
         return not gated or bool(self._trusted_files(folder, []))
 
+    def resource_settings(self, folder: Path) -> Sequence[ResourceSettings]:
+        """Return what settings name for sessions in a folder: the project's, if it is trusted, before the user's."""
+        return self._named(folder, self._trusted_files(folder, []), [])
+
     def use_settings(self, settings: Settings) -> None:
         """Take other settings."""
         self._settings = settings

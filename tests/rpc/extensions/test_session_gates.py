@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from tests.rpc.extensions.conftest import MakeExtension, Start, call
 
 MORE = {"text": "more"}
@@ -116,3 +117,25 @@ def test_read_only_holds_after_a_setup_that_raises(extended: Start, written: Mak
     assert is_error
     assert result.startswith("write was not run: this session is read-only")
     assert not (one.work / "made.txt").exists()
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_a_project_that_is_opened_later_brings_its_gates(extended: Start, tmp_path: Path, is_named: bool) -> None:
+    """The process has begun without any extension; the project is trusted."""
+    project = tmp_path / "project"
+    folder = project / ".pi" / ("named" if is_named else "extensions")
+    folder.mkdir(parents=True)
+    (folder / "gate.py").write_text(GATE.format(name="project"), encoding="utf-8")
+    if is_named:
+        (project / ".pi" / "settings.json").write_text('{"extensions": ["named/gate.py"]}', encoding="utf-8")
+    write = call("write", path="made.txt", content="x")
+    one = extended([], [write, MORE, write, MORE], files={"trust.json": {str(project): True}})
+    one.say("write")
+    assert [False] == [is_error for _, is_error in one.ends]
+    one.pi.ask("switch_session", sessionPath=str(other_session(project)))
+    one.say("write")
+
+    assert ("project says no", True) == one.ends[-1]
+    assert not (project / "made.txt").exists()
+    one.command("/mine")
+    assert "project" == one.notice()
