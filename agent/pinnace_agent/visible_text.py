@@ -2,9 +2,10 @@ r"""Shows text that another party chose so that a person sees all of it: names o
 
 What can't be seen, or can be taken for something else, is written as an escape, `\u{3164}`, and several of the same as
 `\u{20*300}`: control and format characters, line ends, all spaces but the plain one, fillers and other blank
-characters, marks without a letter of their own, characters that are equal to others by Unicode's normal form, and
-letters written from right to left where the punctuation between them would be shown in another order. `\u{` itself is
-written `\u{5c}u{`; so every escape is one, and what is shown stands for one text only.
+characters, marks without a letter of their own, characters that are equal to others by Unicode's normal form, what
+looks like a slash, a backslash or the dots of a path, and letters written from right to left where the punctuation
+between them would be shown in another order. `\u{` itself is written `\u{5c}u{`; so every escape is one, and what is
+shown stands for one text only.
 
 Letters of other scripts are shown as they are, also those that look like Latin ones. Pure.
 """
@@ -33,6 +34,10 @@ _BLANK: Final = frozenset(
     }
 )
 _RIGHT_TO_LEFT: Final = frozenset(("R", "AL"))
+# What looks like the dots and separators of a path, or like the beginning of an escape.
+_LIKE_SEPARATORS: Final = frozenset(
+    map(chr, (0x2024, 0x2025, 0x2044, 0x2215, 0x2216, 0x2571, 0x2572, 0x29F5, 0x29F8, 0x29F9, 0xFE68, 0xFF0F, 0xFF3C))
+)
 # What separates the parts of a path and of a command.
 _SEPARATORS: Final = frozenset("/\\<>|&;=()[]{}$`\"'*?#!~:")
 _PLAIN: Final = re.compile(r"[!-~]+(?: [!-~]+)*")
@@ -100,7 +105,7 @@ def _hidden(text: str, *, is_block: bool) -> list[bool]:
 
 def _is_seen(char: str, letter: str) -> bool:
     """Tell whether a character that is not ASCII is seen, and for what it is, behind a base character."""
-    if char in _BLANK or unicodedata.normalize("NFC", letter + char) != letter + char:
+    if char in _BLANK or char in _LIKE_SEPARATORS or unicodedata.normalize("NFC", letter + char) != letter + char:
         return False
     category = unicodedata.category(char)
     if category in _MARKS:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from pinnace_agent.extensions.builtin.approval_question import examine, question
 from pinnace_agent.extensions.builtin.tool_approval import APPROVAL_MODES, ApprovalMode, tool_approval
-from pinnace_agent.extensions.events import BashCall
+from pinnace_agent.extensions.events import BashCall, WriteCall
 from pinnace_agent.extensions.handler_context import Context
 from pinnace_agent.extensions.host_view import ToolInfo
 from pinnace_agent.extensions.loading import Inline, Loader
@@ -347,7 +347,7 @@ async def test_numbers_and_odd_names_of_arguments_are_not_taken_for_texts() -> N
     assert question(call).split("\n")[2:] == ["n = 5", "s: 5", '"x = 1": y', '"(named x)": z', "path: a"]
 
 
-@pytest.mark.parametrize("command", ["x" * 10_001, "true\n" * 200 + "rm x", "\u200b\n" * 1500])
+@pytest.mark.parametrize("command", ["x" * 10_001, "true\n" * 200 + "rm x", "\u200b\n" * 1500, "ls" + " " * 10_000])
 async def test_a_command_that_can_not_be_shown_whole_is_refused(rig: "Rig", gate: Open, command: str) -> None:
     async with gate("ask") as runner:
         block = await asked(runner, rig, "bash", "Yes", command=command)
@@ -361,7 +361,9 @@ async def test_a_content_that_can_not_be_shown_whole_is_refused(rig: "Rig", gate
         assert None is await asked(runner, rig, "write", "Yes", path="a", content="x" * 60_000)
         block = await asked(runner, rig, "write", "Yes", path="a", content="x" * 64_000)
 
-    assert "characters to show, of at most 64000" in str(block)
+        many = await asked(runner, rig, "write", "Yes", path="a", content="", numbers=[1] * 64_000)
+
+    assert ["more than 64000 characters to show" in str(each) for each in (block, many)] == [True, True]
     assert len(str(rig.host.frames[0]["title"])) > 60_000
 
 
@@ -399,6 +401,21 @@ async def test_a_link_that_is_changed_while_the_user_decides_is_asked_about_agai
         str(frame["title"]).split("\n")[2] for frame in rig.host.frames
     ]
     assert bound == [f"{tmp_path}/project/other"]
+
+
+async def test_a_call_that_another_gate_has_bound_to_another_file_is_refused(
+    rig: "Rig", gate: Open, tmp_path: Path
+) -> None:
+    def bind(_: Context, event: WriteCall) -> None:
+        event.bound_path = str(tmp_path / "project/other")
+
+    rig.on("tool_call", bind)
+    async with gate("ask") as runner:
+        assert isinstance(await asked(runner, rig, "write", "Yes", path="file", content=""), Block)
+        rig.host.tools[3] = tool("write")
+        bound: list[str] = []
+        assert None is await asked(runner, rig, "write", "Yes", bind=bound.append, path="other", content="")
+        assert bound == [str(tmp_path / "project/other")], "the tool is not known, and what another gate wants stays"
 
 
 async def test_arguments_that_another_handler_changes_while_the_user_decides_are_asked_about_again(
@@ -503,6 +520,12 @@ async def test_a_tool_of_an_extension_is_always_asked_about_with_a_protected_pat
         assert None is await asked(runner, rig, "save", "Yes for this session", files=["a", "b"])
         assert None is await asked(runner, rig, "save", files=["c"])
         assert isinstance(await asked(runner, rig, "save", "No", files=["c", {"to": ".git/config"}]), Block)
+
+
+async def test_a_module_that_was_loaded_is_always_asked_about() -> None:
+    title = await title_of("write", Path(__file__).parent, path=Path(__file__).name, content="")
+
+    assert "(always asked about: it is part of the program that runs this session)" in title
 
 
 async def test_a_path_that_leads_in_a_circle_is_refused(rig: "Rig", gate: Open, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Calls that were approved for one file: that file is changed, or none, and then the call is asked about again."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from pinnace_agent.tools.base import ApprovalOutdated, Tool, ToolContext, ToolError
 from pinnace_agent.tools.edit import EditTool
+from pinnace_agent.tools.file_replacement import place_of, replace_file
 from pinnace_agent.tools.local_files import LocalEdit, LocalWrite
 from pinnace_agent.tools.operations import EditOperations, WriteOperations
 from pinnace_agent.tools.write import WriteTool
@@ -137,6 +139,28 @@ async def test_a_failure_of_the_approved_file_is_the_systems(name: str, project:
     """It is asked about again only where that could change something."""
     with pytest.raises(ToolError, match=r"ENOTDIR|EEXIST"):
         await run(name, project, "docs/a.md/x", project / "docs/a.md/x")
+
+
+@pytest.mark.parametrize("link", ["docs/link.md", "to-docs/a.md"])
+def test_without_links_no_link_in_a_path_is_followed(link: str, project: Path) -> None:
+    (project / "docs/link.md").symlink_to("a.md")
+    (project / "to-docs").symlink_to("docs")
+
+    with pytest.raises(OSError) as caught:
+        replace_file(str(project / link), b"new", follows_links=False)
+    assert caught.value.errno in (errno.ELOOP, errno.ENOTDIR)
+    assert (project / "docs/a.md").read_text() == OLD
+    assert (project / "docs/link.md").is_symlink()
+
+
+@pytest.mark.parametrize("flags", [os.O_RDONLY, os.O_RDWR, os.O_WRONLY | os.O_CREAT])
+def test_a_link_put_there_between_looking_and_opening_is_not_opened(flags: int, project: Path) -> None:
+    with place_of(str(project / "docs/a.md")) as place:
+        place.status()
+        (project / "docs/a.md").unlink()
+        (project / "docs/a.md").symlink_to(project.parent / "home/a.md")
+        with pytest.raises(OSError, match="symbolic links"):
+            os.close(place.open(flags))
 
 
 class Elsewhere:

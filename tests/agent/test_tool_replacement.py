@@ -230,6 +230,21 @@ def test_a_read_only_file_is_not_replaced(open_folder: Path) -> None:
     assert os.listdir(open_folder) == ["file"]
 
 
+def test_a_file_in_a_folder_that_can_be_passed_but_not_listed_is_replaced(open_folder: Path) -> None:
+    passed = open_folder / "passed"
+    (passed / "inside").mkdir(parents=True)
+    path = passed / "inside" / "file"
+    path.write_text("old")
+    path.chmod(0o666)
+    path.parent.chmod(0o777)
+    passed.chmod(0o711)
+    before = inode(path)
+
+    assert replace_as_user(path, b"new", open_folder) == ""
+    assert path.read_bytes() == b"new"
+    assert before == inode(path) or os.geteuid() != 0, "the file of another user is written in place"
+
+
 def test_a_file_in_a_folder_that_takes_no_other_is_written_in_place(open_folder: Path, tmp_path: Path) -> None:
     closed, temp = open_folder / "closed", open_folder / "temp"
     for folder in (closed, temp):

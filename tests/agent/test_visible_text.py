@@ -105,6 +105,8 @@ def test_ordinary_names_and_commands_are_shown_as_they_are(text: str) -> None:
         (" x ", "\\u{20}x\\u{20}"),
         ("cat א > ב", "cat א > \\u{5d1}"),  # would be shown as the opposite
         ("/א/ב", "/א/\\u{5d1}"),
+        ("docs\u2215\u2025\uff0fx", "docs\\u{2215}\\u{2025}\\u{ff0f}x"),
+        ("\uff3cu{41}", "\\u{ff3c}u{41}"),
     ],
 )
 def test_what_can_be_taken_for_something_else_is_escaped(text: str, shown: str) -> None:

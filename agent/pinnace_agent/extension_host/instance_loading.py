@@ -103,7 +103,7 @@ class InstanceLoading:
         plan = self._plan
         if plan.approval == "never":
             return plan.inline
-        # Of an installed package the entry is no path.
+        # Of an installed package the entry is a module: one that was loaded, or among what is installed.
         files = [each.folder or each.entry for each in candidates if each.attribute is None]
         places = partial(protected_places, plan.env, files)
         # Last, so that it sees what will be executed.

@@ -341,8 +341,10 @@ def test_yes_for_this_session_does_not_let_the_model_write_what_the_agent_loads(
     one = Extended(agent((), "--tool-approval", "ask", "-e", "gate.py", again=first))
     one.begin("go")
     one.reply(one.asked("select"), value="Yes for this session")
-    for _ in range(4):
-        one.reply(one.asked("select"), value="Yes for this session")
+    for reason in ("configures agents", "belongs to git", "is a loaded extension", "is in the agent folder"):
+        question = one.asked("select")
+        assert f"(always asked about: it {reason}" in question["title"]
+        one.reply(question, value="Yes for this session")
     one.pi.wait({"type": "agent_settled"})
 
     assert [False, True, True, True, True, False] == [is_error for _, is_error in one.ends]

@@ -32,6 +32,7 @@ a file, which is shown, and run from there."""
 MAX_SHOWN_CHARS: Final = 64_000
 """Of all arguments, mostly the content of a file: some 16,000 tokens, more than most models write in one answer."""
 
+_TOO_LONG: Final = f"its arguments take more than {MAX_SHOWN_CHARS} characters to show. Make several calls of it"
 _MAX_PATHS: Final = 1000
 _MAX_PATH_CHARS: Final = 4096
 """PATH_MAX of Linux; a longer text is no path."""
@@ -41,7 +42,7 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
 class TooLongError(Exception):
-    """A call can't be shown whole; the text says how long it is and what to do."""
+    """A call can't be shown whole; the text says why and what to do."""
 
 
 class CallFile(NamedTuple):
@@ -107,6 +108,7 @@ def question(call: Examined) -> str:
     """
     lines: list[str] = []
     arguments = dict(call.arguments)
+    _check_size(arguments)
     if call.file is not None:
         lines += _shown("path", call.file.path)
         del arguments["path"]
@@ -116,19 +118,26 @@ def question(call: Examined) -> str:
         lines.append(f"(always asked about: {call.reason})")
     if call.tool == "bash" and isinstance(command := arguments.get("command"), str):
         _check_command(command)
+    left = MAX_SHOWN_CHARS
     for name, value in arguments.items():
-        lines += _shown(_label(name), value)
-    text = "\n".join(lines)
-    if len(text) > MAX_SHOWN_CHARS:
-        raise TooLongError(
-            f"its arguments take {len(text)} characters to show, of at most {MAX_SHOWN_CHARS}. Make several calls of it"
-        )
-    return f"Let the model use {visible_line(call.tool)}?\n\n{text}"
+        for line in _shown(_label(name), value):
+            lines.append(line)
+            if (left := left - len(line)) < 0:
+                raise TooLongError(_TOO_LONG)
+    shown = "\n".join(lines)
+    return f"Let the model use {visible_line(call.tool)}?\n\n{shown}"
+
+
+def _check_size(arguments: Mapping[str, object]) -> None:
+    """Refuse what is too long whatever is escaped, before time is taken to look at each character."""
+    if sum(map(len, _texts(arguments))) > MAX_SHOWN_CHARS:
+        raise TooLongError(_TOO_LONG)
 
 
 def _check_command(command: str) -> None:
     lines = visible_lines(command)
-    if (size := sum(map(len, lines))) > MAX_COMMAND_CHARS or len(lines) > MAX_COMMAND_LINES:
+    size = max(len(command), sum(map(len, lines)))
+    if size > MAX_COMMAND_CHARS or len(lines) > MAX_COMMAND_LINES:
         raise TooLongError(
             f"its command takes {size} characters and {len(lines)} lines to show, of at most {MAX_COMMAND_CHARS} and "
             f"{MAX_COMMAND_LINES}. Write a long script to a file, and run that"
@@ -162,7 +171,7 @@ def _reason(path: str, cwd: str, places: Places) -> str | None:
     """Return why a write to a real path is always asked about."""
     if (protection := protection_of(path, places)) is not None and protection in ALWAYS_ASK:
         return f"it {protection.value}"
-    if any(is_inside(path, os.path.realpath(each)) for each in (sys.prefix, *pinnace_agent.__path__)):
+    if _is_of_program(path):
         return "it is part of the program that runs this session"
     folder = os.path.realpath(cwd)
     if not is_inside(path, folder):
@@ -170,6 +179,18 @@ def _reason(path: str, cwd: str, places: Places) -> str | None:
     if places.home and is_inside(places.home, folder) and path.startswith(f"{places.home.rstrip('/')}/."):
         return "it is a hidden file of the home folder"
     return _reason_of_links(path)
+
+
+def _is_of_program(path: str) -> bool:
+    """Tell whether a file is of the interpreter, of what is installed for it, or a module that was loaded."""
+    if any(is_inside(path, os.path.realpath(each)) for each in (sys.prefix, *pinnace_agent.__path__)):
+        return True
+    name = os.path.basename(path)
+    # Not the attribute itself: some modules import what is asked of them. Others are no modules.
+    files = (getattr(module, "__dict__", {}).get("__file__") for module in list(sys.modules.values()))
+    return any(
+        isinstance(file, str) and os.path.basename(file) == name and os.path.realpath(file) == path for file in files
+    )
 
 
 def _reason_of_links(path: str) -> str | None:
@@ -184,7 +205,7 @@ def _reason_of_links(path: str) -> str | None:
 
 def _reason_of_any(arguments: Mapping[str, object], cwd: str, places: Places) -> str | None:
     """Return why a call is always asked about: one of its texts, taken for a path, leads to a protected place."""
-    for count, text in enumerate(_texts(arguments, 0)):
+    for count, text in enumerate(_texts(arguments)):
         if count == _MAX_PATHS:
             return f"it has more than {_MAX_PATHS} arguments"
         if not text or len(text) > _MAX_PATH_CHARS:
@@ -199,12 +220,12 @@ def _reason_of_any(arguments: Mapping[str, object], cwd: str, places: Places) ->
     return None
 
 
-def _texts(value: object, depth: int) -> Iterator[str]:
+def _texts(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif is_object(value):
         for each in value.values():
-            yield from _texts(each, depth + 1)
+            yield from _texts(each)
     elif is_list(value):
         for each in value:
-            yield from _texts(each, depth + 1)
+            yield from _texts(each)

@@ -106,7 +106,11 @@ class _Asking:
                     self._allowed.add(tool)
             if call.arguments is not event.input:
                 event.input = dict(call.arguments)
-            event.bound_path = None if call.file is None else call.file.path
+            if call.file is not None:
+                # Another gate may have let it through since it leads to a certain file.
+                if event.bound_path not in (None, call.file.path):
+                    return Block(f"{tool} was not run: its path led to another file while gates were asked.")
+                event.bound_path = call.file.path
             return None
         return Block(f"{tool} was not run: each time it was approved, it was another call by then.")
 
