@@ -10,7 +10,6 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Final, Self
 
 import trio
@@ -19,6 +18,7 @@ from pinnace_agent.files.opener import open_folder
 from pinnace_agent.tools.base import ToolError
 from pinnace_agent.tools.file_replacement import place_of, replace_file
 from pinnace_agent.tools.mutation_queue import real_path
+from pinnace_agent.tools.process_files import opened, refuse_process_files
 
 CHUNK_BYTES: Final = 256 * 1024
 """Large enough that counting lines costs no more than reading, small enough to notice a cancellation at once."""
@@ -53,7 +53,7 @@ class _LocalChanges:
 
     async def write_file(self, path: str, data: bytes) -> None:
         """Replace or make a file; see `replace_file`."""
-        await trio.to_thread.run_sync(partial(replace_file, path, data, follows_links=self._follows_links))
+        await trio.to_thread.run_sync(_replace, path, data, self._follows_links)
 
     async def real_path(self, path: str) -> str:
         """Return the path with all links followed."""
@@ -85,8 +85,7 @@ class LocalLs:
 
     async def is_folder(self, path: str) -> bool:
         """Tell whether this is a folder."""
-        status = await trio.to_thread.run_sync(os.stat, path, abandon_on_cancel=True)
-        return stat.S_ISDIR(status.st_mode)
+        return await trio.to_thread.run_sync(_is_folder, path, abandon_on_cancel=True)
 
     async def entry_names(self, path: str) -> list[str]:
         """Return the names in a folder."""
@@ -110,6 +109,7 @@ def _check_readable(path: str) -> None:
     if not stat.S_ISREG(mode):
         # A pipe or a device may never end, and reading may take what is meant for another.
         raise ToolError(f"Not a file with content, but a pipe, socket or device: {path}")
+    refuse_process_files(path)
     _check_access(path, os.R_OK)
 
 
@@ -122,6 +122,7 @@ def _check_editable(path: str) -> None:
         error = OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
         error.add_note("It is not a file with content, but a pipe, socket or device")
         raise error
+    refuse_process_files(path)
     _check_access(path, os.R_OK | os.W_OK)
 
 
@@ -130,8 +131,19 @@ def _check_access(path: str, rights: int) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
 
+def _is_folder(path: str) -> bool:
+    is_folder = stat.S_ISDIR(os.stat(path).st_mode)
+    refuse_process_files(path)
+    return is_folder
+
+
+def _replace(path: str, data: bytes, follows_links: bool) -> None:
+    refuse_process_files(path)
+    replace_file(path, data, follows_links=follows_links)
+
+
 def _content(path: str) -> bytes:
-    with open(path, "rb", buffering=0) as file:
+    with opened(path) as file:
         return file.readall()
 
 
@@ -149,7 +161,7 @@ def _check_regular(status: os.stat_result) -> None:
 
 
 def _stream(path: str, take: Callable[[bytes], None]) -> None:
-    with open(path, "rb", buffering=0) as file:
+    with opened(path) as file:
         while piece := file.read(CHUNK_BYTES):
             trio.from_thread.check_cancelled()
             take(piece)

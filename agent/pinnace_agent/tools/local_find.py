@@ -18,6 +18,7 @@ import trio
 from pinnace_agent.search.glob_match import BadGlob, Glob, escape_glob, is_case_meant
 from pinnace_agent.tools.base import ToolError
 from pinnace_agent.tools.operations import GlobSearch, SearchEnd
+from pinnace_agent.tools.process_files import refuse_process_files
 from pinnace_agent.tools.search_program import FindProgram, find_fd, find_rg, python_search, run_search
 
 _NO_PROGRAM: Final = "fd is not available and could not be downloaded"
@@ -55,6 +56,7 @@ class LocalFind:
     def _look(self, folder: str, env: Mapping[str, str]) -> "_Place":
         if not os.path.isdir(folder):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), folder)
+        refuse_process_files(folder)
         is_repository = any(os.path.lexists(os.path.join(above, ".git")) for above in _upwards(folder))
         fd = self._find_fd(env)
         # Looked for only where it may be needed: without fd, or with an old one outside of repositories.

@@ -12,6 +12,7 @@ import trio
 from pinnace_agent.shell import ShellUnavailable, run_shell
 from pinnace_agent.tools.base import ToolError
 from pinnace_agent.tools.operations import CommandTimedOut, SearchEnd
+from pinnace_agent.tools.process_files import refuse_process_files, unsearched_globs
 from pinnace_agent.tools.search_program import NO_RG, FindProgram, find_rg, python_search, run_search
 
 
@@ -60,7 +61,11 @@ class LocalGrep:
         command = python_search() if rg is None else [rg]
         if command is None:
             raise ToolError(NO_RG)
-        return await run_search([*command, *arguments], cwd=cwd, env=env, take=take)
+        end = arguments.index("--")
+        unsearched = [f"--glob={glob}" for glob in unsearched_globs(cwd)]
+        return await run_search(
+            [*command, *arguments[:end], *unsearched, *arguments[end:]], cwd=cwd, env=env, take=take
+        )
 
 
 LOCAL_BASH: Final = LocalBash()
@@ -87,4 +92,5 @@ def _is_folder(path: str) -> bool:
     if not is_folder and not os.path.isfile(path):
         # A pipe or a device may never end.
         raise ToolError(f"Not a file with content, but a pipe, socket or device: {path}")
+    refuse_process_files(path)
     return is_folder
