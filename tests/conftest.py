@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_fuzz.coverage import VARIABLE
 from pinnace_spec import coverage
 from pinnace_spec.publish.source import load
@@ -38,6 +39,13 @@ for _name, _profile in PROFILES.items():
     settings.register_profile(_name, _profile)
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "dev")
 settings.load_profile(PROFILE)
+
+
+@pytest.fixture(autouse=True)
+def _no_known_keys() -> Iterator[None]:
+    """Let a test in this process know no key of the test before."""
+    yield
+    REDACTOR.forget()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -95,8 +95,13 @@ class Shells:
             elif runner is None or not await _is_done(shell, runner, self._profile, told):
                 await self._run(shell, told)
 
+        from pinnace_agent.redaction.growing import GrowingText  # not at start
+
+        # A key that the command prints in pieces is not written in pieces.
+        shown = GrowingText()
+
         def told(delta: str) -> None:
-            record: dict[str, object] = {"type": "bash_execution_update", "delta": delta}
+            record: dict[str, object] = {"type": "bash_execution_update", "delta": shown.add(delta)}
             if shell.request_id is not None:
                 record["id"] = shell.request_id
             self._emitter.emit(record)

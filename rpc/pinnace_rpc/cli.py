@@ -10,6 +10,8 @@ import signal
 import sys
 from collections.abc import Sequence
 
+from pinnace_rpc.redacted_streams import redact_streams
+
 TYPE_CHECKING = False  # typing has it too, and takes a while to load
 if TYPE_CHECKING:
     from pinnace_rpc.options import Options
@@ -26,6 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         # Until the server takes signals over, an interrupt ends the process like any other program.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    redact_streams()
     words = list(sys.argv[1:] if arguments is None else arguments)
     from pinnace_rpc.plain_options import plain_options
 
@@ -176,6 +179,7 @@ def _check_streams(*, needs_stdin: bool) -> None:
             os.dup2(null, 2)
             os.close(null)
         sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
+        redact_streams()
 
 
 def _completion(words: list[str]) -> int:

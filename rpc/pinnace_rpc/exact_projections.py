@@ -84,6 +84,7 @@ class ExactProjection:
     """A generation without anything that it does not have: no record type, no role, no field."""
 
     profile: ClientProfile
+    has_whole_updates = True
     roles: ClassVar[Mapping[str, Fields]] = _MESSAGES
     records: ClassVar[Mapping[str, Fields]] = _RECORDS
     compaction: ClassVar[Fields] = _COMPACTION

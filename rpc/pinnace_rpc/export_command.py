@@ -8,6 +8,7 @@ import sys
 
 from pinnace_agent.export.exporting import export_lines, export_page
 from pinnace_agent.export.source import read_source
+from pinnace_agent.resources.known_keys import learn_users_keys
 from pinnace_rpc.options import ExportOptions
 from pinnace_spec import errors
 
@@ -15,6 +16,7 @@ from pinnace_spec import errors
 def main(options: ExportOptions) -> int:
     """Export and return the exit code."""
     cwd = os.getcwd()
+    learn_users_keys(os.environ)
     try:
         source = read_source(options.source, cwd)
         if options.target is not None and options.target.endswith(".jsonl"):

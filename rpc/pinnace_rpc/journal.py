@@ -21,6 +21,7 @@ from logging.handlers import RotatingFileHandler
 from typing import Any, Final, cast
 
 from pinnace_agent.llm.secrets import Secrets
+from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_rpc.options import LOG_VARIABLE, Options, UsageRefused
 from pinnace_rpc.release import program_version
 from pinnace_rpc.shown_models import shown_model
@@ -84,7 +85,7 @@ class JsonLines(logging.Formatter):
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         text = encode_record({**line, **{name: value for name, value in _details(record).items() if name not in line}})
-        return self._secrets.hide(text.decode().rstrip("\n"))
+        return self._secrets.hide(REDACTOR.line(text).decode().rstrip("\n"))
 
 
 class _Words(logging.Formatter):

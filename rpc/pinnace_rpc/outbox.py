@@ -4,20 +4,25 @@
 Only under back-pressure is anything merged: successive deltas of one block become one, and a cumulative progress record
 replaces its unwritten predecessor. Text is never dropped. An event that can't be encoded is a defect: it is written
 with null in the place of what JSON does not have, since a record that is missing leaves its bracket open, and reported.
-Must not know what a record means beyond that.
+No key of the process is written: lines are redacted when they are put, deltas when they are taken, since a key may be
+split over several. Must not know what a record means beyond that.
 """
 
 import logging
 from collections import deque
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, cast
 
 import trio
 
 from pinnace_agent.llm.builder import MessageBuilder
+from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_spec.profiles import ClientProfile
-from pinnace_spec.wire import encode_record, without_faults
+from pinnace_spec.wire import decode_line, encode_record, without_faults
+
+if TYPE_CHECKING:  # loaded with the first update
+    from pinnace_agent.redaction.growing import GrowingMessage
 
 _log = logging.getLogger("pinnace.outbox")
 
@@ -44,6 +49,8 @@ class Projection(Protocol):
     """Turns records into the lines of the protocol generation that the client speaks."""
 
     profile: ClientProfile
+    has_whole_updates: bool
+    """Whether a `message_update` holds more of the message than its delta."""
     on_dialog: Callable[[str], None] | None
     """Takes the id of a dialog that can't be shown."""
 
@@ -111,6 +118,8 @@ class Outbox:
         self.on_defect: Callable[[str], None] | None = None
         """Takes what was wrong with an event that had to be repaired, once it is written."""
         self._queue: deque[bytes] = deque()
+        self._events: deque[Record | None] = deque()  # beside the queue: of which update a line is, if it is one
+        self._growing: GrowingMessage | None = None  # made with the first update once a key is known
         self._bytes = 0
         self._delta: _Delta | None = None  # the newest entry, behind the queue
         self._progress: dict[str, Record] = {}  # newer than the queue and the delta
@@ -160,8 +169,12 @@ class Outbox:
                 self.on_defect = report
 
     def put_line(self, line: bytes) -> None:
-        """Write bytes that are no record of the agent's, such as a session's header."""
+        """Write a line of JSON that is no record of the agent's, such as a session's header."""
         self._append(line)
+
+    def put_text(self, text: str) -> None:
+        """Write a text that is no JSON."""
+        self._append(REDACTOR.text(text).encode("utf-8", "replace"))
 
     def emit(self, record: Record) -> None:
         """Write an event record."""
@@ -186,7 +199,10 @@ class Outbox:
             update = {"type": "message_update", "message": builder.snapshot(), "assistantMessageEvent": event}
             self._put_repaired(update, error)
         else:
-            self._append(line)
+            # The text of a delta is looked at where its neighbours are: in `_take`.
+            if REDACTOR.is_active and ("delta" not in event or self.projection.has_whole_updates):
+                line = REDACTOR.line(line)
+            self._append(line, event)
 
     def progress(self, record: Record, key: str) -> None:
         """Write a cumulative record; under back-pressure it takes the place of an unwritten one with its key."""
@@ -236,6 +252,7 @@ class Outbox:
             written = 0
         if written < len(data):
             self._queue.appendleft(data[written:])
+            self._events.appendleft(None)
         if written:
             self._count_written(written)
 
@@ -294,18 +311,33 @@ class Outbox:
         """Remove some whole lines. They count as waiting until they are written."""
         size = 0
         lines: list[bytes] = []
+        events: list[Record | None] = []
         while self._queue and (not lines or size + len(self._queue[0]) <= WRITE_BYTES):
-            line = self._queue.popleft()
+            line, event = self._queue.popleft(), self._events.popleft()
             size += len(line)
             lines.append(line)
+            events.append(event)
+        if REDACTOR.is_active and (updates := [event for event in events if event is not None]):
+            if self._growing is None:
+                from pinnace_agent.redaction.growing import GrowingMessage
+
+                self._growing = GrowingMessage()
+            shown = self._growing.take(updates)
+            if shown is not None:
+                lines = list(_with_deltas(lines, events, shown))
+                self._bytes += sum(map(len, lines)) - size
         return b"".join(lines)
 
-    def _append(self, line: bytes) -> None:
+    def _append(self, line: bytes, event: Record | None = None) -> None:
+        """Add a line; one of an update, with its event, is redacted by `_put_update` and `_take`."""
         if self._closed or not line:
             return
+        if event is None and REDACTOR.is_active:
+            line = REDACTOR.line(line)
         if self._delta is not None or self._progress:
             self._seal()
         self._queue.append(line)
+        self._events.append(event)
         self._bytes += len(line)
         if not self._is_turn:
             self._filled.set()
@@ -319,3 +351,18 @@ class Outbox:
             self._put_update(delta.whole, delta.builder)
         for record in records.values():
             self.put(record)
+
+
+def _with_deltas(
+    lines: Iterable[bytes], events: Iterable[Record | None], shown: Iterable[str | None]
+) -> Iterator[bytes]:
+    """Put into the lines of updates what of their deltas may be written."""
+    left = iter(shown)
+    for line, event in zip(lines, events, strict=True):
+        delta = None if event is None else next(left)
+        if event is None or delta is None or delta == event["delta"]:
+            yield line
+            continue
+        record = cast("dict[str, dict[str, object]]", decode_line(line))  # cast: a `message_update`
+        record["assistantMessageEvent"]["delta"] = delta
+        yield encode_record(record)

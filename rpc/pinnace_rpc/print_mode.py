@@ -76,6 +76,7 @@ class Listener:
         """
         self.profile: ClientProfile = shown.profile
         self.event_names = shown.event_names
+        self.has_whole_updates = shown.has_whole_updates
         self.message: Message | None = None  # the last one that has ended
         self.refusal: str | None = None  # why the last prompt was not taken
         self.was_aborted = False
@@ -201,7 +202,7 @@ class Talk:
         reason = message["stopReason"]
         if options.mode == "text" and reason not in {"error", "aborted"}:
             texts = (f"{block['text']}\n" for block in message["content"] if block["type"] == "text")
-            self._process.outbox.put_line(self._shown("".join(texts)).encode("utf-8", "replace"))
+            self._process.outbox.put_text(self._shown("".join(texts)))
         if options.mode == "json" and not options.fails_on_error:
             return
         if reason in {"error", "aborted"}:

@@ -241,7 +241,7 @@ class AgentProcess:
             stdio.leave_now(signal_number)
         if (failure := self.startup_failure) is not None:
             with suppress(OSError):
-                os.write(2, f"pinnace: {failure}\n".encode("utf-8", "backslashreplace"))
+                stdio.write_stderr(f"pinnace: {failure}\n")
         stdio.give_back()
         os._exit(self.exit_code(self._otherwise()))
 

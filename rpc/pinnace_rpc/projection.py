@@ -22,6 +22,7 @@ class PiProjection:
     """The seed generation complete, plus additive records and fields of later ones."""
 
     profile: ClientProfile = "pi"
+    has_whole_updates = True
     event_names = EVENT_NAMES
     on_dialog: Callable[[str], None] | None = None
 
@@ -46,6 +47,7 @@ class DeltaProjection(PiProjection):
     """As `pi`, but updates carry the delta alone: output grows with the answer, not with its square."""
 
     profile: ClientProfile = "1.5"
+    has_whole_updates = False
 
     def update_line(self, event: Record, builder: MessageBuilder) -> bytes:
         """Encode a `message_update` without the message."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import trio
 
+from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_rpc.options import LOG_VARIABLE, Options
 
 if TYPE_CHECKING:
@@ -36,11 +37,19 @@ class StderrHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one line, or count it as dropped."""
-        line = f"pinnace: {record.levelname.lower()}: {self.format(record)}\n"
         try:
-            os.write(2, line.encode("utf-8", "backslashreplace"))
+            write_stderr(f"pinnace: {record.levelname.lower()}: {self.format(record)}\n")
         except OSError:
             self.dropped += 1
+
+
+def write_stderr(text: str) -> None:
+    """Write a text without keys to stderr, past the stream of the interpreter, which another thread may hold.
+
+    Raises:
+        OSError: It can't be written.
+    """
+    os.write(2, REDACTOR.text(text).encode("utf-8", "backslashreplace"))
 
 
 def configure_logging(options: Options) -> "Callable[[Mapping[str, object]], None] | None":

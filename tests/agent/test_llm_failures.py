@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinnace_agent.llm.failures import MAX_BODY_CHARS, FailureTexts
-from pinnace_agent.llm.secrets import REDACTED, Secrets
+from pinnace_agent.llm.secrets import Secrets
+from pinnace_agent.redaction.redactor import REDACTED
 
 KEY = "sk-abcdef0123456789"
 TEXTS = FailureTexts(Secrets(KEY))

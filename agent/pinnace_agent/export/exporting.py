@@ -6,7 +6,7 @@ Blocks for seconds: belongs into a thread. Must not know commands, nor where ses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from pinnace_agent.export.source import Source, session_lines
+from pinnace_agent.export.source import Source, redacted, session_lines
 from pinnace_agent.export.target import target_name, write_target
 from pinnace_spec import errors
 from pinnace_spec.wire import encode_record
@@ -38,7 +38,7 @@ def export_page(
         ClientError: It can't be written, or a package is not installed; what was there is as it was.
     """
     name = target_name(source.path, wanted, env)
-    write_target(name, source.path, _page(source, only_active=only_active, check=check), cwd)
+    write_target(name, source.path, _page(redacted(source), only_active=only_active, check=check), cwd)
     return name
 
 
@@ -50,7 +50,7 @@ def export_lines(source: Source, wanted: str, *, cwd: str, env: Mapping[str, str
         ClientError: It can't be written.
     """
     name = target_name(source.path, wanted, env)
-    write_target(name, source.path, (encode_record(line).decode() for line in session_lines(source)), cwd)
+    write_target(name, source.path, (encode_record(line).decode() for line in session_lines(redacted(source))), cwd)
     return name
 
 

@@ -5,15 +5,18 @@ it. Blocks on the file system. Must not know what is made of it.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 from pinnace_agent.llm.base import ToolSpec
+from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_agent.session.migration import migrate
 from pinnace_agent.session.opening import check_is_session, check_path, read_text
 from pinnace_agent.session.tree import EntryTree
 from pinnace_spec import errors
 from pinnace_spec.entries import CURRENT_VERSION, Entry
+from pinnace_spec.wire import WireError, decode_line, encode_record
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,32 @@ def session_lines(source: Source) -> list[Mapping[str, object]]:
     header = {**base, "id": new_session_id(), "timestamp": iso_time(0), **source.header}
     header["version"] = max(CURRENT_VERSION, _whole(source.header.get("version")))
     return [header, *copy_path(tree, tree.leaf, new_id, str(header["timestamp"]))]
+
+
+def redacted(source: Source) -> Source:
+    """Return a source without the keys of this process: before its texts are marked up, cut or packed."""
+    if not REDACTOR.is_active:
+        return source
+    live = source.live
+    if live is not None:
+        tools = [
+            tool._replace(description=REDACTOR.text(tool.description), parameters=_redacted(tool.parameters))
+            for tool in live.tools
+        ]
+        live = LiveAgent(REDACTOR.text(live.system_prompt), tools)
+    entries = [_redacted(entry) for entry in source.entries]
+    return replace(source, header=_redacted(source.header), entries=entries, live=live)
+
+
+def _redacted(record: Mapping[str, object]) -> Mapping[str, object]:
+    line = encode_record(record)
+    shown = REDACTOR.line(line)
+    if shown is line:
+        return record
+    try:
+        return cast("Mapping[str, object]", decode_line(shown))  # cast: an object became an object
+    except WireError:  # nested deeper than this program reads: the names of an entry are all that is left of it
+        return {name: record[name] for name in ("type", "id", "parentId", "timestamp") if name in record}
 
 
 def _whole(value: object) -> int:

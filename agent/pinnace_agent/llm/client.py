@@ -18,6 +18,7 @@ import trio
 
 from pinnace_agent.llm.certificates import believe_more
 from pinnace_agent.llm.content_encoding import ACCEPTED
+from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_agent.resources.values import Secret
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def use_proxy(address: Secret) -> None:
     To be called once, before the first request. Other programs that this process starts are not told.
     """
     _setting[:] = [address]
+    REDACTOR.learn_address(address.reveal())
 
 
 async def warm(base_url: str) -> None:

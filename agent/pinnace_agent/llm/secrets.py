@@ -1,37 +1,30 @@
 """Keys, and taking them out of texts.
 
-Decides what of a request is a secret, and in which forms it may come back: servers echo requests in their errors. Pure;
-must not know what the texts are for.
+Decides what of a request is a secret: servers echo requests in their errors. These are cut afterwards, so the redactor
+of what is written would find a part alone. Must not know what the texts are for.
 """
 
 import re
 from collections.abc import Mapping
 from typing import Final
-from urllib.parse import unquote, urlsplit
 
 from pinnace_agent.llm.base import LlmRequest
 from pinnace_agent.llm.json_edge import compact_json
+from pinnace_agent.redaction.redactor import REDACTED, REDACTOR
 
-REDACTED: Final = "[redacted]"
 # Shorter ones are words that servers without authentication ask for, such as `none`: hidden only where they
 # stand alone, so that they do not riddle the text.
 _SHORT_CHARS: Final = 8
-_SECRET_HEADER: Final = re.compile(r"auth|key|token|secret|cookie|credential|password", re.IGNORECASE)
-# What looks like a key under any name: long, one word, of letters and digits.
-_LIKE_A_KEY: Final = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[\w.+/=~-]{16,}")
-_SCHEME: Final = re.compile(r"\A(?:Bearer|Basic|Token)\s+", re.IGNORECASE)
 
 
 class Secrets:
     """What must not appear in any text about one request."""
 
     def __init__(self, api_key: str | None = None, headers: Mapping[str, str] | None = None, url: str = "") -> None:
-        """Take the key, the header values that are or look like credentials, and the password of the address."""
-        values = [api_key or "", _password(url)]
-        for name, value in (headers or {}).items():
-            word = _SCHEME.sub("", value.strip())
-            if _SECRET_HEADER.search(name) or _LIKE_A_KEY.fullmatch(word):
-                values.append(word)
+        """Take the key, the header values that are or look like credentials, and those of the address."""
+        from pinnace_agent.redaction.credentials import secrets_of_address, secrets_of_headers  # not at start
+
+        values = [api_key or "", *secrets_of_address(url), *(word for word, _ in secrets_of_headers(headers or {}))]
         plain = {value.strip() for value in values}
         forms = {form for value in plain for form in (value, compact_json(value)[1:-1])}
         # The longest first: one may be a part of another.
@@ -52,12 +45,8 @@ class Secrets:
 
 
 def secrets_of(request: LlmRequest) -> Secrets:
-    """Return what must not appear in any text about this request."""
+    """Return what must not appear in any text about this request, and tell the redactor of the process."""
+    REDACTOR.learn(request.api_key)
+    REDACTOR.learn_headers(request.headers)
+    REDACTOR.learn_address(request.model["baseUrl"])
     return Secrets(request.api_key, request.headers, request.model["baseUrl"])
-
-
-def _password(url: str) -> str:
-    try:
-        return unquote(urlsplit(url).password or "")
-    except ValueError:  # no address at all
-        return ""

@@ -6,7 +6,7 @@ a built-in provider that nobody asks for costs nothing. Providers are in the ord
 of the file. Secrets (keys and headers) are kept beside the models, never in them: a model goes to clients.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple, cast
@@ -94,6 +94,10 @@ class Catalog:
     def providers(self) -> list[str]:
         """Return the ids of all providers, also of those without models."""
         return list(dict.fromkeys([*index().providers, *self._entries]))
+
+    def described(self) -> Iterable[str]:
+        """Return the ids of the providers that the user, or an extension, describes: no other has a key here."""
+        return self._entries.keys()
 
     def models_of(self, provider: str) -> Sequence[Model]:
         """Return the models of a provider, in order; empty for one that is not known."""

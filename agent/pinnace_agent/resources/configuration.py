@@ -13,6 +13,7 @@ from typing import NamedTuple
 from pinnace_agent.resources.catalog import Catalog, read_catalog
 from pinnace_agent.resources.credentials import AuthFile, read_auth
 from pinnace_agent.resources.key_variables import key_variables_of
+from pinnace_agent.resources.known_keys import keys_and_headers
 from pinnace_agent.resources.models import ModelRegistry
 from pinnace_agent.resources.paths import agent_dir, expand_home, gated_project_files, project_dir
 from pinnace_agent.resources.project_sessions import session_dir_in_force
@@ -102,8 +103,5 @@ def _not_trusted(cwd: Path, trust: Trust) -> Sequence[str]:
 
 
 def _key_variables(catalog: Catalog, auth: AuthFile) -> frozenset[str]:
-    access = [catalog.access_of(provider) for provider in catalog.providers()]
-    of_models = [headers for provider in catalog.providers() for headers in catalog.headers_of(provider).values()]
-    keys = [one.api_key for one in access] + [entry.key for entry in auth.entries.values()]
-    headers = [value for one in (*(each.headers for each in access), *of_models) for value in one.values()]
-    return key_variables_of([key for key in keys if key is not None], headers)
+    keys, headers = keys_and_headers(catalog, auth)
+    return key_variables_of(keys, [value for each in headers for value in each.values()])

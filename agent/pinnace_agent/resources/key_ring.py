@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_agent.resources.builtin import index, key_variables
 from pinnace_agent.resources.catalog import OFFLINE_PROVIDER, Catalog, HeaderValues, merge_headers
 from pinnace_agent.resources.credentials import AUTHENTICATION_HEADERS, AuthFile, Credentials, StoredKey
+from pinnace_agent.resources.known_keys import learn_keys, learn_login
 from pinnace_agent.resources.values import (
     Secret,
     UnresolvedValue,
@@ -63,6 +65,7 @@ class KeyRing:
         self._methods: dict[str, LoginMethod] = {}
         self._renewed: dict[str, Login] = {}
         self._logins: LoginStore | None = None
+        learn_keys(catalog, auth, env)
 
     def __repr__(self) -> str:
         """Return nothing of what is inside."""
@@ -71,16 +74,18 @@ class KeyRing:
     def use_catalog(self, catalog: Catalog) -> None:
         """Take what another catalog says about getting in."""
         self._catalog = catalog
+        learn_keys(catalog, self._auth, self._env)
 
     def take(self, read: "KeyRing") -> None:
         """Take what another one has read of auth.json since; the output of commands is asked for anew."""
-        self._auth = read._auth
+        self._auth = read._auth  # learnt when it was read
         self._kept.clear()
         self._renewed.clear()
 
     def use(self, provider: str, key: str) -> None:
         """Use this key for a provider, before any other, for the life of the process."""
         self._given[provider] = Secret(key)
+        REDACTOR.learn(key)
 
     def use_method(self, provider: str, method: "LoginMethod | None") -> None:
         """Refresh and use the logins of a provider so from now on; None: no code does."""
@@ -97,6 +102,7 @@ class KeyRing:
     def use_login(self, provider: str, login: "Login") -> None:
         """Use a login that was just stored in auth.json."""
         self._renewed[provider] = login
+        learn_login(login)
 
     def login_of(self, provider: str) -> "Login | None":
         """Return the login of a provider, as far as this process knows."""
@@ -138,6 +144,8 @@ class KeyRing:
             return Credentials(problem=text, is_login_refused=True)
         except UnresolvedValue as why:
             return Credentials(problem=_no_key(provider, f"{why}."))
+        REDACTOR.learn(key)
+        REDACTOR.learn_headers(headers)
         is_sent = "authorization" in (name.lower() for name in headers)
         if key is not None and self._catalog.access_of(provider).has_auth_header:
             headers = {name: value for name, value in headers.items() if name.lower() != "authorization"}
@@ -217,6 +225,7 @@ class KeyRing:
         except LoginFailed as why:
             raise _LoginRefused(_hidden(str(why), login)) from None
         self._renewed[provider] = valid
+        learn_login(valid)
         try:
             key = method.api_key(valid.reveal())
         except Exception as why:  # the boundary: it is code of an extension

@@ -3,6 +3,7 @@
 Decides what happens between a line that is handed in and the disk: the file is made when it is first needed, a line
 that was cut is finished or written again, a deleted file is written back, one that was replaced is not touched. Every
 failure is told in words for the client, and nothing that was handed in is forgotten before it is written or withdrawn.
+No key of the process gets into a file: a line is redacted when it is handed in.
 Must not know what a line means. Rules R-SES-06, R-SES-07, R-SES-08.
 """
 
@@ -14,6 +15,7 @@ from typing import Final
 
 import trio
 
+from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_agent.session import save_error as texts
 from pinnace_agent.session.durability import Durability, Round
 from pinnace_agent.session.folders import make_folder
@@ -34,6 +36,7 @@ class SessionFile:
     ) -> None:
         """Begin with nothing open. For `fresh` and `opened`."""
         self.path: Final = path
+        header = None if header is None else REDACTOR.line(header)
         self.header: Final = header
         """What its first line is to be, if it had none when it was opened."""
         self.exists = False
@@ -153,7 +156,7 @@ class SessionFile:
         """
         if self._is_closed:
             raise SaveError(texts.closed(self.path))
-        self._unwritten.add(line, is_durable=is_durable)
+        self._unwritten.add(REDACTOR.line(line), is_durable=is_durable)
         if is_durable or self.exists:
             self._save()
 

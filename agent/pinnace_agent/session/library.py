@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_agent.session.branch_copy import copy_path
 from pinnace_agent.session.conversation import Session, SessionReport
 from pinnace_agent.session.file import SessionFile
@@ -256,7 +257,7 @@ class Library:
         path = folder / file_name(session_id, now_ms)
         lease = Lease.take(path)
         try:
-            lines = [header_line(session_id, cwd, now_ms, parent), *_lines(entries, raw)]
+            lines = [REDACTOR.line(header_line(session_id, cwd, now_ms, parent)), *_lines(entries, raw)]
             write_new_file(path, lines)
             file = SessionFile.opened(path, size=sum(map(len, lines)), has_torn_tail=False, damaged=(), lease=lease)
         except BaseException:
@@ -310,7 +311,7 @@ def _lines(entries: Sequence[Entry], raw: dict[int, bytes]) -> Iterator[bytes]:
     """Write entries as they stood in their file, those that are new or changed as we write."""
     for entry in entries:
         line = raw.get(id(entry))
-        yield encode_record(entry) if line is None else line + b"\n"
+        yield REDACTOR.line(encode_record(entry) if line is None else line + b"\n")
 
 
 def _now_ms() -> int:

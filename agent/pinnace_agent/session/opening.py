@@ -10,6 +10,7 @@ import stat
 from pathlib import Path
 from typing import Final
 
+from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_agent.session.context import context_message
 from pinnace_agent.session.conversation import PENDING_SHELL, SessionReport
 from pinnace_agent.session.file import SessionFile
@@ -117,7 +118,7 @@ def to_current(path: Path, text: SessionText) -> tuple[SessionText, str | None]:
     migrated = migrate(text)
     header = migrated.header
     assert header is not None
-    lines = [encode_record(header), *(encode_record(entry) for entry in migrated.entries)]
+    lines = [REDACTOR.line(encode_record(record)) for record in (header, *migrated.entries)]
     try:
         if text.damaged:
             keep_damaged(path, [line.data for line in text.damaged])

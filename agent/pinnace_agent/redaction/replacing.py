@@ -1,0 +1,158 @@
+"""Takes the parts of a text out that are a key: loaded with the first text that holds one.
+
+In JSON only strings change, each where the key is; names of the protocol never do.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, partial
+from typing import Final, cast
+
+from pinnace_agent.redaction.forms import Form
+from pinnace_agent.redaction.redactor import REDACTED
+from pinnace_agent.redaction.search import Search
+
+_STRING: Final = re.compile(rb'"((?:[^"\\]++|\\.)*+)"', re.DOTALL)
+# What a string of JSON consists of: an escape, or bytes that mean themselves.
+_UNIT: Final = re.compile(rb"\\u[0-9a-fA-F]{4}|\\.|[^\\]+", re.DOTALL)
+_ESCAPES: Final = {b"\\n": "\n", b"\\r": "\r", b"\\t": "\t", b"\\b": "\b", b"\\f": "\f"}
+
+Span = tuple[int, int]
+Forms = Sequence[Form]
+
+
+def replace_in_text(text: str, forms: Forms) -> str:
+    """Return a text with a mark in the place of each key."""
+    return _replaced(text, spans_of(text, forms))
+
+
+def replace_in_json(line: bytes, forms: Forms, search: Search) -> bytes:
+    """Return JSON with a mark in the place of each key that is in a string; `search` finds strings that hold one."""
+    return _STRING.sub(partial(_string, forms, search), line)
+
+
+def spans_of(text: str, forms: Forms) -> list[Span]:
+    """Return where in a text keys and parts of keys are, in order and apart from each other."""
+    found: list[Span] = []
+    for form in forms:
+        found += _places(form, text)
+    merged: list[Span] = []
+    for start, end in sorted(found):
+        if merged and start < merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _string(forms: Forms, search: Search, found: re.Match[bytes]) -> bytes:
+    """Redact one string of JSON, with its quotes."""
+    raw = found[1]
+    if not search(raw) or raw in _names():
+        return found[0]
+    if b"\\" not in raw:
+        shown = replace_in_text(raw.decode("utf-8", "surrogateescape"), forms)
+        return b'"%b"' % shown.encode("utf-8", "surrogateescape")
+    text, places = _decoded(raw)
+    pieces: list[bytes] = []
+    done = 0
+    for start, end in spans_of(text, forms):
+        pieces += raw[done : places[start][0]], REDACTED.encode()
+        done = places[end - 1][1]
+    return b'"%b"' % _without_coincidences(b"".join((*pieces, raw[done:])), forms)
+
+
+def _without_coincidences(raw: bytes, forms: Forms) -> bytes:
+    r"""Take out what only the bytes of escapes make look like a part of a key: the `n` of `\n` before others."""
+    text = raw.decode("latin-1")
+    spans = [span for form in forms if form.text.isascii() for span in _places(form, text)]
+    pieces: list[bytes] = []
+    done = 0
+    units = [found.span() for found in _UNIT.finditer(raw) if found[0].startswith(b"\\")]
+    for start, end in sorted(spans):
+        for first, last in units:
+            start = first if first < start < last else start
+            end = last if first < end < last else end
+        if start >= done:
+            pieces += raw[done:start], REDACTED.encode()
+            done = end
+    return b"".join((*pieces, raw[done:]))
+
+
+def _places(form: Form, text: str) -> Iterator[Span]:
+    """Yield where a form is in a text, or a first or last part of it that must not appear."""
+    whole = form.text
+    start = text.find(front := whole[: form.front])
+    while start >= 0:
+        end = start + form.front
+        most = min(len(whole), len(text) - start)
+        while end - start < most and text[end] == whole[end - start]:
+            end += 1
+        if not form.is_word or _stands_alone(text, start, end):
+            yield start, end
+        start = text.find(front, start + 1)
+    if form.back == len(whole):
+        return
+    start = text.find(back := whole[len(whole) - form.back :])
+    while start >= 0:
+        end = start + form.back
+        first = start
+        while first > 0 and end - first < len(whole) and text[first - 1] == whole[len(whole) - (end - first) - 1]:
+            first -= 1
+        yield first, end
+        start = text.find(back, start + 1)
+
+
+def _stands_alone(text: str, start: int, end: int) -> bool:
+    beside = text[max(0, start - 1) : start] + text[end : end + 1]
+    return not any(each.isalnum() or each in "-_" for each in beside)
+
+
+def _replaced(text: str, spans: Iterable[Span]) -> str:
+    pieces: list[str] = []
+    done = 0
+    for start, end in spans:
+        pieces += text[done:start], REDACTED
+        done = end
+    return "".join((*pieces, text[done:]))
+
+
+def _decoded(raw: bytes) -> tuple[str, Sequence[Span]]:
+    """Return what the inside of a string of JSON means, and the bytes of each of its characters."""
+    characters: list[str] = []
+    places: list[Span] = []
+    for found in _UNIT.finditer(raw):
+        unit, start = found[0], found.start()
+        if not unit.startswith(b"\\"):
+            for each in unit.decode("utf-8", "surrogateescape"):
+                size = len(each.encode("utf-8", "surrogateescape"))
+                characters.append(each)
+                places.append((start, start + size))
+                start += size
+            continue
+        characters.append(chr(int(unit[2:], 16)) if unit[1:2] == b"u" else _ESCAPES.get(unit, chr(unit[-1])))
+        places.append(found.span())
+    return "".join(characters), places
+
+
+@cache
+def _names() -> frozenset[bytes]:
+    """Return the names of the protocol's records, fields and values; loaded with the first key that is found."""
+    import orjson
+
+    from pinnace_spec import data
+
+    found: set[bytes] = set()
+    waiting: list[object] = [orjson.loads(data.text("schema/pi.json"))]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            schema = cast("dict[str, object]", value)
+            found.update(name.encode() for name in schema)
+            chosen = schema.get("enum")
+            constants = [schema.get("const"), *(cast("list[object]", chosen) if isinstance(chosen, list) else ())]
+            found.update(each.encode() for each in constants if isinstance(each, str))
+            waiting += schema.values()
+        elif isinstance(value, list):
+            waiting += cast("list[object]", value)
+    return frozenset(found)
