@@ -133,12 +133,14 @@ async def _run(log: RunLog, call: _Prepared, refusal: Refusal) -> ToolResult:
     Raises:
         _Refused: It was asked about again, and refused.
     """
-    for _ in range(_MOST_ASKED):
+    for asked in range(1, _MOST_ASKED + 1):
         try:
             return await call.tool.execute(call.arguments, call.context)
         except ApprovalOutdated:
             if log.hooks is None:
                 raise
+        if asked == _MOST_ASKED:
+            break
         # How long a user takes to answer is not the tool's time.
         limit = call.context.time_limit
         left_s, limit.deadline = limit.deadline - trio.current_time(), math.inf

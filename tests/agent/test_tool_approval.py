@@ -147,7 +147,8 @@ async def test_the_question_names_the_call_and_shows_what_it_would_do(rig: "Rig"
         assert None is await asked(runner, rig, "write", "Yes", content="new\x1b[2J", path="a.txt")
 
     first, second = rig.host.frames
-    assert ("select", "Let the model use bash?\n\ncommand: rm -rf build") == (first["method"], first["title"])
+    title = f"Let the model use bash?\n\n(in {rig.host.session.cwd})\ncommand: rm -rf build"
+    assert ("select", title) == (first["method"], first["title"])
     assert (["Yes", "Yes for this session", "No"], "call-7") == (first["options"], first["toolCallId"])
     assert "timeout" not in first
     path = f"{rig.host.session.cwd}/a.txt"
@@ -512,6 +513,31 @@ async def test_read_only_refuses_protected_files_like_all_others(rig: "Rig", gat
     async with gate("read-only") as runner:
         assert isinstance(await runner.gates.tool_call(name, "1", {"path": path}), Block)
     assert [] == rig.host.frames
+
+
+async def test_where_a_path_of_an_extensions_tool_leads_is_shown(rig: "Rig", gate: Open, tmp_path: Path) -> None:
+    rig.host.tools.append(tool("save"))
+    (tmp_path / "project/notes").symlink_to("/tmp/else\u3164where")
+    async with gate("ask") as runner:
+        assert None is await asked(runner, rig, "save", "Yes", to="notes/a", text="notes")
+
+    assert str(rig.host.frames[0]["title"]).split("\n")[2:] == [
+        "(notes/a leads to /tmp/else\\u{3164}where/a)",
+        "(notes leads to /tmp/else\\u{3164}where)",
+        "to: notes/a",
+        "text: notes",
+    ]
+
+
+async def test_a_command_is_bound_to_the_folder_that_is_shown(rig: "Rig", gate: Open, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("project")
+    rig.host.session.cwd = str(tmp_path / "link")
+    bound: list[str] = []
+    async with gate("ask") as runner:
+        await asked(runner, rig, "bash", "Yes", bind=bound.append, command="ls")
+
+    assert f"(in {tmp_path}/project)" in str(rig.host.frames[0]["title"])
+    assert bound == [str(tmp_path / "project")]
 
 
 async def test_a_tool_of_an_extension_is_always_asked_about_with_a_protected_path(rig: "Rig", gate: Open) -> None:

@@ -2,15 +2,23 @@
 
 import errno
 import os
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pinnace_agent.tools.base import ApprovalOutdated, Tool, ToolContext, ToolError
+from pinnace_agent.tools.bash import BashTool
 from pinnace_agent.tools.edit import EditTool
 from pinnace_agent.tools.file_replacement import place_of, replace_file
 from pinnace_agent.tools.local_files import LocalEdit, LocalWrite
+from pinnace_agent.tools.mutation_queue import real_path
 from pinnace_agent.tools.operations import EditOperations, WriteOperations
+from pinnace_agent.tools.paths import resolve_path
 from pinnace_agent.tools.write import WriteTool
 
 OLD, NEW = "old", "new"
@@ -161,6 +169,56 @@ def test_a_link_put_there_between_looking_and_opening_is_not_opened(flags: int, 
         (project / "docs/a.md").symlink_to(project.parent / "home/a.md")
         with pytest.raises(OSError, match="symbolic links"):
             os.close(place.open(flags))
+
+
+async def test_a_command_runs_in_the_approved_folder_or_not_at_all(project: Path) -> None:
+    (project.parent / "link").symlink_to("project")
+    context = ToolContext(str(project.parent / "link"), "1", lambda _: None, {}, bound_path=str(project))
+    await BashTool().execute({"command": "echo x > made"}, context)
+    (project / "made").unlink()
+    (project.parent / "link").unlink()
+    (project.parent / "link").symlink_to("home")
+
+    with pytest.raises(ApprovalOutdated):
+        await BashTool().execute({"command": "echo x > made"}, context)
+    assert (["a.md"], ["docs"]) == (os.listdir(project.parent / "home"), os.listdir(project))
+
+
+@settings(max_examples=20)
+@given(st.data())
+def test_the_approved_file_is_the_only_one_that_changes_whatever_links_there_are(data: st.DataObject) -> None:
+    """Any tree of links: what the gate has seen as the real path is what is written, before and after links change."""
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(os.path.realpath(name))
+        (root / "a/b").mkdir(parents=True)
+        (root / "c").mkdir()
+        places = ["a", "a/b", "c", "a/1", "a/b/2", "c/3", "4", "missing", ".."]
+        for link in data.draw(st.lists(st.sampled_from(["a/1", "a/b/2", "c/3", "4"]), unique=True)):
+            (root / link).symlink_to(root / data.draw(st.sampled_from(places)))
+        path = "/".join(data.draw(st.lists(st.sampled_from(["a", "b", "c", "1", "2", "3", "4", "f"]), min_size=1)))
+        changed = data.draw(st.sampled_from([None, "a/1", "a/b/2", "c/3", "4"]))
+
+        async def play() -> None:
+            target = resolve_path(path, str(root))
+            try:
+                shown = await real_path(target)
+            except OSError:
+                return
+            if changed is not None:
+                (root / changed).unlink(missing_ok=True)
+                (root / changed).symlink_to(root / data.draw(st.sampled_from(places)))
+            before = files(root)
+            context = ToolContext(str(root), "1", lambda _: None, {}, bound_path=shown)
+            with suppress(ToolError, ApprovalOutdated):
+                await WriteTool().execute({"path": path, "content": NEW}, context)
+            assert files(root) - before <= {shown}
+
+        trio.run(play)
+
+
+def files(root: Path) -> set[str]:
+    """Return the real path of every file below a folder."""
+    return {os.path.join(folder, name) for folder, _, names in os.walk(root) for name in names}
 
 
 class Elsewhere:

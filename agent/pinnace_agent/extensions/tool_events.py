@@ -79,8 +79,9 @@ class ToolCall(Event):
     """The very dict that will be executed: changes count, and are not validated again."""
     parent_tool_call_id: str | None = None
     bound_path: str | None = None
-    """To be set by a handler that has looked where the path of a `write` or `edit` leads: the real path. The call then
-    changes that file through no link; where the path leads elsewhere by then, the handlers are asked again."""
+    """To be set by a handler that has looked where the path of a `write` or `edit` leads, or the folder in which `bash`
+    would run: the real path. That file alone is changed then, through no link; where the path leads elsewhere by then,
+    the handlers are asked again."""
 
     @property
     def tool(self) -> str:

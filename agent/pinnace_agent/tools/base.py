@@ -71,8 +71,8 @@ class ToolContext:
     time_limit: trio.CancelScope = field(default_factory=trio.CancelScope)
     """Where the call runs; it ends after `timeout_s`. A tool that sees to its time itself takes the deadline away."""
     bound_path: str | None = None
-    """The real path of the only file that the call may change, through no link; None: the one that its arguments name.
-    Set by a gate that has approved that file."""
+    """The real path of the only file that the call may change, through no link, or of the folder that a command may
+    run in; None: what the arguments and `cwd` name. Set by a gate that has approved that place."""
     order: int = field(default_factory=lambda: next(_context_numbers))
     """Greater than that of every context made earlier."""
 

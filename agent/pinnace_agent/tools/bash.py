@@ -13,6 +13,7 @@ import trio
 from pinnace_agent.flat_nursery import open_flat_nursery
 from pinnace_agent.output import OutputSnapshot, OutputTail
 from pinnace_agent.tools.base import (
+    ApprovalOutdated,
     ToolContext,
     ToolError,
     ToolResult,
@@ -21,6 +22,7 @@ from pinnace_agent.tools.base import (
     text_result,
 )
 from pinnace_agent.tools.local_programs import LOCAL_BASH
+from pinnace_agent.tools.mutation_queue import real_path
 from pinnace_agent.tools.operations import BashOperations, CommandTimedOut
 from pinnace_agent.tools.parameters import fields, number, text
 from pinnace_agent.tools.validation import number_text
@@ -73,11 +75,14 @@ class BashTool:
 
         Raises:
             ToolError: It was not started: a timeout that makes no sense, no such folder or shell.
+            ApprovalOutdated: The folder is another one than that for which it was approved; it was not started.
         """
         timeout_s = _checked_timeout(number_argument(args, "timeout")) or ctx.timeout_s
         # Not ended from outside: what it has said so far belongs to the result.
         ctx.time_limit.deadline = math.inf
         command = text_argument(args, "command")
+        if ctx.bound_path is not None and await real_path(ctx.cwd) != ctx.bound_path:
+            raise ApprovalOutdated(f"{ctx.cwd} no longer leads to {ctx.bound_path}")
         output = OutputTail(sanitise=False, temp_dir=self._temp_dir)
         updates = _Updates(output, ctx.on_update)
         try:

@@ -45,17 +45,6 @@ class TooLongError(Exception):
     """A call can't be shown whole; the text says why and what to do."""
 
 
-class CallFile(NamedTuple):
-    """The file that a call changes."""
-
-    path: str
-    """The real one."""
-    given: str
-    """As the call names it."""
-    is_other_than_given: bool
-    """Whether the name leads elsewhere, through a link or another spelling."""
-
-
 class Examined(NamedTuple):
     """A call, as it would be carried out if it were now. Two are equal if the same would happen."""
 
@@ -63,10 +52,14 @@ class Examined(NamedTuple):
     arguments: Mapping[str, object]
     written: str
     """The arguments as they were; those that are no JSON may change."""
-    file: CallFile | None
-    """None: the tool is not known to change one file of this machine."""
+    path: str | None
+    """The real path of the file that is changed; None: the tool is not known to change one of this machine."""
     reason: str | None
     """Why the call is asked about whatever was answered earlier: `it is in the agent folder`."""
+    notes: tuple[str, ...] = ()
+    """What the arguments do not say."""
+    bound_path: str | None = None
+    """The file that the call may change, or the folder that it runs in; None: that is the tool's business."""
 
 
 async def examine(
@@ -85,19 +78,21 @@ async def examine(
         ToolError: The path can't be one, or leads in a circle.
         OSError: The system does not say where it leads.
     """
+    written = repr(arguments)
     if is_builtin and tool == "bash":
-        return Examined(tool, arguments, repr(arguments), None, None)
+        folder = await real_path(cwd)
+        return Examined(tool, arguments, written, None, None, (f"in {visible_line(folder)}",), folder)
     known = places()
     if is_builtin and tool in ("write", "edit"):
         given = arguments.get("path")
         if not isinstance(given, str):
             raise ToolError(f"{tool}: the path must be a text")
         path = await real_path(resolve_path(given, cwd))
-        file = CallFile(path, given, path not in (os.path.join(cwd, given), given))
+        notes = () if path in (os.path.join(cwd, given), given) else (f"named {visible_line(given)}",)
         reason = await trio.to_thread.run_sync(_reason, path, cwd, known)
-        return Examined(tool, arguments, repr(arguments), file, reason)
-    reason = await trio.to_thread.run_sync(_reason_of_any, arguments, cwd, known)
-    return Examined(tool, arguments, repr(arguments), None, reason)
+        return Examined(tool, arguments, written, path, reason, notes, path)
+    paths = await trio.to_thread.run_sync(_paths, arguments, cwd, known)
+    return Examined(tool, arguments, written, None, paths.reason, paths.notes)
 
 
 def question(call: Examined) -> str:
@@ -109,16 +104,15 @@ def question(call: Examined) -> str:
     lines: list[str] = []
     arguments = dict(call.arguments)
     _check_size(arguments)
-    if call.file is not None:
-        lines += _shown("path", call.file.path)
+    if call.path is not None:
+        lines += _shown("path", call.path)
         del arguments["path"]
-        if call.file.is_other_than_given:
-            lines.append(f"(named {visible_line(call.file.given)})")
+    lines += (f"({note})" for note in call.notes)
     if call.reason is not None:
         lines.append(f"(always asked about: {call.reason})")
     if call.tool == "bash" and isinstance(command := arguments.get("command"), str):
         _check_command(command)
-    left = MAX_SHOWN_CHARS
+    left = MAX_SHOWN_CHARS - sum(map(len, call.notes))
     for name, value in arguments.items():
         for line in _shown(_label(name), value):
             lines.append(line)
@@ -203,21 +197,33 @@ def _reason_of_links(path: str) -> str | None:
     return None
 
 
-def _reason_of_any(arguments: Mapping[str, object], cwd: str, places: Places) -> str | None:
-    """Return why a call is always asked about: one of its texts, taken for a path, leads to a protected place."""
+class _Paths(NamedTuple):
+    """Where the texts of a call lead, taken for paths."""
+
+    reason: str | None
+    """Why it is always asked about: one of them leads to a protected place."""
+    notes: tuple[str, ...] = ()
+    """Those that lead elsewhere, by a link."""
+
+
+def _paths(arguments: Mapping[str, object], cwd: str, places: Places) -> _Paths:
+    notes: list[str] = []
     for count, text in enumerate(_texts(arguments)):
         if count == _MAX_PATHS:
-            return f"it has more than {_MAX_PATHS} arguments"
+            return _Paths(f"it has more than {_MAX_PATHS} arguments")
         if not text or len(text) > _MAX_PATH_CHARS:
             continue
         try:
-            path = os.path.realpath(resolve_path(text, cwd))
+            named = resolve_path(text, cwd)
+            path = os.path.realpath(named)
         except (ToolError, OSError, ValueError):
             continue
         protection = protection_of(path, places)
         if protection is not None and protection in ALWAYS_ASK:
-            return f"{visible_line(path)} {protection.value}"
-    return None
+            return _Paths(f"{visible_line(path)} {protection.value}", tuple(notes))
+        if path != os.path.join(os.path.realpath(cwd), os.path.relpath(named, cwd)) and path != named:
+            notes.append(f"{visible_line(text)} leads to {visible_line(path)}")
+    return _Paths(None, tuple(notes))
 
 
 def _texts(value: object) -> Iterator[str]:

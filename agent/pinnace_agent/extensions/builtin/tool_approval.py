@@ -106,11 +106,11 @@ class _Asking:
                     self._allowed.add(tool)
             if call.arguments is not event.input:
                 event.input = dict(call.arguments)
-            if call.file is not None:
+            if call.bound_path is not None:
                 # Another gate may have let it through since it leads to a certain file.
-                if event.bound_path not in (None, call.file.path):
+                if event.bound_path not in (None, call.bound_path):
                     return Block(f"{tool} was not run: its path led to another file while gates were asked.")
-                event.bound_path = call.file.path
+                event.bound_path = call.bound_path
             return None
         return Block(f"{tool} was not run: each time it was approved, it was another call by then.")
 
