@@ -80,7 +80,7 @@ def _load_settings(env: Mapping[str, str], cwd: Path, approved: bool | None) -> 
         gated,
         approved,
         settings.default_project_trust,
-        rechecks=settings.rechecks_project_trust,
+        rechecks=env if settings.rechecks_project_trust else None,
     )
     project = project_dir(cwd) / "settings.json"
     # Only what was there when it was decided: what appears later was not asked about.

@@ -131,7 +131,7 @@ class FolderReader:
         approved = self._decided.get(folder, self._choice.approved if is_own else None)
         decisions = trust_file(agent_dir(self._env))
         settings = self._settings
-        rechecks = settings.rechecks_project_trust
+        rechecks = self._env if settings.rechecks_project_trust else None
         trust = decide(decisions, folder, gated, approved, settings.default_project_trust, rechecks=rechecks)
         if trust.is_trusted:
             return frozenset(gated)

@@ -59,7 +59,7 @@ def decide(
     approved: bool | None,
     default: ProjectTrust,
     *,
-    rechecks: bool = False,
+    rechecks: Mapping[str, str] | None = None,
 ) -> Trust:
     """Say whether a project is trusted, in this order: the command line, an earlier decision, the user's default.
 
@@ -72,7 +72,7 @@ def decide(
         gated: What it brings that needs trust.
         approved: What the command line says, if anything.
         default: Of the user's settings.
-        rechecks: Whether an earlier decision holds only for what the project brought then.
+        rechecks: The environment, if an earlier decision holds only for what the project brought then.
     """
     if approved is not None:
         return Trust(approved, tuple(gated))
@@ -82,10 +82,10 @@ def decide(
         # DEVIATION D-31: no file that is read ends the process.
         problem = Diagnostic(str(path), (Problem("", str(error)),), "no project is trusted")
         return Trust(False, tuple(gated), (problem,))
-    if saved and rechecks and gated:
+    if saved and rechecks is not None and gated:
         from pinnace_agent.resources.trust_digest import is_changed
 
-        if is_changed(path, cwd, gated):
+        if is_changed(path, cwd, gated, rechecks):
             problem = Diagnostic(str(cwd), (Problem("", _CHANGED),), "it is not trusted")
             return Trust(False, tuple(gated), (problem,))
     if saved is not None:

@@ -1,24 +1,38 @@
 """Whether what a project brings is still what the user has trusted.
 
-A digest of the files that need trust is kept beside the decision when it is made, in a file of ours: pi's own file
-holds nothing but decisions. With the setting `recheckProjectTrust` a project that has changed since is not trusted
-until the user decides again. Loaded only where that setting is on, or a decision is kept. Reads files. A link counts by
-where it points, not by what is there.
+A digest is kept beside the decision when it is made, in a file of ours: pi's own file holds nothing but decisions. With
+the setting `recheckProjectTrust` a project that has changed since is not trusted until the user decides again. The
+digest covers every file that trust lets be executed or read as instructions: those in `.pi` and `.agents`, those that
+the project's settings and its extensions' `pyproject.toml` name elsewhere, and what links lead to. Not the programs of
+the system, and no installed Python packages, which the user has installed. Loaded only where that setting is on, or a
+decision is kept. Reads files.
 """
 
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from pinnace_agent.resources.paths import gated_project_files
+from pinnace_agent.files.opener import FileRefused, Reach, open_file
+from pinnace_agent.files.protected import Places, is_inside
+from pinnace_agent.resources.paths import expand_home, gated_project_files, project_dir
 from pinnace_agent.resources.relaxed_json import ConfigurationFileError, JsonObject, read_object
 from pinnace_agent.resources.trust import save_decision
 
 NAME: Final = "trust-digests.json"
+# A project brings a few dozen small files; one with more leads, by a link, to a disk.
+MAX_NAMES: Final = 20_000
+MAX_BYTES: Final = 256 * 1024 * 1024
 _PIECE: Final = 1 << 20
+# Beside them is what they refer to.
+_STAND_FOR_FOLDERS: Final = frozenset({"SKILL.md", "extension.py", "__init__.py"})
+_ANY_FILE: Final = Reach(frozenset(), Places())
+# Of an update of the system the user decides, and it changes these.
+_SYSTEM: Final = ("/bin", "/sbin", "/usr", "/nix/store")
+_WORD: Final = re.compile(r"[^\s;&|()<>'\"=]+")
 
 
 def digests_file(trust_file: Path) -> Path:
@@ -26,29 +40,39 @@ def digests_file(trust_file: Path) -> Path:
     return trust_file.with_name(NAME)
 
 
-def digest_of(gated: Sequence[Path]) -> str:
-    """Return what tells the content of these files and folders from any other."""
-    total = hashlib.sha256()
+def digest_of(folder: Path, gated: Sequence[Path], env: Mapping[str, str]) -> str:
+    """Return what tells everything that a trusted project brings from anything else.
+
+    Args:
+        folder: The project's.
+        gated: What in it needs trust.
+        env: The environment, for paths with `~`.
+
+    Raises:
+        OSError: There is too much of it.
+    """
+    digest = _Digest()
     for root in sorted(gated):
-        for path in _files(root):
-            total.update(f"{root.name}/{os.path.relpath(path, root)}\0".encode("utf-8", "surrogateescape"))
-            total.update(_content(path))
-    return total.hexdigest()
+        digest.add(f"{root.name}/", str(root))
+    for path in sorted(set(_named(folder, gated, env))):
+        digest.add(f"named {path}", path)
+    return digest.total.hexdigest()
 
 
-def is_changed(trust_file: Path, folder: Path, gated: Sequence[Path]) -> bool:
+def is_changed(trust_file: Path, folder: Path, gated: Sequence[Path], env: Mapping[str, str]) -> bool:
     """Tell whether a project is not what was trusted; so is one of which nothing is kept.
 
     Args:
         trust_file: Where decisions are.
         folder: The project's.
         gated: What it brings that needs trust.
+        env: The environment.
     """
     try:
         kept = read_object(digests_file(trust_file), is_relaxed=False) or {}
-    except ConfigurationFileError:
+        return kept.get(os.path.realpath(folder)) != digest_of(folder, gated, env)
+    except (ConfigurationFileError, OSError):
         return True
-    return kept.get(os.path.realpath(folder)) != digest_of(gated)
 
 
 def keep_decision(path: Path, folder: Path, env: Mapping[str, str], *, decision: bool) -> bool:
@@ -61,11 +85,11 @@ def keep_decision(path: Path, folder: Path, env: Mapping[str, str], *, decision:
     """
     is_new = save_decision(path, folder, decision)
     if decision and (gated := gated_project_files(folder.absolute(), env)):
-        keep_digest(path, folder, gated)
+        keep_digest(path, folder.absolute(), gated, env)
     return is_new
 
 
-def keep_digest(trust_file: Path, folder: Path, gated: Sequence[Path]) -> None:
+def keep_digest(trust_file: Path, folder: Path, gated: Sequence[Path], env: Mapping[str, str]) -> None:
     """Remember what is trusted now.
 
     Raises:
@@ -73,7 +97,7 @@ def keep_digest(trust_file: Path, folder: Path, gated: Sequence[Path]) -> None:
         LockHeld: Another program does not let go of it.
         OSError: It can't be written, or the project can't be read.
     """
-    name, digest = os.path.realpath(folder), digest_of(gated)
+    name, digest = os.path.realpath(folder), digest_of(folder, gated, env)
 
     def change(content: JsonObject) -> JsonObject:
         return {**content, name: digest}
@@ -83,31 +107,93 @@ def keep_digest(trust_file: Path, folder: Path, gated: Sequence[Path]) -> None:
     edit_object(digests_file(trust_file), change, FileForm(_encode))
 
 
-def _files(root: Path) -> Iterator[Path]:
-    if root.is_symlink() or not root.is_dir():
-        yield root
-        return
-    for folder, folders, names in os.walk(root):
-        folders.sort()
-        links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
-        for name in sorted([*names, *links]):
-            yield Path(folder, name)
+class _Digest:
+    """The SHA-256 of files, by their names and contents; links are followed."""
+
+    def __init__(self) -> None:
+        self.total = hashlib.sha256()
+        self._folders: set[tuple[int, int]] = set()
+        self._names = 0
+        self._bytes = 0
+
+    def add(self, name: str, path: str) -> None:
+        """Take what is at a path: a file, or a folder with all that is in it.
+
+        Raises:
+            OSError: There is too much of it.
+        """
+        waiting = [(name, path)]
+        while waiting:
+            name, path = waiting.pop()
+            self._names += 1
+            if self._names > MAX_NAMES:
+                raise OSError(f"it brings more than {MAX_NAMES} files, so they can't be remembered")
+            below = self._folder(path)
+            what = b"folder" if below is not None else self._content(path)
+            link = b" by " + os.fsencode(os.readlink(path)) if os.path.islink(path) else b""
+            for part in (name.encode("utf-8", "surrogateescape"), what, link):
+                self.total.update(b"%d " % len(part) + part)
+            waiting += [(f"{name}/{each}", os.path.join(path, each)) for each in below or ()]
+
+    def _folder(self, path: str) -> list[str] | None:
+        """Return what is in a folder, nothing of one that was taken before; None: it is none."""
+        try:
+            status = os.stat(path)
+            names = sorted(os.listdir(path), reverse=True)
+        except OSError:
+            return None
+        identity = status.st_dev, status.st_ino
+        if identity in self._folders:
+            return []
+        self._folders.add(identity)
+        # What a repository remembers of itself is not run, and changes with each commit.
+        return [each for each in names if each != ".git"]
+
+    def _content(self, path: str) -> bytes:
+        if not os.path.exists(path):
+            return b"nothing"
+        content = hashlib.sha256()
+        try:
+            with open_file(path, _ANY_FILE) as file, open(file.descriptor, "rb", closefd=False) as stream:
+                while piece := stream.read(_PIECE):
+                    self._bytes += len(piece)
+                    if self._bytes > MAX_BYTES:
+                        break
+                    content.update(piece)
+        except FileRefused:
+            return b"other"
+        except OSError:
+            # What can't be read can't be loaded either; it must not be taken for what was read before.
+            return b"unreadable"
+        if self._bytes > MAX_BYTES:
+            raise OSError(f"it brings more than {MAX_BYTES // 1024**2} MiB, so they can't be remembered")
+        return content.digest()
 
 
-def _content(path: Path) -> bytes:
-    if path.is_symlink():
-        return b"link " + os.fsencode(os.readlink(path))
-    if not path.is_file():
-        return b"other"
-    content = hashlib.sha256()
-    try:
-        with path.open("rb") as file:
-            while piece := file.read(_PIECE):
-                content.update(piece)
-    except OSError:
-        # What can't be read can't be loaded either; it must not be taken for what was read before.
-        return b"unreadable"
-    return content.digest()
+def _named(folder: Path, gated: Sequence[Path], env: Mapping[str, str]) -> Iterator[str]:
+    """Return what the project names outside of what is there: files, and folders with all in them."""
+    # Not at start for all, and both of them read what this module is loaded for.
+    from pinnace_agent.extensions.discovery import Wanted, discover
+    from pinnace_agent.resources.resource_patterns import ResourcePatterns
+    from pinnace_agent.resources.settings import Settings, settings_in
+    from pinnace_agent.resources.settings_reader import read_scope
+
+    file = project_dir(folder) / "settings.json"
+    settings = settings_in(read_scope(file, is_project=True)).settings if file in gated else Settings()
+    # As written, whatever patterns leave out of it: so nothing depends on how they are read.
+    for each in settings.resources:
+        for entries in (each.extensions, each.skills, each.prompts):
+            for path in ResourcePatterns([word.lstrip("+") for word in entries], str(each.folder), env).paths:
+                yield os.path.dirname(path) if os.path.basename(path) in _STAND_FOR_FOLDERS else path
+    found = discover(Wanted(env=env, cwd=str(folder), settings=settings.resources, is_trusted=True))
+    for candidate in found.candidates:
+        if candidate.source.get("scope") == "project" and candidate.attribute is None:
+            yield candidate.folder or candidate.entry
+    words = [settings.shell_path or "", *_WORD.findall(settings.shell_command_prefix or "")]
+    for word in words:
+        path = os.path.join(folder, expand_home(word, env))
+        if word and os.path.isfile(path) and not any(is_inside(os.path.realpath(path), each) for each in _SYSTEM):
+            yield path
 
 
 def _encode(content: JsonObject) -> str:
