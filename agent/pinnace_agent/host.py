@@ -303,6 +303,7 @@ class Host:
                 run.attempts = self._records.attempts
                 run.tool_refusal = lambda: self.toolbox.refusal
                 run.on_smaller_window = self._records.warn_of_window
+                run.on_answer = self._records.compare_window
                 self._start(effect.job, run.work, "job_failed")
             case "sync":
                 self.sessions.sync(effect.job)

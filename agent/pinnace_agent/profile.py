@@ -50,6 +50,8 @@ class AgentProfile:
     """What the open conversation's folder adds."""
     limits: RunLimits = RunLimits()
     """What one run may take."""
+    asks_servers: bool = False
+    """Whether servers of models may be asked for more than answers; not with `--offline`."""
     tool_timeout_s: float | None = None
     """How long a tool call may take that says nothing about it; None: for ever."""
 

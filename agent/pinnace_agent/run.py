@@ -29,8 +29,9 @@ from pinnace_spec import errors
 from pinnace_spec.messages import AssistantMessage, FailureCode, Message, Model
 from pinnace_statechart.triggers import Happening
 
-if TYPE_CHECKING:  # loaded with the first extension
+if TYPE_CHECKING:  # the one is loaded with the first extension, the other with the first key
     from pinnace_agent.extensions.growing_events import MessageGrowth
+    from pinnace_agent.resources.credentials import Credentials
 
 Next = Literal["model", "tools"]
 
@@ -131,6 +132,8 @@ class RunJob:
         """Returns why no tool may run now; None: tools run. Asked before each call."""
         self.on_smaller_window: Callable[[Model, int], None] = lambda _model, _tokens: None
         """Takes a model, and the context window that its server says it has where that is smaller."""
+        self.on_answer: Callable[[Model, Credentials], None] = lambda _model, _credentials: None
+        """Takes a model whose server has just answered, and what the request carried to be let in."""
         self._session = session
         self._profile = profile
         self._emitter = emitter
@@ -271,6 +274,8 @@ class RunJob:
             hooks=None if hooks is None else hooks.of_request(model),
         )
         await provider.stream(request, builder)
+        if builder.message["stopReason"] not in {"error", "aborted"}:
+            self.on_answer(model, credentials)
 
     def _report_failure(self, builder: MessageBuilder) -> None:
         """Let the message that failed name what was asked, where, how often, and what to do."""

@@ -18,8 +18,13 @@ from pinnace_statechart.queues import Item
 
 if TYPE_CHECKING:  # it owns this
     from pinnace_agent.host import Host
+    from pinnace_agent.resources.credentials import Credentials
 
 _log = logging.getLogger("pinnace.run")
+
+
+# The servers of others have no list of models at a place that is known.
+_LISTING_APIS: Final = frozenset({"openai-completions", "openai-responses"})
 
 
 RUN_EFFECTS: Final = (
@@ -46,6 +51,7 @@ class RunRecords:
         self._host = host
         self._limits = limits
         self._warnings: set[str] = set()  # that have been reported
+        self._compared: set[str] = set()  # models whose servers were asked for their windows
 
     def fail(self, problem: str) -> None:
         """End the open run with an error: a defect has spoilt what it was about to write."""
@@ -105,6 +111,27 @@ class RunRecords:
             self._warnings.add(warning)
             _log.warning("%s", warning)
             self._host.emitter.emit(extension_error("models.json", "context_window", warning))
+
+    def compare_window(self, model: Model, credentials: "Credentials") -> None:
+        """Ask the model's server in the background how large its context window is, once a model. Never waits."""
+        name = f"{model['provider']}/{model['id']}"
+        profile = self._host.profile
+        if name in self._compared or not profile.asks_servers:
+            return
+        self._compared.add(name)
+        if not profile.registry.has_own_server(model):
+            return
+
+        async def work() -> None:
+            from pinnace_agent.llm.reported_window import reported_window
+
+            base_url, model_id = model["baseUrl"], model["id"]
+            window = await reported_window(base_url, model_id, credentials.api_key, credentials.headers)
+            if window is not None and window < model["contextWindow"]:
+                self.warn_of_window(model, window)
+
+        if model["api"] in _LISTING_APIS:
+            self._host.jobs.start(f"window:{name}", work, lambda _cancelled, _failure: None)
 
     def _deliver(self, item: Item, *, is_appended: bool) -> None:
         if item.custom is not None:

@@ -122,6 +122,7 @@ def parse_arguments(arguments: Sequence[str], env: Mapping[str, str], *, is_at_t
         max_turns=count("--max-turns", given["max_turns"]),
         max_cost=amount("--max-cost", given["max_cost"]),
         max_run_s=amount("--max-run-seconds", given["max_run_seconds"]),
+        is_offline=given["offline"],
         verbose=given["verbose"],
         log_file=_not_empty("--log-file", given["log_file"]),
     )

@@ -271,6 +271,7 @@ _OTHER = Group(
             help="Trust this project for this run: read its .pi.",
         ),
         _answer("--no-approve", "-na", "approved", answer="no", help="Don't, whatever was decided before."),
+        _flag("--offline", help="Send nothing but requests for answers. Default: PI_OFFLINE=1, or not."),
         _value("--log-file", help=f"Log as JSON lines to FILE. Default: {LOG_VARIABLE}, or nowhere.", metavar="FILE"),
         _flag("--verbose", help="Log to stderr, and tools, queues and reads, too: also in --log-file."),
         _flag("--version", "-v", help="Print the version and leave.", callback=_print_version),
@@ -282,7 +283,6 @@ _IGNORED = Group(
     [
         _flag("--no-themes"),
         _flag("--no-mcp"),
-        _flag("--offline"),
         _value("--theme", repeat=True),
         _value("--use-theme"),
         _value("--tui-mode"),

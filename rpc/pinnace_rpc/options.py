@@ -119,6 +119,7 @@ class Options(NamedTuple):
     max_turns: int | None = None
     max_cost: float | None = None
     max_run_s: float | None = None
+    is_offline: bool = False
     verbose: bool = False
     log_file: str | None = None
     """Where the log goes; None: where the environment says, or nowhere."""

@@ -22,9 +22,10 @@ _FLAGS: Final[Mapping[str, tuple[str, bool]]] = {
     "--no-session": ("is_persistent", False),
     "--no-skills": ("no_skills", True),
     "--no-tools": ("no_tools", True),
+    "--offline": ("is_offline", True),
     "--verbose": ("verbose", True),
 }
-_IGNORED: Final = frozenset({"--no-mcp", "--no-themes", "--offline"})
+_IGNORED: Final = frozenset({"--no-mcp", "--no-themes"})
 _TEXTS: Final[Mapping[str, str]] = {
     "--api-key": "api_key",
     "--log-file": "log_file",

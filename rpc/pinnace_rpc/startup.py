@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pinnace_agent.host import Host
 from pinnace_agent.jobs import Jobs
@@ -42,6 +42,10 @@ from pinnace_statechart.state import ExtendedState, RetryPolicy
 
 if TYPE_CHECKING:  # loaded with the first extension
     from pinnace_agent.extension_host.seat_plan import SeatPlan
+
+
+_OFFLINE_VARIABLE: Final = "PI_OFFLINE"
+_YES: Final = frozenset({"1", "true", "yes"})
 
 
 def _no_plan(_cwd: Path) -> None:
@@ -127,6 +131,7 @@ def prepare(options: Options) -> Prepared:
         blocks_images=settings.blocks_images,
         scope=() if selection is None else selection.scope,
         limits=limits,
+        asks_servers=not (options.is_offline or os.environ.get(_OFFLINE_VARIABLE, "").lower() in _YES),
         tool_timeout_s=settings.tool_timeout_s,
         resources=resources,
     )

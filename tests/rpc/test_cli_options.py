@@ -80,7 +80,6 @@ def test_an_option_means_this(words: str, expected: Options) -> None:
         "--use-theme p",
         "--tui-mode m",
         "--no-mcp",
-        "--offline",
         "--no-themes --no-mcp",
     ],
 )

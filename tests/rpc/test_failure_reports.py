@@ -1,12 +1,15 @@
 """What users and programs get when a model fails: at once, whole, and without a key."""
 
+import json
 import socket
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from pinnace_fuzz.adapters import pi_models
 from pinnace_fuzz.one_shot import OneShotStarter
+from pinnace_fuzz.raw_server import RawServer, Reply
 from pinnace_fuzz.records import Record
 from pinnace_fuzz.workbench import AgentStarter, HomedAgent
 
@@ -114,3 +117,47 @@ def test_a_summary_that_fails_names_the_model_too(agent: AgentStarter) -> None:
     answer = pi.request({"type": "compact"})
 
     assert f"Model fake/m1 at {pi.llm.base_url}/v1/chat/completions, attempt 1, not tried again." in answer["error"]
+
+
+def serving(window: int) -> Callable[[Reply], None]:
+    """Answer as a server of OpenAI's API that also lists its model."""
+
+    def answer(reply: Reply) -> None:
+        if reply.request.method == "GET":
+            body = json.dumps({"data": [{"id": "m1", "max_model_len": window}]})
+            reply.whole(body.encode(), content_type="application/json")
+            return
+        delta = {"choices": [{"index": 0, "delta": {"content": "fine"}, "finish_reason": "stop"}]}
+        reply.whole(f"data: {json.dumps(delta)}\n\ndata: [DONE]\n\n".encode())
+
+    return answer
+
+
+def paths(server: RawServer) -> list[str]:
+    return [f"{request.method} {request.path}" for request in server.requests]
+
+
+def test_a_window_larger_than_the_server_reports_is_told_once(agent: AgentStarter) -> None:
+    with RawServer(serving(8192)) as server:
+        pi = agent((), models=pi_models(server.url), env={"PI_OFFLINE": "0"})
+        assert [] == paths(server)
+        pi.request({"type": "prompt", "message": "go"})
+        warning = pi.wait({"type": "extension_error", "event": "context_window"})
+        pi.request({"type": "prompt", "message": "go", "streamingBehavior": "followUp"})
+        pi.request({"type": "get_state"})
+
+        assert "contextWindow of fake/m1 is 128000 tokens, but its server takes 8192" in warning["error"]
+        assert 1 == paths(server).count("GET /v1/models")
+        assert "but its server takes 8192" in pi.stderr_text
+
+
+def test_no_server_is_asked_for_its_window_offline(agent: AgentStarter) -> None:
+    with RawServer(serving(8192)) as server:
+        pi = agent((), "--offline", models=pi_models(server.url), env={"PI_OFFLINE": "0"})
+        pi.request({"type": "prompt", "message": "go"})
+        pi.wait(SETTLED)
+        mark = pi.mark()
+        pi.request({"type": "prompt", "message": "go"})
+        pi.wait(SETTLED, since=mark)
+
+    assert ["POST /v1/chat/completions"] * 2 == paths(server)

@@ -84,7 +84,7 @@ def _line(model: Model, signs: FailureSigns, code: FailureCode, kind: VerdictKin
     elif kind is not VerdictKind.TRANSIENT:
         tried = f"attempt {attempts.made}"
     hint = _HINTS.get(code)
-    if code == "unreachable" and signs.address is not None and _LOOPBACK.match(signs.address):
+    if code == "unreachable" and signs.address is not None and is_loopback(signs.address):
         hint = _NO_LOCAL_SERVER
     return f"Model {model['provider']}/{model['id']}{place}, {tried}.{f' {hint}.' if hint else ''}"
 
@@ -126,6 +126,11 @@ _WINDOWS: Final = tuple(
         r"exceeds the maximum number of tokens allowed \((\d[\d,]*)\)",  # Google
     )
 )
+
+
+def is_loopback(address: str) -> bool:
+    """Tell whether the server at an HTTP address is one of this machine, by its name."""
+    return _LOOPBACK.match(address) is not None
 
 
 def served_window(text: str) -> int | None:

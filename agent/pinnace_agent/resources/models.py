@@ -141,6 +141,19 @@ class ModelRegistry:
             return Resolution(error=f'Model {name}: the API "{api}" is not supported. Supported: {supported}.')
         return found
 
+    def has_own_server(self, model: Model) -> bool:
+        """Tell whether the server of a model is the user's: of this machine, or of a provider that only he describes.
+
+        Code of an extension that answers for it is no server.
+        """
+        if model["provider"] == OFFLINE_PROVIDER or self._code_for(model) is not None:
+            return False
+        if model["provider"] not in index().providers:
+            return True
+        from pinnace_agent.llm.failure_report import is_loopback
+
+        return is_loopback(model["baseUrl"])
+
     def require_prices(self) -> None:
         """Refuse models without prices from now on: a limit of cost holds for all, and could not be enforced."""
         self._requires_prices = True
