@@ -86,11 +86,14 @@ class Shells:
         self._running.add(shell.ref)
         shell.session.users += 1
 
-        runner = self._extensions()
+        # Now, not when its task begins: what is admitted before a session command runs beside it.
+        refusal, runner = self._refusal(), self._extensions()
+        if runner is not None and not runner.gates.guards("user_bash"):
+            runner = None
 
         async def work() -> None:
-            if (problem := self._refusal()) is not None:
-                shell.failure = errors.tool_not_executed(problem)
+            if refusal is not None:
+                shell.failure = errors.tool_not_executed(refusal)
                 shell.failure_code = errors.ErrorCode.REFUSED_BY_EXTENSION
             elif runner is None or not await _is_done(shell, runner, self._profile, told):
                 await self._run(shell, told)
@@ -159,8 +162,6 @@ class Shells:
 
 async def _is_done(shell: ShellJob, runner: "Runner", profile: AgentProfile, told: Callable[[str], None]) -> bool:
     """Ask the extensions who runs a command; return whether it has ended that way, or is not to be run at all."""
-    if not runner.gates.guards("user_bash"):
-        return False
     from pinnace_agent.extensions.shell_hooks import Blocked, Ended, decided, run_by
 
     decision = await decided(runner, shell.command, shell.session.cwd, is_excluded=shell.exclude_from_context)

@@ -88,14 +88,16 @@ def prepare(options: Options) -> Prepared:
     _tell(sessions.notices)
     limits = _limits(options, settings)
     select = partial(_selected, options, settings, registry, session, limits)
-    has_extensions = may_have_extensions(options, configuration, os.environ, cwd)
     try:
+        is_trusted = configuration.is_project_trusted
+        reader = FolderReader(_resource_choice(options), settings, os.environ, cwd, is_trusted=is_trusted)
+        has_extensions = may_have_extensions(options, configuration, os.environ, cwd)
+        if session.cwd != str(cwd):
+            has_extensions = has_extensions or may_have_project_extensions(options, reader, Path(session.cwd))
         selection = None if has_extensions else select()
         if selection is not None and selection.error is not None:
             raise (UsageRefused if selection.is_usage_error else StartupError)(selection.error)
         toolbox = _toolbox(options, settings)
-        is_trusted = configuration.is_project_trusted
-        reader = FolderReader(_resource_choice(options), settings, os.environ, cwd, is_trusted=is_trusted)
     except StartupError:
         if session.file is not None:
             session.file.abandon()

@@ -373,6 +373,14 @@ async def test_no_shell_command_runs_when_an_extension_is_missing(tmp_path: Path
         assert not (tmp_path / "ran").exists()
 
 
+async def test_a_shell_command_runs_beside_the_session_command_behind_it(tmp_path: Path) -> None:
+    async with started(tmp_path) as agent:
+        for _ in range(12):  # which of the two tasks begins first is the scheduler's choice
+            shell = agent.bash("true")
+            await agent.replace(NewSession(None))
+            assert None is shell.failure
+
+
 async def test_a_process_whose_extensions_can_not_be_loaded_does_not_start(tmp_path: Path) -> None:
     with pytest.raises(ExceptionGroup) as refused:
         async with started(tmp_path, faults={"settings"}):

@@ -119,23 +119,42 @@ def test_read_only_holds_after_a_setup_that_raises(extended: Start, written: Mak
     assert not (one.work / "made.txt").exists()
 
 
-@pytest.mark.parametrize("is_named", [False, True])
-def test_a_project_that_is_opened_later_brings_its_gates(extended: Start, tmp_path: Path, is_named: bool) -> None:
-    """The process has begun without any extension; the project is trusted."""
-    project = tmp_path / "project"
-    folder = project / ".pi" / ("named" if is_named else "extensions")
+@pytest.fixture
+def gated_project(tmp_path: Path) -> Path:
+    """A folder whose project brings a gate."""
+    folder = tmp_path / "project" / ".pi" / "extensions"
     folder.mkdir(parents=True)
     (folder / "gate.py").write_text(GATE.format(name="project"), encoding="utf-8")
+    return tmp_path / "project"
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_a_project_that_is_opened_later_brings_its_gates(extended: Start, gated_project: Path, is_named: bool) -> None:
+    """The process has begun without any extension; the project is trusted."""
+    settings = gated_project / ".pi"
     if is_named:
-        (project / ".pi" / "settings.json").write_text('{"extensions": ["named/gate.py"]}', encoding="utf-8")
+        (settings / "extensions").rename(settings / "named")
+        (settings / "settings.json").write_text('{"extensions": ["named/gate.py"]}', encoding="utf-8")
     write = call("write", path="made.txt", content="x")
-    one = extended([], [write, MORE, write, MORE], files={"trust.json": {str(project): True}})
+    one = extended([], [write, MORE, write, MORE], files={"trust.json": {str(gated_project): True}})
     one.say("write")
     assert [False] == [is_error for _, is_error in one.ends]
-    one.pi.ask("switch_session", sessionPath=str(other_session(project)))
+    one.pi.ask("switch_session", sessionPath=str(other_session(gated_project)))
     one.say("write")
 
     assert ("project says no", True) == one.ends[-1]
-    assert not (project / "made.txt").exists()
+    assert not (gated_project / "made.txt").exists()
     one.command("/mine")
     assert "project" == one.notice()
+
+
+def test_a_session_that_is_gone_on_with_has_the_gates_of_its_project(extended: Start, gated_project: Path) -> None:
+    """The process is started in another folder, where nothing brings extensions."""
+    path = other_session(gated_project)
+    script = [call("write", path="made.txt", content="x"), MORE]
+    trusted = {"trust.json": {str(gated_project): True}}
+    one = extended([], script, "--session", str(path), has_session=True, files=trusted)
+    one.say("write")
+
+    assert [("project says no", True)] == one.ends
+    assert not (gated_project / "made.txt").exists()
