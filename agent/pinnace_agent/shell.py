@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, Protocol
 import trio
 
 from pinnace_agent.flat_nursery import open_flat_nursery
-from pinnace_agent.processes.registry import CHILDREN, Child, ChildProcesses
+from pinnace_agent.processes.registry import CHILDREN, Child, ChildProcesses, work_turns
 
 EXIT_SILENCE_S: Final = 0.1
 """After the shell's exit a descendant may hold the pipe open, for ever if it is a server: so much silence
@@ -82,6 +82,7 @@ async def run_shell(  # noqa: PLR0913  # all but the command are keywords, most 
     on_output: Callable[[str], None] | None = None,
     room: Callable[[], Awaitable[None]] | None = None,
     children: ChildProcesses = CHILDREN,
+    turns: trio.CapacityLimiter | None = None,
 ) -> ShellStatus:
     """Run a command by `<shell> -c` in a new session and feed what it says to `output`.
 
@@ -105,14 +106,31 @@ async def run_shell(  # noqa: PLR0913  # all but the command are keywords, most 
         on_output: Told each piece of text that `output` took from the bytes.
         room: Awaited after each read, so that a command that floods waits for whoever takes what `on_output` is told.
         children: Starts it, and can kill it as long as it runs.
+        turns: What it waits for before it is started, and is counted in until it has ended; None: that of tools.
 
     Raises:
         ShellUnavailable: Nothing was started: no such folder or shell, or the system refused.
     """
     if command_prefix:
         command = f"{command_prefix}\n{command}"
-    shell = await trio.to_thread.run_sync(_find_shell, shell_path, cwd)
-    run = await _start(children, [shell, "-c", command], cwd, env, _Listener(output, on_output, room))
+    async with turns or work_turns():
+        return await _run(command, shell_path, cwd, env, timeout_s, children, _Listener(output, on_output, room))
+
+
+async def _run(  # what `run_shell` was given
+    command: str,
+    shell_path: str | None,
+    cwd: str,
+    env: Mapping[str, str] | None,
+    timeout_s: float | None,
+    children: ChildProcesses,
+    listener: "_Listener",
+) -> ShellStatus:
+    try:
+        shell = await trio.to_thread.run_sync(_find_shell, shell_path, cwd)
+    except RuntimeError as error:  # no thread is left
+        raise ShellUnavailable(f"Cannot start a command: {error}") from error
+    run = await _start(children, [shell, "-c", command], cwd, env, listener)
     is_done = False
     try:
         with trio.move_on_after(float("inf") if timeout_s is None else timeout_s):

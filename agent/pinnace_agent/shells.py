@@ -14,6 +14,7 @@ from pinnace_agent.compactor import no_extensions
 from pinnace_agent.emitter import Emitter
 from pinnace_agent.jobs import Jobs
 from pinnace_agent.output import OutputTail
+from pinnace_agent.processes.registry import client_turns
 from pinnace_agent.profile import AgentProfile
 from pinnace_agent.session import Session
 from pinnace_agent.session.conversation import PENDING_SHELL
@@ -153,6 +154,7 @@ class Shells:
                 command_prefix=self._profile.shell_command_prefix,
                 on_output=told,
                 room=self._emitter.room,
+                turns=client_turns(),
             )
         except ShellUnavailable as error:
             shell.failure = str(error)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from pinnace_agent.host import Host
 from pinnace_agent.output import OutputTail
+from pinnace_agent.processes.registry import commands_at_once
 from pinnace_agent.refusals import refusal
 from pinnace_agent.session.replacement import (
     BranchSession,
@@ -93,6 +94,11 @@ class Dispatcher:
                 return
             pending = Pending(error.command, error.id, error.has_id, error=error)
             self._refuse_line(pending, "malformed" if error.command == errors.PARSE_COMMAND else "unknown")
+            return
+        except Exception as error:  # what reads a wrong command can't be loaded: no descriptor is left, for example
+            _log.exception("a line could not be read")
+            defect = errors.ClientError(f"Internal error: {error}", errors.ErrorCode.INTERNAL_ERROR)
+            self._refuse_line(Pending(errors.PARSE_COMMAND, error=defect), "malformed")
             return
         self._admit(command)
 
@@ -310,7 +316,7 @@ class Dispatcher:
             "protocol": self._profile,
             "commands": COMMAND_NAMES,
             "events": self._outbox.projection.event_names,
-            "limits": {"recordBytes": MAX_RECORD_BYTES, "nesting": MAX_NESTING},
+            "limits": {"recordBytes": MAX_RECORD_BYTES, "nesting": MAX_NESTING, "shells": commands_at_once()},
         }
 
     def _decline(self, request_id: str) -> None:

@@ -66,15 +66,25 @@ class LastResort:
 
         Args:
             signal_number: The first one, if it has come.
+
+        Raises:
+            OSError: No descriptors are left.
+            RuntimeError: No thread is left.
         """
         self._signal = signal_number
         self._token = trio.lowlevel.current_trio_token()
         self._root = trio.lowlevel.current_root_task()
         self._reading, self._writing = os.pipe()
         os.set_blocking(self._writing, False)
+        thread = threading.Thread(target=self._watch, name="pinnace-last-resort", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            os.close(self._reading)
+            os.close(self._writing)
+            raise
         if threading.current_thread() is threading.main_thread():
             self._former = signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
-        threading.Thread(target=self._watch, name="pinnace-last-resort", daemon=True).start()
 
     def stop_forwarding(self) -> None:
         """Give signals back to the event loop, which ends."""

@@ -151,15 +151,21 @@ class AgentProcess:
         now = trio.current_time()
         self._last_word.deadline = now + LAST_WORD_S
         self._unwinding.deadline = now + UNWIND_S
-        self._guard().begin()
+        if (guard := self._guard()) is not None:
+            guard.begin()
 
-    def _guard(self) -> "LastResort":
-        """Have the thread that ends the process where the event loop can't."""
+    def _guard(self) -> "LastResort | None":
+        """Have the thread that ends the process where the event loop can't; None: the system has no room for it now."""
         if self._last_resort is None:
-            from pinnace_rpc.last_resort import LastResort
+            try:
+                from pinnace_rpc.last_resort import LastResort
 
-            self._last_resort = LastResort(LAST_RESORT_S, self._save_at_once, self._leave)
-            self._last_resort.start(self.signal_number)
+                guard = LastResort(LAST_RESORT_S, self._save_at_once, self._leave)
+                guard.start(self.signal_number)
+            except (OSError, ImportError, RuntimeError) as error:
+                _log.warning("nothing ends the process if its event loop is held up: %s", error)
+                return None
+            self._last_resort = guard
             if self._stdin is not None:
                 self._last_resort.watch_stdin(self._stdin)
         return self._last_resort
@@ -185,7 +191,8 @@ class AgentProcess:
                 await self._flush(pumped)
                 if not ended.is_set():
                     # A task that can't be cancelled: all is written and saved, and nothing can be waited for.
-                    self._guard().report()
+                    if (guard := self._guard()) is not None:
+                        guard.report()
                     self._leave(None)
                 outer.cancel_scope.cancel()
         finally:
@@ -292,8 +299,8 @@ class AgentProcess:
             looks, written = 0, -1
             while not pumped.is_set() and looks < FLUSH_LOOKS:
                 looks = looks + 1 if written == self.outbox.written_bytes else 0
-                if written != self.outbox.written_bytes:
-                    self._guard().begin()
+                if written != self.outbox.written_bytes and (guard := self._guard()) is not None:
+                    guard.begin()
                 written = self.outbox.written_bytes
                 with trio.move_on_after(FLUSH_LOOK_S):
                     await pumped.wait()

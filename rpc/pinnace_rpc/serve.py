@@ -83,6 +83,12 @@ class Server:
         """
         await self._process.outbox.begun.wait()
         await trio.sleep(WARM_DELAY_S)
+        try:
+            await self._load()
+        except Exception as error:  # no descriptor, thread or memory is left, for example
+            _log.info("what the next commands need can't be loaded ahead: %s", error)
+
+    async def _load(self) -> None:
         await trio.to_thread.run_sync(compactor.load, abandon_on_cancel=True)
         model = self._process.prepared.session.model
         if model is None or model["api"] not in WARMED_APIS:
@@ -90,8 +96,5 @@ class Server:
         from pinnace_agent.llm.client import warm
         from pinnace_agent.llm.providers import find_provider
 
-        try:
-            await warm(model["baseUrl"])
-        except OSError as error:
-            _log.info("the HTTP client can't be loaded ahead: %s", error)
+        await warm(model["baseUrl"])
         find_provider(model["api"])

@@ -281,10 +281,12 @@ class Tree(OutputModel):
 
 
 class Limits(OutputModel):
-    """Of a record coming in."""
+    """Of a record coming in, and of what runs at once."""
 
     recordBytes: Positive
     nesting: Positive
+    shells: Positive | None = None
+    """So many commands of `bash` run at once; further ones wait for their turn."""
 
 
 class Hello(OutputModel):

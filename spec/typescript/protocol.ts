@@ -1700,10 +1700,12 @@ export interface Levels {
   levels: ThinkingLevel[];
 }
 
-/** Of a record coming in. */
+/** Of a record coming in, and of what runs at once. */
 export interface Limits {
   recordBytes: number;
   nesting: number;
+  /** So many commands of `bash` run at once; further ones wait for their turn. */
+  shells?: number;
 }
 
 export type Message =

@@ -35,7 +35,7 @@ def users_agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator["subproces
     tmp_path.chmod(0o755)
     os.chown(tmp_path, NOBODY, NOBODY)
     environment = {**os.environ, "PYTHONPATH": SOURCES, "HOME": str(tmp_path), "OPENAI_API_KEY": SECRET}
-    command = [*AS_NOBODY, sys.executable, "-m", "pinnace_rpc", "--mode", "rpc", "--provider", "offline"]
+    command = [*AS_NOBODY, sys.executable, "-P", "-m", "pinnace_rpc", "--mode", "rpc", "--provider", "offline"]
     with subprocess.Popen(
         command, cwd=tmp_path, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import trio
 
 from pinnace_agent.flat_nursery import open_flat_nursery
-from pinnace_agent.processes.registry import CHILDREN, Child
+from pinnace_agent.processes.registry import CHILDREN, Child, work_turns
 from pinnace_agent.shell import CHUNK_BYTES, EXIT_SILENCE_S, LAST_WORDS_S, REAP_S
 
 MAX_BUFFER_BYTES: Final = 256 * 1024 * 1024
@@ -84,6 +84,19 @@ async def run_program(
         grace_s: What it has to end by itself.
     """
     stdout, stderr = _Kept(max_buffer), _Kept(max_buffer)
+    async with work_turns():
+        return await _run(command, cwd, env, timeout_s, grace_s, stdout, stderr)
+
+
+async def _run(  # what `run_program` was given
+    command: Sequence[str],
+    cwd: str,
+    env: Mapping[str, str] | None,
+    timeout_s: float | None,
+    grace_s: float,
+    stdout: _Kept,
+    stderr: _Kept,
+) -> ExecResult:
     try:
         child = await CHILDREN.start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=cwd, env=env)
     except (OSError, ValueError) as error:  # ValueError: a NUL in a word

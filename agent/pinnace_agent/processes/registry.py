@@ -21,6 +21,7 @@ import sys
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
@@ -36,6 +37,14 @@ _log = logging.getLogger("pinnace.processes")
 
 MARK_VARIABLE: Final = "PINNACE_COMMAND"
 """In the environment of every program that is started here, and so of what it starts: which command that belongs to."""
+
+MOST_COMMANDS: Final = 64
+"""How many commands of one kind run at once at most: more only take memory and each other's time."""
+
+# A pipe, two handles of the exit, and the file of a long output.
+_COMMAND_DESCRIPTORS: Final = 4
+# What the agent has open for itself, and what starting programs, loading modules and requests take for a moment.
+_OTHER_DESCRIPTORS: Final = 40
 
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM})
 # A look that finds nothing is followed by another: while processes end, the list of children may miss some.
@@ -87,7 +96,10 @@ class Child:
         try:
             handle = os.pidfd_open(self.pid)
         except (AttributeError, OSError):
-            await self.process.wait()
+            try:
+                await self.process.wait()
+            except RuntimeError as error:  # no thread is left to wait in
+                raise OSError(errno.EAGAIN, f"{os.strerror(errno.EAGAIN)}: {error}") from error
             return
         try:
             await trio.lowlevel.wait_readable(handle)
@@ -116,7 +128,7 @@ class Child:
         Not cancelled from outside. After SIGKILL only a process that hangs in the kernel takes so long.
         """
         self.release()
-        with trio.move_on_after(limit_s, shield=True):
+        with trio.move_on_after(limit_s, shield=True), suppress(RuntimeError):  # no thread is left to wait in
             await self.process.wait()
         status = self._registry.take_status(self)
         self.is_abandoned = status is None
@@ -356,6 +368,32 @@ class ChildProcesses:
         self._unreaped.clear()
         self._is_adopting = False
         self._token = None
+
+
+@cache
+def commands_at_once() -> int:
+    """Return how many commands of the client may run at once, and as many of tools and extensions beside them.
+
+    Less than `MOST_COMMANDS` where this process may not open enough descriptors. Further commands wait for their turn.
+    """
+    import resource
+
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if limit == resource.RLIM_INFINITY:
+        return MOST_COMMANDS
+    return max(1, min(MOST_COMMANDS, (limit - _OTHER_DESCRIPTORS) // (2 * _COMMAND_DESCRIPTORS)))
+
+
+@cache
+def client_turns() -> trio.CapacityLimiter:
+    """Return what the client's commands wait for: they never hold up those of tools."""
+    return trio.CapacityLimiter(commands_at_once())
+
+
+@cache
+def work_turns() -> trio.CapacityLimiter:
+    """Return what commands of tools and extensions wait for."""
+    return trio.CapacityLimiter(commands_at_once())
 
 
 _NUMBERS: Final = count(1)

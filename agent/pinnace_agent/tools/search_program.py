@@ -14,7 +14,7 @@ from typing import Final
 import trio
 
 from pinnace_agent.flat_nursery import open_flat_nursery
-from pinnace_agent.processes.registry import CHILDREN, ChildProcesses
+from pinnace_agent.processes.registry import CHILDREN, ChildProcesses, work_turns
 from pinnace_agent.shell import REAP_S
 from pinnace_agent.tools.operations import SearchEnd
 from pinnace_agent.truncation import MAX_BYTES
@@ -77,6 +77,17 @@ async def run_search(
         OSError: The system refused to start it.
         ValueError: An argument is none that a program can get.
     """
+    async with work_turns():
+        return await _run(arguments, cwd, env, take, children)
+
+
+async def _run(
+    arguments: Sequence[str],
+    cwd: str,
+    env: Mapping[str, str],
+    take: Callable[[bytes], bool],
+    children: ChildProcesses,
+) -> SearchEnd:
     child = await children.start(
         arguments,
         stdout=subprocess.PIPE,
