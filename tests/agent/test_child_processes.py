@@ -11,12 +11,18 @@ import pytest
 import trio
 
 from pinnace_agent.output import OutputTail
+from pinnace_agent.processes.descendants import Descendants
 from pinnace_agent.processes.protection import adopt_orphans
 from pinnace_agent.processes.registry import CHILDREN, ChildProcesses
 from pinnace_agent.processes.tree import children_of, status_of, variable_of
 from pinnace_agent.shell import run_shell
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
+def beside_extensions() -> Descendants:
+    """Other code of the process may start programs, too."""
+    return Descendants("PINNACE_COMMAND", "of a test", {}, lambda: False)
 
 
 def await_zombie(pid: int) -> None:
@@ -27,10 +33,9 @@ def await_zombie(pid: int) -> None:
 @pytest.mark.parametrize("own_session", [True, False])
 def test_the_status_of_a_program_that_other_code_started_is_left_to_that(own_session: bool) -> None:
     """An extension may use subprocess."""
-    children = ChildProcesses()
     with subprocess.Popen(["sh", "-c", "exit 7"], start_new_session=own_session) as foreign:
         await_zombie(foreign.pid)
-        children.reap()
+        beside_extensions().reap()
 
         assert 7 == foreign.wait()
 
@@ -53,7 +58,7 @@ def test_an_orphan_in_a_session_of_another_is_reaped_even_where_extensions_start
     orphan = int(subprocess.run(["sh", "-c", script], stdout=subprocess.PIPE, check=True).stdout)
     deadline_s = time.monotonic() + 10
     while Path(f"/proc/{orphan}").exists() and time.monotonic() < deadline_s:
-        ChildProcesses().reap()
+        beside_extensions().reap()
         time.sleep(0.001)
 
     assert not Path(f"/proc/{orphan}").exists()

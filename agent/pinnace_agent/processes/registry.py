@@ -17,7 +17,6 @@ import logging
 import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -28,15 +27,18 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from pinnace_agent.processes.protection import adopt_orphans
-from pinnace_agent.processes.tree import Status, children_of, status_of, variable_of
 
 if TYPE_CHECKING:  # loaded with the first command
+    from pinnace_agent.processes.descendants import Descendants
     from pinnace_agent.processes.watchdog import CommandWatchdog
 
 _log = logging.getLogger("pinnace.processes")
 
 MARK_VARIABLE: Final = "PINNACE_COMMAND"
 """In the environment of every program that is started here, and so of what it starts: which command that belongs to."""
+
+_SECRET: Final = os.urandom(8).hex()
+_NUMBERS: Final = count(1)
 
 MOST_COMMANDS: Final = 64
 """How many commands of one kind run at once at most: more only take memory and each other's time."""
@@ -47,31 +49,6 @@ _COMMAND_DESCRIPTORS: Final = 4
 _OTHER_DESCRIPTORS: Final = 40
 
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM})
-# A look that finds nothing is followed by another: while processes end, the list of children may miss some.
-_QUIET_LOOKS: Final = 2
-_MOST_LOOKS: Final = 100
-
-
-class _Spare:
-    """A descriptor that is kept for looking for processes when no other is left."""
-
-    __slots__ = ("_descriptor",)
-
-    def __init__(self) -> None:
-        self._descriptor: int | None = None
-
-    def keep(self) -> None:
-        if self._descriptor is None:
-            with suppress(OSError):
-                self._descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-
-    def give_up(self) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
-
-
-_SPARE: Final = _Spare()
 
 
 class Child:
@@ -139,7 +116,7 @@ class ChildProcesses:
     """The commands of this process that run. Use it in the event loop; `kill_all` may be called from any thread."""
 
     __slots__ = (
-        "_is_adopting",
+        "_descendants",
         "_is_closed",
         "_running",
         "_starting",
@@ -157,7 +134,7 @@ class ChildProcesses:
         self._unreaped: dict[int, Child] = {}
         self._starting = 0
         self._is_closed = False
-        self._is_adopting = False
+        self._descendants: Descendants | None = None
         self._token: trio.lowlevel.TrioToken | None = None
         self.owns_all = False
         """Nothing else in this process starts programs, such as an extension: every child that is not known here is an
@@ -240,84 +217,8 @@ class ChildProcesses:
 
     def kill(self, children: Collection[Child]) -> None:
         """Kill all that belongs to some commands, none of which is reaped. Takes less than a millisecond."""
-        if not children:
-            return
-        sessions = {child.pid for child in children}
-        killed: set[int] = set()
-        quiet = 0
-        for look in range(_MOST_LOOKS):
-            # Before anything is killed: what loses its parent is harder to recognise.
-            found = self._family(children, sessions) - killed
-            if look == 0:
-                for child in children:
-                    _kill_group(child.pid)
-            for pid in found:
-                with suppress(ProcessLookupError, PermissionError):
-                    sessions.add(os.getsid(pid))
-                with suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)
-            sessions.discard(os.getsid(0))
-            killed |= found
-            # What forked before it was killed has a child that the next look finds.
-            quiet = 0 if found else quiet + 1
-            if quiet == _QUIET_LOOKS:
-                return
-
-    def _family(self, children: Collection[Child], sessions: Collection[int]) -> set[int]:
-        """Find the processes that belong to commands."""
-        try:
-            return self._look(children, sessions)
-        except OSError:  # no descriptor is left: one is kept for this
-            _SPARE.give_up()
-            try:
-                return self._look(children, sessions)
-            except OSError:
-                return set()
-            finally:
-                _SPARE.keep()
-
-    def _look(self, children: Collection[Child], sessions: Collection[int]) -> set[int]:
-        marks = {child.mark.encode() for child in children}
-        since = -1
-        todo = [child.pid for child in children]
-        for pid in children_of(os.getpid()):
-            if pid in self._unreaped:
-                continue
-            status = status_of(pid)
-            if status is None or status.is_zombie:
-                continue
-            if since < 0:
-                since = min((known.start for child in children if (known := status_of(child.pid))), default=sys.maxsize)
-            if self._belongs(pid, status, marks, sessions, since):
-                todo.append(pid)
-        found: set[int] = set()
-        while todo:
-            pid = todo.pop()
-            if pid not in found:
-                found.add(pid)
-                todo += children_of(pid)
-        return found
-
-    def _belongs(
-        self, pid: int, status: Status, marks: Collection[bytes], sessions: Collection[int], since: int
-    ) -> bool:
-        """Tell whether a child that was not started here is an orphan of one of some commands."""
-        if status.session in sessions:
-            return True
-        mark = variable_of(pid, MARK_VARIABLE)
-        if mark is not None and mark.endswith(_SECRET.encode()):
-            return mark in marks
-        return status.start >= since and not self._may_be_foreign(pid, status)
-
-    def _may_be_foreign(self, pid: int, status: Status) -> bool:
-        """Tell whether a child may have been started by other code of this process, which will ask for its status.
-
-        What descends from a command is never in this process' session, and what is just being started is in that or
-        leads one of its own. An orphan in the session of another can't be anybody's but ours.
-        """
-        if self.owns_all and not self._starting:
-            return False
-        return status.session in (pid, os.getsid(0))
+        if self._descendants is not None:
+            self._descendants.kill(children)
 
     # What loses its parent is adopted, and has to be reaped.
 
@@ -332,9 +233,12 @@ class ChildProcesses:
             if error.errno in _EXHAUSTED:
                 raise
             _log.warning("Commands would outlive a kill -9 of the agent: the watchdog cannot be started: %s", error)
-        if not self._is_adopting:
-            self._is_adopting = True
-            _SPARE.keep()
+        if self._descendants is None:
+            from pinnace_agent.processes.descendants import Descendants
+
+            self._descendants = Descendants(
+                MARK_VARIABLE, _SECRET, self._unreaped, lambda: self.owns_all and not self._starting
+            )
             try:
                 adopt_orphans()
             except OSError as error:
@@ -353,20 +257,14 @@ class ChildProcesses:
         """Reap what was adopted and has ended. Never takes the status of a process that other code may wait for."""
         for child in [each for each in self._unreaped.values() if each.is_abandoned]:
             self.take_status(child)
-        with suppress(OSError):
-            for pid in children_of(os.getpid()):
-                if pid in self._unreaped:
-                    continue
-                status = status_of(pid)
-                if status is not None and status.is_zombie and not self._may_be_foreign(pid, status):
-                    with suppress(ChildProcessError):
-                        os.waitpid(pid, os.WNOHANG)
+        if self._descendants is not None:
+            self._descendants.reap()
 
     def leave_to_the_parent(self) -> None:
         """Let go, in a child that was forked: none of these commands is its own."""
         self._running.clear()
         self._unreaped.clear()
-        self._is_adopting = False
+        self._descendants = None
         self._token = None
 
 
@@ -396,22 +294,9 @@ def work_turns() -> trio.CapacityLimiter:
     return trio.CapacityLimiter(commands_at_once())
 
 
-_NUMBERS: Final = count(1)
-_SECRET: Final = os.urandom(8).hex()
 _UNHANDLED: Final = (signal.SIG_DFL, None)
 
 CHILDREN: Final = ChildProcesses()
 """The children of this process."""
 
 os.register_at_fork(after_in_child=CHILDREN.leave_to_the_parent)
-
-
-def _kill_group(pid: int) -> None:
-    try:
-        os.killpg(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-    except PermissionError:
-        # Nobody in the group may be signalled, e.g. all run as another user. The leader is our own child.
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)

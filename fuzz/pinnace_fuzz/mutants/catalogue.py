@@ -184,7 +184,7 @@ AGENT_MUTANTS: Final = (
     AgentMutant(
         "family-survives",
         "Only the shell is killed, not what it started.",
-        "agent/pinnace_agent/processes/registry.py",
+        "agent/pinnace_agent/processes/descendants.py",
         "            found = self._family(children, sessions) - killed\n            if look == 0:\n"
         "                for child in children:\n                    _kill_group(child.pid)\n",
         "            found = {child.pid for child in children} - killed\n",
