@@ -208,7 +208,7 @@ WIRE_MUTANTS: Final = (
         "The value null ends the process.",
         "spec/pinnace_spec/records.py",
         "if not isinstance(value, dict):\n        text",
-        "if value is not None and not isinstance(value, dict):\n        text",
+        "if value is None:\n        raise SystemExit(1)\n    if not isinstance(value, dict):\n        text",
         "ERR/no-object-null",
         "I-CRASH",
     ),
