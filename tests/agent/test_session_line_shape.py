@@ -226,6 +226,46 @@ def test_a_session_of_lines_is_the_session_that_they_make(data: bytes, is_decode
     assert long.entries == list(short.entries)
 
 
+def joined(*lines: bytes) -> bytes:
+    return b"\n".join(lines) + b"\n"
+
+
+PLAIN: Final = [encode_record(entry(MESSAGES[0], str(number))).rstrip() for number in range(4)]
+ODD_BLOCKS: Final = {
+    "two on one line and one on none": joined(PLAIN[0] + PLAIN[1], b"", PLAIN[2]),
+    "two on one line and one on two": joined(PLAIN[0] + PLAIN[1], *PLAIN[2].split(b',"parentId"', 1)),
+    "one cut": joined(PLAIN[0], PLAIN[1][:-9], PLAIN[2]),
+    "one cut before a bracket": joined(PLAIN[0], PLAIN[1][:-1], PLAIN[2]),
+    "one with a line end in a text": joined(PLAIN[0], PLAIN[1].replace(b"hi", b"}\n{"), PLAIN[2]),
+    "the last without an end": joined(PLAIN[0], PLAIN[1])[:-1],
+    "one of another type": joined(PLAIN[0], b'{"type":"custom","id":"c","parentId":"0"}', PLAIN[1]),
+    "one with a field of another program": joined(PLAIN[0], PLAIN[1][:-1] + b',"more":1}', PLAIN[2]),
+    "NUL bytes behind one": joined(PLAIN[0], PLAIN[1] + b"\0\0", PLAIN[2]),
+}
+
+
+@pytest.mark.parametrize("rows", ODD_BLOCKS.values(), ids=ODD_BLOCKS)
+def test_lines_that_are_read_together_are_what_they_are_one_by_one(rows: bytes) -> None:
+    long, short = read_as_long(HEADER + rows), read_session(HEADER + rows, keep_raw=True)
+
+    assert long._replace(entries=[]) == short._replace(entries=[])
+    assert long.entries == list(short.entries)
+
+
+def test_a_line_of_another_shape_has_only_its_own_block_read_line_by_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone: list[bytes] = []
+    read = LineReader.read
+    monkeypatch.setattr(LineReader, "read", lambda self, line: alone.append(line) or read(self, line))
+    lines = [encode_record(entry(MESSAGES[0], str(number))).rstrip() for number in range(1000)]
+    lines[500] = lines[500][:-1] + b',"more":1}'
+
+    text = read_as_long(HEADER + joined(*lines))
+
+    assert len(text.entries) == 1000
+    assert lines[500] in alone
+    assert len(alone) < 200
+
+
 def test_messages_that_are_lines_have_nothing_at_which_a_reader_of_lines_splits() -> None:
     lines = [encode_record(entry(each, str(number))) for number, each in enumerate(MESSAGES)]
     data = HEADER + b"".join(lines).replace(b"\\u2028", "\u2028".encode())

@@ -147,6 +147,21 @@ def test_entries_added_one_by_one_get_the_parents_that_a_file_of_them_gives(entr
     assert (parents(EntryTree(known)), EntryTree(known).orphans) == (parents(tree), tree.orphans)
 
 
+@given(healthy_file() | any_file, st.lists(st.sampled_from([*IDS, None]), max_size=3), st.booleans())
+def test_a_path_follows_the_parents_in_a_file_that_grows(
+    entries: list[Entry], more: list[str | None], is_taken_back: bool
+) -> None:
+    tree = EntryTree(entries)
+    for parent_id in more:
+        tree.add(entry("more", parent_id))
+    if more and is_taken_back:
+        tree.remove_last(len(tree.entries) - 1)
+
+    for place in range(len(tree.entries)):
+        former = tree.parent(place)
+        assert list(tree.path(place)) == [*([] if former is None else tree.path(former)), place]
+
+
 def test_l3_a_damaged_line_in_the_middle_hides_nothing() -> None:
     lines = [encode_record({"type": "session", "version": 3, "id": "s", "timestamp": TIME, "cwd": "/"})]
     lines += [encode_record(each) for each in chain("a", "b", "c", "d", "e")]

@@ -58,7 +58,7 @@ class Branch(Sequence[Entry]):
 
     def items(self) -> Iterator[Item]:
         """Give all entries as they are held."""
-        return map(self._entries.item, self._places)
+        return self._entries.items(self._places)
 
     @overload
     def __getitem__(self, place: int) -> Entry: ...

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, cast
 from pinnace_agent.llm.json_edge import as_list, as_object, as_text
 from pinnace_agent.session.branch import Branch
 from pinnace_agent.session.entry_head import MESSAGE_KINDS
-from pinnace_agent.session.entry_list import StoredMessage, no_collection
+from pinnace_agent.session.entry_list import Item, StoredMessage, no_collection
 from pinnace_agent.session.entry_time import time_ms
 from pinnace_agent.session.message_repair import whole_message
 from pinnace_spec.entries import Entry
@@ -82,14 +82,16 @@ class Outline:
         found = map(self._message, range(len(self._entries) - 1, -1, -1))
         return (message for message in found if message is not None)
 
-    def items(self) -> Iterator[StoredMessage | Message]:
-        """Give the messages, as the lines that hold them where they have not been decoded."""
+    def items(self) -> Sequence[StoredMessage | Message]:
+        """Return the messages, as the lines that hold them where they have not been decoded."""
+        held: list[Item | Message | None] = list(self._entries.items())
         edits = self._edits
-        for index, item in enumerate(self._entries.items()):
-            if isinstance(item, StoredMessage) and index not in edits:
-                yield item
-            elif (message := self._message(index)) is not None:
-                yield message
+        for index in [each for each, item in enumerate(held) if not isinstance(item, StoredMessage)]:
+            held[index] = self._message(index)
+        for index in edits:
+            held[index] = self._message(index)
+        found = held if None not in held else [item for item in held if item is not None]
+        return cast("Sequence[StoredMessage | Message]", found)  # cast: no entry is left
 
     def _message(self, index: int) -> Message | None:
         is_stored = isinstance(self._entries.item(index), StoredMessage)

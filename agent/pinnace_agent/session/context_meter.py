@@ -5,6 +5,7 @@ clients ask after every turn. Must not know entries, nor why somebody asks. Rule
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from typing_extensions import TypedDict
@@ -82,28 +83,20 @@ class ContextMeter:
 
     def begin(self, items: Iterable[StoredMessage | Message]) -> None:
         """Read the beginning of the list, of which some messages have not been decoded, and as few as possible are."""
-        uncounted: list[StoredMessage] = []
-        newest_ms, counted, estimated, _ = self._size
-        for item in items:
-            self._read += 1
-            if isinstance(item, StoredMessage):
-                self._count_stored(item)
-                newest_ms = max(newest_ms, item.timestamp_ms)
-                tokens = stored_tokens(item) if item.usage is not None and item.timestamp_ms >= newest_ms else 0
-                if not tokens:
-                    uncounted.append(item)
-                    continue
-                counted, estimated = tokens, 0
-            else:
-                self._count(item)
-                newest_ms, counted, estimated, is_counted = _Size(newest_ms, counted, estimated).with_(item)
-                if not is_counted:
-                    continue
-            uncounted.clear()  # what was counted includes what came before
-        self._size = _Size(newest_ms, counted, estimated)
-        for stored in uncounted:
-            self._size = self._size.with_estimate(stored.message())
-        self._counts["totalMessages"] = self._read
+        held = list(items)
+        self._read = self._counts["totalMessages"] = len(held)
+        times_ms = [item.timestamp_ms if isinstance(item, StoredMessage) else item["timestamp"] for item in held]
+        newest_ms = list(accumulate(times_ms, max, initial=0))
+        self._count_all(held)
+        # The last count that can be trusted includes what came before, so only what follows it is looked at.
+        first, counted = 0, 0
+        for place in range(len(held) - 1, -1, -1):
+            if times_ms[place] >= newest_ms[place + 1] and (counted := _counted_tokens(held[place])):
+                first = place + 1
+                break
+        self._size = _Size(newest_ms[-1], counted)
+        for item in held[first:]:
+            self._size = self._size.with_estimate(item.message() if isinstance(item, StoredMessage) else item)
 
     def tokens(self, *more: Message) -> int:
         """Return how large the context is, or would be with more messages."""
@@ -132,21 +125,33 @@ class ContextMeter:
             case _:
                 pass
 
-    def _count_stored(self, stored: StoredMessage) -> None:
+    def _count_all(self, items: Iterable[StoredMessage | Message]) -> None:
+        """Count many. The path of a line that has not been decoded is kept short."""
         counts = self._counts
-        match stored.role:
-            case "user":
-                counts["userMessages"] += 1
-            case "toolResult":
-                counts["toolResults"] += 1
-            case "assistant":
-                counts["assistantMessages"] += 1
-                counts["toolCalls"] += stored.tool_calls
-                if (usage := stored.usage) is not None:
-                    add_tokens(self._tokens, usage.input, usage.output, usage.cacheRead, usage.cacheWrite)
-                    counts["cost"] += usage.cost.total
-            case _:
-                pass
+        roles: list[str] = []
+        input_ = output = cache_read = cache_write = 0
+        for item in items:
+            if not isinstance(item, StoredMessage):
+                self._count(item)
+                continue
+            roles.append(item.role)
+            if item.role == "assistant" and (usage := item.usage) is not None:
+                counts["toolCalls"] += item.tool_calls
+                counts["cost"] += usage.cost.total
+                input_ += usage.input
+                output += usage.output
+                cache_read += usage.cacheRead
+                cache_write += usage.cacheWrite
+        counts["userMessages"] += roles.count("user")
+        counts["toolResults"] += roles.count("toolResult")
+        counts["assistantMessages"] += roles.count("assistant")
+        add_tokens(self._tokens, input_, output, cache_read, cache_write)
+
+
+def _counted_tokens(item: StoredMessage | Message) -> int:
+    if isinstance(item, StoredMessage):
+        return stored_tokens(item)
+    return counted_tokens(item) if item["role"] == "assistant" else 0
 
 
 def stored_tokens(stored: StoredMessage) -> int:

@@ -54,8 +54,10 @@ class StoredUsage(Protocol):
 class StoredMessage(NamedTuple):
     """A line that holds a well-formed message, and what is asked of it without decoding it."""
 
-    line: bytes
-    """One JSON object, without LF or anything else around it."""
+    source: bytes
+    """Where its line is: the whole file, of which no line has to be copied, or the line alone."""
+    start: int
+    end: int
     role: str
     """The message's, as is the rest."""
     timestamp_ms: int
@@ -65,6 +67,11 @@ class StoredMessage(NamedTuple):
     """Of an answer."""
     tool_calls: int = 0
     """How many an answer has."""
+
+    @property
+    def line(self) -> bytes:
+        """One JSON object, without LF or anything else around it."""
+        return self.source[self.start : self.end]
 
     def message(self) -> Message:
         """Decode the message."""
@@ -78,13 +85,15 @@ Item: TypeAlias = Entry | StoredMessage
 class EntryList(Sequence[Entry]):
     """A list of entries that is appended to. Reading one decodes it if need be; `item` does not."""
 
-    __slots__ = ("_items", "append")
+    __slots__ = ("_items", "append", "extend")
 
     def __init__(self, items: Iterable[Item] = ()) -> None:
         """Take entries, and lines that are known to hold one."""
         self._items: list[Item] = list(items)
         self.append: Callable[[Item], None] = self._items.append
         """Append an entry. The list's own, since it is called for each line."""
+        self.extend: Callable[[Iterable[Item]], None] = self._items.extend
+        """Append entries."""
 
     def pop(self) -> Entry:
         """Take the last entry back."""
@@ -100,9 +109,9 @@ class EntryList(Sequence[Entry]):
         """Return an entry as it is held."""
         return self._items[place]
 
-    def items(self) -> Iterator[Item]:
-        """Give all entries as they are held."""
-        return iter(self._items)
+    def items(self, places: Iterable[int] | None = None) -> Iterator[Item]:
+        """Give entries as they are held: those of some places, or all."""
+        return iter(self._items) if places is None else map(self._items.__getitem__, places)
 
     @overload
     def __getitem__(self, place: int) -> Entry: ...

@@ -9,15 +9,18 @@ together (`tree`).
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, NoReturn, TypeGuard
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TypeGuard
 
 import orjson
 
 from pinnace_agent.session.entry_head import Head, head_of
-from pinnace_agent.session.entry_list import EntryList, StoredMessage, no_collection
+from pinnace_agent.session.entry_list import EntryList, no_collection
 from pinnace_agent.session.shared_words import share_words
 from pinnace_spec.entries import CURRENT_VERSION, Entry
+
+if TYPE_CHECKING:  # msgspec: loaded for long files
+    from pinnace_agent.session.line_shape import LineReader
 
 NEWER_VERSION: Final = CURRENT_VERSION + 1
 """What a version counts as that is no whole number."""
@@ -165,14 +168,26 @@ def _read_rows(data: bytes, number: int, start: int, *, has_ids: bool, keep_raw:
     rows = _Rows(EntryList(), [], [], [])
     entries, _, raw, heads = rows
     loads, size = orjson.loads, len(data)
-    read_message = _message_reader(data)
+    reader = _line_reader(data)
+    one_by_one_to = start
     with no_collection():
         while start < size:
+            if reader is not None and start >= one_by_one_to:
+                block = reader.read_block(data, start)
+                if block.messages:
+                    entries.extend(block.messages)
+                    heads.extend(block.heads)
+                    if keep_raw:
+                        raw.extend(each.line for each in block.messages)
+                    start = block.end
+                    number += len(block.messages)
+                    continue
+                one_by_one_to = block.end
             end = data.find(_LF, start)
             if end < 0:
                 end = size
             line = data[start:end]
-            if read_message is not None and (found := read_message(line)) is not None:
+            if reader is not None and (found := reader.read(line)) is not None:
                 head, stored = found
                 entries.append(stored)
                 heads.append(head)
@@ -201,8 +216,8 @@ def _read_rows(data: bytes, number: int, start: int, *, has_ids: bool, keep_raw:
     return rows
 
 
-def _message_reader(data: bytes) -> "Callable[[bytes], tuple[Head, StoredMessage] | None] | None":
-    """Return what reads a well-formed message's line without decoding it; None if the file is too short to gain by it.
+def _line_reader(data: bytes) -> "LineReader | None":
+    """Return what reads well-formed messages' lines without decoding them; None if the file is too short to gain by it.
 
     Lines that stay as they are will be written to clients: there must be nothing at which a reader of lines splits.
     """
@@ -210,7 +225,7 @@ def _message_reader(data: bytes) -> "Callable[[bytes], tuple[Head, StoredMessage
         return None
     from pinnace_agent.session.line_shape import LineReader
 
-    return LineReader().read
+    return LineReader()
 
 
 def _read_odd_line(rows: _Rows, number: int, offset: int, line: bytes, *, has_ids: bool, keep_raw: bool) -> None:

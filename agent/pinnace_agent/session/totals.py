@@ -47,8 +47,7 @@ class RunningTotals:
         """Return the totals of all entries: of the same list as before, longer or shorter, never both in between."""
         if len(entries) < self._count:
             self._count, self._totals = 0, _nothing()
-        for place in range(self._count, len(entries)):
-            _add(self._totals, entries.item(place))
+        _add_all(self._totals, entries.items(range(self._count, len(entries))))
         self._count = len(entries)
         return {**self._totals, "tokens": self._totals["tokens"].copy()}
 
@@ -56,8 +55,7 @@ class RunningTotals:
 def file_totals(entries: Iterable[Entry]) -> FileTotals:
     """Add up what all entries of a session have used."""
     totals = _nothing()
-    for entry in entries:
-        _add(totals, entry)
+    _add_all(totals, entries)
     return totals
 
 
@@ -74,21 +72,25 @@ def _nothing() -> FileTotals:
     return {"tokens": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0}, "cost": 0}
 
 
-def _add(totals: FileTotals, item: Item) -> None:
-    """Add what one entry tells."""
-    if isinstance(item, StoredMessage):
-        if (stored := item.usage) is not None:
-            add_tokens(totals["tokens"], stored.input, stored.output, stored.cacheRead, stored.cacheWrite)
-            totals["cost"] += stored.cost.total
-        return
-    usage = _usage(item)
-    if usage is None:
-        return
-    parts = [as_count(usage.get(part)) or 0 for part in ("input", "output", "cacheRead", "cacheWrite")]
-    add_tokens(totals["tokens"], *parts)
-    spent = as_object(usage.get("cost"))
-    if spent is not None:
-        totals["cost"] += as_amount(spent.get("total")) or 0
+def _add_all(totals: FileTotals, items: Iterable[Item]) -> None:
+    """Add what entries tell. The path of a line that has not been decoded is kept short."""
+    tokens = totals["tokens"]
+    input_ = output = cache_read = cache_write = 0
+    for item in items:
+        if isinstance(item, StoredMessage):
+            if (stored := item.usage) is not None:
+                input_ += stored.input
+                output += stored.output
+                cache_read += stored.cacheRead
+                cache_write += stored.cacheWrite
+                totals["cost"] += stored.cost.total
+        elif (usage := _usage(item)) is not None:
+            parts = [as_count(usage.get(part)) or 0 for part in ("input", "output", "cacheRead", "cacheWrite")]
+            add_tokens(tokens, *parts)
+            spent = as_object(usage.get("cost"))
+            if spent is not None:
+                totals["cost"] += as_amount(spent.get("total")) or 0
+    add_tokens(tokens, input_, output, cache_read, cache_write)
 
 
 def _usage(entry: Entry) -> Mapping[str, object] | None:
