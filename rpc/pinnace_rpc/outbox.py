@@ -10,8 +10,7 @@ split over several. Must not know what a record means beyond that.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, cast
 
 import trio
@@ -40,6 +39,9 @@ TURN_PIECES: Final = 32
 READER_BYTES: Final = 32 * 1024 * 1024
 # One write: large enough to be cheap, small enough that a slow reader's progress is seen.
 WRITE_BYTES: Final = 64 * 1024
+# A line from this size on is left to the pump as a whole: what of it a reader takes at once is not worth a copy of the
+# rest.
+LARGE_LINE_BYTES: Final = 1024 * 1024
 
 
 WriteNow: TypeAlias = Callable[[bytes], int]
@@ -105,6 +107,22 @@ class _Delta:
         return {**self.event, "delta": "".join(self.pieces)}
 
 
+class Turn:
+    """A block of an outbox (`Outbox.turn`). There is one for each answer: a generator would cost as much as that."""
+
+    __slots__ = ("_outbox",)
+
+    def __init__(self, outbox: "Outbox") -> None:
+        """Begin nothing yet."""
+        self._outbox = outbox
+
+    def __enter__(self) -> None:
+        self._outbox.begin_turn()
+
+    def __exit__(self, *_: object) -> None:
+        self._outbox.end_turn()
+
+
 class Outbox:
     """Everything that waits to be written to stdout. Implements the agent's `Emitter`."""
 
@@ -129,6 +147,8 @@ class Outbox:
         self._write_now: WriteNow | None = None  # while the pump waits
         self._filled = trio.Event()
         self._taken = trio.Event()
+        self._is_awaited = False  # somebody waits for `_taken`
+        self._turn = Turn(self)
 
     def put(self, record: Record) -> None:
         """Write a record. After `close` it is dropped: nothing follows the last record (R-EOF-02).
@@ -227,22 +247,25 @@ class Outbox:
         self._pieces = 0
         await self._below(HIGH_WATER_BYTES)
 
-    @contextmanager
-    def turn(self) -> Generator[None]:
+    def turn(self) -> "Turn":
         """Write what is put within this block at its end, without waking the pump, as far as the reader takes it.
 
         For answers to lines that were read together. What the reader does not take at once is left to the pump, and so
         is everything if the pump is writing.
         """
+        return self._turn
+
+    def begin_turn(self) -> None:
+        """Write nothing until the end of the turn, unless the pump is writing."""
         self._is_turn = True
-        try:
-            yield
-        finally:
-            self._is_turn = False
-            if self._write_now is not None and self._queue:
-                self._write_some(self._write_now)
-            if self._queue or self._delta is not None or self._progress:
-                self._filled.set()
+
+    def end_turn(self) -> None:
+        """Write what waits."""
+        self._is_turn = False
+        if self._write_now is not None and self._queue and len(self._queue[0]) < LARGE_LINE_BYTES:
+            self._write_some(self._write_now)
+        if self._queue or self._delta is not None or self._progress:
+            self._filled.set()
 
     def _write_some(self, write_now: "WriteNow") -> None:
         data = self._take()
@@ -257,11 +280,14 @@ class Outbox:
             self._count_written(written)
 
     def _count_written(self, size: int) -> None:
+        if not self.written_bytes:
+            self.begun.set()
         self.written_bytes += size
-        self.begun.set()
         self._bytes -= size
-        self._taken.set()
-        self._taken = trio.Event()
+        if self._is_awaited:
+            self._is_awaited = False
+            self._taken.set()
+            self._taken = trio.Event()
 
     async def reader_room(self) -> None:
         """Wait until more commands may be read. Not a checkpoint when there is room."""
@@ -271,6 +297,7 @@ class Outbox:
     async def _below(self, limit: int) -> None:
         await trio.lowlevel.checkpoint()
         while self._bytes > limit and not self._closed:
+            self._is_awaited = True
             await self._taken.wait()
 
     def close(self) -> None:

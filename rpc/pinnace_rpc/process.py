@@ -179,7 +179,7 @@ class AgentProcess:
         pumped, ended = trio.Event(), trio.Event()
         try:
             async with trio.open_nursery() as outer:
-                outer.start_soon(self._pump, trio.lowlevel.FdStream(stdout_fd), pumped, name="pump")
+                outer.start_soon(self._pump, stdio.Stdout(stdout_fd), pumped, name="pump")
                 outer.start_soon(self._work, outer, tasks, ended, name="work")
                 with self._unwinding:
                     await ended.wait()
@@ -282,10 +282,10 @@ class AgentProcess:
                 self.signal_number = number
                 self.stop()
 
-    async def _pump(self, stdout: trio.lowlevel.FdStream, pumped: trio.Event) -> None:
+    async def _pump(self, stdout: stdio.Stdout, pumped: trio.Event) -> None:
         try:
             async with stdout:
-                await self.outbox.pump(stdout, stdio.writer_to(stdout.fileno()))
+                await self.outbox.pump(stdout, stdout.write_now)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             self.stdout_gone = True
             CHILDREN.kill_all()

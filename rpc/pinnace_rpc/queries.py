@@ -50,8 +50,8 @@ def get_state(host: Host, view: View) -> Data:
     }
     if (interruption := session.interruption) is not None:
         data["interrupted"] = interruption
-    if session.path is not None:
-        data["sessionFile"] = session.path
+    if (path := session.path) is not None:
+        data["sessionFile"] = path
     if session.name is not None:
         data["sessionName"] = session.name
     return data

@@ -23,9 +23,10 @@ class _Host(Protocol):
 
 def session_status(session: Session) -> "Mapping[str, object]":
     """Say whether everything is saved, and what was wrong with the file: additive, for supervisors (R-SES-07)."""
-    status: dict[str, object] = {"saved": session.problem is None}
-    if session.problem is not None:
-        status["problem"] = session.problem
+    problem = session.problem
+    status: dict[str, object] = {"saved": problem is None}
+    if problem is not None:
+        status["problem"] = problem
     if session.file is not None and session.file.unsaved:
         status["unsavedEntries"] = session.file.unsaved
     if session.file is not None and session.file.foreign_lines:
@@ -80,8 +81,8 @@ def get_session_stats(host: _Host) -> "Mapping[str, object]":
         **session.meter.counts(),
         "session": session.totals.of(session.tree.entries),
     }
-    if session.path is not None:
-        data["sessionFile"] = session.path
+    if (path := session.path) is not None:
+        data["sessionFile"] = path
     if (usage := context_usage(session)) is not None:
         data["contextUsage"] = usage
     return data

@@ -11,11 +11,12 @@ escapes).
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Final, NoReturn, TypeAlias, cast
 
 import orjson
+from typing_extensions import Buffer
 
 JsonValue: TypeAlias = "str | int | float | bool | list[JsonValue] | dict[str, JsonValue] | None"
 
@@ -39,7 +40,23 @@ _TOO_DEEP: Final = f"nested deeper than {MAX_NESTING} levels"
 # What orjson says of some lines that end inside brackets, although there is memory.
 _MISREPORTED_CUT: Final = "failed to allocate memory"
 _INCOMPLETE: Final = "incomplete, or too large to be read"
+# No JSON: where an array is to stand in a record.
+_LEFT_OUT: Final = b"\0"
 _INFINITE: Final = "a number is outside the range of a double"
+
+
+class EncodedArray:
+    """An array whose elements are JSON already. For one so long that each copy of it costs: it is written at once."""
+
+    __slots__ = ("elements",)
+
+    def __init__(self, elements: Iterable[Buffer]) -> None:
+        """Take the elements, each compact JSON."""
+        self.elements = list(elements)
+
+    def joined(self) -> bytes:
+        """Return the array."""
+        return b"[%b]" % b",".join(self.elements)
 
 
 class WireError(Exception):
@@ -74,7 +91,7 @@ def encode_record(record: Mapping[str, object]) -> bytes:
 
     The line holds no byte or character at which any line reader splits: U+0085, U+2028 and U+2029 are
     escaped. NaN and Infinity become null; a lone surrogate becomes its escape (``\ud800``), as JSON.stringify
-    does. Values may be `orjson.Fragment`s of compact JSON (`encode_fragment`).
+    does. Values may be `orjson.Fragment`s of compact JSON (`encode_fragment`), or `EncodedArray`s.
 
     Raises:
         TypeError: A key is not a string, or a value is none that JSON has: a fault of the caller.
@@ -83,7 +100,7 @@ def encode_record(record: Mapping[str, object]) -> bytes:
     try:
         line = orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError:
-        line = _encode_refused(record) + b"\n"
+        line = _encode_long(record) or _encode_refused(record) + b"\n"
     return line if line.isascii() else _escape_separators(line)
 
 
@@ -97,7 +114,7 @@ def without_faults(record: Mapping[str, object]) -> dict[str, object]:
 
 
 def _without_faults(value: object, inside: list[int]) -> object:
-    if isinstance(value, str | bool | orjson.Fragment | None):
+    if isinstance(value, str | bool | orjson.Fragment | EncodedArray | None):
         return value
     if isinstance(value, float):
         return float(value)
@@ -205,6 +222,31 @@ def _escape_separators(line: bytes) -> bytes:
     return line
 
 
+def _encode_long(record: Mapping[str, object]) -> bytes | None:
+    """Write a record that holds an encoded array, which is copied once; None if something else was refused."""
+    long: list[EncodedArray] = []
+
+    def leave_out(value: object) -> orjson.Fragment:
+        if not isinstance(value, EncodedArray):
+            raise TypeError
+        if long or not value.elements:
+            return orjson.Fragment(value.joined())
+        long.append(value)
+        return orjson.Fragment(_LEFT_OUT)
+
+    try:
+        line = orjson.dumps(record, default=leave_out, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError:
+        return None
+    if not long:
+        return line
+    before, _, behind = line.partition(_LEFT_OUT)
+    elements = long[0].elements.copy()
+    elements[0] = b"".join((before, b"[", elements[0]))
+    elements[-1] = b"".join((elements[-1], b"]", behind))
+    return b",".join(elements)
+
+
 def _encode_refused(value: object) -> bytes:
     """Write what orjson refused: lone surrogates, integers beyond 64 bits, over 254 levels. Not recursive."""
     pieces: list[str] = []
@@ -262,6 +304,8 @@ def _encode_scalar(value: object) -> str:
         except OverflowError:  # a reader would make Infinity of it, which is null; and str() has a limit too
             return "null"
         return int.__repr__(value)
+    if isinstance(value, EncodedArray):
+        return value.joined().decode()
     if isinstance(value, float | orjson.Fragment):
         return orjson.dumps(value).decode()
     raise TypeError(f"{type(value).__name__} is no JSON value")

@@ -231,9 +231,18 @@ def joined(*lines: bytes) -> bytes:
 
 
 PLAIN: Final = [encode_record(entry(MESSAGES[0], str(number))).rstrip() for number in range(4)]
+CUT_IN_TWO: Final = [
+    piece + rest
+    for piece, rest in zip(
+        (b"", b'{"type":"message","a":1}'),
+        encode_record(entry({**MESSAGES[3], "details": ["cut"]}, "3")).rstrip().split(b'"cut"'),
+        strict=True,
+    )
+]
 ODD_BLOCKS: Final = {
     "two on one line and one on none": joined(PLAIN[0] + PLAIN[1], b"", PLAIN[2]),
     "two on one line and one on two": joined(PLAIN[0] + PLAIN[1], *PLAIN[2].split(b',"parentId"', 1)),
+    "two on one line and one that goes on in the next": joined(PLAIN[0] + PLAIN[1], *CUT_IN_TWO),
     "one cut": joined(PLAIN[0], PLAIN[1][:-9], PLAIN[2]),
     "one cut before a bracket": joined(PLAIN[0], PLAIN[1][:-1], PLAIN[2]),
     "one with a line end in a text": joined(PLAIN[0], PLAIN[1].replace(b"hi", b"}\n{"), PLAIN[2]),
@@ -255,7 +264,12 @@ def test_lines_that_are_read_together_are_what_they_are_one_by_one(rows: bytes) 
 def test_a_line_of_another_shape_has_only_its_own_block_read_line_by_line(monkeypatch: pytest.MonkeyPatch) -> None:
     alone: list[bytes] = []
     read = LineReader.read
-    monkeypatch.setattr(LineReader, "read", lambda self, line: alone.append(line) or read(self, line))
+
+    def read_alone(self: LineReader, line: bytes) -> object:
+        alone.append(line)
+        return read(self, line)
+
+    monkeypatch.setattr(LineReader, "read", read_alone)
     lines = [encode_record(entry(MESSAGES[0], str(number))).rstrip() for number in range(1000)]
     lines[500] = lines[500][:-1] + b',"more":1}'
 

@@ -156,6 +156,7 @@ def test_a_path_follows_the_parents_in_a_file_that_grows(
         tree.add(entry("more", parent_id))
     if more and is_taken_back:
         tree.remove_last(len(tree.entries) - 1)
+        tree.add(entry("other", None))
 
     for place in range(len(tree.entries)):
         former = tree.parent(place)

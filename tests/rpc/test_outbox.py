@@ -236,6 +236,21 @@ async def test_what_a_turn_puts_is_written_at_its_end_and_the_rest_by_the_pump(
     outbox.close()
 
 
+async def test_a_large_line_of_a_turn_is_left_to_the_pump_as_a_whole(nursery: trio.Nursery) -> None:
+    outbox, pipe = Outbox(make_projection("1.5")), Pipe(10**9)
+    nursery.start_soon(outbox.pump, pipe, pipe.write_now)
+    await wait_all_tasks_blocked()
+
+    with outbox.turn():
+        outbox.put({"type": "response", "text": "x" * 2**20})
+
+    assert pipe.data == b""
+    pipe.gate.set()
+    await wait_all_tasks_blocked()
+    assert len(pipe.records) == 1
+    outbox.close()
+
+
 async def test_a_turn_writes_nothing_past_what_the_pump_is_writing(nursery: trio.Nursery) -> None:
     outbox, pipe = Outbox(make_projection("1.5")), Pipe(10**6)
     nursery.start_soon(outbox.pump, pipe, pipe.write_now)

@@ -13,11 +13,14 @@ from hypothesis import strategies as st
 from pinnace_spec.wire import (
     MAX_NESTING,
     MAX_OUTPUT_NESTING,
+    EncodedArray,
     JsonValue,
     WireError,
     decode_line,
     encode_fragment,
     encode_record,
+    encode_value,
+    without_faults,
 )
 
 # Surrogates too: providers split a pair over two deltas.
@@ -326,3 +329,23 @@ def test_a_fragment_is_written_as_often_as_it_is_used() -> None:
 def test_tuples_and_mappings_of_any_kind_are_written() -> None:
     assert b'{"a":[1,[2]]}\n' == encode_record({"a": (1, (2,))})
     assert b'{"lone":"\\ud800","a":[1,[2]]}\n' == encode_record({"lone": LONE, "a": (1, (2,))})
+
+
+@given(st.lists(VALUES, max_size=3), st.lists(VALUES, max_size=3), VALUES)
+def test_an_array_of_encoded_elements_is_written_as_its_values_are(
+    values: list[JsonValue], more: list[JsonValue], other: JsonValue
+) -> None:
+    arrays = [EncodedArray(map(encode_value, each)) for each in (values, more)]
+    record = {"id": other, "data": {"long": arrays[0], "other": other, "more": arrays[1]}}
+
+    line = encode_record(record)
+
+    plain = {"id": other, "data": {"long": values, "other": other, "more": more}}
+    assert json.loads(line) == json.loads(encode_record(plain))
+    assert line.count(b"\n") == 1
+    assert encode_record(without_faults(record)).endswith(b"\n")
+
+
+def test_a_record_with_an_encoded_array_and_what_is_no_json_is_refused() -> None:
+    with pytest.raises(TypeError):
+        encode_record({"data": EncodedArray([b"1"]), "no": object()})

@@ -5,6 +5,7 @@ one and goes to its newest end. Must not know what entries hold.
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 from pinnace_agent.session.tree import EntryTree
@@ -15,7 +16,7 @@ class Branch(NamedTuple):
 
     number: int
     """From 1, the active one."""
-    places: list[int]
+    places: Sequence[int]
     parting: int | None
     """The place of the entry that it goes on from; None: it begins with nothing."""
     depth: int

@@ -21,7 +21,7 @@ from pinnace_agent.session.totals import RunningTotals
 from pinnace_agent.session.tree import EntryTree
 from pinnace_spec.entries import Entry
 from pinnace_spec.messages import Message, Model, ThinkingLevel
-from pinnace_spec.wire import encode_fragment, encode_record, without_faults
+from pinnace_spec.wire import EncodedArray, encode_fragment, encode_record, without_faults
 
 if TYPE_CHECKING:
     from orjson import Fragment
@@ -176,7 +176,7 @@ class Session:
         """Give the messages from the last to the first; of a session that was just opened only as far as need be."""
         return reversed(self._messages) if self._unread is None else self._unread.newest_first()
 
-    def encoded_messages(self) -> "Fragment":
+    def encoded_messages(self) -> "Fragment | EncodedArray":
         """Return the messages as a JSON array. Those that have not been decoded are taken from their lines."""
         if self._unread is None:
             return encode_fragment(self._messages)

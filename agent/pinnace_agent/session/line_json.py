@@ -7,20 +7,19 @@ decoded message would give, but for blanks and escapes. Imports msgspec: as `lin
 from collections.abc import Iterable, Iterator
 
 import msgspec
-import orjson
 
 from pinnace_agent.session.entry_list import StoredMessage
 from pinnace_spec.messages import Message
-from pinnace_spec.wire import encode_value
+from pinnace_spec.wire import EncodedArray, encode_value
 
 
 class _Line(msgspec.Struct, gc=False):
     message: msgspec.Raw
 
 
-def encoded_messages(items: Iterable[StoredMessage | Message]) -> orjson.Fragment:
-    """Encode messages, of which some are lines."""
-    return orjson.Fragment(b"[%b]" % b",".join(_pieces(items)))
+def encoded_messages(items: Iterable[StoredMessage | Message]) -> EncodedArray:
+    """Encode messages, of which some are lines. What came from lines is not copied."""
+    return EncodedArray(_pieces(items))
 
 
 def _pieces(items: Iterable[StoredMessage | Message]) -> Iterator[bytes | msgspec.Raw]:
