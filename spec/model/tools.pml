@@ -129,6 +129,7 @@ bool blocked, quiet; byte blockedby;         /* since an abort; since agent_sett
 #define OWED (!held && (len(qs) > 0 || len(qf) > 0))
 #define BOUNDARY_DUE (bd && period && !OWED && !cancelled)
 /* Where a real agent stays until its client, its model or a gate lets it go on. */
+#define READ 4 /* of what waits: with the option, that extensions have read it */
 #define CALM (!REPLAY || (SESSION == session_quiet && !reading && (RUN == run_idle || RUN == run_llm || \
   RUN == run_tools || RUN == run_retrying || RUN == run_compacting_manual || \
   RUN == run_compacting_threshold || RUN == run_compacting_overflow)))
@@ -177,7 +178,9 @@ inline m_answer(i) { HOLDS(answered_once, i > 0 && i <= sent && !answered[i]); a
 inline m_accept(i) { if :: !blocked || i > blockedby -> blocked = false; blockedby = 0; quiet = false :: else fi }
 inline m_continue() { quiet = false }
 inline m_take(i) { HOLDS(one_fate, fate[i] == 0); fate[i] = 1; quiet = false }
-inline m_queue(i, q) { HOLDS(one_fate, fate[i] == 0); fate[i] = q }
+inline m_queue(i, q) {
+  HOLDS(one_fate, fate[i] == 0); fate[i] = q;
+  w = i + 1; do :: w <= N -> HOLDS(fifo, fate[w] != q); w++ :: else -> break od; w = 0 }
 inline m_gone(i) { HOLDS(one_fate, fate[i] > 0 && fate[i] < 4); fate[i] = 4 }
 inline m_append(i) { HOLDS(saved_first, fate[i] == 1 && !app) }
 inline m_settle() {
@@ -266,6 +269,7 @@ inline take_from(q, i) {
 #define g_instant_waits INSTANT_WAITS
 #define g_last_shell (len(shells) == 1)
 #define g_line_ready (len(line) > 0 && !g_barrier)
+#define g_line_waits (len(line) > 0)
 #define g_overflow_again (autocompact && ovf)
 #define g_owed OWED
 #define g_quiescent (RUN == run_idle && SESSION == session_quiet && SHELL == shell_quiet && !pc && !sw && !reading && len(commands) == 0 && len(line) == 0 && !OWED)
@@ -400,9 +404,13 @@ inline a_handle_own() {
 inline a_hold() {
    held = true }
 inline a_join_line() {
-   line!t, o, id }
+   line!t, (rd -> o + READ : o), id }
 inline a_kill_shells() {
    SHELLS_KILLED; SAY("kill_shells\n") }
+inline a_lead_line() {
+   k = len(line); line!readt, reado + READ, reading;
+   do :: k > 0 -> k--; line?y, z, x; line!y, z, x :: else -> break od; y = 0; z = 0; x = 0;
+   reading = 0; readt = 0; reado = 0 }
 inline a_leave_failed() {
    SAY("leave_failed\n") }
 inline a_note_cancel() {
@@ -497,7 +505,8 @@ inline a_start_turn() {
 inline a_take_compact() {
    cown = id }
 inline a_take_line() {
-   HOLDS(one_raised, rt == 0); line?rt, ro, rid }
+   HOLDS(one_raised, rt == 0); line?rt, ro, rid;
+   if :: ro >= READ -> ro = ro - READ; rr = true :: else fi }
 inline a_take_own() {
    own = id; m_take(id) }
 inline a_take_pending_compact() {
@@ -851,7 +860,13 @@ if
    fi
 :: t == t_text_read ->
    if
-   :: RUN == run_idle || RUN == run_preflight || RUN == run_llm || RUN == run_tools || RUN == run_retrying || RUN == run_compacting_manual || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling || RUN == run_aborting ->
+   :: RUN == run_aborting ->
+      if
+      :: g_line_waits -> d_step { fired++; a_lead_line() }
+      :: else ->
+         d_step { fired++; a_admit_read() }
+      fi
+   :: RUN == run_idle || RUN == run_preflight || RUN == run_llm || RUN == run_tools || RUN == run_retrying || RUN == run_compacting_manual || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling ->
       d_step { fired++; a_admit_read() }
    :: else
    fi

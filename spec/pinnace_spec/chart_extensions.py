@@ -11,6 +11,8 @@ _READING: Final = (
     # A barrier, so that what comes after the text does not overtake it.
     *rows(("idle",), ("steer", "follow_up"), "unread", None, "start_reading", "R-EXT-04"),
     *rows((*BUSY, "aborting"), ("prompt", "steer", "follow_up"), "unread", None, "start_reading", "R-EXT-04"),
+    # What has come after the text waits for the end of the abort, and so does the text, before them.
+    *one("aborting", "text_read", "line_waits", None, "lead_line", "R-EXT-04 C-9"),
     *rows(NOT_SWITCHING, ("text_read",), "", None, "admit_read", "R-EXT-04"),
     *rows(NOT_SWITCHING, ("text_handled",), "", None, "accept_handled", "R-EXT-04"),
     *rows(NOT_SWITCHING, ("text_failed",), "", None, "refuse_reading", "R-EXT-04"),

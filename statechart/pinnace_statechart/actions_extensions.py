@@ -28,10 +28,19 @@ def _read(state: ExtendedState) -> Command:
 
 def admit_read(context: StepContext) -> None:
     """Admit a text as extensions have left it."""
+    context.raised.append(_as_left(context))
+
+
+def lead_line(context: StepContext) -> None:
+    """Let a text, as extensions have left it, wait before the commands that have come after it."""
+    context.state.line.appendleft(_as_left(context))
+
+
+def _as_left(context: StepContext) -> Command:
     command = _read(context.state)
     assert context.happening.content is not None
     text, images = context.happening.content
-    context.raised.append(command._replace(text=text, images=images, unread=False))
+    return command._replace(text=text, images=images, unread=False)
 
 
 def accept_handled(context: StepContext) -> None:

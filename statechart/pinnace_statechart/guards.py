@@ -121,6 +121,11 @@ def line_ready(context: StepContext) -> bool:
     return bool(context.state.line) and not barrier(context)
 
 
+def line_waits(context: StepContext) -> bool:
+    """Whether commands wait behind a barrier."""
+    return bool(context.state.line)
+
+
 def instant_waits(context: StepContext) -> bool:
     """Whether something waits that is carried out in one step once a session has begun (C-16)."""
     return any(command.name in INSTANT for command in context.state.line)
@@ -172,6 +177,7 @@ GUARDS: Final[dict[str, Guard]] = {
         session_ready,
         compact_ready,
         line_ready,
+        line_waits,
         instant_waits,
         last_shell,
         quiescent,

@@ -30,6 +30,7 @@ GUARDS: Final[Mapping[str, str]] = {
     "session_ready": "(sw != 0)",
     "compact_ready": "(pc != 0)",
     "line_ready": "(len(line) > 0 && !g_barrier)",
+    "line_waits": "(len(line) > 0)",
     "instant_waits": "INSTANT_WAITS",
     "last_shell": "(len(shells) == 1)",
     "quiescent": (
@@ -82,8 +83,9 @@ if :: id -> aborts!id :: else fi""",
     "answer_aborts": """do
 :: len(aborts) > 0 -> aborts?x; m_abort_answered(); ok(x)
 :: else -> break od; x = 0""",
-    "join_line": "line!t, o, id",
-    "take_line": "HOLDS(one_raised, rt == 0); line?rt, ro, rid",
+    "join_line": "line!t, (rd -> o + READ : o), id",
+    "take_line": """HOLDS(one_raised, rt == 0); line?rt, ro, rid;
+if :: ro >= READ -> ro = ro - READ; rr = true :: else fi""",
     "withdraw_waiting": """k = len(line);
 do :: k > 0 -> k--; line?y, z, x;
    if :: IS_TEXT(y) || y == t_compact -> refuse(x)
@@ -189,6 +191,9 @@ if :: RUN == run_idle || RUN == run_compacting_manual -> record_shell(id)
 _EXTENSIONS: Final = {
     "start_reading": 'HOLDS(one_job, !reading); reading = id; readt = t; reado = o; SAY("job read\\n")',
     "admit_read": """HOLDS(one_raised, rt == 0); rt = readt; ro = reado; rid = reading; rr = true;
+reading = 0; readt = 0; reado = 0""",
+    "lead_line": """k = len(line); line!readt, reado + READ, reading;
+do :: k > 0 -> k--; line?y, z, x; line!y, z, x :: else -> break od; y = 0; z = 0; x = 0;
 reading = 0; readt = 0; reado = 0""",
     "accept_handled": "accept_text(reading, q_handled); reading = 0; readt = 0; reado = 0",
     "refuse_reading": "refuse(reading); reading = 0; readt = 0; reado = 0",

@@ -162,6 +162,14 @@ MUTANTS: Final = (
             )
         },
     ),
+    Mutant(
+        "read_overtaken",
+        "A text that extensions have read during an abort waits behind those that came after it.",
+        "fifo",
+        "extensions",
+        4,
+        change=_without("text_read", "line_waits"),
+    ),
     Mutant("line_stuck", "What waits is never taken.", "deadlock", "barriers", change=_without(ALWAYS, "line_ready")),
     Mutant(
         "owed_forgotten",

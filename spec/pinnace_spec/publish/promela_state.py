@@ -108,6 +108,7 @@ bool blocked, quiet; byte blockedby;         /* since an abort; since agent_sett
 #define OWED (!held && (len(qs) > 0 || len(qf) > 0))
 #define BOUNDARY_DUE (bd && period && !OWED && !cancelled)
 /* Where a real agent stays until its client, its model or a gate lets it go on. */
+#define READ 4 /* of what waits: with the option, that extensions have read it */
 #define CALM (!REPLAY || (SESSION == session_quiet && !reading && (RUN == run_idle || RUN == run_llm || \
   RUN == run_tools || RUN == run_retrying || RUN == run_compacting_manual || \
   RUN == run_compacting_threshold || RUN == run_compacting_overflow)))
@@ -126,7 +127,9 @@ inline m_answer(i) { HOLDS(answered_once, i > 0 && i <= sent && !answered[i]); a
 inline m_accept(i) { if :: !blocked || i > blockedby -> blocked = false; blockedby = 0; quiet = false :: else fi }
 inline m_continue() { quiet = false }
 inline m_take(i) { HOLDS(one_fate, fate[i] == 0); fate[i] = 1; quiet = false }
-inline m_queue(i, q) { HOLDS(one_fate, fate[i] == 0); fate[i] = q }
+inline m_queue(i, q) {
+  HOLDS(one_fate, fate[i] == 0); fate[i] = q;
+  w = i + 1; do :: w <= N -> HOLDS(fifo, fate[w] != q); w++ :: else -> break od; w = 0 }
 inline m_gone(i) { HOLDS(one_fate, fate[i] > 0 && fate[i] < 4); fate[i] = 4 }
 inline m_append(i) { HOLDS(saved_first, fate[i] == 1 && !app) }
 inline m_settle() {
