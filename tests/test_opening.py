@@ -1,0 +1,98 @@
+"""Files that a repository, a session or a model can name are opened by the opener alone.
+
+Every other place of the program that opens a file by a name is listed here, with the reason why that is right: who
+named the file, or what was made sure of it before. A place that is not listed is a way around the opener; one that is
+listed and gone is removed from the list.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = [ROOT / "agent" / "pinnace_agent", ROOT / "rpc" / "pinnace_rpc", ROOT / "rpc" / "pinnace"]
+OPENER = ["agent/pinnace_agent/files/opener.py", "agent/pinnace_agent/files/text_file.py"]
+WHOLE_FILE = frozenset({"read_bytes", "read_text", "write_bytes", "write_text"})
+# What has a method `open` and is no file: nurseries, and objects of ours.
+NO_FILES = frozenset({"trio", "self._guard", "self._portal", "self.library", "PIL.Image"})
+
+EXCEPTIONS = {
+    "agent/pinnace_agent/session/": "Sessions, and the files beside them: named by the client, or found in the folder "
+    "of sessions. Regular files alone are read (`library`, `listing`); what is written is never a link.",
+    "agent/pinnace_agent/tools/file_replacement.py": "Through the folder that the opener has opened (`Place`), or a "
+    "file that is new; what shows a process is refused before.",
+    "agent/pinnace_agent/tools/file_backup.py": "A copy that is new, beside the file that is open.",
+    "agent/pinnace_agent/tools/local_files.py": "Through the folder that the opener has opened (`Place`).",
+    "agent/pinnace_agent/search/program.py": "A program of its own, which can be killed: what a walk finds without "
+    "following links, or the one file that the tool has checked.",
+    "agent/pinnace_agent/search/ignore_files.py": "In that program: regular files, whose patterns are shown nowhere.",
+    "agent/pinnace_agent/extensions/source_files.py": "Of extensions that may run, which are checked before.",
+    "agent/pinnace_agent/extensions/dependencies.py": "Of extensions that may run, which are checked before.",
+    "agent/pinnace_agent/llm/offline_script.py": "A script that the user names, a regular file of a bounded size.",
+    "agent/pinnace_agent/resources/builtin.py": "Data of the package.",
+    "agent/pinnace_agent/export/page.py": "Data of the package.",
+    "agent/pinnace_agent/resources/json_file.py": "A file that is new, in the agent folder or a project's `.pi`.",
+    "agent/pinnace_agent/resources/file_lock.py": "Folders that are locks.",
+    "agent/pinnace_agent/output_file.py": "A file that is new, in a folder that is the user's alone.",
+    "agent/pinnace_agent/processes/": "Of /proc, about processes that this one has started, and the null device.",
+    "rpc/pinnace_rpc/cli.py": "The null device.",
+    "rpc/pinnace_rpc/stdio.py": "The streams of this process, and the null device.",
+    "rpc/pinnace_rpc/journal.py": "The log file, which the user names.",
+    "rpc/pinnace_rpc/prompt_input.py": "What the user names on the command line; a pipe from a shell is meant, too.",
+    "rpc/pinnace_rpc/print_mode.py": "The session that is open.",
+    "rpc/pinnace_rpc/shim.py": "The file that the user wants made.",
+    "rpc/pinnace_rpc/client/generate.py": "Sources of this program, for its developers.",
+}
+"""By file, or by folder (with a slash at its end)."""
+
+
+def openings(source: str) -> Iterator[str]:
+    """Return the calls that open a file by its name."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and opens(node):
+            yield ast.unparse(node.func)
+
+
+def opens(call: ast.Call) -> bool:
+    if isinstance(call.func, ast.Name):
+        # With `closefd` it is a descriptor that is open already.
+        return call.func.id == "open" and all(each.arg != "closefd" for each in call.keywords)
+    if not isinstance(call.func, ast.Attribute):
+        return False
+    owner = ast.unparse(call.func.value)
+    return call.func.attr in WHOLE_FILE or (call.func.attr == "open" and owner not in NO_FILES)
+
+
+def exception_for(module: str) -> str | None:
+    return next((each for each in EXCEPTIONS if module == each or (each[-1] == "/" and module.startswith(each))), None)
+
+
+def opening_modules() -> dict[str, list[str]]:
+    modules = {str(module.relative_to(ROOT)): module for package in PACKAGES for module in package.rglob("*.py")}
+    found = {name: list(openings(module.read_text())) for name, module in modules.items() if name not in OPENER}
+    return {name: calls for name, calls in found.items() if calls}
+
+
+def test_files_are_opened_by_name_only_by_the_opener_and_where_a_reason_is_listed() -> None:
+    assert {} == {name: calls for name, calls in opening_modules().items() if exception_for(name) is None}
+
+
+def test_the_list_of_exceptions_has_none_that_is_gone() -> None:
+    used = {exception_for(name) for name in opening_modules()}
+    assert [] == sorted(each for each in EXCEPTIONS if each not in used)
+
+
+@pytest.mark.parametrize(
+    "call", ["open(a)", "os.open(a, 0)", "Path(a).read_text()", "a.open('rb')", "io.open(a)", "a.b.write_bytes(c)"]
+)
+def test_a_call_that_opens_by_name_is_recognised(call: str) -> None:
+    assert 1 == len(list(openings(f"class C:\n    async def f(self):\n        with {call}: ...")))
+
+
+@pytest.mark.parametrize(
+    "call", ["trio.open_nursery()", "os.fdopen(a)", "open(a, closefd=False)", "trio.open()", "a()()"]
+)
+def test_what_opens_no_file_by_name_is_not_taken_for_it(call: str) -> None:
+    assert [] == list(openings(call))
