@@ -3,7 +3,6 @@
 Data that outlives sessions. Made once at start from flags and files; only the registry is asked later.
 """
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -12,7 +11,7 @@ from pinnace_agent.resources.model_scope import ScopedModel
 from pinnace_agent.resources.models import ModelRegistry
 from pinnace_agent.resources.resource_book import ResourceBook
 from pinnace_agent.resources.settings import CompactionSettings, RunLimits
-from pinnace_agent.shell_environment import shell_environment
+from pinnace_agent.shell_environment import keyless_environment
 from pinnace_agent.tools.base import Tool
 from pinnace_spec.messages import ThinkingLevel
 
@@ -28,7 +27,7 @@ class AgentProfile:
     registry: ModelRegistry
     tools: Mapping[str, Tool]
     system_prompt: Callable[[str], str]
-    environment: Mapping[str, str] = field(default_factory=lambda: shell_environment(os.environ))
+    environment: Mapping[str, str] = field(default_factory=keyless_environment)
     """Of shells and tools."""
     shell_path: str | None = None
     shell_command_prefix: str | None = None

@@ -5,6 +5,7 @@ command can see that an agent runs it; a command of the model also which session
 configuration file are not run with it: they may need another provider's.
 """
 
+import os
 from collections.abc import Collection, Mapping
 from typing import Final
 
@@ -24,6 +25,13 @@ def shell_environment(env: Mapping[str, str], hidden: Collection[str] = ()) -> d
     """
     # DEVIATION D-32: without keys.
     return {**{name: value for name, value in env.items() if name not in hidden}, **_MARKS}
+
+
+def keyless_environment() -> dict[str, str]:
+    """Return the environment of commands where nothing is known of the user's files."""
+    from pinnace_agent.resources.key_variables import key_variables_of
+
+    return shell_environment(os.environ, key_variables_of((), ()))
 
 
 def tool_environment(base: Mapping[str, str], session: Session) -> dict[str, str]:

@@ -82,11 +82,14 @@ def parse_arguments(arguments: Sequence[str], env: Mapping[str, str], *, is_at_t
     if chosen.mode == "rpc":
         _check_messages(given["messages"])
     _check_session(given)
+    _check_key(given)
     return Options(
         provider=given["provider"],
         model=given["model"],
         models=_items(given["models"]) or (),
         api_key=_not_empty("--api-key", given["api_key"]),
+        api_key_file=_not_empty("--api-key-file", given["api_key_file"]),
+        api_key_fd=_descriptor(given["api_key_fd"]),
         thinking=_level(given["thinking"]),
         system_prompt=given["system_prompt"],
         append_system_prompt=given["append_system_prompt"],
@@ -160,6 +163,20 @@ def _check_messages(words: Sequence[str]) -> None:
     if any(word.startswith("@") for word in words):
         raise RefusedOption("@file arguments are not supported in mode rpc")
     raise RefusedOption("messages on the command line are not supported in mode rpc: send a prompt on stdin")
+
+
+def _check_key(given: Mapping[str, Any]) -> None:
+    ways = [name for name in ("api_key", "api_key_file", "api_key_fd") if given[name] is not None]
+    if len(ways) > 1:
+        first, second = (f"--{name.replace('_', '-')}" for name in ways[:2])
+        raise click.UsageError(f"{first} and {second} are two ways to give one key: take one of them")
+
+
+def _descriptor(text: str | None) -> int | None:
+    number = count("--api-key-fd", text)
+    if number is not None and number <= 2:
+        raise click.UsageError("--api-key-fd takes a descriptor from 3 on: 0 to 2 are stdin, stdout and stderr")
+    return number
 
 
 def _check_session(given: Mapping[str, Any]) -> None:

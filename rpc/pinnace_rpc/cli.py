@@ -132,6 +132,10 @@ def _start(options: "Options") -> int:
     gc.disable()
     defer(*LATE_MODULES)
     try:
+        if options.api_key_file is not None or options.api_key_fd is not None:
+            from pinnace_rpc.key_input import with_key
+
+            options = with_key(options)
         # This loads the whole agent.
         if options.mode == "rpc":
             from pinnace_rpc import serve

@@ -48,6 +48,7 @@ SUBCOMMANDS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
 """What the first word may be: what it does, and which words may follow."""
 
 _COMPLETED: Final[Mapping[str, str | tuple[str, ...]]] = {
+    "--api-key-file": "file",
     "--append-system-prompt": "file",
     "--exclude-tools": "tools",
     "--export": "file",
@@ -188,7 +189,9 @@ _MODEL = Group(
     [
         _value("--model", help="An id, provider/id, or a part of it; :LEVEL may follow.", metavar="MODEL"),
         _value("--provider", help="The model's provider; `offline` needs no network, key or --model.", metavar="ID"),
-        _value("--api-key", help="The key for the model's provider. Kept nowhere.", metavar="KEY"),
+        _value("--api-key", help="The key for the model's provider. Kept nowhere, but ps shows it.", metavar="KEY"),
+        _value("--api-key-file", help="The first line of FILE is that key; a pipe will do.", metavar="FILE"),
+        _value("--api-key-fd", help="It is read from this descriptor, up to a line feed or the end.", metavar="NUMBER"),
         _value("--thinking", help=f"How much it thinks: {', '.join(THINKING_LEVELS)}.", metavar="LEVEL"),
         _value("--models", help="The models to cycle between: a comma list, with * and ?.", metavar="LIST"),
         click.Option(

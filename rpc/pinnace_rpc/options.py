@@ -63,6 +63,10 @@ class Options(NamedTuple):
     """What to search the models for, instead of serving; empty: list all."""
     export: ExportOptions | None = None
     api_key: str | None = None
+    api_key_file: str | None = None
+    """Where it is to be read from, instead."""
+    api_key_fd: int | None = None
+    """Likewise: a descriptor that was inherited."""
     thinking: ThinkingLevel | None = None
     system_prompt: str | None = None
     """A text, or the path of a file."""

@@ -28,6 +28,7 @@ _FLAGS: Final[Mapping[str, tuple[str, bool]]] = {
 _IGNORED: Final = frozenset({"--no-mcp", "--no-themes"})
 _TEXTS: Final[Mapping[str, str]] = {
     "--api-key": "api_key",
+    "--api-key-file": "api_key_file",
     "--log-file": "log_file",
     "--model": "model",
     "--name": "name",
@@ -36,6 +37,7 @@ _TEXTS: Final[Mapping[str, str]] = {
     "--session-dir": "session_dir",
     "--system-prompt": "system_prompt",
 }
+_KEYS: Final = {"api_key", "api_key_file"}
 _LISTS: Final[Mapping[str, str]] = {
     "--append-system-prompt": "append_system_prompt",
     "--extension": "extensions",
@@ -72,6 +74,8 @@ def plain_options(words: Sequence[str], env: Mapping[str, str]) -> Options | Non
             text = next(left, None)
             if not _take(found, word, text):
                 return None
+    if len(_KEYS & found.keys()) > 1:
+        return None
     return Options(**found) if "mode" in found else None
 
 

@@ -36,6 +36,7 @@ def test_what_is_wrong_with_each_file_is_a_notice(tmp_path: Path) -> None:
     names = ["settings.json", "models.json", "auth.json"]
     for name in names:
         (folder / name).write_text("[")
+        (folder / name).chmod(0o600)
     loaded = load_configuration({"HOME": str(tmp_path)}, tmp_path / "work")
 
     assert [str(folder / name) for name in names] == [notice.partition(": ")[0] for notice in loaded.notices]

@@ -20,7 +20,10 @@ def test_s13_what_is_hidden_is_left_out() -> None:
 def test_s13_the_variables_of_every_provider_are_hidden() -> None:
     hidden = key_variables_of((), ())
 
-    names = "OPENAI_API_KEY ANTHROPIC_API_KEY ANTHROPIC_OAUTH_TOKEN GEMINI_API_KEY HF_TOKEN COPILOT_GITHUB_TOKEN"
+    names = (
+        "OPENAI_API_KEY ANTHROPIC_API_KEY ANTHROPIC_OAUTH_TOKEN GEMINI_API_KEY HF_TOKEN COPILOT_GITHUB_TOKEN "
+        "GOOGLE_API_KEY GOOGLE_GENERATIVE_AI_API_KEY CLAUDE_CODE_OAUTH_TOKEN"
+    )
     assert set(names.split()) <= hidden
 
 

@@ -64,7 +64,8 @@ class InstanceLoading:
     async def load(self, generation: Generation) -> LoadedInstance:
         """Load what there is for the session in force. Cancelling stops at the one that is loading."""
         plan = self._plan
-        loader = Loader(generation, cwd=self._host.session.cwd, log=_log.info)
+        host = self._host
+        loader = Loader(generation, cwd=host.session.cwd, environment=host.profile.environment, log=_log.info)
         cwd = Path(self._host.session.cwd)
         wanted = Wanted(
             env=plan.env,

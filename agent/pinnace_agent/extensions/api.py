@@ -24,6 +24,7 @@ from pinnace_agent.extensions.registrations import Extension, ExtensionLoadingEr
 from pinnace_agent.extensions.results import UNSET, Unset
 from pinnace_agent.extensions.subscribing import Subscribing
 from pinnace_agent.extensions.tool_state import StateT, ToolState, tool_state
+from pinnace_agent.shell_environment import keyless_environment
 from pinnace_spec.messages import THINKING_LEVELS, Model, ThinkingLevel
 
 _DELIVERIES: Final[Mapping[str, DeliverAs]] = {
@@ -176,7 +177,7 @@ class ExtensionAPI(Subscribing, Registering):
             cwd: The folder to run in, by default the session's.
             timeout: Seconds after which it is ended; then `killed` is true.
             max_buffer: How many bytes of each of its outputs are kept.
-            env: The whole environment, by default that of this process.
+            env: The whole environment, by default that of the commands of tools: without the keys of providers.
         """
         self._check_alive()
         words = [command]
@@ -188,7 +189,7 @@ class ExtensionAPI(Subscribing, Registering):
             cwd=os.path.join(folder, os.fspath(cwd) if cwd is not None else ""),
             timeout_s=timeout,
             max_buffer=max_buffer,
-            env=env,
+            env=(self._services.environment or keyless_environment()) if env is None else env,
         )
 
     # Tools and commands (A17 to A20).

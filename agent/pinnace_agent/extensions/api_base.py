@@ -4,7 +4,7 @@ While its extension loads it only takes registrations; bound to a session it act
 over, or the extension has failed to load, everything raises. Must not know what can be registered or asked for.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from pinnace_agent.extensions.bus import EventBus
@@ -35,6 +35,8 @@ class Services(NamedTuple):
     """Those that are loaded, in load order."""
     cwd: str
     """Where programs run until there is a session."""
+    environment: Mapping[str, str] | None = None
+    """That of the programs which extensions run; None: that of the process without the keys of providers."""
 
 
 @usable_from_any_thread()

@@ -8,7 +8,7 @@ decided elsewhere. Runs in the thread of trio, as the extension will: objects th
 import inspect
 import logging
 import sys
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -91,6 +91,7 @@ class Loader:
         generation: Generation,
         *,
         cwd: str,
+        environment: Mapping[str, str] | None = None,
         flags: FlagValues | None = None,
         limits: LoadLimits | None = None,
         log: Callable[[str], None] | None = None,
@@ -100,6 +101,7 @@ class Loader:
         Args:
             generation: Its token.
             cwd: Where programs run until there is a session.
+            environment: Theirs; None: that of the process without the keys of providers.
             flags: What the command line gave.
             limits: How long one may take.
             log: Takes lines about what is loaded and what is odd; called in other threads, too.
@@ -108,6 +110,7 @@ class Loader:
         self.flags = flags or FlagValues()
         self._generation = generation
         self._cwd = cwd
+        self._environment = environment
         self._limits = limits or LoadLimits()
         self._tell = log or _log.info
         self._done: dict[str, Loaded | LoadFailure] = {}
@@ -193,7 +196,9 @@ class Loader:
 
     def _new(self, path: str, source: SourceInfo) -> tuple[Extension, ExtensionAPI]:
         extension = Extension(path, source, self._generation)
-        return extension, ExtensionAPI(extension, Services(self.bus, self.flags, lambda: self._order, self._cwd))
+        return extension, ExtensionAPI(
+            extension, Services(self.bus, self.flags, lambda: self._order, self._cwd, self._environment)
+        )
 
     async def _call(self, function: object, extension: Extension, api: ExtensionAPI, started_s: float) -> None:
         """Call an extension's function within its time; then, and only then, the extension is there."""

@@ -16,6 +16,7 @@ import trio
 from pinnace_agent.extensions.handler_context import Context
 from pinnace_agent.extensions.registrations import ToolDefinition
 from pinnace_agent.extensions.tool_context import CURRENT_CALL
+from pinnace_agent.shell_environment import keyless_environment
 from pinnace_agent.tools import base
 from pinnace_agent.tools import operations as ops
 from pinnace_agent.tools.bash import BashTool
@@ -123,7 +124,7 @@ def _definition(tool: base.Tool, cwd: Folder, *, is_read_only: bool = False) -> 
 
 def _call(ctx: Context) -> base.ToolContext:
     """Return what a call that no model has made may know."""
-    return base.ToolContext(str(ctx.cwd), "", _no_reader, dict(os.environ))
+    return base.ToolContext(str(ctx.cwd), "", _no_reader, keyless_environment())
 
 
 def _no_reader(_progress: base.ToolResult) -> None:

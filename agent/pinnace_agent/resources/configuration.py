@@ -8,7 +8,7 @@ starts. Must not know the command line.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pinnace_agent.resources.catalog import Catalog, read_catalog
 from pinnace_agent.resources.credentials import AuthFile, read_auth
@@ -20,6 +20,10 @@ from pinnace_agent.resources.project_sessions import session_dir_in_force
 from pinnace_agent.resources.settings import LoadedSettings, Settings, settings_in
 from pinnace_agent.resources.settings_reader import read_scope
 from pinnace_agent.resources.trust import Trust, decide, trust_file
+from pinnace_agent.session.folders import loose_modes
+
+# Whose modes are looked at.
+_KEPT_KEYS: Final = ("auth.json", "auth.json.bak")
 
 
 class Configuration(NamedTuple):
@@ -49,6 +53,7 @@ def load_configuration(env: Mapping[str, str], cwd: Path, *, approved: bool | No
     auth = read_auth(folder / "auth.json")
     diagnostics = [*problems, *trust.diagnostics, *catalog.diagnostics, *auth.diagnostics]
     notices = [*map(str, diagnostics), *_not_trusted(cwd, trust)]
+    notices += [loose for name in _KEPT_KEYS if (loose := loose_modes(folder / name)) is not None]
     session_dir, notice = session_dir_in_force(settings, env, cwd)
     if notice is not None:
         notices.append(notice)

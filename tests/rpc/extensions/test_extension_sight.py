@@ -186,9 +186,10 @@ def test_the_end_is_asked_for_and_comes_when_all_is_quiet(seer: Callable[..., Ex
 
 
 def test_programs_are_run(seer: Callable[..., Extended]) -> None:
-    one = seer()
+    one = seer(env={"GOOGLE_API_KEY": "sk-google", "OPENAI_API_KEY": "sk-openai"})
     assert ["hello\n", "", 0, False, False] == see(one, "pi.exec('echo', 'hello')")
     assert [f"{one.work}\n", "", 0, False, False] == see(one, "pi.exec('pwd')")
+    assert ["", "", 1, False, False] == see(one, "pi.exec('printenv', 'GOOGLE_API_KEY', 'OPENAI_API_KEY')")
     result = see(one, "pi.exec('not-a-program')")
     assert isinstance(result, list)
     assert (1, True) == (result[2], "not-a-program" in result[1])

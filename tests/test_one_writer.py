@@ -1,0 +1,108 @@
+"""What the agent writes for people and clients goes through the few places that redact it.
+
+stdout and stderr: `sys.stdout` and `sys.stderr`, which `redact_streams` has replaced, `stdio.write_stderr` and the
+outbox. Sessions and exports: `session/file`, `session/library`, `session/opening`, `export/exporting`.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+REPOSITORY: Final = Path(__file__).parents[1]
+ROOTS: Final = ("agent/pinnace_agent", "rpc/pinnace_rpc", "rpc/pinnace", "statechart/pinnace_statechart")
+# Programs of their own, which load no key, and the client's side of the protocol.
+OTHER_PROGRAMS: Final = ("agent/pinnace_agent/search/program.py", "rpc/pinnace_rpc/client/")
+# Who writes bytes to a descriptor, and why it needs no redaction, or where it is done.
+DESCRIPTOR_WRITERS: Final = {
+    "agent/pinnace_agent/output.py": "the output of a command, byte for byte, in a file of the user's alone",
+    "agent/pinnace_agent/processes/watchdog.py": "a pipe to the watchdog: numbers of processes",
+    "agent/pinnace_agent/session/growing_file.py": "lines that session/file has redacted",
+    "agent/pinnace_agent/session/lease.py": "who has a session open",
+    "agent/pinnace_agent/session/side_file.py": "a copy of what was in a session file",
+    "agent/pinnace_agent/tools/file_backup.py": "a copy of a file of the user's",
+    "rpc/pinnace_rpc/last_resort.py": "a pipe to a thread",
+    "rpc/pinnace_rpc/stdio.py": "stderr, redacted in write_stderr; stdout, redacted by the outbox",
+}
+# Who makes the bytes of a session file or an export; each asks the redactor.
+FILE_MAKERS: Final = {
+    "pinnace_agent.session.new_file": {
+        "agent/pinnace_agent/session/library.py",
+        "agent/pinnace_agent/session/opening.py",
+        "agent/pinnace_agent/export/target.py",
+    },
+    "pinnace_agent.export.target": {"agent/pinnace_agent/export/exporting.py"},
+}
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    for root in ROOTS:
+        for path in sorted((REPOSITORY / root).rglob("*.py")):
+            name = path.relative_to(REPOSITORY).as_posix()
+            if not name.startswith(OTHER_PROGRAMS):
+                yield name, ast.parse(path.read_text(), name)
+
+
+def called(tree: ast.Module) -> Iterator[tuple[str, ast.Call]]:
+    """Yield each call with what is called, as it is written."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            yield ast.unparse(node.func), node
+
+
+def around(name: str, tree: ast.Module) -> Iterator[str]:
+    """Yield what goes around the writers."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and name not in FILE_MAKERS.get(node.module or "", {name}):
+            yield f"{name}:{node.lineno}: an import of {node.module}"
+        if isinstance(node, ast.Attribute) and node.attr in {"__stdout__", "__stderr__"}:
+            yield f"{name}:{node.lineno}: the stream of the interpreter itself"
+    for function, call in called(tree):
+        place = f"{name}:{call.lineno}"
+        if function == "print":
+            yield f"{place}: print"
+        if function in {"os.write", "os.writev", "os.pwrite"} and name not in DESCRIPTOR_WRITERS:
+            yield f"{place}: {function}"
+        if function in {"open", "os.open", "os.fdopen", "io.open"} and call.args:
+            target = ast.unparse(call.args[0])
+            if target in {"1", "2", "sys.stdout.fileno()", "sys.stderr.fileno()"} and name != "rpc/pinnace_rpc/cli.py":
+                yield f"{place}: {function}({target})"
+        if function.endswith(("StreamHandler", "FileHandler", "basicConfig")) and name != "rpc/pinnace_rpc/journal.py":
+            yield f"{place}: {function}"
+
+
+def test_nothing_is_written_around_the_writers_that_redact() -> None:
+    assert [] == [each for name, tree in modules() for each in around(name, tree)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "print('x')",
+        "os.write(2, b'x')",
+        "sys.__stderr__.write('x')",
+        "os.fdopen(1, 'w')",
+        "logging.StreamHandler()",
+        "from pinnace_agent.session.new_file import write_new_file",
+    ],
+)
+def test_what_goes_around_them_is_found(line: str) -> None:
+    assert [*around("rpc/pinnace_rpc/other.py", ast.parse(line))]
+
+
+def test_those_that_make_session_files_and_exports_ask_the_redactor() -> None:
+    makers = {"agent/pinnace_agent/session/file.py", "agent/pinnace_agent/session/library.py"}
+    makers |= {"agent/pinnace_agent/session/opening.py", "agent/pinnace_agent/export/source.py"}
+
+    asked = {name for name, tree in modules() for function, _ in called(tree) if function == "REDACTOR.line"}
+    assert makers | {"rpc/pinnace_rpc/outbox.py", "rpc/pinnace_rpc/journal.py"} <= asked
+
+
+def test_the_streams_are_replaced_before_anything_else_is_done() -> None:
+    trees = dict(modules())
+    main = next(each for each in trees["rpc/pinnace_rpc/cli.py"].body if getattr(each, "name", "") == "main")
+    statements = [ast.unparse(each) for each in main.body]  # type: ignore[attr-defined]  # a function has a body
+
+    assert statements.index("redact_streams()") <= 2
