@@ -299,3 +299,21 @@ async def test_a_result_is_changed_by_patches_and_not_behind_our_back(rig: "Rig"
 async def test_without_a_handler_a_result_is_handed_on_as_it_is(rig: "Rig") -> None:
     result = CallResult(text("out"))
     assert (await rig.runner().gates.tool_result("bash", "1", {}, result)) is result
+
+
+@pytest.mark.parametrize("has_gate", [False, True])
+async def test_nothing_is_carried_out_when_the_session_of_the_gates_is_over(rig: "Rig", has_gate: bool) -> None:
+    """R-EXT-12: what was guarded is not known any more, since no handler is left."""
+    if has_gate:
+        rig.on("tool_call", answering(None))
+        rig.on("user_bash", answering(None))
+    async with rig.running() as runner:
+        await runner.start("startup")
+        await runner.shutdown("new")
+
+        assert runner.gates.guards("tool_call")
+        assert isinstance(await runner.gates.tool_call("bash", "1", {}), rs.Block)
+        assert isinstance(
+            await runner.gates.user_bash(lambda: ev.UserBash(command="ls", exclude_from_context=False, cwd="/")),
+            rs.Block,
+        )

@@ -45,7 +45,7 @@ def start(llm: Callable[[Iterable[Scripted]], FakeLlm], tmp_path: Path) -> Itera
         models["providers"]["fake"]["apiKey"] = key
         return agent(fake, "--verbose", *flags, models=models, has_session=True)
 
-    with AgentStarter((sys.executable, "-m", "pinnace_rpc"), tmp_path, ENVIRONMENT) as agent:
+    with AgentStarter((sys.executable, "-P", "-m", "pinnace_rpc"), tmp_path, ENVIRONMENT) as agent:
         yield start
 
 
@@ -85,7 +85,7 @@ def test_a_key_that_a_model_server_repeats_is_written_nowhere(profile: str, star
     pi.close_stdin()
     assert 0 == pi.wait_exit()
     session = next(pi.home.root.rglob("*.jsonl"))
-    export = [sys.executable, "-m", "pinnace_rpc", "--export", str(session), str(pi.home.work / "copy.jsonl")]
+    export = [sys.executable, "-P", "-m", "pinnace_rpc", "--export", str(session), str(pi.home.work / "copy.jsonl")]
     subprocess.run(export, env=pi.home.env, cwd=pi.home.work, check=True)
 
     assert all(f"Bearer {KEY}" == request.headers["authorization"] for request in pi.llm.requests)
@@ -109,6 +109,6 @@ def test_a_session_of_an_agent_without_that_key_is_exported_without_it(start: Ca
 
     for name in ("page.html", "copy.jsonl"):
         target = pi.home.work / name
-        command = [sys.executable, "-m", "pinnace_rpc", "--export", str(session), str(target)]
+        command = [sys.executable, "-P", "-m", "pinnace_rpc", "--export", str(session), str(target)]
         subprocess.run(command, env={**pi.home.env, "OPENAI_API_KEY": KEY}, cwd=pi.home.work, check=True)
         assert not holds_key(target.read_text())
