@@ -18,7 +18,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from pinnace_fuzz.process_tree import RUN_VARIABLE, await_end, kill_all, kill_each, memory_kib, processes_of
+from pinnace_fuzz.process_tree import ORPHANS, RUN_VARIABLE, await_end, kill_all, kill_each, memory_kib, processes_of
 from pinnace_fuzz.pump import Pump
 
 # Far above what any step takes, also where ten processes share each core; only a hang waits so long.
@@ -66,6 +66,7 @@ class AgentProcess:
         self._stdin: int | None = None
         environment = {**(os.environ if env is None else env), RUN_VARIABLE: self._run_id}
         self.started_s = time.monotonic()
+        ORPHANS.begin(self._run_id)
         with contextlib.ExitStack() as stack:
             self._process = subprocess.Popen(
                 argv,
@@ -78,6 +79,7 @@ class AgentProcess:
                 start_new_session=True,
             )
         self.pid = self._process.pid
+        ORPHANS.started(self._run_id, self.pid)
         self.exited_s: float | None = None
         """When it exited, by the monotonic clock."""
         pipes = self._process.stdin, self._process.stdout, self._process.stderr
@@ -217,6 +219,7 @@ class AgentProcess:
         kill_each(left)
         left = kill_all(self._run_id)
         self._watcher.join(DEFAULT_TIMEOUT_S)
+        ORPHANS.end(self._run_id)
         assert not left, f"could not kill {left}"
 
     def close(self) -> None:

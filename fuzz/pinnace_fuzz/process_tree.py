@@ -2,15 +2,18 @@
 
 A process belongs to a run if a variable in its environment says so, which children inherit, or if its parent
 belongs to it. So a shell that an agent started in a session of its own is found, also after the agent's end,
-and nothing else ever is. Linux only: reads /proc.
+and nothing else ever is. A process that has lost its parent and has cleared its environment is found where this one
+adopts orphans (`ORPHANS`), as the judge does. Linux only: reads /proc.
 """
 
 import contextlib
 import os
 import signal
+import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
+from typing import Final, NamedTuple
 
 RUN_VARIABLE = "PINNACE_FUZZ_RUN"
 
@@ -19,11 +22,107 @@ PROC = Path("/proc")
 KILL_DEADLINE_S = 5.0
 
 
-def processes_of(run_id: str) -> list[int]:
+_PR_SET_CHILD_SUBREAPER: Final = 36
+
+
+class _Run(NamedTuple):
+    begun: int
+    """In ticks since the system's start, as /proc/PID/stat has it."""
+    agents: set[int]
+    """Its process, which is no orphan."""
+
+
+class Orphans:
+    """Processes that have lost their parent and are adopted by this one, so that nothing an agent does hides them.
+
+    Of an adopted process that nothing marks, only this is known: it is of a run that had begun before it. It is taken
+    for one of a run that ends while no other one had begun by then.
+    """
+
+    def __init__(self) -> None:
+        """Adopt none."""
+        self._lock = threading.Lock()
+        self._runs: dict[str, _Run] = {}
+        self._former: frozenset[int] = frozenset()
+        self._is_adopting = False
+
+    @contextlib.contextmanager
+    def adopted(self) -> Generator[None]:
+        """Adopt orphans of what is started meanwhile, and in the end kill those that are left."""
+        import ctypes
+
+        self._former = frozenset(pid for pid, _ in _children())
+        library = ctypes.CDLL(None)
+        self._is_adopting = library.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+        try:
+            yield
+        finally:
+            deadline_s = time.monotonic() + KILL_DEADLINE_S
+            while (left := self._found(lambda _: True)) and time.monotonic() < deadline_s:
+                kill_each(left)
+                time.sleep(0.001)
+            library.prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+            self._is_adopting = False
+
+    def begin(self, run_id: str) -> None:
+        """Count a run from now on; before its agent is started."""
+        begun = int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
+        with self._lock:
+            self._runs[run_id] = _Run(begun, set())
+
+    def started(self, run_id: str, process_id: int) -> None:
+        """Take note of a run's agent."""
+        with self._lock:
+            self._runs[run_id].agents.add(process_id)
+
+    def end(self, run_id: str) -> None:
+        """Count a run no more."""
+        with self._lock:
+            self._runs.pop(run_id, None)
+
+    def of(self, run_id: str) -> set[int]:
+        """Find the living orphans that are of no other run than this one."""
+        with self._lock:
+            run = self._runs.get(run_id)
+            others = [each.begun for name, each in self._runs.items() if name != run_id]
+        if run is None:
+            return set()
+        return self._found(lambda start: run.begun <= start and not any(begun <= start for begun in others))
+
+    def _found(self, is_meant: Callable[[int], bool]) -> set[int]:
+        if not self._is_adopting:
+            return set()
+        with self._lock:
+            known = self._former.union(*(run.agents for run in self._runs.values()))
+        found: set[int] = set()
+        for process_id, words in _children():
+            if process_id in known or int(words[3]) == os.getsid(0) or not is_meant(int(words[19])):
+                continue
+            if words[0] in ("Z", "X"):
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(process_id, os.WNOHANG)
+            else:
+                found.add(process_id)
+        return found
+
+
+ORPHANS: Final = Orphans()
+"""Those of this process."""
+
+
+def _children() -> Iterator[tuple[int, list[str]]]:
+    """Find the children of this process, each with the words of its `stat` from its state on."""
+    for process_id in _process_ids():
+        words = _stat(process_id)
+        if words and int(words[1]) == os.getpid():
+            yield process_id, words
+
+
+def processes_of(run_id: str, *, with_orphans: bool = False) -> list[int]:
     """Find the ids of the living processes of a run; zombies are not alive."""
     mark = f"{RUN_VARIABLE}={run_id}".encode()
     parents: dict[int, int] = {}
-    found: set[int] = set()
+    found = ORPHANS.of(run_id) if with_orphans else set[int]()
     for process_id in _process_ids():
         if (parent := _living_parent(process_id)) is not None:
             parents[process_id] = parent
@@ -48,17 +147,17 @@ def kill_all(run_id: str) -> list[int]:
     empty_looks = 0
     # Two looks: one that lost its parent while it executed another program shows at the second.
     while empty_looks < 2 and time.monotonic() < deadline_s:
-        left = processes_of(run_id)
+        left = processes_of(run_id, with_orphans=True)
         empty_looks = 0 if left else empty_looks + 1
         kill_each(left)
         time.sleep(0.001)  # there is no notification for the end of a process that is not a child
-    return processes_of(run_id)
+    return processes_of(run_id, with_orphans=True)
 
 
 def await_end(run_id: str, timeout_s: float) -> list[int]:
     """Wait until a run has no living process; return the ids of those that live on after `timeout_s`."""
     deadline_s = time.monotonic() + timeout_s
-    while (left := processes_of(run_id)) and time.monotonic() < deadline_s:
+    while (left := processes_of(run_id, with_orphans=True)) and time.monotonic() < deadline_s:
         time.sleep(0.005)  # as above
     return left
 
@@ -84,12 +183,16 @@ def _process_ids() -> Iterator[int]:
 
 
 def _living_parent(process_id: int) -> int | None:
+    words = _stat(process_id)
+    return None if not words or words[0] in ("Z", "X") else int(words[1])
+
+
+def _stat(process_id: int) -> list[str]:
     try:
         # The name, in parentheses, may have any characters.
-        state, parent, *_ = (PROC / str(process_id) / "stat").read_text().rpartition(")")[2].split()
+        return (PROC / str(process_id) / "stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
-        return None  # ended meanwhile
-    return None if state in ("Z", "X") else int(parent)
+        return []  # ended meanwhile
 
 
 def _is_marked(process_id: int, mark: bytes) -> bool:

@@ -25,6 +25,7 @@ from pinnace_fuzz.conform.scenario_files import ScenarioError, load
 from pinnace_fuzz.conform.store import StoreError
 from pinnace_fuzz.extras import MISSING_EXIT, missing_package
 from pinnace_fuzz.fake_llm import HarnessFault
+from pinnace_fuzz.process_tree import ORPHANS
 from pinnace_spec.generations import GENERATIONS
 
 USAGE_EXIT: Final = 3
@@ -273,7 +274,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code."""
     words = _arranged(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = program.main(words, prog_name="pinnace-conform", standalone_mode=False)
+        with ORPHANS.adopted():  # whatever a judged agent does, none of its processes outlives the judge
+            code = program.main(words, prog_name="pinnace-conform", standalone_mode=False)
         return int(code or 0)
     except click.exceptions.Exit as error:
         return error.exit_code

@@ -86,6 +86,19 @@ def test_an_agent_that_refuses_every_command_is_not_conformant(
     assert "1 PASS" not in capsys.readouterr().out
 
 
+def test_no_process_of_a_judged_agent_outlives_the_judge_and_each_is_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The agent cuts it off from everything by which a process is recognised: parent, session and environment."""
+    numbers = tmp_path / "numbers"
+    assert judge(tmp_path / "out", faults=f"daemon={numbers}") in (0, 1)
+    daemons = numbers.read_text().split()
+
+    assert daemons
+    assert [] == [each for each in daemons if Path(f"/proc/{each}").exists()]
+    assert "leftovers" in capsys.readouterr().out
+
+
 def test_a_named_campaign_is_run_however_short_the_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--adapter", "none", "--out", str(tmp_path), "--only", "none", "--campaign", "framing", "--time", "2s"]
     assert main([*options, "--", *TINY]) in (0, 1)

@@ -2,7 +2,8 @@
 
 Imports nothing of the project: it is what a stranger would put in front of the judge. Faults: `dies-of-null`, `deaf`,
 `answers-twice`, `refuses-all`, `endless-line`, `endless-records` (both from get_messages on), `says-no-command`,
-`loses-ids` (of what it does not know), `slow-to-end`, `mute`, `floods` (the model's server with connections).
+`loses-ids` (of what it does not know), `slow-to-end`, `mute`, `floods` (the model's server with connections),
+`daemon=FILE` (leaves a process without parent and environment, in its own session; its number is added to FILE).
 """
 
 import json
@@ -88,7 +89,21 @@ def write_without_end() -> None:
         sys.stdout.buffer.write(b'{"type":"more"}\n' * 10_000)
 
 
+def leave_a_daemon(file: str) -> None:
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            for each in range(3):
+                os.close(each)
+            os.execve("/bin/sh", ["sh", "-c", f"echo $$ >> '{file}'; exec sleep 600"], {})
+        os._exit(0)
+    os.wait()
+
+
 def main() -> None:
+    for word in FAULTS:
+        if word.startswith("daemon="):
+            leave_a_daemon(word.removeprefix("daemon="))
     if "mute" in FAULTS:
         sys.exit(7)
     if "floods" in FAULTS:
