@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -103,6 +104,33 @@ def test_a_command_keeps_its_own_proc_and_may_turn_core_dumps_on(users_agent: "s
     shown = answer(users_agent, b'{"type":"bash","command":"%s"}' % command)
 
     assert b'"output":"65534\\n0\\n"' in shown
+
+
+@needs_setpriv
+def test_an_agent_of_an_ordinary_user_ends_what_has_left_the_group_of_a_command(
+    users_agent: "subprocess.Popen[bytes]", tmp_path: Path
+) -> None:
+    """It finds its children although its own /proc belongs to root."""
+    tmp_path.chmod(0o777)
+    (tmp_path / "go.sh").write_text(
+        f"cd {tmp_path}\n"
+        "(setsid sh -c 'echo $$ > marked; exec sleep 600' &)\n"
+        "(env -i setsid sh -c 'echo $$ > bare; exec sleep 600' &)\n"
+        "sleep 600\n"
+    )
+    files = [tmp_path / "marked", tmp_path / "bare"]
+    assert users_agent.stdin is not None
+    users_agent.stdin.write(b'{"type":"bash","id":"b","command":"sh %s"}\n' % bytes(tmp_path / "go.sh"))
+    users_agent.stdin.flush()
+    while not all(each.exists() and each.read_text().strip() for each in files):
+        time.sleep(0.005)  # no event tells of it
+    pids = [int(each.read_text()) for each in files]
+    answer(users_agent, b'{"type":"abort_bash"}')
+
+    deadline_s = time.monotonic() + 10
+    while any(Path(f"/proc/{each}").exists() for each in pids) and time.monotonic() < deadline_s:
+        time.sleep(0.005)
+    assert [] == [each for each in pids if Path(f"/proc/{each}").exists()]
 
 
 def test_a_process_that_is_protected_dumps_no_core() -> None:
