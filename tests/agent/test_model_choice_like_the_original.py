@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
+from tests.recorded import asked_again
 
 from pinnace_agent.resources.catalog import read_catalog
 from pinnace_agent.resources.credentials import AuthFile
@@ -389,7 +390,9 @@ def found() -> Iterator[list[Answer]]:
 
 @pytest.mark.peer
 @pytest.mark.slow
-@pytest.mark.parametrize("place", range(len(CASES)), ids=lambda place: " ".join(CASES[place].args) or "nothing")
+@pytest.mark.parametrize(
+    "place", asked_again(len(CASES), RECORDED), ids=lambda place: " ".join(CASES[place].args) or "nothing"
+)
 def test_the_original_still_chooses_so(place: int, original_pi: list[str], home: Path, found: list[Answer]) -> None:
     # One test each: together they take minutes on a busy machine, as only a test that hangs does.
     args = CASES[place].args

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
+from tests.recorded import asked_again
 
 from pinnace_fuzz.one_shot import OneShotStarter
 from pinnace_fuzz.script import Scripted
@@ -133,7 +134,9 @@ def found() -> Iterator[list[Outcome]]:
         RECORDED.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-@pytest.mark.parametrize("number", range(len(CASES)), ids=[" ".join(case.words) for case in CASES])
+@pytest.mark.parametrize(
+    "number", asked_again(len(CASES), RECORDED), ids=lambda number: " ".join(CASES[number].words) or "nothing"
+)
 def test_the_original_still_does_so(number: int, original_pi: list[str], tmp_path: Path, found: list[Outcome]) -> None:
     # One test each: together they take minutes on a busy machine, as only a test that hangs does.
     with OneShotStarter(original_pi, tmp_path) as start:
