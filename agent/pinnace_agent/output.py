@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from pinnace_agent.control_text import ControlTextFilter
 from pinnace_agent.output_file import make_output_file
 from pinnace_agent.truncation import MAX_BYTES, MAX_LINES, Totals, Truncation, byte_length, truncate_tail
+from pinnace_spec.limits import MAX_OUTPUT_FILE_BYTES
 
 TAIL_BYTES: Final = 2 * MAX_BYTES
 """What is kept at least, once there is as much: twice what is shown, so that the cut can fall on a line's
@@ -19,6 +20,9 @@ start."""
 _MAX_PIECES: Final = 256
 """Small pieces are joined when there are so many: a command that prints a byte at a time costs bytes, not
 objects."""
+
+
+_CUT: Final = f"\n[The output goes on. This file keeps {MAX_OUTPUT_FILE_BYTES >> 20:,} MiB of it.]\n".encode()
 
 
 class OutputSnapshot(NamedTuple):
@@ -41,7 +45,8 @@ class OutputTail:
     truncation, everything so far and everything after goes to a file that only the user can read, byte for byte
     unless it is sanitised; nothing deletes it. Its writes are synchronous appends of one chunk: they end in the page
     cache in microseconds, keep the order without a queue that would grow when the disk is slow, and leave nothing to
-    flush when the command is cancelled. If the file can't be made or written it is given up and the command goes on.
+    flush when the command is cancelled. If the file can't be made or written it is given up and the command goes on; at
+    `MAX_OUTPUT_FILE_BYTES` it ends, and its last line says so (R-LIM-04).
     """
 
     def __init__(self, sanitise: bool, temp_dir: str | None = None) -> None:
@@ -65,6 +70,7 @@ class OutputTail:
         self._open_line_bytes = 0
         self._closed_line_bytes = 0
         self._file: int | None = None
+        self._file_bytes = 0
         self._path: str | None = None
         self._is_file_wanted = True
         self._early = bytearray()  # what came before there was a file, if it is to be there byte for byte
@@ -166,10 +172,16 @@ class OutputTail:
 
     def _append(self, data: bytes | bytearray) -> None:
         assert self._file is not None
-        left = memoryview(data)
+        room = MAX_OUTPUT_FILE_BYTES - self._file_bytes
+        is_cut = len(data) > room
+        left = memoryview(data[:room] + _CUT if is_cut else data)
+        self._file_bytes += len(left)
         try:
             while left:
                 left = left[os.write(self._file, left) :]
+            if is_cut:
+                os.close(self._file)
+                self._file = None
         except OSError:
             # The disk is full, say. Half a file must not be called the full output.
             os.close(self._file)

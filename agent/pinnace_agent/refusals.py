@@ -8,6 +8,7 @@ from pinnace_statechart import effects as fx
 
 _FIXED: Final[Mapping[str, tuple[str, errors.ErrorCode]]] = {
     "busy": (errors.BUSY, errors.ErrorCode.BUSY),
+    "queue_full": (errors.QUEUE_FULL, errors.ErrorCode.QUEUE_FULL),
     "compacting": (errors.COMPACTING, errors.ErrorCode.COMPACTING),
     "compaction_in_progress": (errors.COMPACTION_IN_PROGRESS, errors.ErrorCode.COMPACTION_IN_PROGRESS),
     "aborted": (errors.ABORTED_BEFORE_START, errors.ErrorCode.ABORTED),

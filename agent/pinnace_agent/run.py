@@ -26,6 +26,7 @@ from pinnace_agent.session.file import SaveError
 from pinnace_agent.shell_environment import tool_environment
 from pinnace_agent.tools.base import ToolContext, ToolResult
 from pinnace_spec import errors
+from pinnace_spec.limits import MAX_CONTENT_BLOCKS
 from pinnace_spec.messages import AssistantMessage, FailureCode, Message, Model
 from pinnace_statechart.triggers import Happening
 
@@ -104,6 +105,16 @@ def _refuse(builder: MessageBuilder, kind: FailureCode, text: str) -> None:
     """End a message for which nothing was sent."""
     builder.signs = FailureSigns(kind=kind)
     builder.fail(text)
+
+
+def _fail_excess(builder: MessageBuilder) -> None:
+    """Let an answer with too many blocks fail, also where its end came with them: none of its calls is executed."""
+    text = errors.too_many_blocks(MAX_CONTENT_BLOCKS)
+    if not builder.is_finished:
+        _refuse(builder, "provider_error", text)
+    else:
+        builder.signs = FailureSigns(kind="provider_error")
+        builder.replace({**builder.message, "stopReason": "error", "errorMessage": text})
 
 
 class RunJob:
@@ -273,7 +284,11 @@ class RunJob:
             thinking_budgets=self._profile.thinking_budgets,
             hooks=None if hooks is None else hooks.of_request(model),
         )
-        await provider.stream(request, builder)
+        with trio.CancelScope() as scope:
+            builder.on_excess = scope.cancel
+            await provider.stream(request, builder)
+        if scope.cancel_called:
+            _fail_excess(builder)
         if builder.message["stopReason"] not in {"error", "aborted"}:
             self.on_answer(model, credentials)
 

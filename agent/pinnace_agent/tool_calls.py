@@ -1,4 +1,4 @@
-"""Runs the tool calls of one turn: prepared one after another, then all at once.
+"""Runs the tool calls of one turn: prepared one after another, then at once, as many as may be.
 
 Order (R-RUN-02, R-RUN-03): starts in call order, each with its own refusal at once; ends in the order of completion;
 the results are appended in call order by whoever asked. Cancelling ends every call; each cancelled call has told its
@@ -19,6 +19,7 @@ from pinnace_agent.tools.base import ApprovalOutdated, Tool, ToolContext, ToolEr
 from pinnace_agent.tools.result_images import with_fitting_images
 from pinnace_agent.tools.validation import malformed_arguments, number_text, validate_arguments
 from pinnace_spec import errors
+from pinnace_spec.limits import MAX_TOOLS_AT_ONCE
 from pinnace_spec.messages import ToolCall
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ async def run_calls(log: RunLog, tools: Mapping[str, Tool], make_context: Contex
     """Execute all calls of the turn's message; every one has a result when this returns or is cancelled.
 
     A tool that raises has failed alone; the others go on. Sequential execution is used when any called tool asks for
-    it.
+    it; otherwise at most `MAX_TOOLS_AT_ONCE` run at the same time (R-LIM-04).
 
     Args:
         log: Where starts, progress and ends are written.
@@ -80,10 +81,22 @@ async def _execute_all(log: RunLog, prepared: Sequence[_Prepared], refusal: Refu
             await trio.lowlevel.checkpoint_if_cancelled()
             await _execute(log, call, refusal)
         return
+    limiter = trio.CapacityLimiter(MAX_TOOLS_AT_ONCE)
+
+    async def execute(call: _Prepared) -> None:
+        try:
+            await _execute(log, call, refusal)
+        finally:
+            limiter.release_on_behalf_of(call.position)
+
     async with trio.open_nursery() as nursery:
+        # Begun in call order, also those that wait: it decides who comes first at a file that several calls change.
         for call in prepared:
-            name = f"tool:{call.tool.name}:{log.calls[call.position]['id']}"
-            nursery.start_soon(_execute, log, call, refusal, name=name)
+            if limiter.available_tokens:
+                limiter.acquire_on_behalf_of_nowait(call.position)
+            else:
+                await limiter.acquire_on_behalf_of(call.position)
+            nursery.start_soon(execute, call, name=f"tool:{call.tool.name}:{log.calls[call.position]['id']}")
 
 
 def _prepare(log: RunLog, tools: Mapping[str, Tool], index: int, make_context: ContextFactory) -> _Prepared | None:

@@ -33,9 +33,10 @@ from pinnace_rpc.settings_commands import SETTINGS
 from pinnace_spec import errors
 from pinnace_spec.flat_commands import COMMAND_NAMES
 from pinnace_spec.framing import MAX_RECORD_BYTES
+from pinnace_spec.limits import PUBLISHED
 from pinnace_spec.profiles import CLIENT_PROFILES, ClientProfile
 from pinnace_spec.records import CommandError, parse_command
-from pinnace_spec.wire import MAX_NESTING, JsonValue, WireError, decode_line
+from pinnace_spec.wire import JsonValue, WireError, decode_line
 from pinnace_statechart import effects as fx
 from pinnace_statechart.triggers import Command, Happening
 
@@ -316,7 +317,7 @@ class Dispatcher:
             "protocol": self._profile,
             "commands": COMMAND_NAMES,
             "events": self._outbox.projection.event_names,
-            "limits": {"recordBytes": MAX_RECORD_BYTES, "nesting": MAX_NESTING, "shells": commands_at_once()},
+            "limits": {**PUBLISHED, "shells": commands_at_once()},
         }
 
     def _decline(self, request_id: str) -> None:

@@ -26,7 +26,11 @@ def main(session_dir: str | None, *, is_all: bool) -> int:
     configuration = load_configuration(os.environ, cwd)
     folder = choose_folder(agent_dir(os.environ), str(cwd), session_dir, os.environ, configuration.settings.session_dir)
     root = sessions_root(agent_dir(os.environ))
-    for info in list_all_sessions(root, folder) if is_all else list_sessions(folder, str(cwd)):
+
+    def report(text: str) -> None:
+        sys.stderr.write(f"{text}\n")
+
+    for info in list_all_sessions(root, folder, report) if is_all else list_sessions(folder, str(cwd), report):
         sys.stdout.buffer.write(encode_record(_record(info)))
     sys.stdout.buffer.flush()
     return 0

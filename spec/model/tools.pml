@@ -29,9 +29,13 @@
 #ifndef EXT
 #define EXT 0          /* whether extensions are loaded */
 #endif
+#ifndef FULL
+#define FULL 0         /* whether a single text fills the queues */
+#endif
 #ifndef REPLAY
 #define REPLAY 0       /* whether only what a client can bring about in a real agent may happen */
 #endif
+#define QUEUED ((FULL && !REPLAY) -> 1 : N)  /* texts that may wait in both queues together */
 #ifndef MODES
 #define MODES 0        /* whether all delivery modes are tried */
 #endif
@@ -272,6 +276,7 @@ inline take_from(q, i) {
 #define g_line_waits (len(line) > 0)
 #define g_overflow_again (autocompact && ovf)
 #define g_owed OWED
+#define g_queue_full ((t != t_prompt || o != 0) && len(qs) + len(qf) >= QUEUED)
 #define g_quiescent (RUN == run_idle && SESSION == session_quiet && SHELL == shell_quiet && !pc && !sw && !reading && len(commands) == 0 && len(line) == 0 && !OWED)
 #define g_session_ready (sw != 0)
 #define g_threshold_due (due && autocompact)
@@ -434,6 +439,8 @@ inline a_refuse_compact() {
 inline a_refuse_compacting() {
    refuse(id) }
 inline a_refuse_compaction_in_progress() {
+   refuse(id) }
+inline a_refuse_full() {
    refuse(id) }
 inline a_refuse_line() {
    refuse(id) }
@@ -699,9 +706,13 @@ if
          :: g_unread -> d_step { fired++; a_start_reading() }
          :: else ->
             if
-            :: g_has_behavior -> d_step { fired++; a_enqueue(); a_release_hold(); a_open_period(); a_queue_update(); a_accept_queued() }
+            :: g_queue_full -> d_step { fired++; a_refuse_full() }
             :: else ->
-               d_step { fired++; a_refuse_busy() }
+               if
+               :: g_has_behavior -> d_step { fired++; a_enqueue(); a_release_hold(); a_open_period(); a_queue_update(); a_accept_queued() }
+               :: else ->
+                  d_step { fired++; a_refuse_busy() }
+               fi
             fi
          fi
       fi
@@ -713,9 +724,13 @@ if
          :: g_unread -> d_step { fired++; a_start_reading() }
          :: else ->
             if
-            :: g_has_behavior -> d_step { fired++; a_enqueue(); a_release_hold(); a_open_period(); a_queue_update(); a_accept_queued() }
+            :: g_queue_full -> d_step { fired++; a_refuse_full() }
             :: else ->
-               d_step { fired++; a_refuse_compacting() }
+               if
+               :: g_has_behavior -> d_step { fired++; a_enqueue(); a_release_hold(); a_open_period(); a_queue_update(); a_accept_queued() }
+               :: else ->
+                  d_step { fired++; a_refuse_compacting() }
+               fi
             fi
          fi
       fi
@@ -727,9 +742,13 @@ if
          :: g_unread -> d_step { fired++; a_start_reading() }
          :: else ->
             if
-            :: g_has_behavior -> d_step { fired++; a_enqueue(); a_release_hold(); a_open_period(); a_queue_update(); a_accept_queued() }
+            :: g_queue_full -> d_step { fired++; a_refuse_full() }
             :: else ->
-               d_step { fired++; a_join_line() }
+               if
+               :: g_has_behavior -> d_step { fired++; a_enqueue(); a_release_hold(); a_open_period(); a_queue_update(); a_accept_queued() }
+               :: else ->
+                  d_step { fired++; a_join_line() }
+               fi
             fi
          fi
       fi
@@ -756,7 +775,11 @@ if
          if
          :: g_unread -> d_step { fired++; a_start_reading() }
          :: else ->
-            d_step { fired++; a_enqueue(); a_release_hold(); a_open_period(); a_queue_update(); a_accept_started() }
+            if
+            :: g_queue_full -> d_step { fired++; a_refuse_full() }
+            :: else ->
+               d_step { fired++; a_enqueue(); a_release_hold(); a_open_period(); a_queue_update(); a_accept_started() }
+            fi
          fi
       fi
    :: RUN == run_preflight || RUN == run_llm || RUN == run_tools || RUN == run_retrying || RUN == run_compacting_manual || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling || RUN == run_aborting ->
@@ -766,7 +789,11 @@ if
          if
          :: g_unread -> d_step { fired++; a_start_reading() }
          :: else ->
-            d_step { fired++; a_enqueue(); a_release_hold(); a_open_period(); a_queue_update(); a_accept_queued() }
+            if
+            :: g_queue_full -> d_step { fired++; a_refuse_full() }
+            :: else ->
+               d_step { fired++; a_enqueue(); a_release_hold(); a_open_period(); a_queue_update(); a_accept_queued() }
+            fi
          fi
       fi
    :: RUN == run_switching ->

@@ -54,6 +54,9 @@ _BARRIER: Final = (
 )
 
 _TEXTS: Final = (
+    # DEVIATION D-80: a queue has an end.
+    *rows((*BUSY, "aborting"), ("prompt", "steer", "follow_up"), "queue_full", None, "refuse_full", "R-QUE-11"),
+    *rows(("idle",), ("steer", "follow_up"), "queue_full", None, "refuse_full", "R-QUE-11"),
     *one("idle", "prompt", "", "preflight", "take_own open_period start_preflight", "R-PRM-01 R-PRM-05 C-8"),
     *rows(BUSY, ("prompt",), "has_behavior", None, f"{_QUEUE} accept_queued", "R-PRM-03 C-1"),
     # DEVIATION D-27: what would be lost is refused.

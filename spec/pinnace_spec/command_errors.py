@@ -17,6 +17,7 @@ MEANINGS: Final[Mapping[E, str]] = {
     E.NOT_IMPLEMENTED: "This installation lacks a package that the command needs; the text names it.",
     E.TOO_LATE: "`hello` chose a protocol after another command.",
     E.BUSY: "The agent is working, and the prompt has no `streamingBehavior`.",
+    E.QUEUE_FULL: "As many messages wait in the queues as may: `limits.queuedMessages` of `hello`.",
     E.COMPACTING: "A compaction is in progress.",
     E.NOT_QUEUEABLE: "The command of an extension cannot be queued: send it as a prompt.",
     E.NO_MODEL: "No model is selected, or the model cannot be used: the text says why.",
@@ -47,16 +48,16 @@ OF_LINES: Final = (E.PARSE_ERROR, E.INVALID_COMMAND, E.UNKNOWN_COMMAND)
 COMMON: Final = (E.INVALID_FIELD, E.INTERNAL_ERROR)
 """Any command may be answered with these."""
 
-_TEXT: Final = (E.NO_MODEL, E.NO_API_KEY, E.ABORTED, E.SESSION_NOT_SAVED, E.REFUSED_BY_EXTENSION)
+_QUEUED: Final = (E.QUEUE_FULL, E.NO_MODEL, E.NO_API_KEY, E.ABORTED, E.SESSION_NOT_SAVED, E.REFUSED_BY_EXTENSION)
 _SWITCH: Final = (E.SESSION_NOT_SAVED, E.IO_ERROR, E.REFUSED_BY_EXTENSION, E.SESSION_UNAVAILABLE, E.ABORTED)
 _SAVED: Final = (E.SESSION_NOT_SAVED, E.SESSION_UNAVAILABLE, E.ABORTED)
 _WAITS: Final = (E.ABORTED, E.SHUTTING_DOWN)
 
 OF_COMMANDS: Final[Mapping[str, tuple[E, ...]]] = {
-    "prompt": (E.BUSY, E.COMPACTING, *_TEXT, E.AUTHENTICATION_FAILED, E.SESSION_UNAVAILABLE, E.SHUTTING_DOWN),
-    "steer": (E.NOT_QUEUEABLE, *_TEXT, E.SHUTTING_DOWN),
-    "follow_up": (E.NOT_QUEUEABLE, *_TEXT, E.SHUTTING_DOWN),
-    "queue_message": (E.NOT_QUEUEABLE, *_TEXT, E.SHUTTING_DOWN),
+    "prompt": (E.BUSY, E.COMPACTING, *_QUEUED, E.AUTHENTICATION_FAILED, E.SESSION_UNAVAILABLE, E.SHUTTING_DOWN),
+    "steer": (E.NOT_QUEUEABLE, *_QUEUED, E.SHUTTING_DOWN),
+    "follow_up": (E.NOT_QUEUEABLE, *_QUEUED, E.SHUTTING_DOWN),
+    "queue_message": (E.NOT_QUEUEABLE, *_QUEUED, E.SHUTTING_DOWN),
     "clear_queue": _WAITS,
     "abort": (),
     "abort_retry": (),

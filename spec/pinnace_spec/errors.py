@@ -8,6 +8,8 @@ R-CMP-03, R-TOL-04.
 from enum import StrEnum
 from typing import Final
 
+from pinnace_spec.limits import MAX_QUEUED_MESSAGES
+
 
 class ErrorCode(StrEnum):
     """What went wrong, for programs: `errorCode` beside the text in `error`."""
@@ -22,6 +24,8 @@ class ErrorCode(StrEnum):
     TOO_LATE = "too_late"
     """`hello` with a protocol after another command."""
     BUSY = "busy"
+    QUEUE_FULL = "queue_full"
+    """As many messages wait as may."""
     COMPACTING = "compacting"
     NOT_QUEUEABLE = "not_queueable"
     NO_MODEL = "no_model"
@@ -112,6 +116,10 @@ def invalid_field(command: str, field: str, problem: str) -> str:
 
 # Texts to a run (R-PRM-04).
 BUSY: Final = "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message."
+QUEUE_FULL: Final = (
+    f"The queue is full: {MAX_QUEUED_MESSAGES:,} messages wait. "
+    "Send the message again when some have been delivered, or remove them with clear_queue."
+)
 COMPACTING: Final = "Cannot submit a prompt while compaction is in progress. Wait for compaction to finish and retry."
 ABORTED_BEFORE_START: Final = "Aborted before it started"
 SHUTTING_DOWN: Final = "Shutting down"
@@ -259,6 +267,14 @@ def no_prices(provider: str, model_id: str) -> str:
     return (
         f"--max-cost (limits.maxCost) can't be enforced: {provider}/{model_id} has no prices. State its `cost` in "
         "models.json (zeros if it is free), choose another model, or do without the limit"
+    )
+
+
+def too_many_blocks(limit: int) -> str:
+    """Word the failure of an answer that does not end (R-LIM-04)."""
+    return (
+        f"The model's answer has more than {limit} texts, thoughts and tool calls; "
+        "it was cut off, and none of its calls was executed"
     )
 
 

@@ -281,10 +281,22 @@ class Tree(OutputModel):
 
 
 class Limits(OutputModel):
-    """Of a record coming in, and of what runs at once."""
+    """What a client can run into: of a record coming in, and what one command or answer may cost (R-LIM-04)."""
 
     recordBytes: Positive
     nesting: Positive
+    queuedMessages: Positive | None = None
+    """Messages in both queues together (R-QUE-11)."""
+    contentBlocks: Positive | None = None
+    """Texts, thoughts and calls in one answer of a model."""
+    toolsAtOnce: Positive | None = None
+    """Calls that are executed at the same time."""
+    editBytes: Positive | None = None
+    """A file that the tool `edit` changes."""
+    sessionBytes: Positive | None = None
+    """A session file."""
+    outputFileBytes: Positive | None = None
+    """The file that keeps a long output."""
     shells: Positive | None = None
     """So many commands of `bash` run at once; further ones wait for their turn."""
 

@@ -261,7 +261,7 @@ export interface ExtensionUiResponseCommand {
 
 /**
  * Queue a text for when the agent would stop.
- * Rules: C-1, C-11, C-4, C-9, R-EXT-03, R-EXT-04, R-ORD-01, R-PRM-09, R-QUE-01, R-QUE-02, R-QUE-07.
+ * Rules: C-1, C-11, C-4, C-9, R-EXT-03, R-EXT-04, R-ORD-01, R-PRM-09, R-QUE-01, R-QUE-02, R-QUE-07, R-QUE-11.
  * Since 0.32.0.
  */
 export interface FollowUpCommand {
@@ -410,7 +410,7 @@ export interface GetTreeCommand {
 
 /**
  * Ask what the agent is; as the first command, choose the profile.
- * Rules: R-HEL-01, R-PRO-01.
+ * Rules: R-HEL-01, R-LIM-04, R-PRO-01, R-QUE-11.
  * This program's alone.
  */
 export interface HelloCommand {
@@ -434,7 +434,7 @@ export interface NewSessionCommand {
 
 /**
  * Ask the agent. While it works, `streamingBehavior` says how the text is queued.
- * Rules: C-1, C-11, C-7, C-8, C-9, R-EXT-04, R-ORD-01, R-PRM-01, R-PRM-03, R-PRM-04, R-PRM-05, R-PRM-09.
+ * Rules: C-1, C-11, C-7, C-8, C-9, R-EXT-04, R-ORD-01, R-PRM-01, R-PRM-03, R-PRM-04, R-PRM-05, R-PRM-09, R-QUE-11.
  * Since 0.16.0.
  */
 export interface PromptCommand {
@@ -574,7 +574,7 @@ export interface SetThinkingLevelCommand {
 
 /**
  * Queue a text for the next request.
- * Rules: C-1, C-11, C-4, C-9, R-EXT-03, R-EXT-04, R-OLD-01, R-ORD-01, R-PRM-09, R-QUE-01, R-QUE-02, R-QUE-07.
+ * Rules: C-1, C-11, C-4, C-9, R-EXT-03, R-EXT-04, R-OLD-01, R-ORD-01, R-PRM-09, R-QUE-01, R-QUE-02, R-QUE-07, R-QUE-11.
  * Since 0.32.0.
  */
 export interface SteerCommand {
@@ -1610,7 +1610,7 @@ export interface Entries {
 }
 
 /** What went wrong, for programs: `errorCode` beside the text in `error`. */
-export type ErrorCode = "parse_error" | "invalid_command" | "unknown_command" | "invalid_field" | "not_implemented" | "too_late" | "busy" | "compacting" | "not_queueable" | "no_model" | "no_api_key" | "authentication_failed" | "model_not_found" | "already_compacted" | "nothing_to_compact" | "compaction_cancelled" | "compaction_in_progress" | "compaction_failed" | "aborted" | "shutting_down" | "entry_not_found" | "session_not_found" | "session_unavailable" | "session_not_saved" | "shell_unavailable" | "io_error" | "refused_by_extension" | "internal_error";
+export type ErrorCode = "parse_error" | "invalid_command" | "unknown_command" | "invalid_field" | "not_implemented" | "too_late" | "busy" | "queue_full" | "compacting" | "not_queueable" | "no_model" | "no_api_key" | "authentication_failed" | "model_not_found" | "already_compacted" | "nothing_to_compact" | "compaction_cancelled" | "compaction_in_progress" | "compaction_failed" | "aborted" | "shutting_down" | "entry_not_found" | "session_not_found" | "session_unavailable" | "session_not_saved" | "shell_unavailable" | "io_error" | "refused_by_extension" | "internal_error";
 
 /** A user's message that can be forked from. */
 export interface ForkMessage {
@@ -1700,10 +1700,25 @@ export interface Levels {
   levels: ThinkingLevel[];
 }
 
-/** Of a record coming in, and of what runs at once. */
+/**
+ * What a client can run into: of a record coming in, and what one command or answer may cost (R-LIM-04).
+ * Rules: R-LIM-04, R-QUE-11.
+ */
 export interface Limits {
   recordBytes: number;
   nesting: number;
+  /** Messages in both queues together (R-QUE-11). */
+  queuedMessages?: number;
+  /** Texts, thoughts and calls in one answer of a model. */
+  contentBlocks?: number;
+  /** Calls that are executed at the same time. */
+  toolsAtOnce?: number;
+  /** A file that the tool `edit` changes. */
+  editBytes?: number;
+  /** A session file. */
+  sessionBytes?: number;
+  /** The file that keeps a long output. */
+  outputFileBytes?: number;
   /** So many commands of `bash` run at once; further ones wait for their turn. */
   shells?: number;
 }

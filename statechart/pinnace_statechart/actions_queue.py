@@ -197,6 +197,11 @@ def refuse_busy(context: StepContext) -> None:
     context.emit(Refuse(context.command.ref, "busy"))
 
 
+def refuse_full(context: StepContext) -> None:
+    """Refuse a text for which the queues have no room."""
+    context.emit(Refuse(context.command.ref, "queue_full"))
+
+
 def refuse_compacting(context: StepContext) -> None:
     """Refuse a prompt during a compaction that a client asked for."""
     context.emit(Refuse(context.command.ref, "compacting"))

@@ -30,7 +30,15 @@ class Refuse(NamedTuple):
 
     ref: int
     reason: Literal[
-        "busy", "compacting", "compaction_in_progress", "aborted", "compaction_cancelled", "shutdown", "job", "line"
+        "busy",
+        "queue_full",
+        "compacting",
+        "compaction_in_progress",
+        "aborted",
+        "compaction_cancelled",
+        "shutdown",
+        "job",
+        "line",
     ]
     text: str = ""
     code: str = ""

@@ -34,6 +34,13 @@ def has_behavior(context: StepContext) -> bool:
     return context.command.behavior is not None
 
 
+def queue_full(context: StepContext) -> bool:
+    """Whether the text would be queued, and as many wait as may (R-QUE-11)."""
+    command, state = context.command, context.state
+    is_queued = command.name != "prompt" or command.behavior is not None
+    return is_queued and len(state.steering) + len(state.follow_up) >= state.max_queued
+
+
 def unread(context: StepContext) -> bool:
     """Whether extensions are to read the text before it is queued; a prompt that is not to be queued never is."""
     command = context.command
@@ -160,6 +167,7 @@ GUARDS: Final[dict[str, Guard]] = {
     for guard in (
         barrier,
         has_behavior,
+        queue_full,
         unread,
         boundary_due,
         goes_on,

@@ -8,7 +8,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from pinnace_spec.limits import LimitName
+from pinnace_spec.limits import MAX_QUEUED_MESSAGES, LimitName
 from pinnace_statechart.effects import CompactionReason
 from pinnace_statechart.queues import Item, MessageQueue
 from pinnace_statechart.triggers import Command
@@ -36,6 +36,7 @@ class ExtendedState:
 
     steering: MessageQueue = field(default_factory=MessageQueue)
     follow_up: MessageQueue = field(default_factory=MessageQueue)
+    max_queued: int = MAX_QUEUED_MESSAGES  # in both queues together (R-QUE-11)
     held: bool = False  # an abort parked what is queued (C-1)
     period: bool = False  # what get_state shows as isStreaming; agent_settled is written when it falls (C-8)
     cancelled: bool = False  # the last thing that worked in this period was cut short

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from pinnace_agent import output as output_module
 from pinnace_agent.control_text import ControlTextFilter
 from pinnace_agent.output import OutputTail
 from pinnace_agent.truncation import MAX_BYTES, MAX_LINES, truncate_tail
@@ -216,3 +217,23 @@ def test_a_control_string_without_an_end_is_not_kept() -> None:
         tracemalloc.stop()
 
     assert kept < 50_000
+
+
+@pytest.mark.parametrize("sanitise", [False, True])
+def test_the_file_of_an_endless_output_ends_and_says_so(
+    sanitise: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R-LIM-04: a disk is not filled; the command goes on, and its end is shown."""
+    monkeypatch.setattr(output_module, "MAX_OUTPUT_FILE_BYTES", 2 * MAX_BYTES)
+    output = OutputTail(sanitise=sanitise, temp_dir=str(tmp_path))
+    for _ in range(5):
+        output.feed(b"y\n" * (MAX_BYTES // 2))
+    output.feed(b"the end\n")
+    shown = output.result()
+
+    assert shown.text.endswith("the end\n") or shown.text.endswith("the end")
+    assert shown.full_output_path is not None
+    content = Path(shown.full_output_path).read_bytes()
+    kept, marker = content[: 2 * MAX_BYTES], content[2 * MAX_BYTES :]
+    assert kept == b"y\n" * MAX_BYTES
+    assert marker == b"\n[The output goes on. This file keeps 1,024 MiB of it.]\n"

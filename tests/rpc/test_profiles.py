@@ -12,6 +12,7 @@ from pinnace_fuzz.shell_gate import ShellGate
 from pinnace_fuzz.workbench import AgentStarter, HomedAgent
 from pinnace_spec.events import EVENTS
 from pinnace_spec.generations import generation
+from pinnace_spec.limits import PUBLISHED
 from pinnace_spec.profiles import CLIENT_PROFILES, EVENT_NAMES, PROFILES, ClientProfile, Profile
 
 MakeGate = Callable[[], ShellGate]
@@ -87,11 +88,9 @@ def test_hello_tells_what_the_agent_is(agent: AgentStarter) -> None:
     pi = agent()
     data = pi.request(HELLO)["data"]
 
-    assert ("pinnace", "pi", {"recordBytes": 64 * 1024 * 1024, "nesting": 512}) == (
-        data["name"],
-        data["protocol"],
-        data["limits"],
-    )
+    assert ("pinnace", "pi") == (data["name"], data["protocol"])
+    # How many shells run at once depends on the machine.
+    assert {**PUBLISHED, "shells": data["limits"]["shells"]} == data["limits"]
     assert {"prompt", "abort", "hello", "queue_message"} <= set(data["commands"])
     assert set(EVENT_NAMES) == set(data["events"]) == set(EVENTS["pi"])
 

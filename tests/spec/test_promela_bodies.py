@@ -9,6 +9,7 @@ import pytest
 from pinnace_fuzz.model_check_paths import ModelPath, ModelStep, read_path
 from pinnace_fuzz.model_check_spin import walk
 from pinnace_spec.chart import CHART
+from pinnace_spec.limits import MAX_QUEUED_MESSAGES
 from pinnace_spec.publish.promela import model_text
 from pinnace_spec.publish.promela_names import SETS
 from pinnace_statechart import effects as fx
@@ -85,8 +86,9 @@ def trigger_of(step: ModelStep, chart: Chart, *, has_extensions: bool) -> Trigge
     return Happening(name, state.job, ref=step.number, threshold_due=step.is_due, wish=wish)
 
 
-def follow(path: ModelPath, *, has_extensions: bool) -> None:
+def follow(path: ModelPath, *, has_extensions: bool, max_queued: int = MAX_QUEUED_MESSAGES) -> None:
     state = ExtendedState(retry=RetryPolicy(max_attempts=1), has_extensions=has_extensions)
+    state.max_queued = max_queued
     state.steering.mode = "all" if path.is_steering_all else "one-at-a-time"
     state.follow_up.mode = "all" if path.is_follow_up_all else "one-at-a-time"
     chart = Chart(state)
@@ -102,4 +104,6 @@ def test_the_chart_tells_on_a_path_of_the_model_what_the_model_tells(
     values = {"N": COMMANDS, "SET": list(SETS).index(chosen)}
     text = model_text("run", CHART)
     for lines in walk(text, tmp_path, values, range(1, PATHS_PER_SET + 1)):
-        follow(read_path(lines), has_extensions="EXT" in SETS[chosen].flags)
+        flags = SETS[chosen].flags
+        max_queued = 1 if "FULL" in flags else MAX_QUEUED_MESSAGES
+        follow(read_path(lines), has_extensions="EXT" in flags, max_queued=max_queued)

@@ -18,6 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from pinnace_fuzz import coverage
 from pinnace_spec.chart import CHART, COMMANDS, JOB_TRIGGERS, REGIONS, Region, Row
+from pinnace_spec.limits import MAX_QUEUED_MESSAGES
 from pinnace_spec.publish.rulebook import row_name
 from pinnace_statechart import effects as fx
 from pinnace_statechart.guards import barrier
@@ -98,8 +99,9 @@ def copy_state(state: ExtendedState) -> ExtendedState:
 class Watcher:
     """Judges a chart by what goes in and what comes out."""
 
-    def __init__(self) -> None:
-        self.chart = Chart(ExtendedState(retry=RetryPolicy(max_attempts=1)), on_row=self._row)
+    def __init__(self, max_queued: int = MAX_QUEUED_MESSAGES) -> None:
+        state = ExtendedState(retry=RetryPolicy(max_attempts=1), max_queued=max_queued)
+        self.chart = Chart(state, on_row=self._row)
         self.sent: dict[int, Command] = {}
         self.answers: Counter[int] = Counter()
         self.fate: dict[int, str] = {}  # of texts: queued, delivered, returned, refused
@@ -527,16 +529,25 @@ SEARCHED_WITH_EXTENSIONS: tuple[tuple[str, int], ...] = (
 )
 # A line forms behind a text that is read.
 SEARCHED_LINES: tuple[tuple[str, int], ...] = (("prompt", 0), ("steer", 0))
+# Where one text fills the queues.
+SEARCHED_FULL: tuple[tuple[str, int], ...] = (("prompt", 0), ("steer", 0), ("abort", 0), ("compact", 0))
+SEARCHED_TEXTS: tuple[tuple[str, int], ...] = (("prompt", 0), ("prompt", 1), ("steer", 0), ("follow_up", 0))
 
 
-def explore(commands: int, searched: tuple[tuple[str, int], ...], *, has_extensions: bool) -> None:
+def explore(
+    commands: int,
+    searched: tuple[tuple[str, int], ...],
+    *,
+    has_extensions: bool = False,
+    max_queued: int = MAX_QUEUED_MESSAGES,
+) -> None:
     """Take every sequence of up to `commands` commands, with every order of reports, once a distinct state.
 
     From each configuration with and without a barrier every other command is tried as well, one step deep.
     """
     seen: set[tuple[int, bool, str]] = set()
     tried: set[str] = set()
-    watcher = Watcher()
+    watcher = Watcher(max_queued)
     watcher.step(Happening("instance_began", enabled=has_extensions))
     make = partial(make_command, unread=has_extensions)
     todo: deque[tuple[Snapshot, int, bool]] = deque([(watcher.snapshot(), 0, False)])
@@ -555,7 +566,8 @@ def explore(commands: int, searched: tuple[tuple[str, int], ...], *, has_extensi
         sends = [partial(watcher.step, make(name, sent + 1, option)) for name, option in searched]
         every = [partial(watcher.step, make(name, sent + 1, n)) for name in ALL_COMMANDS for n in range(3)]
         every += [partial(watcher.step, Happening("instance_began", enabled=has_extensions))]
-        guards = (watcher.chart.configuration, barrier(watcher.chart._context), len(watcher.shells))
+        is_full = len(watcher.chart.state.steering) + len(watcher.chart.state.follow_up) >= max_queued
+        guards = (watcher.chart.configuration, barrier(watcher.chart._context), len(watcher.shells), is_full)
         if repr(guards) in tried or watcher.closed or stopped:
             every = []
         tried.add(repr(guards))
@@ -575,9 +587,11 @@ def test_every_row_is_reached_and_every_promise_kept_within_a_few_commands() -> 
     """The table has no dead row, and no short conversation breaks a promise, whatever the jobs report."""
     ROWS_REACHED.clear()
 
-    explore(SEARCHED_COMMANDS, SEARCHED, has_extensions=False)
+    explore(SEARCHED_COMMANDS, SEARCHED)
     explore(SEARCHED_COMMANDS - 1, SEARCHED_WITH_EXTENSIONS, has_extensions=True)
     explore(SEARCHED_COMMANDS, SEARCHED_LINES, has_extensions=True)
+    explore(SEARCHED_COMMANDS, SEARCHED_FULL, max_queued=1)
+    explore(SEARCHED_COMMANDS - 1, SEARCHED_TEXTS, has_extensions=True, max_queued=0)
 
     coverage.note_rows(row_name(row) for row in ROWS_REACHED)
     assert [] == [row for row in CHART if row not in ROWS_REACHED]

@@ -6,14 +6,19 @@ no updates: the message's start and end are told by `UpdateSink.started` and by 
 Source: R-FRM-09, C-15.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 
 from pinnace_agent.llm.base import UpdateSink
 from pinnace_agent.llm.blocks import Block, TextBlock, ThinkingBlock, ToolCallBlock
 from pinnace_agent.llm.failures import FailureSigns
 from pinnace_agent.llm.pieces import join_halves
 from pinnace_spec import errors
+from pinnace_spec.limits import MAX_CONTENT_BLOCKS
 from pinnace_spec.messages import AssistantMessage, Model, StopReason, Usage, zero_usage
+
+
+def _nothing() -> None:
+    pass
 
 
 class MessageBuilder:
@@ -36,6 +41,8 @@ class MessageBuilder:
         """What answered, where the provider says that it is another model than the one asked for."""
         self.raw_stop_reason: str | None = None
         """The provider's own word for why it stopped. Not part of the message."""
+        self.on_excess: Callable[[], object] = _nothing
+        """Called when the message gets more blocks than one may have: to end what writes it (R-LIM-04)."""
         self.signs = FailureSigns()
         """What a failure says beside `errorMessage`. Not part of the message."""
         self._sink = sink
@@ -209,6 +216,8 @@ class MessageBuilder:
         assert self.has_started
         assert not self.is_finished
         self._blocks.append(block)
+        if len(self._blocks) == MAX_CONTENT_BLOCKS + 1:
+            self.on_excess()
         self._sink.update({"type": kind, "contentIndex": block.index, **more}, self)
 
     def _complete(self, block: Block, final: str) -> None:

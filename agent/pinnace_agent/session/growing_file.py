@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from pinnace_agent.session.durability import Descriptor
+from pinnace_spec.limits import MAX_SESSION_BYTES
 
 FILE_MODE: Final = 0o600
 _APPENDING: Final = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -38,6 +39,38 @@ class Written(NamedTuple):
     """Bytes of ours in the file, from the first on."""
     between: bytes
     """What another program appended after our look and before our bytes; normally nothing."""
+
+
+class TooLarge(Exception):
+    """A file is larger than a session may be. `text` says so, without its name."""
+
+    def __init__(self, size: int) -> None:
+        """Word it for a file of so many bytes."""
+        text = f"it has {size:,} bytes, and a session may have {MAX_SESSION_BYTES:,}"
+        super().__init__(text)
+        self.text = text
+
+
+def read_whole(path: Path) -> bytes:
+    """Return the content of a file; the memory that it takes is that of the content.
+
+    Raises:
+        TooLarge: It is larger than a session may be, or becomes so while it is read.
+        OSError: It can't be read.
+    """
+    with path.open("rb", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > MAX_SESSION_BYTES:
+            raise TooLarge(size)
+        # One piece, unless the file grows meanwhile.
+        pieces = [file.read(size)]
+        total = len(pieces[0])
+        while piece := file.read(min(_COPY_BYTES, MAX_SESSION_BYTES + 1 - total)):
+            pieces.append(piece)
+            total += len(piece)
+            if total > MAX_SESSION_BYTES:
+                raise TooLarge(total)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 class GrowingFile:
@@ -97,6 +130,8 @@ class GrowingFile:
             raise Replaced("another program has rewritten it")
         if self.size == 0 and status.st_size:
             raise Replaced("another program has begun a session in it")
+        if status.st_size > MAX_SESSION_BYTES:
+            raise Replaced(f"another program has made it larger than a session may be ({MAX_SESSION_BYTES:,} bytes)")
         appended = self._read(self.size, status.st_size - self.size)
         self._changed_ns = status.st_mtime_ns
         self._know(appended)
@@ -116,6 +151,9 @@ class GrowingFile:
             OSError: Nothing was written.
             Replaced: The file was shortened after the look; the bytes are at its end.
         """
+        if self.size + len(data) > MAX_SESSION_BYTES:
+            # It could not be opened again.
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
         number = self.descriptor.number
         count = os.write(number, data)
         if count == 0:
@@ -125,6 +163,8 @@ class GrowingFile:
         start = os.lseek(number, 0, os.SEEK_CUR) - count
         if start < self.size:
             raise Replaced("another program has shortened it")
+        if start > MAX_SESSION_BYTES:
+            raise Replaced(f"another program has made it larger than a session may be ({MAX_SESSION_BYTES:,} bytes)")
         between = self._read(self.size, start - self.size) if start > self.size else b""
         self._know(between)
         ours = data if count == len(data) else data[:count]

@@ -18,6 +18,7 @@ from pinnace_agent.session.branch_copy import copy_path
 from pinnace_agent.session.conversation import Session, SessionReport
 from pinnace_agent.session.file import SessionFile
 from pinnace_agent.session.folders import SessionFolder, make_folder
+from pinnace_agent.session.growing_file import TooLarge, read_whole
 from pinnace_agent.session.identity import file_name, iso_time, new_entry_id, new_session_id
 from pinnace_agent.session.lease import Lease
 from pinnace_agent.session.migration import migrate
@@ -295,8 +296,8 @@ def _raw_lines(source: Session, entries: Sequence[Entry]) -> dict[int, bytes]:
     if source.file is None or not source.file.exists:
         return {}
     try:
-        text = read_session(source.file.path.read_bytes(), keep_raw=True)
-    except OSError:
+        text = read_session(read_whole(source.file.path), keep_raw=True)
+    except (OSError, TooLarge):
         return {}
     on_disk = {entry["id"]: (entry, line) for entry, line in zip(text.entries, text.raw, strict=False) if "id" in entry}
     lines: dict[int, bytes] = {}

@@ -6,14 +6,15 @@ no session, is passed over. Changes nothing. Blocks on the file system, so a run
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from pinnace_agent.llm.json_edge import as_array, as_count, as_object
 from pinnace_agent.session.entry_time import time_ms
 from pinnace_agent.session.folders import SessionFolder
+from pinnace_agent.session.growing_file import TooLarge, read_whole
 from pinnace_agent.session.reading import read_header, read_session
 from pinnace_agent.session.tree import clean_name
 from pinnace_spec.entries import Entry
@@ -68,34 +69,43 @@ class Ambiguous(Exception):
         self.text = text
 
 
+Report: TypeAlias = Callable[[str], object]
+
+
+def _ignore(_text: str) -> None:
+    pass
+
+
 class _Found(NamedTuple):
     path: Path
     id: str
     cwd: str
 
 
-def list_sessions(folder: SessionFolder, cwd: str | None) -> list[SessionInfo]:
+def list_sessions(folder: SessionFolder, cwd: str | None, report: Report = _ignore) -> list[SessionInfo]:
     """Return the sessions in a folder, the one in which something happened last first.
 
     Args:
         folder: Where to look.
         cwd: Only those of this working folder; None: all.
+        report: Takes a sentence for people for each file that is too large to be listed.
     """
-    infos = [_info(session.path) for session in _found(folder, cwd)]
+    infos = [_info(session.path, report) for session in _found(folder, cwd)]
     return sorted((info for info in infos if info), key=lambda info: info.modified_ms, reverse=True)
 
 
-def list_all_sessions(root: Path, folder: SessionFolder) -> list[SessionInfo]:
+def list_all_sessions(root: Path, folder: SessionFolder, report: Report = _ignore) -> list[SessionInfo]:
     """Return the sessions of all working folders, the one in which something happened last first.
 
     Args:
         root: The folder of all folders of sessions.
         folder: Where the user keeps sessions; one with the sessions of all working folders is the only one.
+        report: As of `list_sessions`.
     """
     folders = [folder]
     if not folder.is_flat:
         folders = [SessionFolder(path, is_flat=False) for path in root.iterdir()] if root.is_dir() else []
-    infos = [info for each in folders for info in list_sessions(each, None)]
+    infos = [info for each in folders for info in list_sessions(each, None, report)]
     return sorted(infos, key=lambda info: info.modified_ms, reverse=True)
 
 
@@ -238,10 +248,13 @@ def _printable(text: str) -> str:
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
-def _info(path: Path) -> SessionInfo | None:
+def _info(path: Path, report: Report) -> SessionInfo | None:
     try:
-        text = read_session(path.read_bytes())
+        text = read_session(read_whole(path))
         file_ms = path.stat().st_mtime_ns // 1_000_000
+    except TooLarge as error:
+        report(f"{path} is not listed: {error.text}")
+        return None
     except OSError:
         return None
     if text.header is None:

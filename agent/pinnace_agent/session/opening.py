@@ -15,6 +15,7 @@ from pinnace_agent.session.context import context_message
 from pinnace_agent.session.conversation import PENDING_SHELL, SessionReport
 from pinnace_agent.session.file import SessionFile
 from pinnace_agent.session.folders import loose_modes
+from pinnace_agent.session.growing_file import TooLarge, read_whole
 from pinnace_agent.session.migration import migrate
 from pinnace_agent.session.new_file import keep_backup, replace_file
 from pinnace_agent.session.reading import SessionText, read_session
@@ -64,10 +65,13 @@ def read_text(path: Path, *, keep_raw: bool = False) -> SessionText:
     """Read a file.
 
     Raises:
-        ClientError: It can't be read.
+        ClientError: It can't be read, or is larger than a session may be (R-LIM-04).
     """
     try:
-        data = path.read_bytes()
+        data = read_whole(path)
+    except TooLarge as error:
+        text = errors.session_unreadable(str(path), error.text)
+        raise errors.ClientError(text, errors.ErrorCode.SESSION_UNAVAILABLE) from None
     except OSError as error:
         raise unreadable(path, error) from None
     return read_session(data, keep_raw=keep_raw)

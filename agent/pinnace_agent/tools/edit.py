@@ -13,7 +13,7 @@ import trio
 from pinnace_agent.tools.base import ToolContext, ToolError, ToolResult, text_argument, text_result
 from pinnace_agent.tools.file_replacement import encode_text
 from pinnace_agent.tools.line_diff import LineDiff, line_diff
-from pinnace_agent.tools.local_files import LOCAL_EDIT
+from pinnace_agent.tools.local_files import LOCAL_EDIT, check_edit_size
 from pinnace_agent.tools.mutation_queue import MUTATIONS, NOT_BOUND, MutationQueue, bound_to, unfollowed
 from pinnace_agent.tools.operations import BindsEdits, EditOperations, FollowsLinks
 from pinnace_agent.tools.parameters import FILE, fields, items, text
@@ -93,7 +93,7 @@ class EditTool:
         return repaired
 
     async def execute(self, args: Mapping[str, object], ctx: ToolContext) -> ToolResult:
-        """Edit the file. Cancelling takes effect between the steps; the file is the old or the new one.
+        """Edit the file. Cancelling ends the call at once but for the write; the file is the old or the new one.
 
         Raises:
             ToolError: An edit does not apply, or the system refused; the file is as it was.
@@ -119,7 +119,8 @@ class EditTool:
                     text = f"Could not edit file: {path}. Error code: {error_code(error)}."
                     raise ToolError(" ".join([text, *(f"{note}." for note in notes_of(error))])) from error
                 data = await operations.read_file(file)
-                edited = await trio.to_thread.run_sync(_edited, data, edits, path)
+                check_edit_size(path, len(data))
+                edited = await trio.to_thread.run_sync(_edited, data, edits, path, abandon_on_cancel=True)
                 await operations.write_file(file, edited.data)
                 # A call that was aborted meanwhile says so, although it has written.
                 await trio.lowlevel.checkpoint_if_cancelled()
@@ -163,10 +164,11 @@ def _clean(text: str) -> str:
 
 
 def _edited(data: bytes, edits: Sequence[Edit], path: str) -> _Edited:
+    check = trio.from_thread.check_cancelled
     content = data.decode("utf-8", _KEPT_BYTES)
     source = content.removeprefix(_BOM)
     text = lf_text(source)
-    matches = find_matches(text, edits, path)
+    matches = find_matches(text, edits, path, check)
     if matches.is_fuzzy:
         replacements = fuzzy_replacements(text, matches.found)
     else:
@@ -175,6 +177,7 @@ def _edited(data: bytes, edits: Sequence[Edit], path: str) -> _Edited:
     if new == text:
         what = "The replacement gives" if len(edits) == 1 else "The replacements give"
         raise ToolError(f"No changes made to {path}. {what} the text that is already there.")
+    check()
     bom = content[: len(content) - len(source)]
     new_content = bom + replaced_source(source, replacements)
     return _Edited(new_content.encode("utf-8", _KEPT_BYTES), line_diff(text, new, replacements, path))

@@ -10,6 +10,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Sequence
+from io import FileIO
 from typing import Final, Self
 
 import trio
@@ -19,6 +20,8 @@ from pinnace_agent.tools.base import ToolError
 from pinnace_agent.tools.file_replacement import place_of, replace_file
 from pinnace_agent.tools.mutation_queue import real_path
 from pinnace_agent.tools.process_files import opened, refuse_process_files
+from pinnace_agent.truncation import format_size
+from pinnace_spec.limits import MAX_EDIT_BYTES
 
 CHUNK_BYTES: Final = 256 * 1024
 """Large enough that counting lines costs no more than reading, small enough to notice a cancellation at once."""
@@ -69,15 +72,16 @@ class LocalWrite(_LocalChanges):
 
 
 class LocalEdit(_LocalChanges):
-    """`EditOperations` of this machine."""
+    """`EditOperations` of this machine. What only reads is left behind, as of `LocalRead`."""
 
     async def access(self, path: str) -> None:
-        """Raise unless this is a regular file that can be read and written."""
-        await trio.to_thread.run_sync(_check_editable, path)
+        """Raise unless this is a regular file that can be read and written, and not too large (R-LIM-04)."""
+        await trio.to_thread.run_sync(_check_editable, path, abandon_on_cancel=True)
 
     async def read_file(self, path: str) -> bytes:
-        """Return the whole content."""
-        return await trio.to_thread.run_sync(_content if self._follows_links else _real_content, path)
+        """Return the whole content, or so much of it that it is seen to be too large."""
+        read = _beginning if self._follows_links else _real_beginning
+        return await trio.to_thread.run_sync(read, path, abandon_on_cancel=True)
 
 
 class LocalLs:
@@ -114,7 +118,8 @@ def _check_readable(path: str) -> None:
 
 
 def _check_editable(path: str) -> None:
-    mode = os.stat(path).st_mode
+    status = os.stat(path)
+    mode = status.st_mode
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     if not stat.S_ISREG(mode):
@@ -124,6 +129,20 @@ def _check_editable(path: str) -> None:
         raise error
     refuse_process_files(path)
     _check_access(path, os.R_OK | os.W_OK)
+    check_edit_size(path, status.st_size)
+
+
+def check_edit_size(path: str, size: int) -> None:
+    """Refuse to edit a file of so many bytes or more if that is too many (R-LIM-04).
+
+    Raises:
+        ToolError: It is too large; the text says what else can be done.
+    """
+    if size > MAX_EDIT_BYTES:
+        raise ToolError(
+            f"File too large to edit: {path} has more than {format_size(MAX_EDIT_BYTES)}. "
+            "Use bash with a program that reads it piece by piece, e.g. sed."
+        )
 
 
 def _check_access(path: str, rights: int) -> None:
@@ -147,12 +166,25 @@ def _content(path: str) -> bytes:
         return file.readall()
 
 
-def _real_content(path: str) -> bytes:
+def _beginning(path: str) -> bytes:
+    with opened(path) as file:
+        return _bounded(file)
+
+
+def _real_beginning(path: str) -> bytes:
     with place_of(path) as place:
         _check_regular(place.status())
         with open(place.open(os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0) as file:
             _check_regular(os.fstat(file.fileno()))
-            return file.readall()
+            return _bounded(file)
+
+
+def _bounded(file: FileIO) -> bytes:
+    content = bytearray()
+    while piece := file.read(min(CHUNK_BYTES, MAX_EDIT_BYTES + 1 - len(content))):
+        trio.from_thread.check_cancelled()
+        content += piece
+    return bytes(content)
 
 
 def _check_regular(status: os.stat_result) -> None:

@@ -6,7 +6,7 @@ looks like afterwards is decided elsewhere. Texts have LF line ends only. Rule R
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -25,6 +25,9 @@ _TYPOGRAPHY: Final = {
     **dict.fromkeys((0xA0, *range(0x2002, 0x200B), 0x202F, 0x205F, 0x3000), " "),
 }
 _TRAILING: Final = re.compile(f"[{_WHITE_SPACE}]\n")
+_ASCII: Final = re.compile("[\x00-\x7f]")
+# So much is normalised in some 20 ms.
+_PIECE_CHARACTERS: Final = 256 * 1024
 
 
 class Edit(NamedTuple):
@@ -57,16 +60,53 @@ def normalise(text: str) -> str:
 
     The number of lines stays; leading blanks, case and tabs still count.
     """
-    plain = text if text.isascii() else unicodedata.normalize("NFKC", text)
+    return text if not text else "".join(map(_normalised, _pieces(text)))
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Divide a text behind line ends: other threads run only between two calls of the interpreter's own functions.
+
+    A LF is composed with nothing, so each piece can be normalised by itself. A longer line is one piece.
+    """
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start + _PIECE_CHARACTERS) + 1 or len(text)
+        yield text[start:end]
+        start = end
+
+
+def _normalised(text: str) -> str:
+    plain = text if text.isascii() else _compatible(text)
     if plain and (plain[-1] in _WHITE_SPACE or _TRAILING.search(plain)):
         plain = "\n".join(line.rstrip(_WHITE_SPACE) for line in plain.split("\n"))
     if not plain.isascii():
-        plain = plain.translate(_TYPOGRAPHY)
+        plain = _plain_typography(plain)
     assert plain.count("\n") == text.count("\n")
     return plain
 
 
-def find_matches(text: str, edits: Sequence[Edit], path: str) -> Matches:
+def _compatible(text: str) -> str:
+    """Return the compatible form; of a long line in parts that begin with ASCII, which is composed with nothing."""
+    parts: list[str] = []
+    start = 0
+    while start < len(text):
+        found = _ASCII.search(text, start + _PIECE_CHARACTERS)
+        end = len(text) if found is None else found.start()
+        parts.append(unicodedata.normalize("NFKC", text[start:end]))
+        start = end
+    return "".join(parts)
+
+
+def _plain_typography(text: str) -> str:
+    starts = range(0, len(text), _PIECE_CHARACTERS)
+    return "".join(text[start : start + _PIECE_CHARACTERS].translate(_TYPOGRAPHY) for start in starts)
+
+
+def _no_check() -> None:
+    pass
+
+
+def find_matches(text: str, edits: Sequence[Edit], path: str, check: Callable[[], object] = _no_check) -> Matches:
     """Find every edit in the one text, so that none sees what another has changed.
 
     A text that must be unique is counted in its normalised form even if it was found exactly: a twin that
@@ -77,6 +117,7 @@ def find_matches(text: str, edits: Sequence[Edit], path: str) -> Matches:
         text: The file.
         edits: At least one.
         path: As the call gave it, for the texts of failures.
+        check: Called before each search; what it raises ends the work.
 
     Raises:
         ToolError: An edit is empty, absent or ambiguous (the first one in call order), or two overlap.
@@ -86,9 +127,15 @@ def find_matches(text: str, edits: Sequence[Edit], path: str) -> Matches:
             raise ToolError(f"{_name(edits, index)} must not be empty in {path}.")
     # DEVIATION D-35: blanks alone are looked for as they are.
     normalised = normalise(text)
-    is_fuzzy = any(edit.old not in text and _find_close(normalised, edit.old) is not None for edit in edits)
+    is_fuzzy = False
+    for edit in edits:
+        check()
+        if edit.old not in text and _find_close(normalised, edit.old) is not None:
+            is_fuzzy = True
+            break
     found: list[Match] = []
     for index, edit in enumerate(edits):
+        check()
         # A normalised oldText is looked for in the normalised text alone: in the text itself it may be a part of a
         # character, such as a letter without its accent.
         span = _find_close(normalised, edit.old) if is_fuzzy else _find(text, edit.old)

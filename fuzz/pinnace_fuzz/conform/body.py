@@ -4,7 +4,7 @@ import re
 import signal
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pinnace_fuzz.conform.adapter import Prepared, Quit
 from pinnace_fuzz.conform.recording import Recording
@@ -13,6 +13,10 @@ from pinnace_spec.observers.verdicts import End, Ending
 
 # What an agent has killed needs a moment to be gone.
 LEFT_BEHIND_S = 1.0
+# A judged agent may write anything. A line of a conversation with all of its pictures is shorter, and so is everything
+# that the cases of one process bring about; both, read, fit into the memory of a small machine.
+MAX_LINE_BYTES: Final = 32 * 1024 * 1024
+MAX_STDOUT_BYTES: Final = 192 * 1024 * 1024
 # A bundled program shows its whole source line.
 MAX_WORDS = 300
 _ERROR = re.compile(r"(Uncaught )?\w*(Error|Exception|panic)\w*\b.*:")
@@ -34,7 +38,7 @@ class Body(Agent):
     """One process. `close` must be called; it leaves nothing behind."""
 
     def __init__(self, command: Sequence[str], prepared: Prepared, is_fresh: bool) -> None:
-        self.recording = Recording()
+        self.recording = Recording(max_line_bytes=MAX_LINE_BYTES, max_bytes=MAX_STDOUT_BYTES)
         super().__init__(command, cwd=prepared.folders["work"], env=prepared.env, journal=self.recording)
         self.is_fresh = is_fresh
         self.left_behind = 0

@@ -14,12 +14,12 @@ from typing import NamedTuple
 from pinnace_fuzz.agent_process import AgentGone, DriverTimeout
 from pinnace_fuzz.conform import load
 from pinnace_fuzz.conform.adapter import Wishes
-from pinnace_fuzz.conform.body import Body
+from pinnace_fuzz.conform.body import MAX_STDOUT_BYTES, Body
 from pinnace_fuzz.conform.judging import EXCESS_RULES
 from pinnace_fuzz.conform.kit import Kit
 from pinnace_fuzz.conform.observing import SETTLE_S
 from pinnace_fuzz.conform.play import EXIT_S, KILLED_AFTER_S, Stopped, perform
-from pinnace_fuzz.conform.recording import KIT_ID, MAX_STDOUT_BYTES
+from pinnace_fuzz.conform.recording import KIT_ID
 from pinnace_fuzz.conform.results import Finding
 from pinnace_fuzz.conform.running import folder
 from pinnace_fuzz.conform.scenario import Close, Exit, Restart, Scenario, Signal

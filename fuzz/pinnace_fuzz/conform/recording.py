@@ -5,7 +5,7 @@ What was sent stands before it can be answered: it is noted before it is written
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from pinnace_fuzz.conform.classes import MARK
 from pinnace_fuzz.conform.said import is_said, only_said
@@ -16,12 +16,6 @@ from pinnace_spec.observers.verdicts import Direction, Step
 
 # Ids of commands that the kit sends for itself; scenarios do not see what belongs to them.
 KIT_ID = "kit-"
-
-
-# A judged agent may write anything. A line of a conversation with all of its pictures is shorter, and so is everything
-# that the cases of one process bring about; both, read, fit into the memory of a small machine.
-MAX_LINE_BYTES: Final = 32 * 1024 * 1024
-MAX_STDOUT_BYTES: Final = 192 * 1024 * 1024
 
 
 class Line(NamedTuple):
@@ -36,8 +30,8 @@ class Line(NamedTuple):
 class Recording(Journal):
     """The journal of one process, which also keeps what is judged afterwards."""
 
-    def __init__(self) -> None:
-        super().__init__(max_line_bytes=MAX_LINE_BYTES, max_bytes=MAX_STDOUT_BYTES)
+    def __init__(self, *, max_line_bytes: int | None = None, max_bytes: int | None = None) -> None:
+        super().__init__(max_line_bytes=max_line_bytes, max_bytes=max_bytes)
         self.lines: list[Line] = []
         self.marks: list[tuple[int, str]] = []
         """Numbers of lines before a mark, and its name."""

@@ -278,10 +278,17 @@ class Tree(TypedDict):
 
 
 class Limits(TypedDict):
-    """Of a record that the agent takes."""
+    """What a client can run into: of a record that the agent takes, and what one command or answer may cost."""
 
     recordBytes: int
     nesting: int
+    queuedMessages: NotRequired[int]
+    contentBlocks: NotRequired[int]
+    toolsAtOnce: NotRequired[int]
+    editBytes: NotRequired[int]
+    sessionBytes: NotRequired[int]
+    outputFileBytes: NotRequired[int]
+    shells: NotRequired[int]
 
 
 class Hello(TypedDict):

@@ -5,12 +5,11 @@ from typing import Any
 
 from pinnace_spec.chart import COMMANDS, INITIAL, REGIONS, STATES
 from pinnace_spec.errors import ErrorCode
-from pinnace_spec.framing import MAX_RECORD_BYTES
 from pinnace_spec.generations import GENERATIONS, Kind, Lifetime, generation, lifetimes
+from pinnace_spec.limits import PUBLISHED
 from pinnace_spec.profiles import DEFAULT_PROFILE, PROFILES
 from pinnace_spec.publish.rulebook import row_name
 from pinnace_spec.publish.source import NOTE, Spec
-from pinnace_spec.wire import MAX_NESTING
 
 
 def meta(spec: Spec) -> str:
@@ -19,7 +18,7 @@ def meta(spec: Spec) -> str:
         "$comment": NOTE,
         "generations": {name: _generation(name) for name in GENERATIONS},
         "profiles": {"default": DEFAULT_PROFILE, "names": list(PROFILES)},
-        "limits": {"recordBytes": MAX_RECORD_BYTES, "nesting": MAX_NESTING},
+        "limits": PUBLISHED,
         "commands": _lives("commands", "in"),
         "records": {"response": {"direction": "out", "generations": list(GENERATIONS)}, **_lives("records", "out")},
         "roles": _lives("roles", "out"),

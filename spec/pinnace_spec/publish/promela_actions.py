@@ -12,6 +12,7 @@ from typing import Final
 GUARDS: Final[Mapping[str, str]] = {
     "barrier": "(asking || sw || pc || reading || RUN == run_switching || (RUN == run_aborting && len(line) > 0))",
     "has_behavior": "(o != 0)",
+    "queue_full": "((t != t_prompt || o != 0) && len(qs) + len(qf) >= QUEUED)",
     "unread": "(EXT && !rd && (t != t_prompt || o != 0))",
     # Options of reports: what an extension wishes.
     "goes_on": "(o == 1)",
@@ -73,6 +74,7 @@ if :: z > 0 -> SAY("return_queue\\n") :: else fi; z = 0""",
     "handle_own": "accept_text(own, q_handled); m_gone(own); own = 0",
     "refuse_own": "if :: own -> HOLDS(saved_first, !app); refuse(own); m_gone(own); own = 0 :: else fi",
     "refuse_busy": "refuse(id)",
+    "refuse_full": "refuse(id)",
     "refuse_compacting": "refuse(id)",
     "refuse_line": "refuse(id)",
     "admit_abort": """cancelled = true;

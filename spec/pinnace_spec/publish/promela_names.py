@@ -63,7 +63,8 @@ class CommandSet(NamedTuple):
     sent: tuple[Sent, ...]
     flags: tuple[str, ...] = ()
     """EXT: extensions are loaded. LIMIT: a limit may end a run. SECOND: a signal may follow the end of input. MODES:
-    the delivery modes are tried in all four combinations; else both queues deliver one at a time."""
+    the delivery modes are tried in all four combinations; else both queues deliver one at a time. FULL: one text fills
+    the queues; else they have room for all."""
 
 
 _CONVERSATION: Final = (
@@ -96,6 +97,7 @@ SETS: Final[Mapping[str, CommandSet]] = {
     "extensions": CommandSet(
         (PROMPT, STEER, PROMPT_FOLLOW_UP, ABORT, COMPACT, NEW_SESSION, EXTENSION_COMMAND, GET_STATE), ("EXT",)
     ),
+    "full": CommandSet((PROMPT, PROMPT_STEER, STEER, FOLLOW_UP, ABORT, CLEAR_QUEUE, NEW_SESSION), ("FULL",)),
 }
 
 _READ: Final = "a read: its rows are those of get_state, which is modelled"

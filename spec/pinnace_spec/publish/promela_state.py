@@ -26,9 +26,13 @@ PRELUDE: Final = r"""
 #ifndef EXT
 #define EXT 0          /* whether extensions are loaded */
 #endif
+#ifndef FULL
+#define FULL 0         /* whether a single text fills the queues */
+#endif
 #ifndef REPLAY
 #define REPLAY 0       /* whether only what a client can bring about in a real agent may happen */
 #endif
+#define QUEUED ((FULL && !REPLAY) -> 1 : N)  /* texts that may wait in both queues together */
 #ifndef MODES
 #define MODES 0        /* whether all delivery modes are tried */
 #endif

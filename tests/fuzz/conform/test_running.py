@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pinnace_fuzz.conform import recording
+from pinnace_fuzz.conform import body
 from pinnace_fuzz.conform.adapter import NoAdapter
 from pinnace_fuzz.conform.kit import Kit
 from pinnace_fuzz.conform.load import LoadMeter
@@ -84,8 +84,8 @@ def test_nobody_is_accused_of_what_there_was_no_time_to_play_again(kit: Kit) -> 
 def test_an_agent_that_writes_without_end_fails_and_is_not_kept(
     kit: Kit, monkeypatch: pytest.MonkeyPatch, fault: str, text: str
 ) -> None:
-    monkeypatch.setattr(recording, "MAX_LINE_BYTES", 1_000_000)
-    monkeypatch.setattr(recording, "MAX_STDOUT_BYTES", 4 * 1024 * 1024)
+    monkeypatch.setattr(body, "MAX_LINE_BYTES", 1_000_000)
+    monkeypatch.setattr(body, "MAX_STDOUT_BYTES", 4 * 1024 * 1024)
     endless = kit._replace(command=(*kit.command, fault), patience=0.3)
 
     result = run_once(scenario("END/a", {"ask": {"id": "b", "type": "get_messages"}}), endless)
