@@ -179,10 +179,11 @@ class OutputTail:
         try:
             while left:
                 left = left[os.write(self._file, left) :]
-            if is_cut:
-                os.close(self._file)
-                self._file = None
         except OSError:
             # The disk is full, say. Half a file must not be called the full output.
             os.close(self._file)
             self._file = self._path = None
+            return
+        if is_cut:
+            os.close(self._file)
+            self._file = None

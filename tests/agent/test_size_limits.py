@@ -3,6 +3,7 @@
 import os
 import threading
 import tracemalloc
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -122,7 +123,7 @@ def test_no_call_of_the_unicode_tables_gets_more_than_a_piece(monkeypatch: pytes
         sizes.append(len(text))
         return text
 
-    monkeypatch.setattr(text_match.unicodedata, "normalize", spy)
+    monkeypatch.setattr(unicodedata, "normalize", spy)
     monkeypatch.setattr(text_match, "_PIECE_CHARACTERS", 1_000)
     normalise("h\u00e9llo w\u00f6rld " * 10_000)
 

@@ -151,7 +151,8 @@ class GrowingFile:
             OSError: Nothing was written.
             Replaced: The file was shortened after the look; the bytes are at its end.
         """
-        if self.size + len(data) > MAX_SESSION_BYTES:
+        length = len(data)
+        if self.size + length > MAX_SESSION_BYTES:
             # It could not be opened again.
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
         number = self.descriptor.number
@@ -167,7 +168,7 @@ class GrowingFile:
             raise Replaced(f"another program has made it larger than a session may be ({MAX_SESSION_BYTES:,} bytes)")
         between = self._read(self.size, start - self.size) if start > self.size else b""
         self._know(between)
-        ours = data if count == len(data) else data[:count]
+        ours = data if count == length else data[:count]
         self._keep(start, ours)
         self._know(ours)
         self._changed_ns = os.fstat(number).st_mtime_ns
