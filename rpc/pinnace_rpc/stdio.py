@@ -24,11 +24,12 @@ from pinnace_rpc.options import LOG_VARIABLE, Options
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pinnace_rpc.wide_pipe import WidePipe
+
 # One read. Large enough for long lines to be cheap, small enough that a burst of commands lets other tasks run.
 READ_BYTES: Final = 64 * 1024
-# A write that is worth a wider pipe, and its width: the most that Linux gives by default to whoever asks.
+# A write that is worth a wider pipe.
 LARGE_BYTES: Final = 1024 * 1024
-WIDE_PIPE_BYTES: Final = 1024 * 1024
 
 SHUTDOWN_SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
@@ -119,63 +120,37 @@ def take_stdout() -> int:
 
 
 class Stdout(trio.abc.AsyncResource):
-    """Where records go. Owns its descriptor.
-
-    While a large piece is written, a pipe is made as wide as the system lets anybody make it: each time that its reader
-    takes something costs both sides a change of process. It belongs to the reader too, so it gets its width back.
-    """
+    """Where records go. Owns its descriptor. A pipe is wide while a large piece is written (`wide_pipe`)."""
 
     def __init__(self, descriptor: int) -> None:
         """Take a descriptor over."""
         self._stream = trio.lowlevel.FdStream(descriptor)
-        self._width: int | None = None  # that the pipe had, if it has another one now
-
-    def fileno(self) -> int:
-        """Return the descriptor."""
-        return self._stream.fileno()
+        self._wide: WidePipe | None = None
 
     async def send_all(self, data: bytes) -> None:
-        """Write everything.
-
-        Raises:
-            trio.BrokenResourceError: The reader is gone.
-        """
+        """Write everything; raises `trio.BrokenResourceError` if the reader is gone."""
         if len(data) >= LARGE_BYTES:
-            self._widen()
-        elif self._width is not None:
+            from pinnace_rpc.wide_pipe import WidePipe
+
+            self._wide = self._wide or WidePipe(self._stream.fileno())
+        else:
             self._narrow()
         await self._stream.send_all(data)
 
     def write_now(self, data: bytes) -> int:
-        """Write what can be written without waiting, and return how much that was.
-
-        Raises:
-            OSError: It is nothing.
-        """
-        if self._width is not None:
+        """Write what can be written without waiting, and return how much that was; raises OSError if it is nothing."""
+        if self._wide is not None:
             self._narrow()
         return os.write(self._stream.fileno(), data)
 
     async def aclose(self) -> None:
         """Close it."""
-        if self._width is not None:
-            self._narrow()
+        self._narrow()
         await self._stream.aclose()
 
-    def _widen(self) -> None:
-        if self._width is None:
-            with suppress(OSError, AttributeError):  # no pipe; too many wide ones; not Linux
-                width = fcntl.fcntl(self.fileno(), fcntl.F_GETPIPE_SZ)
-                if width < WIDE_PIPE_BYTES:
-                    fcntl.fcntl(self.fileno(), fcntl.F_SETPIPE_SZ, WIDE_PIPE_BYTES)
-                    self._width = width
-
     def _narrow(self) -> None:
-        """Give the pipe its width back, if its reader has taken enough of what is in it; else the next write will."""
-        assert self._width is not None
-        with suppress(OSError):
-            fcntl.fcntl(self.fileno(), fcntl.F_SETPIPE_SZ, self._width)
-            self._width = None
+        if self._wide is not None and self._wide.narrow():
+            self._wide = None
 
 
 def open_stdin() -> trio.lowlevel.FdStream:

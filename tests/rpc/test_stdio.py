@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from pinnace_rpc import stdio
+from pinnace_rpc import stdio, wide_pipe
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pipes have a width on Linux only")
 
@@ -33,7 +33,7 @@ async def test_a_pipe_is_wide_while_a_large_piece_is_written_and_as_it_was_after
     async with stdio.Stdout(writing) as stdout:
         nursery.start_soon(stdout.send_all, LARGE)
         await wait_all_tasks_blocked()
-        assert width(reading) == stdio.WIDE_PIPE_BYTES
+        assert width(reading) == wide_pipe.WIDE_PIPE_BYTES
 
         nursery.start_soon(read_all, reading, data)
         await wait_all_tasks_blocked()
@@ -52,7 +52,7 @@ async def test_a_pipe_that_is_still_full_stays_wide_until_its_reader_has_caught_
         await stdout.send_all(LARGE[: stdio.LARGE_BYTES - 1] + b"!")
         with pytest.raises(BlockingIOError):
             stdout.write_now(b"next")
-        assert width(reading) == stdio.WIDE_PIPE_BYTES
+        assert width(reading) == wide_pipe.WIDE_PIPE_BYTES
 
         assert len(os.read(reading, stdio.LARGE_BYTES)) == stdio.LARGE_BYTES
         await stdout.send_all(b"next")
@@ -63,18 +63,18 @@ async def test_a_pipe_that_is_still_full_stays_wide_until_its_reader_has_caught_
 
 async def test_a_wide_pipe_stays_as_its_reader_made_it() -> None:
     reading, writing = os.pipe()
-    fcntl.fcntl(reading, fcntl.F_SETPIPE_SZ, stdio.WIDE_PIPE_BYTES)
+    fcntl.fcntl(reading, fcntl.F_SETPIPE_SZ, wide_pipe.WIDE_PIPE_BYTES)
 
     async with stdio.Stdout(writing) as stdout:
         await stdout.send_all(bytes(stdio.LARGE_BYTES))
-    assert width(reading) == stdio.WIDE_PIPE_BYTES
+    assert width(reading) == wide_pipe.WIDE_PIPE_BYTES
     os.close(reading)
 
 
 async def test_a_pipe_that_may_not_be_widened_is_written_as_it_is(
     nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stdio, "WIDE_PIPE_BYTES", 2**31 - 1)  # more than the system gives anybody
+    monkeypatch.setattr(wide_pipe, "WIDE_PIPE_BYTES", 2**31 - 1)  # more than the system gives anybody
     reading, writing = os.pipe()
     before, data = width(reading), bytearray()
     nursery.start_soon(read_all, reading, data)

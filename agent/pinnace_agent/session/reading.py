@@ -7,10 +7,8 @@ without an end are separated again. Must not know where the bytes come from, wha
 together (`tree`).
 """
 
-import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TypeGuard
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import orjson
 
@@ -29,16 +27,12 @@ LONG_FILE_BYTES: Final = 1024 * 1024
 """From here on lines of messages are not decoded when they are read. Getting ready for that takes 10 ms, which decoding
 two MiB does too."""
 
+MEANINGLESS: Final = b" \t\r\0"
+"""What surrounds a line's JSON and means nothing: blanks, the CR of CRLF, and NUL bytes."""
+
 _LF: Final = b"\n"
 _CR: Final = b"\r"
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-# What surrounds a line's JSON and means nothing: blanks, the CR of CRLF, and NUL bytes.
-_MEANINGLESS: Final = b" \t\r\0"
-# How a header or an entry begins, in the order in which every program writes it. Inside a string the quotes would be
-# escaped, so this is where one begins even in the middle of a line. Possessive: linear on any bytes.
-_BEGINNING: Final = re.compile(rb'\{"type":"(?:session",|[^"\\]*+","id":"[^"\\]*+","parentId":)')
-_INT64_MIN: Final = -(2**63)
-_UINT64_MAX: Final = 2**64 - 1
 
 
 class DamagedLine(NamedTuple):
@@ -133,13 +127,15 @@ def _start(data: bytes) -> int:
 
 def _find_head(data: bytes) -> _Head | None:
     """Look for the first object, which has to be the header."""
+    from pinnace_agent.session.odd_lines import is_object, parts  # not at start: for files that are read
+
     damaged: list[DamagedLine] = []
     start, number = _start(data), 1
     while start < len(data):
         end = _line_end(data, start)
         line = data[start:end]
-        for value, first, past in _parts(line):
-            if not _is_object(value):
+        for value, first, past in parts(line):
+            if not is_object(value):
                 damaged.append(DamagedLine(number, start + first, line[first:past]))
             elif value.get("type") != "session" or not isinstance(value.get("id"), str):
                 return None
@@ -208,7 +204,7 @@ def _read_rows(data: bytes, number: int, start: int, *, has_ids: bool, keep_raw:
                     entries.append(entry)
                     heads.append(head_of(entry))
                     if keep_raw:
-                        raw.append(line.strip(_MEANINGLESS))
+                        raw.append(line.strip(MEANINGLESS))
                 else:
                     _read_odd_line(rows, number, start, line, has_ids=has_ids, keep_raw=keep_raw)
             start = end + 1
@@ -229,90 +225,18 @@ def _line_reader(data: bytes) -> "LineReader | None":
 
 
 def _read_odd_line(rows: _Rows, number: int, offset: int, line: bytes, *, has_ids: bool, keep_raw: bool) -> None:
-    for value, first, past in _parts(line):
-        if _is_object(value) and _is_entry(value, has_ids=has_ids):
+    from pinnace_agent.session.odd_lines import is_entry, is_object, parts  # not at start: most files have none
+
+    for value, first, past in parts(line):
+        if is_object(value) and is_entry(value, has_ids=has_ids):
             rows.entries.append(value)
             rows.heads.append(head_of(value))
             if keep_raw:
-                rows.raw.append(line[first:past].strip(_MEANINGLESS))
+                rows.raw.append(line[first:past].strip(MEANINGLESS))
         else:
             rows.damaged.append(DamagedLine(number, offset + first, line[first:past]))
-
-
-def _is_entry(value: Mapping[str, object], *, has_ids: bool) -> bool:
-    """Tell whether an object is an entry: a later header is none, and what has no id is one in version 1 only."""
-    type_ = value.get("type")
-    if type_ == "session":
-        return False
-    entry_id = value.get("id")
-    if isinstance(entry_id, str) and entry_id:
-        return True
-    return not has_ids and isinstance(type_, str)
-
-
-def _parts(line: bytes) -> Iterator[tuple[object, int, int]]:
-    """Give what a line holds, each with its first byte and the one past it: its value, or those that are glued in it.
-
-    Nothing for a blank line. None for what lies between values and can't be read, in one part.
-    """
-    if not line.strip():
-        return
-    value = _read_value(line)
-    if value is not None:
-        yield value, 0, len(line)
-        return
-    cuts = [found.start() for found in _BEGINNING.finditer(line) if found.start() > 0]
-    read_to = 0
-    if cuts:
-        for first, past in zip([0, *cuts], [*cuts, len(line)], strict=True):
-            value = _read_value(line[first:past])
-            if value is not None:
-                if read_to < first:
-                    yield None, read_to, first
-                yield value, first, past
-                read_to = past
-    if read_to < len(line):
-        yield None, read_to, len(line)
 
 
 def _line_end(data: bytes, start: int) -> int:
     end = data.find(_LF, start)
     return len(data) if end < 0 else end
-
-
-def _is_object(value: object) -> TypeGuard[dict[str, object]]:
-    return isinstance(value, dict)
-
-
-def _read_value(line: bytes) -> object:
-    """Read one JSON value as JSON.parse does, or None: what it refuses, null, and what is too deep for Python."""
-    line = line.strip(_MEANINGLESS)
-    try:
-        return orjson.loads(line)
-    except orjson.JSONDecodeError:
-        pass
-    text = line.decode(errors="replace")
-    try:
-        value: object = json.loads(text, parse_constant=_refuse, parse_int=_read_int, parse_float=_read_float)
-    except (ValueError, RecursionError):
-        return None
-    return value
-
-
-def _refuse(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON value")
-
-
-def _read_int(digits: str) -> int | float | None:
-    """Read an integer as orjson does: exact in 64 bits, else a double. Never meets Python's limit of digits."""
-    if len(digits) <= len(str(_INT64_MIN)):
-        number = int(digits)
-        if _INT64_MIN <= number <= _UINT64_MAX:
-            return number
-    return _read_float(digits)
-
-
-def _read_float(digits: str) -> float | None:
-    """Read a number; one that is outside of a double's range is null, as JSON.stringify writes it afterwards."""
-    number = float(digits)
-    return None if number in (float("inf"), float("-inf")) else number

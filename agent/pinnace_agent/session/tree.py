@@ -6,9 +6,8 @@ that it names. Entries are kept as they are. Must not know what reaches a model 
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable, KeysView, Sequence
-from typing import Final, NamedTuple, NotRequired, cast
+from typing import Final, NamedTuple, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -25,8 +24,6 @@ _SEPARATORS: Final = re.compile(r"[\t-\r\x1c-\x1f\x85\u2028\u2029]+")
 _CONTROLS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 # The types that name the session or label an entry.
 _NOTED: Final = ("label", "session_info")
-_TEXTS: Final = frozenset({str})
-_TEXTS_OR_NONE: Final = frozenset({str, type(None)})
 
 
 class Label(NamedTuple):
@@ -97,10 +94,8 @@ class EntryTree:
             heads = [head_of(entry) for entry in self.entries]
         # How many of the first entries make one line: each but the first hangs from the one before it.
         self._straight = 0
-        if not self._hang_all(heads):
-            if unknown := self._hang(heads):
-                self._adopt(unknown)
-            self._straight = _straight(self._parents)
+        if heads:
+            self._hang_all(heads)
         if self.entries:
             self.leaf = len(self.entries) - 1
 
@@ -225,30 +220,23 @@ class EntryTree:
             nodes[place]["children"] = _by_time(nodes[place]["children"])
         return roots
 
-    def _hang_all(self, heads: Sequence[Head]) -> bool:
-        """Find the parents of all entries if each has an id of its own and hangs from one before it, or is a root.
+    def _hang_all(self, heads: Sequence[Head]) -> None:
+        """Find the parents of all entries of a file, the fast way if nothing is odd about it."""
+        from pinnace_agent.session.plain_tree import plain_tree, straight  # not at start: for files that are read
 
-        As `_hang`, several times faster: that is how long files are. Otherwise it changes nothing and returns False.
-        """
-        ids, parent_ids = [head[0] for head in heads], [head[1] for head in heads]
-        if not (_TEXTS.issuperset(map(type, ids)) and _TEXTS_OR_NONE.issuperset(map(type, parent_ids))):
-            return False
-        newest = cast("dict[str, int]", dict(zip(ids, range(len(ids)), strict=True)))  # cast: as was checked
-        parents: list[int | None] = list(map(cast("dict[object, int]", newest).get, parent_ids))
-        if len(newest) != len(ids) or parents.count(None) != parent_ids.count(None):
-            return False
-        straight = _straight(parents)
-        if any(parent is not None and parent >= place for place, parent in enumerate(parents[straight:], straight)):
-            return False
-        self._straight = straight
-        self._ids, self._parents, self._newest = list(ids), parents, newest
-        self._kinds = [head[2] for head in heads]
-        self.kinds = dict(Counter(self._kinds))
+        found = plain_tree(heads)
+        if found is None:
+            if unknown := self._hang(heads):
+                self._adopt(unknown)
+            self._straight = straight(self._parents)
+            return
+        self._newest, self._parents, self._straight = found
+        self._ids, self._kinds = [head[0] for head in heads], [head[2] for head in heads]
+        self.kinds.update((kind, self._kinds.count(kind)) for kind in dict.fromkeys(self._kinds))
         if not self.kinds.keys().isdisjoint(_NOTED):
             for place, kind in enumerate(self._kinds):
                 if kind in _NOTED:
                     self._note(self.entries[place])
-        return True
 
     def _hang(self, heads: Sequence[Head]) -> list[int]:
         """Find the parents of the last entries among those before them; return who has none. It is a root, for now."""
@@ -308,16 +296,6 @@ class EntryTree:
 def clean_name(text: str) -> str | None:
     """Return a name on one line, trimmed and without control characters; None if nothing is left."""
     return _CONTROLS.sub("", _SEPARATORS.sub(" ", text)).strip() or None
-
-
-def _straight(parents: Sequence[int | None]) -> int:
-    """Return how many of the first entries make one line from a root."""
-    if parents == [None, *range(len(parents) - 1)]:
-        return len(parents)
-    for place, parent in enumerate(parents):
-        if parent != (place - 1 if place else None):
-            return place
-    return len(parents)
 
 
 def _by_time(siblings: list[TreeNode]) -> list[TreeNode]:
