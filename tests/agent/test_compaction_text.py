@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pinnace_agent.compaction.branch import messages_of
 from pinnace_agent.compaction.file_operations import (
     FileOperations,
     file_operations,
@@ -18,6 +19,7 @@ from pinnace_agent.compaction.fitting import SEPARATOR_BYTES, Paragraphs, Room, 
 from pinnace_agent.compaction.prompts import DIVIDED, Part, request_text, with_turn_prefix
 from pinnace_agent.compaction.serialisation import MAX_RESULT_CHARS, paragraphs
 from pinnace_agent.llm.offline_rehearsal import is_summary_request
+from pinnace_spec.entries import Entry
 from pinnace_spec.messages import AssistantContent, AssistantMessage, Message, Model, StopReason, zero_usage
 
 IMAGE = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
@@ -57,6 +59,7 @@ def test_everyone_who_spoke_has_a_paragraph() -> None:
         made(role="user", content="Fix it"),
         made(role="user", content=[text("See"), IMAGE, text("this")]),
         made(role="user", content=[IMAGE]),
+        made(role="user", content=[IMAGE, IMAGE]),
         answer({"type": "thinking", "thinking": "hm"}, text("I look"), call("read", path="a.py", limit=3), call("ls")),
         made(role="toolResult", toolCallId="c", toolName="read", content=[text("x = 1"), IMAGE], isError=False),
         made(role="toolResult", toolCallId="c", toolName="ls", content=[], isError=True),
@@ -71,16 +74,38 @@ def test_everyone_who_spoke_has_a_paragraph() -> None:
 
     assert paragraphs(messages) == [
         "[User]: Fix it",
-        "[User]: See\nthis",
-        "[User]: (no text)",
+        "[User]: See\nthis\n(an image)",
+        "[User]: (an image)",
+        "[User]: (2 images)",
         "[Assistant]: I look",
         '[Assistant tool calls]: read(path="a.py", limit=3); ls()',
-        "[Tool result]: x = 1",
+        "[Tool result]: x = 1\n(an image)",
         "[Tool error]: (no text)",
         "[User]: Ran `make`\n```\nok\n```\n\nCommand exited with code 2",
         "[User]: note",
         "[User]: Another branch of this conversation was left. Its summary: left",
         "[User]: Earlier conversation, summarised: old",
+    ]
+
+
+def test_a_branch_that_is_left_is_what_its_edits_have_left_of_it() -> None:
+    """An answer that failed and was asked for again is hidden; so is what an extension takes out."""
+    said = ("secret", "kept", "long", "other")
+    entries: list[Entry] = [
+        {"type": "message", "id": f"e{place}", "message": {"role": "user", "content": word, "timestamp": 1}}
+        for place, word in enumerate(said)
+    ]
+    entries += [
+        {"type": "context_edit", "id": "x", "targetId": "e0", "replacement": None},
+        {"type": "context_edit", "id": "y", "targetId": "e2", "replacement": {"content": "short"}},
+        {"type": "branch_summary", "id": "z", "summary": "left before", "fromId": "e3"},
+    ]
+
+    assert [paragraph.removeprefix("[User]: ") for paragraph in paragraphs(messages_of(entries))] == [
+        "kept",
+        "short",
+        "other",
+        "Another branch of this conversation was left. Its summary: left before",
     ]
 
 

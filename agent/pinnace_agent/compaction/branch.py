@@ -4,7 +4,7 @@ Pure. What an entry adds to the context is the session's to say (`session.contex
 message came from which entry.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from pinnace_agent.llm.json_edge import as_text
@@ -39,20 +39,26 @@ def span_of(path: Sequence[Entry]) -> Span:
         # It kept what it names, and then also what was kept by those before it; nothing if that is not there.
         kept = first_kept(path, compaction)
         first = compaction + 1 if kept is None else kept
+    messages = {place: message for place, message in _messages(path, first) if path[place].get("type") != "compaction"}
+    ends_compacted = compaction is not None and (not messages or max(messages) < compaction)
+    return Span(first, messages, None if compaction is None else path[compaction], ends_compacted)
+
+
+def messages_of(entries: Sequence[Entry]) -> list[Message]:
+    """Return what a part of a branch shows to a model, summaries included, as its edits have left it."""
+    return [message for _, message in _messages(entries, 0)]
+
+
+def _messages(path: Sequence[Entry], first: int) -> Iterator[tuple[int, Message]]:
     edits: dict[int, list[int]] = {}
     for place, target in sorted(edit_targets(path).items()):
         if place >= first:
             edits.setdefault(target, []).append(place)
-    messages: dict[int, Message] = {}
     for place in range(first, len(path)):
         entry = path[place]
-        if entry.get("type") == "compaction":
-            continue
         message = _edited(entry, [path[edit] for edit in edits[place]]) if place in edits else context_message(entry)
         if message is not None:
-            messages[place] = message
-    ends_compacted = compaction is not None and (not messages or max(messages) < compaction)
-    return Span(first, messages, None if compaction is None else path[compaction], ends_compacted)
+            yield place, message
 
 
 def _edited(entry: Entry, edits: Sequence[Entry]) -> Message | None:

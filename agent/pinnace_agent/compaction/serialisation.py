@@ -1,8 +1,8 @@
 """A conversation as text, for a model that is to summarise it and not to go on with it.
 
 Pure. A paragraph for each thing that was said or done, with who did it in front. What is long and can be had again is
-cut: results, the output of shells, the arguments of calls. Thoughts and pictures are left out. Must not know how much
-of it fits a request.
+cut: results, the output of shells, the arguments of calls. Thoughts are left out, and pictures are only mentioned. Must
+not know how much of it fits a request.
 """
 
 import re
@@ -69,7 +69,11 @@ def _call(call: ToolCall) -> str:
 def _text(content: str | list[UserContent]) -> str:
     if isinstance(content, str):
         return content or _NO_TEXT
-    return "\n".join(block["text"] for block in content if block["type"] == "text") or _NO_TEXT
+    texts = [block["text"] for block in content if block["type"] == "text" and block["text"]]
+    images = sum(block["type"] == "image" for block in content)
+    if images:  # DEVIATION D-56: which are not sent, but whoever reads the summary should know of them
+        texts.append("(an image)" if images == 1 else f"({images} images)")
+    return "\n".join(texts) or _NO_TEXT
 
 
 def _cut_output(message: BashExecutionMessage) -> BashExecutionMessage:

@@ -15,7 +15,6 @@ from pinnace_agent.extensions.host_view import SessionResult, TreeMove
 from pinnace_agent.extensions.session_events import TreePreparation
 from pinnace_agent.llm.json_edge import as_object
 from pinnace_agent.session import Session
-from pinnace_agent.session.context import context_message
 from pinnace_spec import errors
 from pinnace_spec.entries import Entry
 
@@ -146,11 +145,12 @@ async def _summarized(
     seat: "ExtensionSeat", session: Session, left: Sequence[Entry], instructions: str | None, from_id: str | None
 ) -> dict[str, object] | None:
     """Have a summary of what is left written by the session's model; None: there is nothing to say."""
+    from pinnace_agent.compaction.branch import messages_of
     from pinnace_agent.compaction.estimate import tokens_per_byte
     from pinnace_agent.compaction.serialisation import paragraphs
     from pinnace_agent.compaction.summarize import Asked, CompactionFailed, Writer, summarize
 
-    conversation = paragraphs(message for entry in left if (message := context_message(entry)) is not None)
+    conversation = paragraphs(messages_of(left))
     if not conversation:
         return None
     profile, model = seat.host.profile, session.model
