@@ -122,6 +122,7 @@ export type Response =
  * Since 0.16.0.
  */
 export interface AbortBashCommand {
+  /** What the record is. */
   type: "abort_bash";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
@@ -133,10 +134,14 @@ export interface AbortBashCommand {
  * Since 0.16.0.
  */
 export interface AbortCommand {
+  /** What the record is. */
   type: "abort";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
-  /** This program's alone. */
+  /**
+   * What happens to queued texts: `hold`, `clear` or `continue`.
+   * This program's alone.
+   */
   queue?: "hold" | "clear" | "continue" | null;
 }
 
@@ -146,6 +151,7 @@ export interface AbortCommand {
  * Since 0.18.2.
  */
 export interface AbortRetryCommand {
+  /** What the record is. */
   type: "abort_retry";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
@@ -157,11 +163,16 @@ export interface AbortRetryCommand {
  * Since 0.16.0.
  */
 export interface BashCommand {
+  /** What the record is. */
   type: "bash";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
+  /** The shell command to run. */
   command: string;
-  /** Since 0.76.0. */
+  /**
+   * Whether models do not read the command and its output.
+   * Since 0.76.0.
+   */
   excludeFromContext?: boolean | null;
 }
 
@@ -171,9 +182,11 @@ export interface BashCommand {
  * Since 0.16.0, until 0.43.0.
  */
 export interface BranchCommand {
+  /** What the record is. */
   type: "branch";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
+  /** The place of the entry in the session, from 0. */
   entryIndex: number;
 }
 
@@ -183,6 +196,7 @@ export interface BranchCommand {
  * Since 0.84.4.
  */
 export interface ClearQueueCommand {
+  /** What the record is. */
   type: "clear_queue";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
@@ -194,6 +208,7 @@ export interface ClearQueueCommand {
  * Since 0.68.0.
  */
 export interface CloneCommand {
+  /** What the record is. */
   type: "clone";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
@@ -205,9 +220,11 @@ export interface CloneCommand {
  * Since 0.16.0.
  */
 export interface CompactCommand {
+  /** What the record is. */
   type: "compact";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
+  /** What the summary should pay attention to. */
   customInstructions?: string | null;
 }
 
@@ -217,6 +234,7 @@ export interface CompactCommand {
  * Since 0.16.0.
  */
 export interface CycleModelCommand {
+  /** What the record is. */
   type: "cycle_model";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
@@ -228,6 +246,7 @@ export interface CycleModelCommand {
  * Since 0.16.0.
  */
 export interface CycleThinkingLevelCommand {
+  /** What the record is. */
   type: "cycle_thinking_level";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
@@ -239,9 +258,11 @@ export interface CycleThinkingLevelCommand {
  * Since 0.16.0.
  */
 export interface ExportHtmlCommand {
+  /** What the record is. */
   type: "export_html";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
+  /** The file to write. */
   outputPath?: string | null;
 }
 
@@ -251,11 +272,15 @@ export interface ExportHtmlCommand {
  * Since 0.37.0.
  */
 export interface ExtensionUiResponseCommand {
+  /** What the record is. */
   type: "extension_ui_response";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
+  /** What the user entered or chose. */
   value?: unknown;
+  /** Whether the user agreed. */
   confirmed?: unknown;
+  /** Whether it was cancelled before its end. */
   cancelled?: unknown;
 }
 
@@ -265,12 +290,18 @@ export interface ExtensionUiResponseCommand {
  * Since 0.32.0.
  */
 export interface FollowUpCommand {
+  /** What the record is. */
   type: "follow_up";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
+  /** The text. */
   message: string;
-  /** Since 0.52.0. */
+  /**
+   * Images that go with the text.
+   * Since 0.52.0.
+   */
   images?: InputImage[] | null;
+  /** Files that go with the text. */
   attachments?: Attachment[] | null;
 }
 
@@ -280,9 +311,11 @@ export interface FollowUpCommand {
  * Since 0.43.0.
  */
 export interface ForkCommand {
+  /** What the record is. */
   type: "fork";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
+  /** The user's message to go on before. */
   entryId: string;
 }
 
@@ -292,6 +325,7 @@ export interface ForkCommand {
  * Since 0.16.0.
  */
 export interface GetAvailableModelsCommand {
+  /** What the record is. */
   type: "get_available_models";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
@@ -303,6 +337,7 @@ export interface GetAvailableModelsCommand {
  * Since 0.81.0.
  */
 export interface GetAvailableThinkingLevelsCommand {
+  /** What the record is. */
   type: "get_available_thinking_levels";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
@@ -314,6 +349,7 @@ export interface GetAvailableThinkingLevelsCommand {
  * Since 0.16.0, until 0.43.0.
  */
 export interface GetBranchMessagesCommand {
+  /** What the record is. */
   type: "get_branch_messages";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
@@ -325,6 +361,7 @@ export interface GetBranchMessagesCommand {
  * Since 0.50.2.
  */
 export interface GetCommandsCommand {
+  /** What the record is. */
   type: "get_commands";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
@@ -336,9 +373,11 @@ export interface GetCommandsCommand {
  * Since 0.80.3.
  */
 export interface GetEntriesCommand {
+  /** What the record is. */
   type: "get_entries";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
+  /** The id of an entry: only those after it are returned. */
   since?: string | null;
 }
 
@@ -348,6 +387,7 @@ export interface GetEntriesCommand {
  * Since 0.43.0.
  */
 export interface GetForkMessagesCommand {
+  /** What the record is. */
   type: "get_fork_messages";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
@@ -359,6 +399,7 @@ export interface GetForkMessagesCommand {
  * Since 0.16.0.
  */
 export interface GetLastAssistantTextCommand {
+  /** What the record is. */
   type: "get_last_assistant_text";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
@@ -370,6 +411,7 @@ export interface GetLastAssistantTextCommand {
  * Since 0.16.0.
  */
 export interface GetMessagesCommand {
+  /** What the record is. */
   type: "get_messages";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
@@ -381,6 +423,7 @@ export interface GetMessagesCommand {
  * Since 0.16.0.
  */
 export interface GetSessionStatsCommand {
+  /** What the record is. */
   type: "get_session_stats";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
@@ -392,6 +435,7 @@ export interface GetSessionStatsCommand {
  * Since 0.16.0.
  */
 export interface GetStateCommand {
+  /** What the record is. */
   type: "get_state";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
@@ -403,6 +447,7 @@ export interface GetStateCommand {
  * Since 0.80.3.
  */
 export interface GetTreeCommand {
+  /** What the record is. */
   type: "get_tree";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
@@ -414,9 +459,11 @@ export interface GetTreeCommand {
  * This program's alone.
  */
 export interface HelloCommand {
+  /** What the record is. */
   type: "hello";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
+  /** The profile of the protocol. */
   protocol?: "pi" | "seed" | "1.5" | "0.5x" | "0.18" | null;
 }
 
@@ -426,9 +473,11 @@ export interface HelloCommand {
  * Since 0.31.0.
  */
 export interface NewSessionCommand {
+  /** What the record is. */
   type: "new_session";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
+  /** The session file that the new session comes from. */
   parentSession?: string | null;
 }
 
@@ -438,15 +487,26 @@ export interface NewSessionCommand {
  * Since 0.16.0.
  */
 export interface PromptCommand {
+  /** What the record is. */
   type: "prompt";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
+  /** The text. */
   message: string;
-  /** Since 0.31.0. */
+  /**
+   * Images that go with the text.
+   * Since 0.31.0.
+   */
   images?: InputImage[] | null;
-  /** Since 0.16.0, until 0.31.0. */
+  /**
+   * Files that go with the text.
+   * Since 0.16.0, until 0.31.0.
+   */
   attachments?: Attachment[] | null;
-  /** Since 0.32.2. */
+  /**
+   * How the text is queued while the agent works; without it the text is refused then.
+   * Since 0.32.2.
+   */
   streamingBehavior?: "steer" | "followUp" | null;
 }
 
@@ -456,11 +516,15 @@ export interface PromptCommand {
  * Since 0.16.0, until 0.32.0.
  */
 export interface QueueMessageCommand {
+  /** What the record is. */
   type: "queue_message";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
+  /** The text. */
   message: string;
+  /** Images that go with the text. */
   images?: InputImage[] | null;
+  /** Files that go with the text. */
   attachments?: Attachment[] | null;
 }
 
@@ -470,6 +534,7 @@ export interface QueueMessageCommand {
  * Since 0.16.0, until 0.31.0.
  */
 export interface ResetCommand {
+  /** What the record is. */
   type: "reset";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
@@ -481,9 +546,11 @@ export interface ResetCommand {
  * Since 0.16.0.
  */
 export interface SetAutoCompactionCommand {
+  /** What the record is. */
   type: "set_auto_compaction";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
+  /** True: on. False: off. */
   enabled: boolean;
 }
 
@@ -493,9 +560,11 @@ export interface SetAutoCompactionCommand {
  * Since 0.18.2.
  */
 export interface SetAutoRetryCommand {
+  /** What the record is. */
   type: "set_auto_retry";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
+  /** True: on. False: off. */
   enabled: boolean;
 }
 
@@ -505,9 +574,11 @@ export interface SetAutoRetryCommand {
  * Since 0.32.0.
  */
 export interface SetFollowUpModeCommand {
+  /** What the record is. */
   type: "set_follow_up_mode";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
+  /** `one-at-a-time`: one text a turn. `all`: all that wait. */
   mode: QueueMode;
 }
 
@@ -517,10 +588,13 @@ export interface SetFollowUpModeCommand {
  * Since 0.16.0.
  */
 export interface SetModelCommand {
+  /** What the record is. */
   type: "set_model";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
+  /** The provider's id. */
   provider: string;
+  /** The id of the model within its provider. */
   modelId: string;
 }
 
@@ -530,9 +604,11 @@ export interface SetModelCommand {
  * Since 0.16.0, until 0.32.0.
  */
 export interface SetQueueModeCommand {
+  /** What the record is. */
   type: "set_queue_mode";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
+  /** `one-at-a-time`: one text a turn. `all`: all that wait. */
   mode: QueueMode;
 }
 
@@ -542,9 +618,11 @@ export interface SetQueueModeCommand {
  * Since 0.50.4.
  */
 export interface SetSessionNameCommand {
+  /** What the record is. */
   type: "set_session_name";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
+  /** The new name. */
   name: string;
 }
 
@@ -554,9 +632,11 @@ export interface SetSessionNameCommand {
  * Since 0.32.0.
  */
 export interface SetSteeringModeCommand {
+  /** What the record is. */
   type: "set_steering_mode";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
+  /** `one-at-a-time`: one text a turn. `all`: all that wait. */
   mode: QueueMode;
 }
 
@@ -566,9 +646,11 @@ export interface SetSteeringModeCommand {
  * Since 0.16.0.
  */
 export interface SetThinkingLevelCommand {
+  /** What the record is. */
   type: "set_thinking_level";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
+  /** The thinking level. */
   level: ThinkingLevel;
 }
 
@@ -578,12 +660,18 @@ export interface SetThinkingLevelCommand {
  * Since 0.32.0.
  */
 export interface SteerCommand {
+  /** What the record is. */
   type: "steer";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
+  /** The text. */
   message: string;
-  /** Since 0.52.0. */
+  /**
+   * Images that go with the text.
+   * Since 0.52.0.
+   */
   images?: InputImage[] | null;
+  /** Files that go with the text. */
   attachments?: Attachment[] | null;
 }
 
@@ -593,9 +681,11 @@ export interface SteerCommand {
  * Since 0.16.0.
  */
 export interface SwitchSessionCommand {
+  /** What the record is. */
   type: "switch_session";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
+  /** The path of the session file. */
   sessionPath: string;
 }
 
@@ -604,10 +694,13 @@ export interface SwitchSessionCommand {
  * Since 0.16.0.
  */
 export interface AbortBashResponse {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that is answered. */
   command: "abort_bash";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: true;
 }
 
@@ -616,12 +709,18 @@ export interface AbortBashResponse {
  * Since 0.16.0.
  */
 export interface AbortResponse {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that is answered. */
   command: "abort";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: true;
-  /** This program's alone. */
+  /**
+   * What the command returns.
+   * This program's alone.
+   */
   data?: Cleared;
 }
 
@@ -630,10 +729,13 @@ export interface AbortResponse {
  * Since 0.18.2.
  */
 export interface AbortRetryResponse {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that is answered. */
   command: "abort_retry";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: true;
 }
 
@@ -642,11 +744,15 @@ export interface AbortRetryResponse {
  * Since 0.16.0.
  */
 export interface BashResponse {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that is answered. */
   command: "bash";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: true;
+  /** What the command returns. */
   data: ShellResult;
 }
 
@@ -655,11 +761,15 @@ export interface BashResponse {
  * Since 0.16.0, until 0.43.0.
  */
 export interface BranchResponse {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that is answered. */
   command: "branch";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: true;
+  /** What the command returns. */
   data: Branched;
 }
 
@@ -668,11 +778,15 @@ export interface BranchResponse {
  * Since 0.84.4.
  */
 export interface ClearQueueResponse {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that is answered. */
   command: "clear_queue";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: true;
+  /** What the command returns. */
   data: QueuedTexts;
 }
 
@@ -681,11 +795,15 @@ export interface ClearQueueResponse {
  * Since 0.68.0.
  */
 export interface CloneResponse {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that is answered. */
   command: "clone";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: true;
+  /** What the command returns. */
   data: Replaced;
 }
 
@@ -694,11 +812,15 @@ export interface CloneResponse {
  * Since 0.16.0.
  */
 export interface CompactResponse {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that is answered. */
   command: "compact";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: true;
+  /** What the command returns. */
   data: CompactionResult;
 }
 
@@ -707,11 +829,15 @@ export interface CompactResponse {
  * Since 0.16.0.
  */
 export interface CycleModelResponse {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that is answered. */
   command: "cycle_model";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: true;
+  /** What the command returns. */
   data: CycledModel | null;
 }
 
@@ -720,11 +846,15 @@ export interface CycleModelResponse {
  * Since 0.16.0.
  */
 export interface CycleThinkingLevelResponse {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that is answered. */
   command: "cycle_thinking_level";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: true;
+  /** What the command returns. */
   data: Level | null;
 }
 
@@ -733,11 +863,15 @@ export interface CycleThinkingLevelResponse {
  * Since 0.16.0.
  */
 export interface ExportHtmlResponse {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that is answered. */
   command: "export_html";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: true;
+  /** What the command returns. */
   data: Path;
 }
 
@@ -746,12 +880,18 @@ export interface ExportHtmlResponse {
  * Since 0.32.0.
  */
 export interface FollowUpResponse {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that is answered. */
   command: "follow_up";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: true;
-  /** Since 0.99.0. */
+  /**
+   * What the command returns.
+   * Since 0.99.0.
+   */
   data: Disposition;
 }
 
@@ -760,11 +900,15 @@ export interface FollowUpResponse {
  * Since 0.43.0.
  */
 export interface ForkResponse {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that is answered. */
   command: "fork";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: true;
+  /** What the command returns. */
   data: Forked;
 }
 
@@ -773,11 +917,15 @@ export interface ForkResponse {
  * Since 0.16.0.
  */
 export interface GetAvailableModelsResponse {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that is answered. */
   command: "get_available_models";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: true;
+  /** What the command returns. */
   data: Models;
 }
 
@@ -786,11 +934,15 @@ export interface GetAvailableModelsResponse {
  * Since 0.81.0.
  */
 export interface GetAvailableThinkingLevelsResponse {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that is answered. */
   command: "get_available_thinking_levels";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: true;
+  /** What the command returns. */
   data: Levels;
 }
 
@@ -799,11 +951,15 @@ export interface GetAvailableThinkingLevelsResponse {
  * Since 0.16.0, until 0.43.0.
  */
 export interface GetBranchMessagesResponse {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that is answered. */
   command: "get_branch_messages";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: true;
+  /** What the command returns. */
   data: BranchMessages;
 }
 
@@ -812,11 +968,15 @@ export interface GetBranchMessagesResponse {
  * Since 0.50.2.
  */
 export interface GetCommandsResponse {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that is answered. */
   command: "get_commands";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: true;
+  /** What the command returns. */
   data: Commands;
 }
 
@@ -825,11 +985,15 @@ export interface GetCommandsResponse {
  * Since 0.80.3.
  */
 export interface GetEntriesResponse {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that is answered. */
   command: "get_entries";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: true;
+  /** What the command returns. */
   data: Entries;
 }
 
@@ -838,11 +1002,15 @@ export interface GetEntriesResponse {
  * Since 0.43.0.
  */
 export interface GetForkMessagesResponse {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that is answered. */
   command: "get_fork_messages";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: true;
+  /** What the command returns. */
   data: ForkMessages;
 }
 
@@ -851,11 +1019,15 @@ export interface GetForkMessagesResponse {
  * Since 0.16.0.
  */
 export interface GetLastAssistantTextResponse {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that is answered. */
   command: "get_last_assistant_text";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: true;
+  /** What the command returns. */
   data: LastText;
 }
 
@@ -864,11 +1036,15 @@ export interface GetLastAssistantTextResponse {
  * Since 0.16.0.
  */
 export interface GetMessagesResponse {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that is answered. */
   command: "get_messages";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: true;
+  /** What the command returns. */
   data: Messages;
 }
 
@@ -877,11 +1053,15 @@ export interface GetMessagesResponse {
  * Since 0.16.0.
  */
 export interface GetSessionStatsResponse {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that is answered. */
   command: "get_session_stats";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: true;
+  /** What the command returns. */
   data: Stats;
 }
 
@@ -890,11 +1070,15 @@ export interface GetSessionStatsResponse {
  * Since 0.16.0.
  */
 export interface GetStateResponse {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that is answered. */
   command: "get_state";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: true;
+  /** What the command returns. */
   data: State;
 }
 
@@ -903,11 +1087,15 @@ export interface GetStateResponse {
  * Since 0.80.3.
  */
 export interface GetTreeResponse {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that is answered. */
   command: "get_tree";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: true;
+  /** What the command returns. */
   data: Tree;
 }
 
@@ -916,11 +1104,15 @@ export interface GetTreeResponse {
  * This program's alone.
  */
 export interface HelloResponse {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that is answered. */
   command: "hello";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: true;
+  /** What the command returns. */
   data: Hello;
 }
 
@@ -929,11 +1121,15 @@ export interface HelloResponse {
  * Since 0.31.0.
  */
 export interface NewSessionResponse {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that is answered. */
   command: "new_session";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: true;
+  /** What the command returns. */
   data: Replaced;
 }
 
@@ -942,12 +1138,18 @@ export interface NewSessionResponse {
  * Since 0.16.0.
  */
 export interface PromptResponse {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that is answered. */
   command: "prompt";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: true;
-  /** Since 0.99.0. */
+  /**
+   * What the command returns.
+   * Since 0.99.0.
+   */
   data: Disposition;
 }
 
@@ -956,10 +1158,13 @@ export interface PromptResponse {
  * Since 0.16.0, until 0.32.0.
  */
 export interface QueueMessageResponse {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that is answered. */
   command: "queue_message";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: true;
 }
 
@@ -968,10 +1173,13 @@ export interface QueueMessageResponse {
  * Since 0.16.0, until 0.31.0.
  */
 export interface ResetResponse {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that is answered. */
   command: "reset";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: true;
 }
 
@@ -980,10 +1188,13 @@ export interface ResetResponse {
  * Since 0.16.0.
  */
 export interface SetAutoCompactionResponse {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that is answered. */
   command: "set_auto_compaction";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: true;
 }
 
@@ -992,10 +1203,13 @@ export interface SetAutoCompactionResponse {
  * Since 0.18.2.
  */
 export interface SetAutoRetryResponse {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that is answered. */
   command: "set_auto_retry";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: true;
 }
 
@@ -1004,10 +1218,13 @@ export interface SetAutoRetryResponse {
  * Since 0.32.0.
  */
 export interface SetFollowUpModeResponse {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that is answered. */
   command: "set_follow_up_mode";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: true;
 }
 
@@ -1016,11 +1233,15 @@ export interface SetFollowUpModeResponse {
  * Since 0.16.0.
  */
 export interface SetModelResponse {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that is answered. */
   command: "set_model";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: true;
+  /** What the command returns. */
   data: Model;
 }
 
@@ -1029,10 +1250,13 @@ export interface SetModelResponse {
  * Since 0.16.0, until 0.32.0.
  */
 export interface SetQueueModeResponse {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that is answered. */
   command: "set_queue_mode";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: true;
 }
 
@@ -1041,10 +1265,13 @@ export interface SetQueueModeResponse {
  * Since 0.50.4.
  */
 export interface SetSessionNameResponse {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that is answered. */
   command: "set_session_name";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: true;
 }
 
@@ -1053,10 +1280,13 @@ export interface SetSessionNameResponse {
  * Since 0.32.0.
  */
 export interface SetSteeringModeResponse {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that is answered. */
   command: "set_steering_mode";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: true;
 }
 
@@ -1065,10 +1295,13 @@ export interface SetSteeringModeResponse {
  * Since 0.16.0.
  */
 export interface SetThinkingLevelResponse {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that is answered. */
   command: "set_thinking_level";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: true;
 }
 
@@ -1077,12 +1310,18 @@ export interface SetThinkingLevelResponse {
  * Since 0.32.0.
  */
 export interface SteerResponse {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that is answered. */
   command: "steer";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: true;
-  /** Since 0.99.0. */
+  /**
+   * What the command returns.
+   * Since 0.99.0.
+   */
   data: Disposition;
 }
 
@@ -1091,12 +1330,18 @@ export interface SteerResponse {
  * Since 0.16.0.
  */
 export interface SwitchSessionResponse {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that is answered. */
   command: "switch_session";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: true;
-  /** Since 0.27.0. */
+  /**
+   * What the command returns.
+   * Since 0.27.0.
+   */
   data: Replaced;
 }
 
@@ -1106,9 +1351,14 @@ export interface SwitchSessionResponse {
  * Since 0.16.0.
  */
 export interface AgentEnd {
+  /** What the record is. */
   type: "agent_end";
+  /** Everything that the run has added, oldest first. */
   messages: Message[];
-  /** Since 0.75.4. */
+  /**
+   * Whether the request is tried again.
+   * Since 0.75.4.
+   */
   willRetry: boolean;
 }
 
@@ -1118,8 +1368,12 @@ export interface AgentEnd {
  * Since 0.80.4.
  */
 export interface AgentSettled {
+  /** What the record is. */
   type: "agent_settled";
-  /** Since 1.1.0. */
+  /**
+   * Whether an abort ended it.
+   * Since 1.1.0.
+   */
   aborted: boolean;
   /**
    * Why the last run was cut short, if it was not asked for (R-LIM-01).
@@ -1139,6 +1393,7 @@ export interface AgentSettled {
  * Since 0.16.0.
  */
 export interface AgentStart {
+  /** What the record is. */
   type: "agent_start";
 }
 
@@ -1148,15 +1403,28 @@ export interface AgentStart {
  * Since 0.18.2.
  */
 export interface AutoRetryEnd {
+  /** What the record is. */
   type: "auto_retry_end";
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: boolean;
+  /** The number of the retry, from 1. */
   attempt: number;
+  /** The error that ended the retries. */
   finalError?: string;
-  /** This program's alone. */
+  /**
+   * What went wrong, for programs.
+   * This program's alone.
+   */
   errorCode?: "unreachable" | "connection_lost" | "timeout" | "bad_address" | "bad_answer" | "authentication" | "not_found" | "rate_limited" | "quota" | "server_error" | "rejected" | "context_overflow" | "provider_error" | "no_model" | "no_credentials" | "unsupported_api" | "not_saved";
-  /** This program's alone. */
+  /**
+   * The HTTP status, where there was one.
+   * This program's alone.
+   */
   status?: number;
-  /** This program's alone. */
+  /**
+   * How often the request was sent.
+   * This program's alone.
+   */
   attempts?: number;
 }
 
@@ -1165,12 +1433,20 @@ export interface AutoRetryEnd {
  * Since 0.18.2.
  */
 export interface AutoRetryStart {
+  /** What the record is. */
   type: "auto_retry_start";
+  /** The number of the retry, from 1. */
   attempt: number;
+  /** How many retries there may be. */
   maxAttempts: number;
+  /** How long the agent waits before it tries again, in milliseconds. */
   delayMs: number;
+  /** Why it failed. */
   errorMessage: string;
-  /** This program's alone. */
+  /**
+   * What went wrong, for programs.
+   * This program's alone.
+   */
   errorCode?: "unreachable" | "connection_lost" | "timeout" | "bad_address" | "bad_answer" | "authentication" | "not_found" | "rate_limited" | "quota" | "server_error" | "rejected" | "context_overflow" | "provider_error" | "no_model" | "no_credentials" | "unsupported_api" | "not_saved";
   /**
    * Of HTTP.
@@ -1190,8 +1466,11 @@ export interface AutoRetryStart {
  * Since 0.82.0.
  */
 export interface BashExecutionUpdate {
+  /** What the record is. */
   type: "bash_execution_update";
+  /** The id of the `bash` command. */
   id?: string | number;
+  /** The text that has been added. */
   delta: string;
 }
 
@@ -1201,12 +1480,20 @@ export interface BashExecutionUpdate {
  * Since 0.66.0.
  */
 export interface CompactionEnd {
+  /** What the record is. */
   type: "compaction_end";
+  /** Why it happened. */
   reason: "manual" | "threshold" | "overflow";
+  /** Whether an abort ended it. */
   aborted: boolean;
+  /** Whether the request is tried again. */
   willRetry: boolean;
+  /** Why it failed. */
   errorMessage?: string;
-  /** Since 0.66.0. */
+  /**
+   * What the compaction has made; null where it failed or was aborted.
+   * Since 0.66.0.
+   */
   result: CompactionResult | null;
 }
 
@@ -1216,7 +1503,9 @@ export interface CompactionEnd {
  * Since 0.66.0.
  */
 export interface CompactionStart {
+  /** What the record is. */
   type: "compaction_start";
+  /** Why it happened. */
   reason: "manual" | "threshold" | "overflow";
 }
 
@@ -1225,7 +1514,9 @@ export interface CompactionStart {
  * Since 0.81.0.
  */
 export interface EntryAppended {
+  /** What the record is. */
   type: "entry_appended";
+  /** An entry of the session. */
   entry: SessionEntry;
 }
 
@@ -1235,9 +1526,13 @@ export interface EntryAppended {
  * Since 0.37.0.
  */
 export interface ExtensionError {
+  /** What the record is. */
   type: "extension_error";
+  /** The extension that failed, or the part of the agent. */
   extensionPath: string;
+  /** What the failure happened in. */
   event: string;
+  /** What went wrong, for people. */
   error: string;
 }
 
@@ -1258,13 +1553,20 @@ export type ExtensionUiRequest =
 
 /** With its code, for programs. */
 export interface Failure {
+  /** What the record is. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
+  /** The command that failed, or `parse` for a line that is none. */
   command: string;
+  /** True: carried out or accepted. False: refused, and nothing has changed. */
   success: false;
+  /** What went wrong, for people. */
   error: string;
-  /** This program's alone. */
+  /**
+   * What went wrong, for programs.
+   * This program's alone.
+   */
   errorCode: ErrorCode;
 }
 
@@ -1274,7 +1576,9 @@ export interface Failure {
  * Since 0.16.0.
  */
 export interface MessageEnd {
+  /** What the record is. */
   type: "message_end";
+  /** The text. */
   message: Message;
 }
 
@@ -1284,7 +1588,9 @@ export interface MessageEnd {
  * Since 0.16.0.
  */
 export interface MessageStart {
+  /** What the record is. */
   type: "message_start";
+  /** The text. */
   message: Message;
 }
 
@@ -1294,11 +1600,19 @@ export interface MessageStart {
  * Since 0.16.0.
  */
 export interface MessageUpdate {
+  /** What the record is. */
   type: "message_update";
-  /** Since 0.16.0, until 0.84.0. */
+  /**
+   * The text.
+   * Since 0.16.0, until 0.84.0.
+   */
   message: AssistantMessage;
-  /** Since 0.84.2. */
+  /**
+   * The tokens that were used, and their cost.
+   * Since 0.84.2.
+   */
   usage: Usage;
+  /** What has been added to the message. */
   assistantMessageEvent: AssistantMessageEvent;
 }
 
@@ -1308,8 +1622,11 @@ export interface MessageUpdate {
  * Since 0.66.0.
  */
 export interface QueueUpdate {
+  /** What the record is. */
   type: "queue_update";
+  /** Texts that wait for the next turn, oldest first. */
   steering: string[];
+  /** Texts that wait until the agent would stop, oldest first. */
   followUp: string[];
 }
 
@@ -1318,7 +1635,9 @@ export interface QueueUpdate {
  * Since 0.71.0.
  */
 export interface SessionInfoChanged {
+  /** What the record is. */
   type: "session_info_changed";
+  /** The name. */
   name?: string;
 }
 
@@ -1327,7 +1646,9 @@ export interface SessionInfoChanged {
  * Since 0.71.0.
  */
 export interface ThinkingLevelChanged {
+  /** What the record is. */
   type: "thinking_level_changed";
+  /** The thinking level. */
   level: ThinkingLevel;
 }
 
@@ -1337,12 +1658,20 @@ export interface ThinkingLevelChanged {
  * Since 0.16.0.
  */
 export interface ToolExecutionEnd {
+  /** What the record is. */
   type: "tool_execution_end";
+  /** The id of the call. */
   toolCallId: string;
+  /** The name of the tool. */
   toolName: string;
+  /** The result of the call. */
   result: ToolOutput;
+  /** Whether the call failed. */
   isError: boolean;
-  /** Since 1.1.0. */
+  /**
+   * How long it took, in milliseconds.
+   * Since 1.1.0.
+   */
   durationMs?: number;
 }
 
@@ -1351,9 +1680,13 @@ export interface ToolExecutionEnd {
  * Since 0.16.0.
  */
 export interface ToolExecutionStart {
+  /** What the record is. */
   type: "tool_execution_start";
+  /** The id of the call. */
   toolCallId: string;
+  /** The name of the tool. */
   toolName: string;
+  /** The arguments of the call, as the tool got them. */
   args: Record<string, unknown>;
 }
 
@@ -1362,10 +1695,15 @@ export interface ToolExecutionStart {
  * Since 0.27.0.
  */
 export interface ToolExecutionUpdate {
+  /** What the record is. */
   type: "tool_execution_update";
+  /** The id of the call. */
   toolCallId: string;
+  /** The name of the tool. */
   toolName: string;
+  /** The arguments of the call, as the tool got them. */
   args: Record<string, unknown>;
+  /** The result so far. */
   partialResult: ToolOutput;
 }
 
@@ -1375,8 +1713,11 @@ export interface ToolExecutionUpdate {
  * Since 0.16.0.
  */
 export interface TurnEnd {
+  /** What the record is. */
   type: "turn_end";
+  /** The text. */
   message: AssistantMessage;
+  /** The results of the turn's calls, in call order. */
   toolResults: ToolResultMessage[];
 }
 
@@ -1386,6 +1727,7 @@ export interface TurnEnd {
  * Since 0.16.0.
  */
 export interface TurnStart {
+  /** What the record is. */
   type: "turn_start";
 }
 
@@ -1393,15 +1735,23 @@ export type AssistantContent = TextContent | ThinkingContent | ToolCall;
 
 /** One answer of a model, whole or as far as it came. */
 export interface AssistantMessage {
+  /** Who the message is from. */
   role: "assistant";
+  /** The blocks of the answer: text, thoughts and calls. */
   content: AssistantContent[];
+  /** The API that the model is spoken to by, such as `openai-completions`. */
   api: string;
+  /** The provider's id. */
   provider: string;
+  /** The model. */
   model: string;
+  /** The tokens that were used, and their cost. */
   usage: Usage;
   /** Only meaningful once the message has ended; `stop` until then. */
   stopReason: StopReason;
+  /** When it was made. */
   timestamp: number;
+  /** Why it failed. */
   errorMessage?: string;
   /**
    * With stopReason `error`: why, for programs.
@@ -1418,11 +1768,18 @@ export interface AssistantMessage {
    * This program's alone.
    */
   attempts?: number;
+  /** The provider's id of the answer. */
   responseId?: string;
+  /** The model that answered, where the provider names another than was asked. */
   responseModel?: string;
+  /** Why the answer ended, in the provider's words. */
   rawStopReason?: string;
-  /** Since 0.99.0. */
+  /**
+   * The thinking level.
+   * Since 0.99.0.
+   */
   thinkingLevel?: ThinkingLevel;
+  /** How long it took, in milliseconds. */
   durationMs?: number;
 }
 
@@ -1439,9 +1796,13 @@ export type AssistantMessageEvent =
 
 /** What the oldest generation attaches to a text: an image, or a document that is text. */
 export interface Attachment {
+  /** What the record is. */
   type: "image" | "document";
+  /** The media type, such as `image/png`. */
   mimeType: string;
+  /** The content of the file in base64. */
   content: string;
+  /** The name of the file. */
   fileName?: string | null;
   /** The text of a document, if the client has found it. */
   extractedText?: string | null;
@@ -1449,116 +1810,184 @@ export interface Attachment {
 
 /** A shell command that the client ran with `bash`. */
 export interface BashExecutionMessage {
+  /** Who the message is from. */
   role: "bashExecution";
+  /** The shell command that was run. */
   command: string;
+  /** What the command wrote; its end, where it was cut. */
   output: string;
   /** Absent when the command was cancelled. */
   exitCode?: number;
+  /** Whether it was cancelled before its end. */
   cancelled: boolean;
+  /** Whether the output was cut. */
   truncated: boolean;
+  /** The file with the whole output, where it was cut. */
   fullOutputPath?: string | null;
+  /** When it was made. */
   timestamp: number;
+  /** Whether models do not read the command and its output. */
   excludeFromContext?: boolean;
 }
 
 /** `ForkMessage` in the oldest generation. */
 export interface BranchMessage {
+  /** The place of the entry in the session, from 0. */
   entryIndex: number;
+  /** The text. */
   text: string;
 }
 
 /** `ForkMessages` in the oldest generation. */
 export interface BranchMessages {
+  /** Messages, oldest first. */
   messages: BranchMessage[];
 }
 
 /** Stands for a branch that was left. */
 export interface BranchSummaryMessage {
+  /** Who the message is from. */
   role: "branchSummary";
+  /** The summary. */
   summary: string;
+  /** The entry that the branch ended with. */
   fromId: string;
+  /** When it was made. */
   timestamp: number;
 }
 
 /** And what was queued in the session that is gone. */
 export interface Branched {
+  /** The text. */
   text: string;
-  /** Since 0.27.0. */
+  /**
+   * Whether it was cancelled before its end.
+   * Since 0.27.0.
+   */
   cancelled?: boolean;
-  /** This program's alone. */
+  /**
+   * The texts that were taken out of the queue.
+   * This program's alone.
+   */
   cleared?: QueuedTexts;
 }
 
 /** An abort that was asked to clear the queue says what was in it. */
 export interface Cleared {
+  /** The texts that were taken out of the queue. */
   cleared: QueuedTexts;
 }
 
 /** With where it comes from, in both forms. */
 export interface CommandInfo {
+  /** The name. */
   name: string;
+  /** What it is for, in a sentence. */
   description?: string;
+  /** Where it comes from. */
   source: "extension" | "prompt" | "skill";
-  /** Since 0.50.2, until 0.81.0. */
+  /**
+   * Where it was found: the user's folder, the project or a path.
+   * Since 0.50.2, until 0.81.0.
+   */
   location?: "user" | "project" | "path";
-  /** Since 0.50.2, until 0.81.0. */
+  /**
+   * The path of the file.
+   * Since 0.50.2, until 0.81.0.
+   */
   path?: string;
-  /** Since 0.62.0. */
+  /**
+   * Where it comes from, in detail.
+   * Since 0.62.0.
+   */
   sourceInfo: SourceInfo;
 }
 
 /** Extensions' commands, templates, skills. */
 export interface Commands {
+  /** The commands that are known. */
   commands: CommandInfo[];
 }
 
 /** With what the summary has cost, if a model wrote it. */
 export interface CompactionResult {
+  /** The summary. */
   summary: string;
-  /** Since 0.31.0. */
+  /**
+   * The first entry that the context still has.
+   * Since 0.31.0.
+   */
   firstKeptEntryId: string;
+  /** How many tokens the context had before it. */
   tokensBefore: number;
-  /** Since 0.79.8. */
+  /**
+   * How many tokens the context has after it, as far as can be estimated.
+   * Since 0.79.8.
+   */
   estimatedTokensAfter: number;
-  /** Since 0.31.0. */
+  /**
+   * More for programs; no model reads it.
+   * Since 0.31.0.
+   */
   details: unknown;
-  /** Since 0.81.0. */
+  /**
+   * What the summary has used.
+   * Since 0.81.0.
+   */
   usage?: Usage;
 }
 
 /** Stands for everything that compaction took out of the context. */
 export interface CompactionSummaryMessage {
+  /** Who the message is from. */
   role: "compactionSummary";
+  /** The summary. */
   summary: string;
+  /** How many tokens the context had before it. */
   tokensBefore: number;
+  /** When it was made. */
   timestamp: number;
 }
 
 /** Say yes or no. */
 export interface ConfirmRequest {
+  /** What the record is. */
   type: "extension_ui_request";
+  /** The id by which it is referred to. */
   id: string;
   /** The call that the question is about, if it is about one. */
   toolCallId?: string;
+  /** What the user is asked for or shown. */
   method: "confirm";
+  /** The title. */
   title: string;
+  /** What the user is asked to agree to. */
   message: string;
+  /** When the dialog ends by itself, in milliseconds. */
   timeout?: number;
 }
 
 /** How full the context is; null just after a compaction, when nobody can know. */
 export interface ContextUsage {
+  /** How many tokens the context has; null while it is not known. */
   tokens: number | null;
+  /** The size of the model's context window in tokens. */
   contextWindow: number;
+  /** The share of the window in percent; null while it is not known. */
   percent: number | null;
 }
 
 /** US dollars. */
 export interface Cost {
+  /** The cost of `input` in USD. */
   input: number;
+  /** The cost of `output` in USD. */
   output: number;
+  /** The cost of `cacheRead` in USD. */
   cacheRead: number;
+  /** The cost of `cacheWrite` in USD. */
   cacheWrite: number;
+  /** The whole cost in USD. */
   total: number;
   /** Whether the provider told `total`; in sessions of the newest generation. */
   totalFromProvider?: boolean;
@@ -1566,46 +1995,65 @@ export interface Cost {
 
 /** A message made by an extension; a model reads it as the user's. */
 export interface CustomMessage {
+  /** Who the message is from. */
   role: "custom";
+  /** The kind of the message, in the extension's words. */
   customType: string;
+  /** The content: a text, or blocks of text, images and calls. */
   content: UserContent[] | string;
+  /** Whether clients should show it. */
   display: boolean;
+  /** More for programs; no model reads it. */
   details?: unknown;
+  /** When it was made. */
   timestamp: number;
 }
 
 /** A call of a tool that has no result. */
 export interface CutCall {
+  /** The id by which it is referred to. */
   id: string;
+  /** The name. */
   name: string;
 }
 
 /** The model that is selected now. `isScoped`: the user has narrowed the choice. */
 export interface CycledModel {
+  /** The model. */
   model: Model;
+  /** The thinking level. */
   thinkingLevel: ThinkingLevel;
+  /** Whether the model is one of those chosen for cycling. */
   isScoped: boolean;
 }
 
 /** What became of a text. */
 export interface Disposition {
+  /** What became of the text. */
   disposition: "started" | "queued" | "handled";
 }
 
 /** Edit a text. */
 export interface EditorRequest {
+  /** What the record is. */
   type: "extension_ui_request";
+  /** The id by which it is referred to. */
   id: string;
   /** The call that the question is about, if it is about one. */
   toolCallId?: string;
+  /** What the user is asked for or shown. */
   method: "editor";
+  /** The title. */
   title: string;
+  /** The text that the editor begins with. */
   prefill?: string;
 }
 
 /** Lines of the session file, and the one that the conversation ends with. */
 export interface Entries {
+  /** Entries of the session, oldest first. */
   entries: SessionEntry[];
+  /** The entry at which the session is; null before the first. */
   leafId: string | null;
 }
 
@@ -1614,59 +2062,84 @@ export type ErrorCode = "parse_error" | "invalid_command" | "unknown_command" | 
 
 /** A user's message that can be forked from. */
 export interface ForkMessage {
+  /** The id of an entry of the session. */
   entryId: string;
+  /** The text. */
   text: string;
 }
 
 /** All that can be forked from. */
 export interface ForkMessages {
+  /** Messages, oldest first. */
   messages: ForkMessage[];
 }
 
 /** With the text of the message that the fork starts before. */
 export interface Forked {
+  /** Whether it was cancelled before its end. */
   cancelled: boolean;
-  /** This program's alone. */
+  /**
+   * The texts that were taken out of the queue.
+   * This program's alone.
+   */
   cleared?: QueuedTexts;
+  /** The text. */
   text: string;
 }
 
 /** What the agent is, and which profile is in force. Commands and events are those that this specification has. */
 export interface Hello {
+  /** The name of the program. */
   name: string;
+  /** The version of the agent. */
   version: string;
+  /** The profiles that can be chosen. */
   protocols: ("pi" | "seed" | "1.5" | "0.5x" | "0.18")[];
+  /** The profile of the protocol. */
   protocol: "pi" | "seed" | "1.5" | "0.5x" | "0.18";
+  /** The commands that are known. */
   commands: string[];
+  /** The record types that may be written. */
   events: string[];
+  /** What a client has to keep within. */
   limits: Limits;
 }
 
 /** A picture for a model. */
 export interface ImageContent {
+  /** What the record is. */
   type: "image";
   /** Base64, standard alphabet, padded. */
   data: string;
+  /** The media type, such as `image/png`. */
   mimeType: string;
 }
 
 /** A picture for a model. */
 export interface InputImage {
+  /** What the record is. */
   type: "image";
   /** Base64, standard alphabet, padded. */
   data: string;
+  /** The media type, such as `image/png`. */
   mimeType: string;
 }
 
 /** Enter one line. */
 export interface InputRequest {
+  /** What the record is. */
   type: "extension_ui_request";
+  /** The id by which it is referred to. */
   id: string;
   /** The call that the question is about, if it is about one. */
   toolCallId?: string;
+  /** What the user is asked for or shown. */
   method: "input";
+  /** The title. */
   title: string;
+  /** A hint in the empty field. */
   placeholder?: string;
+  /** When the dialog ends by itself, in milliseconds. */
   timeout?: number;
 }
 
@@ -1687,16 +2160,19 @@ export interface Interruption {
 
 /** The text of the newest answer; null when there is none. */
 export interface LastText {
+  /** The text. */
   text: string | null;
 }
 
 /** The level that is selected now. */
 export interface Level {
+  /** The thinking level. */
   level: ThinkingLevel;
 }
 
 /** The levels of the current model. */
 export interface Levels {
+  /** The thinking levels, lowest first. */
   levels: ThinkingLevel[];
 }
 
@@ -1705,7 +2181,9 @@ export interface Levels {
  * Rules: R-LIM-04, R-QUE-11.
  */
 export interface Limits {
+  /** The longest line that is taken, in bytes. */
   recordBytes: number;
+  /** How deep JSON may nest. */
   nesting: number;
   /** Messages in both queues together (R-QUE-11). */
   queuedMessages?: number;
@@ -1734,64 +2212,97 @@ export type Message =
 
 /** All messages of the context. */
 export interface Messages {
+  /** Messages, oldest first. */
   messages: Message[];
 }
 
 /** A model as clients see it. Never holds keys or headers. */
 export interface Model {
+  /** The id of the model within its provider. */
   id: string;
+  /** The name. */
   name: string;
+  /** The API that the model is spoken to by, such as `openai-completions`. */
   api: string;
+  /** The provider's id. */
   provider: string;
+  /** The address of the model's server. */
   baseUrl: string;
+  /** Whether the model can think before it answers. */
   reasoning: boolean;
+  /** What the model reads: `text`, `image`. */
   input: ("text" | "image")[];
+  /** The prices in USD for a million tokens. */
   cost: ModelCost;
+  /** The size of the model's context window in tokens. */
   contextWindow: number;
+  /** The most tokens that an answer may have. */
   maxTokens: number;
+  /** How the server differs from the usual one of its API. */
   compat?: Record<string, unknown>;
   /** Level to what the provider calls it; null: not supported. */
   thinkingLevelMap?: Record<string, unknown>;
+  /** What the model takes at most of images and other input. */
   inputLimits?: Record<string, unknown>;
+  /** How the model's provider caches prompts. */
   promptCache?: Record<string, unknown>;
+  /** Sampling parameters of requests to the model. */
   samplingParams?: Record<string, unknown>;
+  /** Sampling parameters for single thinking levels, in place of the others. */
   samplingParamsByThinkingLevel?: Record<string, unknown>;
 }
 
 /** US dollars per million tokens. */
 export interface ModelCost {
+  /** USD for a million tokens of a request. */
   input: number;
+  /** USD for a million tokens of an answer. */
   output: number;
+  /** USD for a million tokens from a cache. */
   cacheRead: number;
+  /** USD for a million tokens into a cache. */
   cacheWrite: number;
+  /** Other prices for long requests. */
   tiers?: PriceTier[];
 }
 
 /** Every model that can be selected. */
 export interface Models {
+  /** The models. */
   models: Model[];
 }
 
 /** Show a message. */
 export interface NotifyRequest {
+  /** What the record is. */
   type: "extension_ui_request";
+  /** The id by which it is referred to. */
   id: string;
+  /** What the user is asked for or shown. */
   method: "notify";
+  /** What the user is told. */
   message: string;
+  /** How important the notice is. */
   notifyType?: "info" | "warning" | "error";
 }
 
 /** Where a file was written. */
 export interface Path {
+  /** The path of the file. */
   path: string;
 }
 
 /** Prices of a whole request whose input is larger than `inputTokensAbove`. */
 export interface PriceTier {
+  /** The tier holds for requests of more tokens than this. */
   inputTokensAbove: number;
+  /** USD for a million tokens of a request. */
   input: number;
+  /** USD for a million tokens of an answer. */
   output: number;
+  /** USD for a million tokens from a cache. */
   cacheRead: number;
+  /** USD for a million tokens into a cache. */
   cacheWrite: number;
 }
 
@@ -1799,34 +2310,50 @@ export type QueueMode = "all" | "one-at-a-time";
 
 /** What was queued and is withdrawn. */
 export interface QueuedTexts {
+  /** Texts that wait for the next turn, oldest first. */
   steering: string[];
+  /** Texts that wait until the agent would stop, oldest first. */
   followUp: string[];
 }
 
 /** And what was queued in the one that is gone. */
 export interface Replaced {
+  /** Whether it was cancelled before its end. */
   cancelled: boolean;
-  /** This program's alone. */
+  /**
+   * The texts that were taken out of the queue.
+   * This program's alone.
+   */
   cleared?: QueuedTexts;
 }
 
 /** Choose one of some texts. */
 export interface SelectRequest {
+  /** What the record is. */
   type: "extension_ui_request";
+  /** The id by which it is referred to. */
   id: string;
   /** The call that the question is about, if it is about one. */
   toolCallId?: string;
+  /** What the user is asked for or shown. */
   method: "select";
+  /** The title. */
   title: string;
+  /** What the user chooses from. */
   options: string[];
+  /** When the dialog ends by itself, in milliseconds. */
   timeout?: number;
 }
 
 /** A line of a session file. Open: entries of other programs and generations are passed on as they are. */
 export interface SessionEntry {
+  /** What the record is. */
   type: string;
+  /** The id of the entry, unique in its session. */
   id: string;
+  /** The entry that it hangs from; null for a root. */
   parentId: string | null;
+  /** When it was appended, as ISO 8601. */
   timestamp: string;
   [key: string]: unknown;
 }
@@ -1840,12 +2367,15 @@ export interface SessionStatus {
   saved: boolean;
   /** Why not, and what can be done. */
   problem?: string;
+  /** How many entries are not in the file yet. */
   unsavedEntries?: number;
   /** Lines that another program has written while the session was open here. */
   foreignEntries?: number;
+  /** How many lines of the file could not be read. */
   damagedLines?: number;
   /** Entries whose parent is gone; they hang from what stood before them. */
   orphans?: number;
+  /** Whether the last line of the file was incomplete. */
   tornTail?: true;
   /** The file with the damaged bytes. */
   damagedCopy?: string;
@@ -1853,88 +2383,158 @@ export interface SessionStatus {
 
 /** Put a text into the client's input. */
 export interface SetEditorTextRequest {
+  /** What the record is. */
   type: "extension_ui_request";
+  /** The id by which it is referred to. */
   id: string;
+  /** What the user is asked for or shown. */
   method: "set_editor_text";
+  /** The text. */
   text: string;
 }
 
 /** Show a text under a key; without a text, show none. */
 export interface SetStatusRequest {
+  /** What the record is. */
   type: "extension_ui_request";
+  /** The id by which it is referred to. */
   id: string;
+  /** What the user is asked for or shown. */
   method: "setStatus";
+  /** Names the status, so that a later one replaces it. */
   statusKey: string;
+  /** The text of the status; absent: it is taken away. */
   statusText?: string;
 }
 
 /** Name the client's window. */
 export interface SetTitleRequest {
+  /** What the record is. */
   type: "extension_ui_request";
+  /** The id by which it is referred to. */
   id: string;
+  /** What the user is asked for or shown. */
   method: "setTitle";
+  /** The title. */
   title: string;
 }
 
 /** Show lines under a key; without lines, show none. */
 export interface SetWidgetRequest {
+  /** What the record is. */
   type: "extension_ui_request";
+  /** The id by which it is referred to. */
   id: string;
+  /** What the user is asked for or shown. */
   method: "setWidget";
+  /** Names the widget, so that a later one replaces it. */
   widgetKey: string;
+  /** The lines of the widget; absent: it is taken away. */
   widgetLines?: string[];
+  /** Where the widget is shown. */
   widgetPlacement?: "aboveEditor" | "belowEditor";
 }
 
 /** What a client's `bash` has done. Cancelled exactly if there is no exit code. */
 export interface ShellResult {
+  /** What the command wrote; its end, where it was cut. */
   output: string;
+  /** The exit code of the command; absent or null without one. */
   exitCode?: number;
+  /** Whether it was cancelled before its end. */
   cancelled: boolean;
+  /** Whether the output was cut. */
   truncated: boolean;
+  /** The file with the whole output, where it was cut. */
   fullOutputPath?: string;
 }
 
 /** Where a command comes from, as later generations say it. */
 export interface SourceInfo {
+  /** The path of the file. */
   path: string;
+  /** Where it comes from. */
   source: string;
+  /** Whether it belongs to the user, the project or this run. */
   scope: "user" | "project" | "temporary";
+  /** Who brought it: a package, or a place of its own. */
   origin: "package" | "top-level";
+  /** The folder that relative paths of the resource start from. */
   baseDir?: string;
 }
 
 /** With the fields of ours, and of the oldest generation. */
 export interface State {
+  /** The model. */
   model: Model | null;
+  /** The thinking level. */
   thinkingLevel: ThinkingLevel;
+  /** Whether the agent works, from an accepted text until it has settled. */
   isStreaming: boolean;
+  /** Whether a compaction is in progress. */
   isCompacting: boolean;
-  /** Since 0.32.0. */
+  /**
+   * How many steering texts are delivered at once.
+   * Since 0.32.0.
+   */
   steeringMode: QueueMode;
-  /** Since 0.32.0. */
+  /**
+   * How many follow-ups are delivered at once.
+   * Since 0.32.0.
+   */
   followUpMode: QueueMode;
+  /** The path of the session file; absent for a session in memory. */
   sessionFile?: string;
+  /** The id of the session. */
   sessionId: string;
-  /** Since 0.50.4. */
+  /**
+   * The name of the session; absent without one.
+   * Since 0.50.4.
+   */
   sessionName?: string;
+  /** Whether the agent compacts the context by itself when it is nearly full. */
   autoCompactionEnabled: boolean;
+  /** How many messages the context has. */
   messageCount: number;
-  /** Since 0.32.0. */
+  /**
+   * How many texts wait in the queue.
+   * Since 0.32.0.
+   */
   pendingMessageCount: number;
-  /** This program's alone. */
+  /**
+   * Whether a shell command of the client runs.
+   * This program's alone.
+   */
   isBashRunning: boolean;
-  /** This program's alone. */
+  /**
+   * Whether the session is saved, and what is wrong with its file.
+   * This program's alone.
+   */
   sessionStatus: SessionStatus;
-  /** Since 0.16.0, until 0.32.0. */
+  /**
+   * `steeringMode`, as the oldest generation names it.
+   * Since 0.16.0, until 0.32.0.
+   */
   queueMode: QueueMode;
-  /** Since 0.16.0, until 0.32.0. */
+  /**
+   * `pendingMessageCount`, as the oldest generation names it.
+   * Since 0.16.0, until 0.32.0.
+   */
   queuedMessageCount: number;
-  /** This program's alone. */
+  /**
+   * The id of the agent's process.
+   * This program's alone.
+   */
   pid: number;
-  /** This program's alone. */
+  /**
+   * The working folder.
+   * This program's alone.
+   */
   cwd: string;
-  /** This program's alone. */
+  /**
+   * Whether what the project brings may configure the agent.
+   * This program's alone.
+   */
   projectTrusted: boolean;
   /**
    * What a crash has cut, until the next run begins.
@@ -1945,18 +2545,33 @@ export interface State {
 
 /** With the totals of the whole session. */
 export interface Stats {
+  /** The path of the session file; absent for a session in memory. */
   sessionFile?: string;
+  /** The id of the session. */
   sessionId: string;
+  /** How many messages of the user there are. */
   userMessages: number;
+  /** How many answers there are. */
   assistantMessages: number;
+  /** How many calls there are. */
   toolCalls: number;
+  /** How many results there are. */
   toolResults: number;
+  /** How many messages there are. */
   totalMessages: number;
+  /** A number of tokens; null while it is not known. */
   tokens: Tokens;
+  /** The cost in USD. */
   cost: number;
-  /** Since 0.63.0. */
+  /**
+   * How full the model's context window is.
+   * Since 0.63.0.
+   */
   contextUsage?: ContextUsage;
-  /** This program's alone. */
+  /**
+   * The totals of the whole session, of all its branches.
+   * This program's alone.
+   */
   session: Totals;
 }
 
@@ -1964,60 +2579,96 @@ export type StopReason = "stop" | "length" | "toolUse" | "error" | "aborted";
 
 /** Text for a model, or from one. */
 export interface TextContent {
+  /** What the record is. */
   type: "text";
+  /** The text. */
   text: string;
+  /** What the provider wants back with the text. */
   textSignature?: string;
 }
 
 /** With the message so far. */
 export interface TextDelta {
+  /** What the record is. */
   type: "text_delta";
-  /** Since 0.16.0, until 0.84.0. */
+  /**
+   * The message so far.
+   * Since 0.16.0, until 0.84.0.
+   */
   partial: AssistantMessage;
+  /** The place of the block in the message's `content`, from 0. */
   contentIndex: number;
+  /** The text that has been added. */
   delta: string;
 }
 
 /** With the message so far. */
 export interface TextEnd {
+  /** What the record is. */
   type: "text_end";
-  /** Since 0.16.0, until 0.84.0. */
+  /**
+   * The message so far.
+   * Since 0.16.0, until 0.84.0.
+   */
   partial: AssistantMessage;
+  /** The place of the block in the message's `content`, from 0. */
   contentIndex: number;
+  /** The whole text of the block. */
   content: string;
 }
 
 /** With the message so far. */
 export interface TextStart {
+  /** What the record is. */
   type: "text_start";
-  /** Since 0.16.0, until 0.84.0. */
+  /**
+   * The message so far.
+   * Since 0.16.0, until 0.84.0.
+   */
   partial: AssistantMessage;
+  /** The place of the block in the message's `content`, from 0. */
   contentIndex: number;
 }
 
 /** What a model thought before it answered; the signature belongs to the provider, kept as it is. */
 export interface ThinkingContent {
+  /** What the record is. */
   type: "thinking";
+  /** The thoughts. */
   thinking: string;
+  /** What the provider wants back with the thoughts. */
   thinkingSignature?: string;
+  /** Whether only the provider can read the thoughts. */
   redacted?: boolean;
 }
 
 /** With the message so far. */
 export interface ThinkingDelta {
+  /** What the record is. */
   type: "thinking_delta";
-  /** Since 0.16.0, until 0.84.0. */
+  /**
+   * The message so far.
+   * Since 0.16.0, until 0.84.0.
+   */
   partial: AssistantMessage;
+  /** The place of the block in the message's `content`, from 0. */
   contentIndex: number;
+  /** The text that has been added. */
   delta: string;
 }
 
 /** With the message so far. */
 export interface ThinkingEnd {
+  /** What the record is. */
   type: "thinking_end";
-  /** Since 0.16.0, until 0.84.0. */
+  /**
+   * The message so far.
+   * Since 0.16.0, until 0.84.0.
+   */
   partial: AssistantMessage;
+  /** The place of the block in the message's `content`, from 0. */
   contentIndex: number;
+  /** The whole thoughts of the block. */
   content: string;
 }
 
@@ -2025,116 +2676,182 @@ export type ThinkingLevel = "off" | "minimal" | "low" | "medium" | "high" | "xhi
 
 /** With the message so far. */
 export interface ThinkingStart {
+  /** What the record is. */
   type: "thinking_start";
-  /** Since 0.16.0, until 0.84.0. */
+  /**
+   * The message so far.
+   * Since 0.16.0, until 0.84.0.
+   */
   partial: AssistantMessage;
+  /** The place of the block in the message's `content`, from 0. */
   contentIndex: number;
 }
 
 /** Tokens by kind, and their sum. */
 export interface Tokens {
+  /** Tokens of the request that did not come from a cache. */
   input: number;
+  /** Tokens of the answer. */
   output: number;
+  /** Tokens that came from the provider's cache. */
   cacheRead: number;
+  /** Tokens that were written to the provider's cache. */
   cacheWrite: number;
+  /** The sum of the others. */
   total: number;
 }
 
 /** A model asks for a tool. */
 export interface ToolCall {
+  /** What the record is. */
   type: "toolCall";
+  /** The id by which it is referred to. */
   id: string;
+  /** The name. */
   name: string;
+  /** The arguments of the call: an object that follows the tool's schema. */
   arguments: Record<string, unknown>;
   /** Why `arguments` is empty although the model sent some: they were no JSON object. */
   argumentsError?: string;
+  /** What the provider wants back with the call. */
   thoughtSignature?: string;
 }
 
 /** What a tool has produced: for the model, and for the client. */
 export interface ToolOutput {
+  /** The content: a text, or blocks of text, images and calls. */
   content: UserContent[];
+  /** More for programs; no model reads it. */
   details?: Record<string, unknown> | unknown[] | string | number | boolean;
+  /** The result as JSON, for programs. */
   structuredContent?: Record<string, unknown> | unknown[] | string | number | boolean;
 }
 
 /** What a tool answered to one call. */
 export interface ToolResultMessage {
+  /** Who the message is from. */
   role: "toolResult";
+  /** The id of the call. */
   toolCallId: string;
+  /** The name of the tool. */
   toolName: string;
+  /** The content: a text, or blocks of text, images and calls. */
   content: UserContent[];
   /** For clients and extensions, never sent to a model. */
   details?: unknown;
   /** What `content` says, for programs; of tools of extensions. */
   structuredContent?: unknown;
+  /** Whether the call failed. */
   isError: boolean;
+  /** When it was made. */
   timestamp: number;
+  /** The tokens that were used, and their cost. */
   usage?: Usage;
+  /** How long it took, in milliseconds. */
   durationMs?: number;
 }
 
 /** With the message so far. */
 export interface ToolcallDelta {
+  /** What the record is. */
   type: "toolcall_delta";
-  /** Since 0.16.0, until 0.84.0. */
+  /**
+   * The message so far.
+   * Since 0.16.0, until 0.84.0.
+   */
   partial: AssistantMessage;
+  /** The place of the block in the message's `content`, from 0. */
   contentIndex: number;
+  /** The text that has been added. */
   delta: string;
 }
 
 /** With the message so far. */
 export interface ToolcallEnd {
+  /** What the record is. */
   type: "toolcall_end";
-  /** Since 0.16.0, until 0.84.0. */
+  /**
+   * The message so far.
+   * Since 0.16.0, until 0.84.0.
+   */
   partial: AssistantMessage;
+  /** The place of the block in the message's `content`, from 0. */
   contentIndex: number;
+  /** The call, complete. */
   toolCall: ToolCall;
 }
 
 /** With the message so far. */
 export interface ToolcallStart {
+  /** What the record is. */
   type: "toolcall_start";
-  /** Since 0.16.0, until 0.84.0. */
+  /**
+   * The message so far.
+   * Since 0.16.0, until 0.84.0.
+   */
   partial: AssistantMessage;
+  /** The place of the block in the message's `content`, from 0. */
   contentIndex: number;
-  /** Since 0.84.3. */
+  /**
+   * The id of the call.
+   * Since 0.84.3.
+   */
   id: string;
-  /** Since 0.84.3. */
+  /**
+   * The name of the tool.
+   * Since 0.84.3.
+   */
   toolName: string;
 }
 
 /** What the whole session has used, whatever was compacted. */
 export interface Totals {
+  /** A number of tokens; null while it is not known. */
   tokens: Tokens;
+  /** The cost in USD. */
   cost: number;
 }
 
 /** The session as a tree. */
 export interface Tree {
+  /** The roots of the tree. */
   tree: TreeNode[];
+  /** The entry at which the session is; null before the first. */
   leafId: string | null;
 }
 
 /** An entry and what follows it. */
 export interface TreeNode {
+  /** An entry of the session. */
   entry: SessionEntry;
+  /** The nodes that hang from this one. */
   children: TreeNode[];
+  /** The bookmark of the entry. */
   label?: string;
+  /** When the bookmark was set. */
   labelTimestamp?: string;
 }
 
 /** Tokens of one request to a model. `input` excludes what was read from or written to a cache. */
 export interface Usage {
+  /** Tokens of the request that did not come from a cache. */
   input: number;
+  /** Tokens of the answer. */
   output: number;
+  /** Tokens that came from the provider's cache. */
   cacheRead: number;
+  /** Tokens that were written to the provider's cache. */
   cacheWrite: number;
-  /** Since 0.16.0. */
+  /**
+   * The sum of all tokens.
+   * Since 0.16.0.
+   */
   totalTokens: number;
+  /** The cost in USD. */
   cost: Cost;
   /** The part of `output` spent on thinking, where the provider tells. */
   reasoning?: number;
+  /** Those of `cacheWrite` that stay for an hour. */
   cacheWrite1h?: number;
 }
 
@@ -2142,6 +2859,7 @@ export type UserContent = TextContent | ImageContent;
 
 /** What the user said: a prompt, a steering or a follow-up message. */
 export interface UserMessage {
+  /** Who the message is from. */
   role: "user";
   /** Written as a list; a string is read from old sessions. */
   content: UserContent[] | string;

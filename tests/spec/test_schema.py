@@ -19,6 +19,7 @@ from pinnace_spec.generations import GENERATIONS, GenerationName, generation
 from pinnace_spec.outputs import validate_output
 from pinnace_spec.profiles import PROFILES, Profile
 from pinnace_spec.publish import schema as publisher
+from pinnace_spec.publish.field_meanings import MEANINGS
 from pinnace_spec.publish.json_schema import PREFIX, target, walk
 from pinnace_spec.publish.source import load
 from pinnace_spec.records import CommandError, parse_command
@@ -214,3 +215,28 @@ def is_read(command: Json) -> bool:
     except CommandError:
         return False
     return True
+
+
+@pytest.mark.parametrize("name", GENERATIONS)
+def test_every_field_of_a_command_a_response_and_a_record_says_what_it_means(name: GenerationName) -> None:
+    definitions = bundles.bundle(name)["$defs"]
+    silent = [
+        f"{each}.{field}"
+        for each, definition in definitions.items()
+        for field, value in definition.get("properties", {}).items()
+        if not value.get("description", "").strip()
+    ]
+
+    assert [] == silent
+
+
+def test_every_meaning_is_of_a_field_that_there_is() -> None:
+    fields = {
+        known
+        for name in GENERATIONS
+        for each, definition in bundles.bundle(name)["$defs"].items()
+        for field in definition.get("properties", {})
+        for known in (field, f"{each}.{field}")
+    }
+
+    assert [] == sorted(MEANINGS.keys() - fields)

@@ -89,7 +89,7 @@ def errors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     if not (COMPILER.is_file() and NODE.is_file()):
         pytest.skip("no .tools/typescript: run scripts/peers")
     folder = tmp_path_factory.mktemp("clients")
-    field = "  delayMs: number;\n  errorMessage: string;\n"
+    field = "  delayMs: number;\n"
     other = replaced(PROTOCOL, field, field.replace("delayMs", "delay"))
     texts = {"as_it_is": CLIENT, "with_another_protocol": CLIENT.replace('"./protocol"', '"./other"')}
     texts |= {name: replaced(CLIENT, client.old, client.new) for name, client in WRONG.items()}

@@ -19,6 +19,7 @@ from pinnace_spec.events import EVENTS
 from pinnace_spec.generations import GENERATIONS, Generation, GenerationName, generation
 from pinnace_spec.profiles import PROFILES, Profile
 from pinnace_spec.publish.dating import differences, mark, project
+from pinnace_spec.publish.field_meanings import describe
 from pinnace_spec.publish.json_schema import PREFIX, Schema, one_of, pascal, reached, ref, walk
 from pinnace_spec.publish.model_schema import input_definitions, output_definitions
 from pinnace_spec.publish.rulebook import Rule
@@ -56,6 +57,7 @@ def schema(name: GenerationName, spec: Spec) -> Schema:
             theirs = _generation_definitions(it)
             differences(definitions, theirs)
     mark(definitions)
+    describe(definitions)
     _mark_rules(definitions, spec, name)
     return {
         "$schema": DIALECT,
