@@ -204,7 +204,8 @@ async def test_an_open_question_that_is_ended_blocks(rig: "Rig", gate: Open, end
             outcome.append(await runner.gates.tool_call("bash", "1", {"command": "true"}))
 
         nursery.start_soon(call)
-        await trio.testing.wait_all_tasks_blocked()
+        assert isinstance(rig.host.frames, Frames)
+        await rig.host.frames.more.wait()
         if ending == "abort":
             runner.abort()
         elif ending == "end of input":
