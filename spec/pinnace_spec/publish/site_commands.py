@@ -60,6 +60,7 @@ GUARDS: Final[Mapping[str, str]] = {
     "barrier": "a session is being replaced, or a command before it waits",
     "unread": "an extension reads texts first",
     "has_behavior": "it has `streamingBehavior`",
+    "queue_full": "as many messages wait as may",
 }
 
 EFFECTS: Final[Mapping[str, str]] = {
@@ -74,6 +75,7 @@ EFFECTS: Final[Mapping[str, str]] = {
     "queue_update": "`queue_update` is written",
     "accept_queued": "the response says `queued`",
     "accept_started": "the response says `started`",
+    "refuse_full": "refused: `queue_full`",
     "refuse_compacting": "refused: `compacting`",
     "refuse_busy": "refused: `busy`",
     "withdraw_queues": "the queues are emptied",
