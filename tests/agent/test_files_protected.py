@@ -21,6 +21,9 @@ PROTECTED = [
     (Protection.KERNEL, "/proc"),
     (Protection.KERNEL, "/sys/kernel/notes"),
     (Protection.KERNEL, "/dev/sda"),
+    (Protection.KERNEL, "/dev/shm"),
+    (Protection.KEYS, "/home/user/Library/Keychains/login.keychain-db"),
+    (Protection.STARTUP, "/private/etc/profile"),
     (Protection.KEYS, "/home/user/.ssh/id_rsa"),
     (Protection.KEYS, "/home/user/.ssh"),
     (Protection.KEYS, "/home/user/.SSH/config"),
@@ -59,6 +62,7 @@ FREE = [
     "/home/user/.sshd",
     "/home/me/.bashrc",
     "/process/17/environ",
+    "/dev/shm/work/a.py",
     "/opt/gates/other.py",
     "/opt/package/part.py",
 ]

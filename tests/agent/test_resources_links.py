@@ -157,6 +157,12 @@ def test_a_project_in_the_agent_folder_has_words_of_its_own(project: Project) ->
     assert ["words"] == [each.text for each in found.context_files]
 
 
+def test_a_folder_that_is_checked_out_below_a_git_folder_has_words_of_its_own(project: Project) -> None:
+    project.write({"above/repo/.git/trees/a/.git": "gitdir: ..", "above/repo/.git/trees/a/AGENTS.md": "words"})
+    found = project.read(cwd=project.repository / ".git" / "trees" / "a", approved=False)
+    assert ["words"] == [each.text for each in found.context_files]
+
+
 def test_what_settings_of_a_trusted_project_name_outside_may_be_read(project: Project) -> None:
     project.write(
         {

@@ -61,7 +61,7 @@ _STARTUP_OF_PROJECT: Final = frozenset(
 _PROJECT_FOLDERS: Final = frozenset({".pi", ".agents"})
 _REPOSITORY_FOLDERS: Final = frozenset({".git", ".hg", ".svn", ".jj"})
 
-# Below the home folder. A name ends where a component ends.
+# Below the home folder, in small letters. A name ends where a component ends.
 _KEYS_AT_HOME: Final = (
     ".ssh",
     ".gnupg",
@@ -88,6 +88,7 @@ _KEYS_AT_HOME: Final = (
     ".config/chromium",
     ".config/git/credentials",
     ".local/share/keyrings",
+    "library/keychains",
 )
 _STARTUP_AT_HOME: Final = (
     ".profile",
@@ -130,9 +131,13 @@ _STARTUP_AT_HOME: Final = (
     ".config/direnv",
     ".local/bin",
     "bin",
+    "library/launchagents",
 )
 _STARTUP_OF_SYSTEM: Final = (
     "/etc",
+    "/private/etc",
+    "/library/launchagents",
+    "/library/launchdaemons",
     "/bin",
     "/sbin",
     "/boot",
@@ -187,7 +192,9 @@ def _of_kernel(names: list[str]) -> Protection | None:
             return Protection.KERNEL if below and below[0] in _HARMLESS_OF_PROCESS else Protection.PROCESS
         if names[1] == "kcore":
             return Protection.PROCESS
-    return Protection.KERNEL if names[0] in ("proc", "sys", "dev") else None
+    # Memory that looks like a disk, where people work, too.
+    is_memory = names[:2] == ["dev", "shm"] and len(names) > 2
+    return Protection.KERNEL if names[0] in ("proc", "sys", "dev") and not is_memory else None
 
 
 def _of_keys(path: str, names: list[str], places: Places) -> Protection | None:

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 from pinnace_agent.files.opener import Reach
-from pinnace_agent.files.protected import NEVER_IN_PROMPTS, Places, Protection, is_inside
+from pinnace_agent.files.protected import NEVER_IN_PROMPTS, Places, Protection, is_inside, protection_of
 
 
 class ProjectReach:
@@ -45,10 +45,10 @@ class ProjectReach:
         """Return what files below `folder` may lead to."""
         real = os.path.realpath(folder)
         root = self._repository if self._is_in_repository(real) else real
-        is_agents = is_inside(real, self._places.agent_dir)
-        return Reach(
-            NEVER_IN_PROMPTS - {Protection.AGENT} if is_agents else NEVER_IN_PROMPTS, self._places, roots=(root,)
-        )
+        # Those who work on an extension in the agent folder, or have checked out below a `.git`, mean what is there.
+        own = protection_of(real, self._places)
+        meant = {own} if own in (Protection.AGENT, Protection.GIT) else set[Protection]()
+        return Reach(NEVER_IN_PROMPTS - meant, self._places, roots=(root,))
 
     def of_named(self, path: str) -> Reach:
         """Return what a path that the project's settings name may lead to.
