@@ -11,23 +11,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from pinnace_agent.search.glob_match import BadGlob, Glob
+from pinnace_agent.search.ignore_lines import Rule, Rules, parse_rule, verdict
 
 _MAX_BYTES: Final = 1024 * 1024
 """Of an ignore file; what follows is left out."""
 
 _GIT_FILE: Final = re.compile(r'(?im)^\s*excludesfile\s*=\s*"?\s*(\S+?)\s*"?\s*$')
-
-
-class Rule(NamedTuple):
-    """One line of an ignore file."""
-
-    glob: Glob
-    is_for_folders: bool
-    is_exception: bool
-
-
-Rules = Sequence[Rule]
 
 
 class Level(NamedTuple):
@@ -57,9 +46,9 @@ class Overrides:
 
     def verdict(self, path: str, *, is_folder: bool) -> bool | None:
         """Return whether an entry is let in; None: they say nothing about it."""
-        for rule in reversed(self._rules):
-            if (is_folder or not rule.is_for_folders) and rule.glob.matches(path):
-                return not rule.is_exception
+        is_left_out = verdict(self._rules, path, is_folder=is_folder)
+        if is_left_out is not None:
+            return is_left_out
         return False if self._has_wanted and not is_folder else None
 
 
@@ -114,45 +103,11 @@ class IgnoreFiles:
             kinds = (level.own, level.ignore, level.git, level.exclude)
             for index, rules in enumerate(kinds):
                 if found[index] is None and rules and (index < 2 or (has_git and not saw_repository)):
-                    found[index] = _verdict(rules, below, is_folder=is_folder)
+                    found[index] = verdict(rules, below, is_folder=is_folder)
             saw_repository = saw_repository or level.is_repository
         if has_git and self._global:
-            found.append(_verdict(self._global, path[len(root.rstrip("/")) :], is_folder=is_folder))
-        return next((verdict for verdict in found if verdict is not None), False)
-
-
-def parse_rule(line: str, *, is_strict: bool = False) -> Rule | None:
-    """Read a line of an ignore file; None: it says nothing. A pattern without meaning says nothing unless `is_strict`.
-
-    Raises:
-        BadGlob: It has no meaning, and `is_strict`.
-    """
-    if line.startswith("#"):
-        return None
-    if not line.endswith("\\ "):
-        line = line.rstrip()
-    is_exception = line.startswith("!")
-    pattern = line[1:] if is_exception else line
-    is_anchored = pattern.startswith("/")
-    is_for_folders = pattern.endswith("/")
-    pattern = pattern.removesuffix("/").removeprefix("/")
-    if not pattern:
-        return None
-    if is_anchored or "/" in pattern:
-        pattern = f"/{pattern}"
-    try:
-        return Rule(Glob(pattern, is_case_exact=True), is_for_folders, is_exception)
-    except BadGlob:
-        if is_strict:
-            raise
-        return None
-
-
-def _verdict(rules: Rules, path: str, *, is_folder: bool) -> bool | None:
-    for rule in reversed(rules):
-        if (is_folder or not rule.is_for_folders) and rule.glob.matches(path):
-            return not rule.is_exception
-    return None
+            found.append(verdict(self._global, path[len(root.rstrip("/")) :], is_folder=is_folder))
+        return next((each for each in found if each is not None), False)
 
 
 def _read(path: str) -> Rules:
