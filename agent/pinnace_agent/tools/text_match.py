@@ -77,7 +77,7 @@ def _pieces(text: str) -> Iterator[str]:
 
 def _normalised(text: str) -> str:
     plain = text if text.isascii() else _compatible(text)
-    if plain and (plain[-1] in _WHITE_SPACE or _TRAILING.search(plain)):
+    if plain and (plain[-1] in _WHITE_SPACE or ("\n" in plain and _TRAILING.search(plain))):
         plain = "\n".join(line.rstrip(_WHITE_SPACE) for line in plain.split("\n"))
     if not plain.isascii():
         plain = _plain_typography(plain)
