@@ -40,6 +40,7 @@ EXCEPTIONS = {
     "rpc/pinnace_rpc/cli.py": "The null device.",
     "rpc/pinnace_rpc/stdio.py": "The streams of this process, and the null device.",
     "rpc/pinnace_rpc/journal.py": "The log file, which the user names.",
+    "rpc/pinnace_rpc/key_input.py": "The file of a key, which the user names on the command line.",
     "rpc/pinnace_rpc/prompt_input.py": "What the user names on the command line; a pipe from a shell is meant, too.",
     "rpc/pinnace_rpc/print_mode.py": "The session that is open.",
     "rpc/pinnace_rpc/shim.py": "The file that the user wants made.",

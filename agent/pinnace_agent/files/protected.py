@@ -5,7 +5,6 @@ the caller resolves first. What follows from a protection is the caller's decisi
 below. Names are compared without regard to case, since file systems exist that do so.
 """
 
-import re
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -157,11 +156,12 @@ _HARMLESS_OF_PROCESS: Final = frozenset(
     status uid_map gid_map wchan""".split()
 )
 # Wherever they are: private keys by the names that ssh-keygen gives, and files of passwords that programs look for.
-_KEY_FILE: Final = re.compile(
-    r"id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?|\.netrc|\.pgpass|\.git-credentials|\.env(?:\.(?!example|sample|template).*)?"
+_KEY_FILES: Final = frozenset(
+    """id_rsa id_dsa id_ecdsa id_ed25519 id_ecdsa_sk id_ed25519_sk .netrc .pgpass .git-credentials .env""".split()
 )
+_SAMPLES: Final = (".env.example", ".env.sample", ".env.template")
 # In the agent folder, with the copies and temporary files beside them.
-_AGENT_KEY_FILE: Final = re.compile(r"\.?(?:auth|models)\.json.*")
+_AGENT_KEY_FILES: Final = ("auth.json", ".auth.json", "models.json", ".models.json")
 
 
 def is_inside(path: str, folder: str) -> bool:
@@ -199,8 +199,9 @@ def _of_kernel(names: list[str]) -> Protection | None:
 
 def _of_keys(path: str, names: list[str], places: Places) -> Protection | None:
     below_agent_dir = _below(path, places.agent_dir)
-    is_agents = below_agent_dir is not None and _AGENT_KEY_FILE.fullmatch(below_agent_dir.split("/")[0])
-    if is_agents or _KEY_FILE.fullmatch(names[-1]) or _is_one_of(_below(path, places.home), _KEYS_AT_HOME):
+    is_agents = below_agent_dir is not None and below_agent_dir.startswith(_AGENT_KEY_FILES)
+    is_named = names[-1] in _KEY_FILES or (names[-1].startswith(".env.") and not names[-1].startswith(_SAMPLES))
+    if is_agents or is_named or _is_one_of(_below(path, places.home), _KEYS_AT_HOME):
         return Protection.KEYS
     return None
 
