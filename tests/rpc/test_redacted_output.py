@@ -18,11 +18,13 @@ from pinnace_agent.redaction.redactor import REDACTED, Redactor
 from pinnace_fuzz.adapters import pi_models
 from pinnace_fuzz.fake_llm import FakeLlm
 from pinnace_fuzz.script import Scripted
+from pinnace_fuzz.shell_gate import ShellGate
 from pinnace_fuzz.workbench import AgentStarter, HomedAgent
 
 REPOSITORY: Final = Path(__file__).parents[2]
 ROOTS: Final = ("spec", "statechart", "agent", "rpc", "fuzz")
 ENVIRONMENT: Final = {"PYTHONPATH": os.pathsep.join(str(REPOSITORY / name) for name in ROOTS)}
+COMMAND: Final = (sys.executable, "-P", "-m", "pinnace_rpc")
 KEY: Final = "sk-ant-api03-Zq8/vT4x+9LmN2bW7rYcK5pD"
 FORMS: Final = (
     KEY,
@@ -45,7 +47,7 @@ def start(llm: Callable[[Iterable[Scripted]], FakeLlm], tmp_path: Path) -> Itera
         models["providers"]["fake"]["apiKey"] = key
         return agent(fake, "--verbose", *flags, models=models, has_session=True)
 
-    with AgentStarter((sys.executable, "-P", "-m", "pinnace_rpc"), tmp_path, ENVIRONMENT) as agent:
+    with AgentStarter(COMMAND, tmp_path, ENVIRONMENT) as agent:
         yield start
 
 
@@ -85,7 +87,7 @@ def test_a_key_that_a_model_server_repeats_is_written_nowhere(profile: str, star
     pi.close_stdin()
     assert 0 == pi.wait_exit()
     session = next(pi.home.root.rglob("*.jsonl"))
-    export = [sys.executable, "-P", "-m", "pinnace_rpc", "--export", str(session), str(pi.home.work / "copy.jsonl")]
+    export = [*COMMAND, "--export", str(session), str(pi.home.work / "copy.jsonl")]
     subprocess.run(export, env=pi.home.env, cwd=pi.home.work, check=True)
 
     assert all(f"Bearer {KEY}" == request.headers["authorization"] for request in pi.llm.requests)
@@ -99,6 +101,21 @@ def test_a_key_that_a_model_server_repeats_is_written_nowhere(profile: str, star
     assert KEY in json.dumps(pi.llm.requests[2].body)
 
 
+def test_a_key_that_a_command_prints_in_pieces_is_not_written_in_pieces(
+    start: Callable[..., HomedAgent], gates: Callable[[], ShellGate]
+) -> None:
+    gate, pi = gates(), start([])
+    pieces = KEY[:15], KEY[15:28], KEY[28:]
+    pi.send({"type": "bash", "command": f"; {gate.reading}; ".join(f"printf %s '{piece}'" for piece in pieces)})
+    for _ in pieces[1:]:
+        pi.wait({"type": "bash_execution_update"})
+        gate.release()
+    pi.wait({"type": "response", "command": "bash"})
+
+    said = "".join(str(each.record["delta"]) for each in pi.records if each.record["type"] == "bash_execution_update")
+    assert said == f"{KEY[:15]}{REDACTED}"
+
+
 def test_a_session_of_an_agent_without_that_key_is_exported_without_it(start: Callable[..., HomedAgent]) -> None:
     pi = start([{"text": f"the key is {KEY}, base64 {FORMS[3]}"}], key="none")
     pi.say(f"it is {KEY}")
@@ -109,6 +126,6 @@ def test_a_session_of_an_agent_without_that_key_is_exported_without_it(start: Ca
 
     for name in ("page.html", "copy.jsonl"):
         target = pi.home.work / name
-        command = [sys.executable, "-P", "-m", "pinnace_rpc", "--export", str(session), str(target)]
+        command = [*COMMAND, "--export", str(session), str(target)]
         subprocess.run(command, env={**pi.home.env, "OPENAI_API_KEY": KEY}, cwd=pi.home.work, check=True)
         assert not holds_key(target.read_text())

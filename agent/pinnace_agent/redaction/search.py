@@ -8,9 +8,12 @@ pydantic_core are loaded (3 MiB, 20 ms): they look for all texts at once, at the
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pinnace_agent.redaction.forms import anchors_of, forms_of, json_spellings
+
+if TYPE_CHECKING:  # loaded when much is searched
+    from pydantic_core import SchemaValidator
 
 # In bytes times texts: what searches without the engine may have taken in all before the engine is loaded, some 30 ms;
 # and before a pattern is made, which takes one.
@@ -23,7 +26,7 @@ _OVERHEAD: Final = 400
 class Search:
     """Looks for any of some texts. For several threads."""
 
-    __slots__ = ("_engine", "_left", "_pattern", "_texts")
+    __slots__ = ("_engine", "_left", "_pattern", "_schema", "_texts")
 
     def __init__(self, texts: Sequence[bytes]) -> None:
         """Look for these; each is UTF-8."""
@@ -31,16 +34,14 @@ class Search:
         self._left = 0 if "pydantic_core" in sys.modules else _BUDGET
         self._engine: Callable[[object], bool] | None = None
         self._pattern: re.Pattern[bytes] | None = None
+        self._schema: SchemaValidator | None = None
 
     def __call__(self, data: bytes) -> bool:
         """Return whether one of the texts is in `data`."""
         if self._engine is not None:
-            if data.isascii():
-                return self._engine(data)
-            try:
-                return self._engine(data.decode())
-            except UnicodeDecodeError:
-                return any(text in data for text in self._texts)
+            if self._engine(data):
+                return True
+            return not (data.isascii() or self._is_readable(data)) and any(text in data for text in self._texts)
         self._left -= (len(data) + _OVERHEAD) * len(self._texts)
         if self._left < 0 and self._texts:
             self._load()
@@ -66,7 +67,19 @@ class Search:
         # Of its own kind of pattern only what both kinds mean alike: escaped texts and bars.
         pattern = "|".join(re.escape(text.decode()) for text in self._texts)
         schema = SchemaValidator({"type": "str", "pattern": pattern, "regex_engine": "rust-regex"})
-        self._engine = schema.isinstance_python
+        self._engine, self._schema = schema.isinstance_python, schema
+
+    def _is_readable(self, data: bytes) -> bool:
+        """Return whether bytes in which the engine has found nothing are UTF-8: it does not look into others."""
+        from pydantic_core import ValidationError
+
+        assert self._schema is not None
+        try:
+            self._schema.validate_python(data)
+        except ValidationError as error:
+            problems = error.errors(include_url=False, include_context=False, include_input=False)
+            return problems[0]["type"] == "string_pattern_mismatch"
+        return False
 
 
 class Known:
