@@ -180,6 +180,23 @@ def test_short_keys_and_placeholders_of_servers_without_keys_are_not_looked_for(
     assert f"is {key} set" == knowing(key).text(f"is {key} set")
 
 
+def test_a_placeholder_costs_nothing() -> None:
+    redactor = knowing("lm-studio")
+    assert b"{}\n" == redactor.line(b"{}\n")
+
+    assert not redactor.is_active
+    redactor.learn(KEY)
+    assert redactor.is_active
+
+
+def test_a_growing_text_keeps_no_more_than_the_longest_form() -> None:
+    for redactor in (knowing(KEY), knowing("lm-studio")):
+        growing = GrowingText(redactor)
+        for _ in range(100):
+            growing.is_clean("x" * 100)
+        assert len(growing.tail) <= 3 * len(KEY)
+
+
 def test_a_key_of_words_is_redacted_as_a_whole_where_it_stands_alone() -> None:
     redactor = knowing("my-gateway-secret")
 

@@ -19,28 +19,28 @@ _ENDS: Final = frozenset({"text_end", "thinking_end", "toolcall_end"})
 class GrowingText:
     """One text. Not for several threads."""
 
-    __slots__ = ("_redactor", "_tail")
+    __slots__ = ("_redactor", "tail")
 
     def __init__(self, redactor: Redactor = REDACTOR) -> None:
         """Begin with nothing."""
         self._redactor = redactor
-        self._tail = ""  # as long as the longest form: what begins in it is recognised until it has ended
+        self.tail = ""  # as long as the longest form: what begins in it is recognised until it has ended
 
     def is_clean(self, piece: str) -> bool:
         """Take the next piece if it can be written as it is; if not, nothing is taken: `add` has to."""
         known = self._redactor.known()
-        text = self._tail + piece
+        text = self.tail + piece
         if known.in_text.in_text(text):
             return False
-        self._tail = text[-known.longest :]
+        self.tail = text[max(0, len(text) - known.longest) :]
         return True
 
     def add(self, piece: str) -> str:
         """Take the next piece and return what of it may be written."""
         if not self._redactor.is_active or self.is_clean(piece):
             return piece
-        tail, text = self._tail, self._tail + piece
-        self._tail = text[-self._redactor.known().longest :]
+        tail, text = self.tail, self.tail + piece
+        self.tail = text[max(0, len(text) - self._redactor.known().longest) :]
         at = len(tail)
         is_marked = any(end == at for _, end in self._redactor.spans(tail))
         pieces: list[str] = []

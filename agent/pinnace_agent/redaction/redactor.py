@@ -61,7 +61,7 @@ class Redactor:
 
             with self._learning:
                 known = self._known = Known(self._seen)
-                self._has_learnt = False
+                self._has_learnt, self.is_active = False, bool(known.forms)
         return known
 
     def learn_headers(self, headers: Mapping[str, str]) -> None:
