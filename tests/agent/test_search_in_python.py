@@ -72,7 +72,8 @@ NAMES = st.sampled_from(["a.py", "b.py", "c.txt", "x.log", ".hid", "out", "A b"]
 FOLDERS = st.lists(st.sampled_from(["src", "out", "d.log", ".h"]), max_size=2)
 PATHS = st.builds(lambda folders, name: "/".join([*folders, f"{name}.f" if name == "out" else name]), FOLDERS, NAMES)
 CONTENTS = st.lists(
-    st.sampled_from([b"hit", b"no", b"Hit\r", b"a hit b", b"", b"\xffhit", "é hit".encode(), b"x\0hit"]), max_size=6
+    st.sampled_from([b"hit", b"no", b"Hit\r", b"a hit b", b"", b"\xffhit", "é hit".encode(), b"x\0hit", b"\0"]),
+    max_size=6,
 ).map(b"\n".join)
 RULES = st.lists(
     st.sampled_from(
@@ -118,6 +119,17 @@ def planted(root: Path, tree: tuple[dict[str, bytes], dict[str, str], bool]) -> 
     write(work, files)
     write(work, {name: rules.encode() for name, rules in ignored.items()})
     return work
+
+
+@needs_rg
+@pytest.mark.parametrize(
+    "content", [b"no\nx\0hit", b"no\n\0", b"hit\n\0", b"\nno\n\0", b"\xef\xbb\xbfno\n\0", b"no\n" * 22_000 + b"\0"]
+)
+@pytest.mark.parametrize("pattern", ["no", "hit", ""])
+def test_grep_finds_what_ripgrep_finds_before_a_nul(tmp_path: Path, content: bytes, pattern: str) -> None:
+    write(tmp_path, {"a.py": content})
+
+    same(list(GREP.values()), tmp_path, pattern=pattern)
 
 
 @needs_rg

@@ -28,7 +28,7 @@ MATCH_S: Final = 2
 MAX_LINE_BYTES: Final = 4 * 1024 * 1024
 MAX_MEMORY_BYTES: Final = 2 * 1024**3
 BLOCK_BYTES: Final = 64 * 1024
-"""Read at once. In a folder, a file is searched up to the block with the first NUL, as ripgrep does."""
+"""Read at once. In a folder, a file is searched up to the block with the first NUL, as ripgrep does, which reads its first three bytes alone."""
 SHOWN_BYTES: Final = 8 * 1024
 """Of a line, at most so much is written: more than the tools show."""
 MAX_BEFORE_BYTES: Final = 4 * 1024 * 1024
@@ -202,7 +202,9 @@ def _lines(path: str, *, is_named: bool) -> Iterator[_Line]:
     number = 0
     rest = b""
     too_long = b""  # the beginning of a line whose end is still looked for
-    for block in _blocks(path, is_named=is_named):
+    for block in _blocks(path):
+        if not is_named and b"\0" in block:
+            return
         if too_long:
             _, end, block = block.partition(b"\n")
             if not end:
@@ -220,24 +222,25 @@ def _lines(path: str, *, is_named: bool) -> Iterator[_Line]:
         yield _Line(number + 1, last)
 
 
-def _blocks(path: str, *, is_named: bool) -> Iterator[bytes]:
-    """Yield a file's text as UTF-8, whatever of the Unicode encodings its byte order mark says."""
+def _blocks(path: str) -> Iterator[bytes]:
+    """Yield a file's text as UTF-8, whatever of the Unicode encodings its byte order mark says.
+
+    The first block is as long as a byte order mark can be: a line in it is found whatever follows, as by ripgrep.
+    """
     import codecs
 
     with open(path, "rb", buffering=0) as file:
-        first = file.read(BLOCK_BYTES)
+        first = file.read(len(codecs.BOM_UTF8))
         decoder: codecs.IncrementalDecoder | None = None
         if first.startswith((b"\xff\xfe", b"\xfe\xff")):
             decoder = codecs.getincrementaldecoder("utf-16")("replace")
-        first = first.removeprefix(b"\xef\xbb\xbf")
-        block = first
+        block = first.removeprefix(codecs.BOM_UTF8) or file.read(BLOCK_BYTES - len(first))
         while block:
             if decoder is not None:
                 block = decoder.decode(block).encode("utf-8", "replace")
-            if not is_named and b"\0" in block:
-                return
             yield block
-            block = file.read(BLOCK_BYTES)
+            block = file.read(BLOCK_BYTES - len(first))
+            first = b""
 
 
 def _limit(search: Search) -> None:
