@@ -28,7 +28,8 @@ MATCH_S: Final = 2
 MAX_LINE_BYTES: Final = 4 * 1024 * 1024
 MAX_MEMORY_BYTES: Final = 2 * 1024**3
 BLOCK_BYTES: Final = 64 * 1024
-"""Read at once. In a folder, a file is searched up to the block with the first NUL, as ripgrep does, which reads its first three bytes alone."""
+"""Read at once. In a folder, a file is searched up to the block with the first NUL, as ripgrep does,
+which reads its first three bytes alone."""
 SHOWN_BYTES: Final = 8 * 1024
 """Of a line, at most so much is written: more than the tools show."""
 MAX_BEFORE_BYTES: Final = 4 * 1024 * 1024
