@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
-from tests.recorded import asked_again
+from tests.parts import asked_again
 
 from pinnace_agent.resources.catalog import read_catalog
 from pinnace_agent.resources.credentials import AuthFile

@@ -30,7 +30,9 @@ class Home:
         described = {**LOCAL, "models": [{"id": "m"}], **provider}
         (self.agent / "models.json").write_text(json.dumps({"providers": {"openai": described}}))
         if auth is not None:
-            (self.agent / "auth.json").write_text(auth if isinstance(auth, str) else json.dumps(auth))
+            file = self.agent / "auth.json"
+            file.touch(mode=0o600)
+            file.write_text(auth if isinstance(auth, str) else json.dumps(auth))
         loaded = load_configuration({**self.env, **env}, self.folder)
         self.notices = loaded.notices
         return loaded.registry

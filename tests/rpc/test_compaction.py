@@ -351,9 +351,9 @@ def test_without_a_key_there_is_no_summary(agent: AgentStarter) -> None:
         models: Record = pi_models(llm.base_url)
         models["providers"]["fake"]["apiKey"] = "!cat key"
         talk = Talk(agent(llm, models=models, settings=SETTINGS, has_session=True))
-        (talk.pi.home.work / "key").write_text("sk")
+        (talk.pi.home.agent_dir / "key").write_text("sk")
         talk.two_turns()
-        (talk.pi.home.work / "key").unlink()
+        (talk.pi.home.agent_dir / "key").unlink()
         response = talk.compact()
 
         assert response["errorCode"] == "no_api_key"

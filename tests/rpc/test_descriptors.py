@@ -14,7 +14,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = os.pathsep.join(str(ROOT / name) for name in ("spec", "statechart", "agent", "rpc", "fuzz"))
-COMMAND = [sys.executable, "-P", "-m", "pinnace_rpc", "--mode", "rpc", "--no-session"]
+PROGRAM = [sys.executable, "-P", "-m", "pinnace_rpc"]
+COMMAND = [*PROGRAM, "--mode", "rpc", "--no-session"]
 
 
 def environment(home: Path) -> dict[str, str]:
@@ -74,7 +75,7 @@ def test_a_stream_that_is_open_the_wrong_way_is_refused_by_name(tmp_path: Path, 
     way = os.O_WRONLY if wrong == "stdin" else os.O_RDONLY
     file = os.open(tmp_path / "file", way)
     done = subprocess.run(
-        [*COMMAND[:3], *words, "--no-session", "--provider", "offline"],
+        [*PROGRAM, *words, "--no-session", "--provider", "offline"],
         stdin=file if wrong == "stdin" else subprocess.DEVNULL,
         stdout=file if wrong == "stdout" else subprocess.DEVNULL,
         stderr=subprocess.PIPE,

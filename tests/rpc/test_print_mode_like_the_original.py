@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
-from tests.recorded import asked_again
+from tests.parts import asked_again
 
 from pinnace_fuzz.one_shot import OneShotStarter
 from pinnace_fuzz.script import Scripted

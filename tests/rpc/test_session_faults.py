@@ -491,7 +491,7 @@ def slow_disk(gates: MakeGate, llm: object, tmp_path: Path) -> Iterator[tuple[Ag
         "os.fdatasync = at_the_gate\n"
         "runpy.run_module('pinnace_rpc', run_name='__main__', alter_sys=True)\n"
     )
-    command = (sys.executable, str(program))
+    command = (sys.executable, "-P", str(program))
     with AgentStarter(command, tmp_path / "slow", {"PYTHONPATH": ROOTS}, is_specified=True) as starter:
         yield starter, gate
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import pytest
-from tests.recorded import asked_again
+from tests.parts import asked_again
 
 from pinnace_fuzz.adapters import prepare_pi_home
 from pinnace_fuzz.agent_process import AgentGone, DriverTimeout

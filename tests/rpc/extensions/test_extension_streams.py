@@ -72,7 +72,7 @@ async def stream(model, context, options):
             yield {{"type": "done", "reason": "toolUse"}}
         case "see":
             names = sorted(tool["name"] for tool in context.tools)
-            text = f"{{model['id']}} {{options.api_key}} {{options.thinking_level}} {{dict(options.headers)}} {{names}}"
+            text = f"{{model['id']}} {{options.api_key[::-1]}} {{options.thinking_level}} {{dict(options.headers)}} {{names}}"
             context.messages[0]["content"] = "changed"
             for event in words(text, " ", context.system_prompt[:3]):
                 yield event
@@ -140,7 +140,7 @@ def test_a_stream_becomes_an_answer_with_usage_and_cost(streams: Callable[..., E
 def test_a_stream_sees_the_request_and_changes_nothing_by_it(streams: Callable[..., Extended]) -> None:
     one = streams()
     text = answer(one, "see")
-    assert f"m {SECRET} medium {{'x-a': 'b'}} ['bash', 'edit', 'read', 'write']" in text
+    assert f"m {SECRET[::-1]} medium {{'x-a': 'b'}} ['bash', 'edit', 'read', 'write']" in text
     assert "see" in str(one.pi.ask("get_messages")["messages"][0])
 
 
