@@ -72,7 +72,8 @@ async def stream(model, context, options):
             yield {{"type": "done", "reason": "toolUse"}}
         case "see":
             names = sorted(tool["name"] for tool in context.tools)
-            text = f"{{model['id']}} {{options.api_key[::-1]}} {{options.thinking_level}} {{dict(options.headers)}} {{names}}"
+            key = options.api_key[::-1]  # a key is redacted
+            text = f"{{model['id']}} {{key}} {{options.thinking_level}} {{dict(options.headers)}} {{names}}"
             context.messages[0]["content"] = "changed"
             for event in words(text, " ", context.system_prompt[:3]):
                 yield event
