@@ -120,7 +120,11 @@ def shortened_line(line: str) -> str:
 
 def shipped(text: str, kept: Path) -> Mapping[str, Any]:
     """Make of a report what is shown."""
-    text = _CASE_FOLDER.sub("~", text.replace(str(kept), ".conform").replace(str(REPOSITORY), "."))
+    # The tools may be another checkout's, behind a link.
+    places = (str(REPOSITORY), str((REPOSITORY / ".tools").resolve().parent))
+    for place in places:
+        text = text.replace(place, ".")
+    text = _CASE_FOLDER.sub("~", text.replace(str(kept), ".conform"))
     report: dict[str, Any] = json.loads(text)
     alike: dict[tuple[str, str], int] = {}
     for case in report["cases"]:
