@@ -120,8 +120,8 @@ def shortened_line(line: str) -> str:
 
 def shipped(text: str, kept: Path) -> Mapping[str, Any]:
     """Make of a report what is shown."""
-    # The tools may be another checkout's, behind a link.
-    places = (str(REPOSITORY), str((REPOSITORY / ".tools").resolve().parent))
+    # The tools may be another checkout's, behind a link; the interpreter may be a user's own.
+    places = (str(REPOSITORY), str((REPOSITORY / ".tools").resolve().parent), sys.base_prefix)
     for place in places:
         text = text.replace(place, ".")
     text = _CASE_FOLDER.sub("~", text.replace(str(kept), ".conform"))
