@@ -163,6 +163,15 @@ def test_a_path_follows_the_parents_in_a_file_that_grows(
         assert list(tree.path(place)) == [*([] if former is None else tree.path(former)), place]
 
 
+def test_the_path_of_an_entry_in_the_place_of_one_taken_back_follows_its_own_parent() -> None:
+    tree = EntryTree(chain("a", "b"))
+    tree.add(entry("c", "b"))
+    tree.remove_last(2)
+    tree.add(entry("d", "a"))
+
+    assert [0, 2] == list(tree.path(2))
+
+
 def test_l3_a_damaged_line_in_the_middle_hides_nothing() -> None:
     lines = [encode_record({"type": "session", "version": 3, "id": "s", "timestamp": TIME, "cwd": "/"})]
     lines += [encode_record(each) for each in chain("a", "b", "c", "d", "e")]
