@@ -127,10 +127,10 @@ class Browser:
         # Two frames: whatever starts with the page has started, what it asks for is asked.
         self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
-    def load(self, path: Path) -> None:
+    def load(self, path: Path, query: str = "") -> None:
         """Go to a page, and forget what other pages have done."""
         self.events.clear()
-        self.call("Page.navigate", url=path.as_uri())
+        self.call("Page.navigate", url=path.as_uri() + query)
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self._take(self._next())
 

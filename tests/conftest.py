@@ -3,6 +3,7 @@
 HYPOTHESIS_PROFILE chooses the profile: `dev` (default), `ci`, `long`.
 """
 
+import gc
 import os
 import random
 import shutil
@@ -15,11 +16,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.forked_agents import VARIABLE as FRESH
+from tests.forked_agents import Forks
 
 from pinnace_agent.redaction.redactor import REDACTOR
-from pinnace_fuzz.coverage import VARIABLE
+from pinnace_fuzz.harness.coverage import VARIABLE
 from pinnace_spec import coverage
-from pinnace_spec.publish.source import load
+from pinnace_spec.generate.source import load
 
 if TYPE_CHECKING:
     from tests.browser import Browser, Recorder
@@ -61,6 +64,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if PROFILE != "dev" and config.getoption("--hypothesis-seed") is None:
         config.option.hypothesis_seed = str(random.SystemRandom().randrange(2**32))
 
+    if not os.environ.get(FRESH):
+        Forks().install()
+
     # Before xdist starts its processes, which inherit it. A folder that the caller names is his to keep.
     if _is_first_process(config) and VARIABLE not in os.environ:
         os.environ[VARIABLE] = tempfile.mkdtemp(prefix="reached-")
@@ -72,6 +78,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the files that hold slow tests, or one process works on the last of them while the others are done."""
     slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
     items.sort(key=lambda item: item.path not in slow)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from visiting the modules and the 16,000 tests again and again: they all stay."""
+    gc.collect()
+    gc.freeze()
 
 
 def _is_first_process(config: pytest.Config) -> bool:

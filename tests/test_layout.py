@@ -69,6 +69,64 @@ def test_every_folder_of_modules_is_a_package() -> None:
     assert [] == sorted(name(folder) for folder in folders if not (folder / "__init__.py").is_file())
 
 
+MOST_MODULES_A_FOLDER = 15
+
+
+def module_name(module: Path) -> str:
+    """Return the name by which a module is imported."""
+    parts = module.relative_to(ROOT).with_suffix("").parts[1:]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported(source: str) -> set[str]:
+    """Return the names that a source imports, anywhere in it and for annotations, too: modules, and what is in them."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {each.name for each in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found |= {node.module, *(f"{node.module}.{each.name}" for each in node.names)}
+    return found
+
+
+def imports() -> dict[str, set[str]]:
+    """Return which of our modules each module imports."""
+    names = {module_name(module) for module in MODULES}
+    graph: dict[str, set[str]] = {}
+    for module in MODULES:
+        own = module_name(module)
+        found = imported(module.read_text()) & names
+        # A package is loaded before the modules in it: that is no arrow of theirs.
+        graph[own] = {each for each in found if not f"{own}.".startswith(f"{each}.")}
+    return graph
+
+
+def in_circles(graph: dict[str, set[str]]) -> set[str]:
+    """Return the modules that are in a circle, or between two circles."""
+    left = {module: set(arrows) for module, arrows in graph.items()}
+    while True:
+        targets = {target for arrows in left.values() for target in arrows}
+        over = {module for module, arrows in left.items() if not arrows or module not in targets}
+        if not over:
+            return set(left)
+        left = {module: arrows - over for module, arrows in left.items() if module not in over}
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Imports for annotations count: who reads one module of a circle has to read them all."""
+    assert set() == in_circles(imports())
+
+
+def test_a_circle_is_recognised() -> None:
+    assert {"b", "c"} == in_circles({"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set()})
+    assert set() == in_circles({"a": {"b", "c"}, "b": {"c"}, "c": set()})
+
+
+def test_a_folder_holds_few_modules() -> None:
+    folders = [module.parent for module in MODULES if module.name != "__init__.py"]
+    assert {} == {name(each): folders.count(each) for each in folders if folders.count(each) > MOST_MODULES_A_FOLDER}
+
+
 def test_no_file_names_a_registry_or_a_place_on_one_machine() -> None:
     found = [
         f"{name(file)}: {match.group()}"
@@ -94,20 +152,24 @@ def test_a_place_on_one_machine_is_recognised(parts: tuple[str, ...]) -> None:
     assert FORBIDDEN_TEXT.search("/" + "/".join(parts))
 
 
-# What starts a program. The registry does, and beside it: the watchdog, which is to be no child of the agent; and the
-# client of an agent, which is another program.
+# What starts a program. The registry does, and beside it: the watchdog, which is to be no child of the agent; the
+# client of an agent and the host of agents, which are other programs.
 STARTS = re.compile(
     r"subprocess\.(?!PIPE|DEVNULL|STDOUT|SubprocessError|TimeoutExpired|CalledProcessError)\w+"
     r"|os\.(fork|forkpty|exec\w+|spawn\w+|posix_spawnp?|popen|system|startfile)|pty\.(fork|spawn)"
     r"|(trio\.)?(lowlevel\.)?(open_process|run_process)|multiprocessing\.\w+|ctypes\.\w+|_posixsubprocess\.\w+"
 )
 MAY_START = {
-    "agent/pinnace_agent/processes/registry.py": {"trio.lowlevel.open_process"},
-    "agent/pinnace_agent/processes/watchdog.py": {"os.posix_spawn"},
-    "agent/pinnace_agent/processes/protection.py": {"ctypes.CDLL", "ctypes.c_ulong", "ctypes.get_errno"},
-    "rpc/pinnace_rpc/client/process.py": {"trio.lowlevel.open_process"},
-    "rpc/pinnace_rpc/demo.py": {"subprocess.Popen"},
-    "rpc/pinnace_rpc/stdio.py": {"ctypes.CDLL"},
+    "agent/pinnace_agent/shell/child_processes.py": {"trio.lowlevel.open_process"},
+    "agent/pinnace_agent/shell/watchdog.py": {"os.posix_spawn"},
+    "agent/pinnace_agent/shell/protection.py": {"ctypes.CDLL", "ctypes.c_ulong", "ctypes.get_errno"},
+    "rpc/pinnace_rpc/attach/finding.py": {"subprocess.Popen"},
+    "rpc/pinnace_rpc/client/connection/process.py": {"trio.lowlevel.open_process"},
+    "rpc/pinnace_rpc/cli/commands/demo.py": {"subprocess.Popen"},
+    "rpc/pinnace_rpc/host/agents/fresh.py": {"trio.lowlevel.open_process"},
+    "rpc/pinnace_rpc/host/agents/zygote.py": {"trio.lowlevel.open_process"},
+    "rpc/pinnace_rpc/host/agents/zygote_program.py": {"os.fork"},
+    "rpc/pinnace_rpc/server/stdio.py": {"ctypes.CDLL"},
 }
 """What may go around the registry, and with what. `ctypes` could call anything."""
 

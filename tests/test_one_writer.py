@@ -1,7 +1,7 @@
 """What the agent writes for people and clients goes through the few places that redact it.
 
 stdout and stderr: `sys.stdout` and `sys.stderr`, which `redact_streams` has replaced, `stdio.write_stderr` and the
-outbox. Sessions and exports: `session/file`, `session/library`, `session/opening`, `export/exporting`.
+outbox. Sessions and exports: `session/store/file`, `session/library`, `session/opening`, `export/exporting`.
 """
 
 import ast
@@ -17,23 +17,31 @@ ROOTS: Final = ("agent/pinnace_agent", "rpc/pinnace_rpc", "rpc/pinnace", "statec
 OTHER_PROGRAMS: Final = ("agent/pinnace_agent/search/program.py", "rpc/pinnace_rpc/client/")
 # Who writes bytes to a descriptor, and why it needs no redaction, or where it is done.
 DESCRIPTOR_WRITERS: Final = {
-    "agent/pinnace_agent/output.py": "the output of a command, byte for byte, in a file of the user's alone",
-    "agent/pinnace_agent/processes/watchdog.py": "a pipe to the watchdog: numbers of processes",
-    "agent/pinnace_agent/session/growing_file.py": "lines that session/file has redacted",
-    "agent/pinnace_agent/session/lease.py": "who has a session open",
-    "agent/pinnace_agent/session/side_file.py": "a copy of what was in a session file",
-    "agent/pinnace_agent/tools/file_backup.py": "a copy of a file of the user's",
-    "rpc/pinnace_rpc/last_resort.py": "a pipe to a thread",
-    "rpc/pinnace_rpc/stdio.py": "stderr, redacted in write_stderr; stdout, redacted by the outbox",
+    "agent/pinnace_agent/shell/output.py": "the output of a command, byte for byte, in a file of the user's alone",
+    "agent/pinnace_agent/shell/watchdog.py": "a pipe to the watchdog: numbers of processes",
+    "agent/pinnace_agent/session/store/append_file.py": "lines that session/file has redacted",
+    "agent/pinnace_agent/session/store/lease.py": "who has a session open",
+    "agent/pinnace_agent/session/store/quarantine.py": "a copy of what was in a session file",
+    "agent/pinnace_agent/files/atomic_file.py": "what its importers have redacted, or a copy of a file of the user's",
+    "rpc/pinnace_rpc/attach/pump.py": "what an agent has redacted, byte for byte",
+    "rpc/pinnace_rpc/host/agent.py": "what the host keeps about an agent; no key is known to it",
+    "rpc/pinnace_rpc/host/agents/process.py": "the stdin of an agent: commands of its clients, byte for byte",
+    "rpc/pinnace_rpc/host/connection.py": "records that the agent has redacted",
+    "rpc/pinnace_rpc/host/journal.py": "records that the agent has redacted",
+    "rpc/pinnace_rpc/host/table.py": "ids of commands, and responses that the agent has redacted",
+    "rpc/pinnace_rpc/host/locations.py": "who is the host of an agent folder",
+    "rpc/pinnace_rpc/server/last_resort.py": "a pipe to a thread",
+    "rpc/pinnace_rpc/server/stdio.py": "stderr, redacted in write_stderr; stdout, redacted by the outbox",
 }
-# Who makes the bytes of a session file or an export; each asks the redactor.
+# The importers of what writes whole files. Those of sessions and exports redact the bytes; the others write neither.
 FILE_MAKERS: Final = {
-    "pinnace_agent.session.new_file": {
+    "pinnace_agent.files.atomic_file": {
         "agent/pinnace_agent/session/library.py",
         "agent/pinnace_agent/session/opening.py",
-        "agent/pinnace_agent/export/target.py",
+        "agent/pinnace_agent/export/exporting.py",
+        "agent/pinnace_agent/files/json_file.py",  # settings, logins and decisions of the user
+        "agent/pinnace_agent/tools/local/files.py",  # what the model's tools write
     },
-    "pinnace_agent.export.target": {"agent/pinnace_agent/export/exporting.py"},
 }
 
 
@@ -67,9 +75,15 @@ def around(name: str, tree: ast.Module) -> Iterator[str]:
             yield f"{place}: {function}"
         if function in {"open", "os.open", "os.fdopen", "io.open"} and call.args:
             target = ast.unparse(call.args[0])
-            if target in {"1", "2", "sys.stdout.fileno()", "sys.stderr.fileno()"} and name != "rpc/pinnace_rpc/cli.py":
+            if (
+                target in {"1", "2", "sys.stdout.fileno()", "sys.stderr.fileno()"}
+                and name != "rpc/pinnace_rpc/cli/main.py"
+            ):
                 yield f"{place}: {function}({target})"
-        if function.endswith(("StreamHandler", "FileHandler", "basicConfig")) and name != "rpc/pinnace_rpc/journal.py":
+        if (
+            function.endswith(("StreamHandler", "FileHandler", "basicConfig"))
+            and name != "rpc/pinnace_rpc/server/log_file.py"
+        ):
             yield f"{place}: {function}"
 
 
@@ -85,7 +99,7 @@ def test_nothing_is_written_around_the_writers_that_redact() -> None:
         "sys.__stderr__.write('x')",
         "os.fdopen(1, 'w')",
         "logging.StreamHandler()",
-        "from pinnace_agent.session.new_file import write_new_file",
+        "from pinnace_agent.files.atomic_file import create_file",
     ],
 )
 def test_what_goes_around_them_is_found(line: str) -> None:
@@ -93,16 +107,16 @@ def test_what_goes_around_them_is_found(line: str) -> None:
 
 
 def test_those_that_make_session_files_and_exports_ask_the_redactor() -> None:
-    makers = {"agent/pinnace_agent/session/file.py", "agent/pinnace_agent/session/library.py"}
+    makers = {"agent/pinnace_agent/session/store/file.py", "agent/pinnace_agent/session/library.py"}
     makers |= {"agent/pinnace_agent/session/opening.py", "agent/pinnace_agent/export/source.py"}
 
     asked = {name for name, tree in modules() for function, _ in called(tree) if function == "REDACTOR.line"}
-    assert makers | {"rpc/pinnace_rpc/outbox.py", "rpc/pinnace_rpc/journal.py"} <= asked
+    assert makers | {"rpc/pinnace_rpc/server/outbox.py", "rpc/pinnace_rpc/server/log_file.py"} <= asked
 
 
 def test_the_streams_are_replaced_before_anything_else_is_done() -> None:
     trees = dict(modules())
-    main = next(each for each in trees["rpc/pinnace_rpc/cli.py"].body if getattr(each, "name", "") == "main")
+    main = next(each for each in trees["rpc/pinnace_rpc/cli/main.py"].body if getattr(each, "name", "") == "main")
     statements = [ast.unparse(each) for each in main.body]  # type: ignore[attr-defined]  # a function has a body
 
     assert statements.index("redact_streams()") <= 2

@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = [ROOT / "agent" / "pinnace_agent", ROOT / "rpc" / "pinnace_rpc", ROOT / "rpc" / "pinnace"]
-OPENER = ["agent/pinnace_agent/files/opener.py", "agent/pinnace_agent/files/text_file.py"]
+OPENER = ["agent/pinnace_agent/files/opener.py", "agent/pinnace_agent/files/regular_file.py"]
 WHOLE_FILE = frozenset({"read_bytes", "read_text", "write_bytes", "write_text"})
 # What has a method `open` and is no file: nurseries, and objects of ours.
 NO_FILES = frozenset({"trio", "self._guard", "self._portal", "self.library", "PIL.Image"})
@@ -21,29 +21,37 @@ NO_FILES = frozenset({"trio", "self._guard", "self._portal", "self.library", "PI
 EXCEPTIONS = {
     "agent/pinnace_agent/session/": "Sessions, and the files beside them: named by the client, or found in the folder "
     "of sessions. Regular files alone are read (`library`, `listing`); what is written is never a link.",
-    "agent/pinnace_agent/tools/file_replacement.py": "Through the folder that the opener has opened (`Place`), or a "
-    "file that is new; what shows a process is refused before.",
-    "agent/pinnace_agent/tools/file_backup.py": "A copy that is new, beside the file that is open.",
-    "agent/pinnace_agent/tools/local_files.py": "Through the folder that the opener has opened (`Place`).",
+    "agent/pinnace_agent/files/atomic_file.py": "Through the folder of the file, which is open (`Place`), or a file "
+    "that is new; what shows a process is refused before.",
+    "agent/pinnace_agent/files/folders.py": "Folders, to flush them.",
+    "agent/pinnace_agent/tools/local/files.py": "Through the folder that the opener has opened (`Place`).",
     "agent/pinnace_agent/search/program.py": "A program of its own, which can be killed: what a walk finds without "
     "following links, or the one file that the tool has checked.",
     "agent/pinnace_agent/search/ignore_files.py": "In that program: regular files, whose patterns are shown nowhere.",
-    "agent/pinnace_agent/extensions/source_files.py": "Of extensions that may run, which are checked before.",
-    "agent/pinnace_agent/extensions/dependencies.py": "Of extensions that may run, which are checked before.",
-    "agent/pinnace_agent/llm/offline_script.py": "A script that the user names, a regular file of a bounded size.",
-    "agent/pinnace_agent/resources/builtin.py": "Data of the package.",
+    "agent/pinnace_agent/extensions/loading/source_files.py": "Of extensions that may run, which are checked before.",
+    "agent/pinnace_agent/extensions/loading/dependencies.py": "Of extensions that may run, which are checked before.",
+    "agent/pinnace_agent/llm/offline/script.py": "A script that the user names, a regular file of a bounded size.",
+    "agent/pinnace_agent/config/models/builtin.py": "Data of the package.",
     "agent/pinnace_agent/export/page.py": "Data of the package.",
-    "agent/pinnace_agent/resources/json_file.py": "A file that is new, in the agent folder or a project's `.pi`.",
-    "agent/pinnace_agent/resources/file_lock.py": "Folders that are locks.",
-    "agent/pinnace_agent/output_file.py": "A file that is new, in a folder that is the user's alone.",
-    "agent/pinnace_agent/processes/": "Of /proc, about processes that this one has started, and the null device.",
-    "rpc/pinnace_rpc/cli.py": "The null device.",
-    "rpc/pinnace_rpc/stdio.py": "The streams of this process, and the null device.",
-    "rpc/pinnace_rpc/journal.py": "The log file, which the user names.",
-    "rpc/pinnace_rpc/key_input.py": "The file of a key, which the user names on the command line.",
-    "rpc/pinnace_rpc/prompt_input.py": "What the user names on the command line; a pipe from a shell is meant, too.",
-    "rpc/pinnace_rpc/print_mode.py": "The session that is open.",
-    "rpc/pinnace_rpc/shim.py": "The file that the user wants made.",
+    "agent/pinnace_agent/files/file_lock.py": "Folders that are locks.",
+    "agent/pinnace_agent/shell/output.py": "A file that is new, in a folder that is the user's alone.",
+    "agent/pinnace_agent/shell/descendants.py": "Of /proc, about processes that this one has started.",
+    "agent/pinnace_agent/shell/process_table.py": "Of /proc, about processes that this one has started.",
+    "rpc/pinnace_rpc/cli/main.py": "The null device.",
+    "rpc/pinnace_rpc/server/stdio.py": "The streams of this process, and the null device.",
+    "rpc/pinnace_rpc/server/log_file.py": "The log file, which the user names.",
+    "rpc/pinnace_rpc/cli/key_input.py": "The file of a key, which the user names on the command line.",
+    "rpc/pinnace_rpc/print_mode/prompt_input.py": "Files that the user names, a pipe from a shell among them.",
+    "rpc/pinnace_rpc/print_mode/mode.py": "The session that is open.",
+    "rpc/pinnace_rpc/cli/commands/shim.py": "The file that the user wants made.",
+    "rpc/pinnace_rpc/attach/finding.py": "The log of a host, in a folder that is the user's alone; never a link.",
+    "rpc/pinnace_rpc/attach/pump.py": "The streams of this process.",
+    "rpc/pinnace_rpc/host/table.py": "In the agent's own folder, which is the user's alone; never a link.",
+    "rpc/pinnace_rpc/host/locations.py": "The host's lock, in a folder that is the user's alone; never a link.",
+    "rpc/pinnace_rpc/host/agents/zygote_program.py": "Of /proc, about this process.",
+    "rpc/pinnace_rpc/host/summary.py": "Of /proc, about processes of agents.",
+    "rpc/pinnace_rpc/host/agent.py": "In the agent's own folder, which is the user's alone; never a link.",
+    "rpc/pinnace_rpc/host/journal.py": "In the agent's own folder, which is the user's alone; never a link.",
     "rpc/pinnace_rpc/client/generate.py": "Sources of this program, for its developers.",
 }
 """By file, or by folder (with a slash at its end)."""

@@ -95,7 +95,7 @@ import os, trio
 from pinnace_agent.tools.base import ToolContext
 from pinnace_agent.tools.find import FindTool
 from pinnace_agent.tools.grep import GrepTool
-from pinnace_agent.tools.search_program import find_rg
+from pinnace_agent.tools.local.search_program import find_rg
 async def main():
     context = ToolContext(os.getcwd(), "c", lambda _: None, dict(os.environ))
     for tool, pattern in ((GrepTool(), "needle"), (FindTool(), "*.txt")):
@@ -126,14 +126,23 @@ def test_an_installation_searches_without_programs_of_the_system(installed: Path
     assert (str(installed.parent / "rg") if has_wheel else "None") == rg
 
 
-@pytest.mark.parametrize("words", [("pinnace_fuzz.conform.cli", "--", "true"), ("pinnace_fuzz.chaos",)])
-def test_the_judge_names_the_extra_that_is_missing(installed: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
-    done = run_installed(installed, tmp_path, "-m", *words)
+WITHOUT_JUDGE_PACKAGES = (
+    f"import runpy, sys; sys.path[:0] = [{str(ROOT / 'fuzz')!r}, {str(ROOT / 'spec')!r}]; "
+    "sys.modules |= {'hypothesis': None, 'jsonschema': None}"
+)
+
+
+@pytest.mark.parametrize("words", [("pinnace_fuzz.judge.cli", "--", "true"), ("pinnace_fuzz.chaos",)])
+def test_the_judge_names_the_package_that_is_missing(tmp_path: Path, words: tuple[str, ...]) -> None:
+    start = (
+        f"{WITHOUT_JUDGE_PACKAGES}; sys.argv[1:] = {words[1:]!r}; runpy.run_module({words[0]!r}, run_name='__main__')"
+    )
+    done = run_installed(Path(sys.executable), tmp_path, "-c", start)
 
     assert 3 == done.returncode
     assert "is not installed" in done.stderr
     assert "pip install hypothesis" in done.stderr
-    assert "the extra `judge`" in done.stderr
+    assert "`pinnace-conform` needs" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -192,6 +201,11 @@ def test_the_wheel_holds_every_module_and_every_published_file(wheel: zipfile.Zi
     assert sources | published == shipped
 
 
+def test_the_wheel_has_no_judge(wheel: zipfile.ZipFile) -> None:
+    assert [] == [name for name in wheel.namelist() if "fuzz" in name]
+    assert {"pinnace"} == PROJECT["project"]["scripts"].keys()
+
+
 def test_the_wheel_says_its_licence_and_its_needs(wheel: zipfile.ZipFile) -> None:
     (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
     metadata = message_from_string(wheel.read(name).decode())
@@ -226,8 +240,8 @@ def test_every_console_script_starts_from_the_wheel(script: str, target: str, un
     [
         ("pinnace_rpc", ["spec", "reference"], "# The protocol: reference"),
         ("pinnace_rpc", ["spec", "schema", "--profile", "seed"], "urn:pinnace:protocol:seed"),
-        ("pinnace_rpc", ["explain", "C-9"], "Behind a barrier commands wait"),
-        ("pinnace_spec.site", ["SITE"], ""),
+        ("pinnace_rpc", ["explain", "C-9"], "Commands behind a barrier MUST wait"),
+        ("pinnace_spec.generate.site", ["SITE"], ""),
     ],
     ids=["reference", "schema", "explain", "site"],
 )
@@ -263,7 +277,7 @@ def test_the_lock_of_the_program_has_nothing_that_only_tests_and_tools_need() ->
     extras = PROJECT["project"]["optional-dependencies"]
     program = names(PROJECT["project"]["dependencies"], extras["build"])
     assert program <= locked("requirements.lock").keys() <= locked("requirements-dev.lock").keys()
-    assert not locked("requirements.lock").keys() & names(extras["dev"], extras["judge"], extras["test"])
+    assert not locked("requirements.lock").keys() & names(extras["dev"], extras["test"])
 
 
 @pytest.mark.parametrize("lock", LOCKS)

@@ -3,8 +3,8 @@
     pinnace auth login corporate -e examples/extensions/corporate_login.py      # once, at a terminal
     /login corporate                                                            # or within a session
 
-`CORPORATE_SSO` is the address of the authorization server, `CORPORATE_AI` that of the models. The login is kept in
-auth.json and refreshed by itself, by one process at a time.
+`CORPORATE_SSO` is the URL of the authorization server, `CORPORATE_AI` that of the models. The login is stored in
+auth.json and refreshed automatically, by one process at a time.
 """
 
 import os
@@ -20,12 +20,12 @@ from pinnace.extensions import ExtensionAPI, LoginCallbacks, OAuth, RefreshConte
 SSO = os.environ.get("CORPORATE_SSO", "https://sso.example.com")
 MODELS = os.environ.get("CORPORATE_AI", "https://ai.example.com/v1")
 CLIENT_ID = "pinnace-example"
-# A token that expires within a request is of no use.
+# A token must not expire during a request.
 EARLY_S = 60
 
 
 async def ask(fields: Mapping[str, str]) -> dict[str, object]:
-    """Ask the authorization server for a token."""
+    """Request a token from the authorization server."""
     async with httpx.AsyncClient(timeout=20) as client:
         response = await client.post(f"{SSO}/token", data={"client_id": CLIENT_ID, **fields})
     if not response.is_success:
@@ -36,7 +36,7 @@ async def ask(fields: Mapping[str, str]) -> dict[str, object]:
 
 
 async def login(callbacks: LoginCallbacks) -> Mapping[str, object]:
-    """Send the user to the authorization server, and take the code that comes back."""
+    """Send the user to the authorization server, and receive the code."""
     proof = pkce()
     async with loopback_redirect() as redirect:
         query = {
@@ -70,7 +70,7 @@ def get_api_key(credentials: Mapping[str, object]) -> str:
 
 
 async def refresh_models(context: RefreshContext) -> list[dict[str, object]]:
-    """Ask the server which models there are, once there is a login."""
+    """Return the server's models, once there is a login."""
     if context.api_key is None:
         return []
     async with httpx.AsyncClient(timeout=5, headers={"Authorization": f"Bearer {context.api_key}"}) as client:
@@ -80,7 +80,7 @@ async def refresh_models(context: RefreshContext) -> list[dict[str, object]]:
 
 
 def extension(pi: ExtensionAPI) -> None:
-    """Register it."""
+    """Register the provider."""
     pi.register_provider(
         "corporate",
         base_url=MODELS,

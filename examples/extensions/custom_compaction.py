@@ -1,8 +1,8 @@
-"""Writes the summary of a compaction itself: of the whole conversation, in the words of this file.
+"""Writes the summary of a compaction with its own prompt, of the whole conversation.
 
     pinnace --mode rpc -e examples/extensions/custom_compaction.py
 
-If the model that is asked fails, nothing is returned, and the built-in summary is written as always.
+If the model request fails, the handler returns None, and the built-in summary is written.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ def extension(pi: ExtensionAPI) -> None:
         former = prepared.get("previousSummary")
         question = "\n\n".join(filter(None, [ASK, event.custom_instructions, cast("str | None", former)]))
         try:
-            # In the scope of the compaction: when the user aborts it, the model is no longer asked either.
+            # Runs in the cancel scope of the compaction: an abort cancels the model request as well.
             answer = await complete(ctx, f"{question}\n\n{serialize_conversation(messages)}")
         except ModelError as error:
             ctx.ui.notify(f"The built-in summary is written instead: {error}", "warning")

@@ -1,9 +1,9 @@
-"""Registers tools while the session goes on: one when it starts, others by a command.
+"""Registers tools during a session: one when it starts, others by a command.
 
     pinnace --mode rpc -e examples/extensions/dynamic_tools.py
 
-A tool that is registered later is there with the next request to the model: declared, with its line in the system
-prompt, and active. `/echo-tool NAME PREFIX` adds one, `/quiet NAME` takes it out of the active ones again.
+A tool registered later is active from the next model request on, with its line in the system prompt.
+`/echo-tool NAME PREFIX` adds one, `/quiet NAME` deactivates it.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ def extension(pi: ExtensionAPI) -> None:
         def execute(ctx: ToolContext, params: Mapping[str, object]) -> str:
             return f"{prefix}{params['message']}"
 
-        # What `@pi.tool` makes of a function, made by hand: the name is known only now.
+        # The definition that `@pi.tool` would make, written by hand because the name is known only now.
         pi.register_tool(
             ToolDefinition(
                 name,

@@ -1,9 +1,9 @@
-"""A provider that speaks no API at all: its answers are made here, by `stream_simple`.
+"""A provider without an API: `stream_simple` makes its answers here.
 
     pinnace -e examples/extensions/echo_provider.py --provider echo --model parrot "Say it again"
 
-Real ones send `context` to a server and yield what comes back. An exception, a wrong event and a stream without an end
-fail the request with a text that says so; an abort cancels the generator at its next `await`.
+A real provider sends `context` to a server and yields the events of its response. An exception, an invalid event and a
+stream without an end event fail the request with an error; an abort cancels the generator at its next `await`.
 """
 
 from collections.abc import AsyncIterator
@@ -16,11 +16,11 @@ PAUSE_S = 0.01
 
 
 async def stream(model: Model, context: StreamContext, options: StreamOptions) -> AsyncIterator[StreamEvent]:
-    """Say the last message again, word by word."""
-    said = message_text(context.messages[-1])
+    """Repeat the last message, word by word."""
+    text = message_text(context.messages[-1])
     yield {"type": "start"}
     yield {"type": "text_start", "contentIndex": 0}
-    words = said.split(" ")
+    words = text.split(" ")
     for number, word in enumerate(words):
         await trio.sleep(PAUSE_S)
         yield {"type": "text_delta", "contentIndex": 0, "delta": word if number == 0 else f" {word}"}
@@ -29,7 +29,7 @@ async def stream(model: Model, context: StreamContext, options: StreamOptions) -
 
 
 def extension(pi: ExtensionAPI) -> None:
-    """Register it."""
+    """Register the provider."""
     pi.register_provider(
         "echo",
         base_url="http://127.0.0.1",

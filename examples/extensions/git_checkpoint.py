@@ -1,8 +1,8 @@
-"""Remembers how the files were at each turn, so that going back in the conversation can take them along.
+"""Stores the state of the files at each turn, so that a fork can restore it.
 
     pinnace --mode rpc -e examples/extensions/git_checkpoint.py
 
-Works in a Git repository, with the files that Git knows. Elsewhere it does nothing.
+Works in a Git repository, with tracked files. Elsewhere it does nothing.
 """
 
 from pinnace.extensions import Cancel, Context, ExtensionAPI
@@ -13,17 +13,17 @@ RESTORE, KEEP, CANCEL = "Restore the files of that time", "Keep the files as the
 
 
 def extension(pi: ExtensionAPI) -> None:
-    checkpoints: dict[str, str] = {}  # entry of the session -> commit with the files as they were there
+    checkpoints: dict[str, str] = {}  # entry of the session -> commit with the files at that entry
     is_changed = True
     latest = ""
 
     async def git(*words: str) -> str:
-        """Run git in the working folder; what fails has no output. `pi.exec` needs no shell and never raises."""
+        """Run git in the working folder; return no output if it fails. `pi.exec` uses no shell and does not raise."""
         done = await pi.exec("git", *words)
         return done.stdout.strip() if done.code == 0 else ""
 
     async def snapshot() -> str:
-        """Return a commit with the files as they are. It changes neither them nor any branch."""
+        """Return a commit with the current files. Changes neither the files nor a branch."""
         return await git("stash", "create") or await git("rev-parse", "HEAD")  # nothing to stash: as in HEAD
 
     @pi.on("tool_result")
@@ -34,7 +34,7 @@ def extension(pi: ExtensionAPI) -> None:
     @pi.on("turn_start")
     async def remember(ctx: Context, event: ev.TurnStart) -> None:
         nonlocal is_changed, latest
-        leaf = ctx.session_manager.get_leaf_id()  # the user's text, or the last result: what this turn goes on from
+        leaf = ctx.session_manager.get_leaf_id()  # the entry that this turn continues from
         if is_changed:
             latest, is_changed = await snapshot(), False
         if leaf and latest:
@@ -42,9 +42,9 @@ def extension(pi: ExtensionAPI) -> None:
 
     @pi.on("agent_settled")
     def tidy(ctx: Context, event: ev.AgentSettled) -> None:
-        """Forget what can't be gone back to: a fork begins at what the user has said."""
+        """Drop other entries: a fork starts at a user message."""
         nonlocal is_changed
-        is_changed = True  # from here on the user works, and asks nobody
+        is_changed = True  # changes from here on are the user's own
         for entry_id in list(checkpoints):
             entry = ctx.session_manager.get_entry(entry_id)
             message = entry.get("message") if entry else None
@@ -58,9 +58,9 @@ def extension(pi: ExtensionAPI) -> None:
             return None
         answer = await ctx.ui.select("The files have changed since. What about them?", [RESTORE, KEEP, CANCEL])
         if answer == CANCEL:
-            return Cancel()  # the session stays as it is, and so do the files
+            return Cancel()  # neither the session nor the files change
         if answer == RESTORE:
-            if now := await git("stash", "create"):  # nothing may be lost: `git stash list` has the files of now
+            if now := await git("stash", "create"):  # the current files stay in `git stash list`
                 await git("stash", "store", "-m", "before going back", now)
             await git("restore", f"--source={commit}", "--worktree", "--", ":/")
             ctx.ui.notify(f"Restored the files of {commit[:10]}")

@@ -1,9 +1,9 @@
-"""Changes what the user says before the model hears it, or answers it without a model.
+"""Changes user messages before they reach the model, or answers them without a model.
 
     pinnace --mode rpc -e examples/extensions/input_transform.py
 
-Handlers of `input` see texts as they were typed: `/skill:name` and templates are expanded later, and commands of
-extensions (`/name`) never get here.
+Handlers of `input` receive messages as typed: `/skill:name` and templates are expanded later, and commands of
+extensions (`/name`) do not fire the event.
 """
 
 from pinnace.extensions import Context, Continue, ExtensionAPI, Handled, Transform
@@ -13,7 +13,7 @@ from pinnace.extensions import events as ev
 def extension(pi: ExtensionAPI) -> None:
     @pi.on("input")
     def rewrite(ctx: Context, event: ev.Input) -> Continue | Transform | Handled:
-        # What other extensions say in the user's name is passed on as it is: they have said what they meant.
+        # Messages of other extensions pass unchanged.
         if event.source == "extension":
             return Continue()
         if event.text.startswith("?quick "):
@@ -21,5 +21,5 @@ def extension(pi: ExtensionAPI) -> None:
             return Transform(f"Answer in one sentence: {question}")  # images stay, since none are given
         if event.text.strip().lower() == "ping":
             ctx.ui.notify("pong")
-            return Handled()  # dealt with: no model is asked, nothing is stored
+            return Handled()  # no run starts, and nothing is stored
         return Continue()

@@ -2,8 +2,8 @@
 
     LOCAL_MODELS_URL=http://127.0.0.1:11434/v1 pinnace --list-models -e examples/extensions/local_models.py
 
-An async `extension` is waited for, so what it registers is there before anything else happens. A server that is not
-there must not keep the program from starting: there are no models then, and a line in the log.
+An async `extension` is awaited, so its registrations are complete before the start continues. An unreachable server
+must not prevent the start: then there are no models, and a line in the log.
 """
 
 import os

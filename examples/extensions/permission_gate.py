@@ -1,9 +1,9 @@
-"""Asks before the model runs a command that looks dangerous.
+"""Asks for approval of commands of the model that look dangerous.
 
     pinnace --mode rpc -e examples/extensions/permission_gate.py
 
-Whatever goes wrong, the command is not run: without a user, without an answer in time, and also if this code fails,
-since a handler of `tool_call` that raises blocks the call.
+Fails closed: without a user, without an answer in time, and after an error in this code the command does not run,
+because a handler of `tool_call` that raises denies the call.
 """
 
 import re
@@ -16,18 +16,18 @@ TIMEOUT_S = 60.0
 
 
 def extension(pi: ExtensionAPI) -> None:
-    # The class of the event says two things: which event, and that only calls of `bash` are of interest.
+    # The class subscribes to `tool_call` events of `bash` only.
     @pi.on(ev.BashCall)
     async def ask(ctx: Context, event: ev.BashCall) -> Block | None:
         command = event.input["command"]
         if not DANGEROUS.search(command):
-            return None  # no objection; the next handler decides
+            return None  # allowed here; the next handler decides
         if not ctx.has_ui:
-            return Block("This command looks dangerous, and there is nobody to ask.")
-        # Invisible letters could hide a part of it from the user.
+            return Block("This command looks dangerous, and there is no user to ask.")
+        # Invisible characters could hide a part of the command.
         shown = "\n".join(visible_lines(command))
         # The id lets a client show the question beside the call. None: cancelled, or no answer in time.
         answer = await ctx.ui.select(
             f"Run this command?\n\n{shown}", ["Yes", "No"], TIMEOUT_S, tool_call_id=event.tool_call_id
         )
-        return None if answer == "Yes" else Block("The user has not allowed this command.")
+        return None if answer == "Yes" else Block("The user did not allow this command.")

@@ -1,9 +1,9 @@
-"""Reloads settings and extensions: by a command, and by a tool that asks for the command.
+"""Reloads settings and extensions: with a command, and with a tool that sends the command.
 
     pinnace --mode rpc -e examples/extensions/reload_command.py
 
-A tool can't reload: the session would wait for the run, the run for the tool, and the tool for the session. So it only
-asks; when the agent has settled, the command is said in the user's name.
+A tool can't reload: the session would wait for the run, the run for the tool, and the tool for the session. So the
+tool sends the command as a user message when the agent has settled.
 """
 
 from pinnace.extensions import CommandContext, Context, ExtensionAPI, ToolContext
@@ -16,7 +16,7 @@ def extension(pi: ExtensionAPI) -> None:
     @pi.command("reload-runtime", description="Load settings, resources and extensions again")
     async def reload(ctx: CommandContext, args: str) -> None:
         await ctx.reload()
-        # This context, and `pi`, belong to what was there before: nothing may follow.
+        # This context and `pi` are stale now: return.
 
     @pi.tool(label="Reload", prompt_snippet="Load extensions again when you have changed one")
     def reload_runtime(ctx: ToolContext) -> str:
@@ -30,4 +30,4 @@ def extension(pi: ExtensionAPI) -> None:
         nonlocal is_wanted
         if is_wanted:
             is_wanted = False
-            pi.send_user_message("/reload-runtime", expand=True)  # begins when all handlers of this event are done
+            pi.send_user_message("/reload-runtime", expand=True)  # starts when all handlers of this event are done

@@ -1,9 +1,9 @@
-"""Lets the model work on another machine: its files and commands are reached by ssh, this machine's are not touched.
+"""Runs the tools on another machine over ssh: files and commands of this machine are not used.
 
     pinnace --mode rpc -e examples/extensions/remote_operations.py --ssh me@host:/srv/project
 
 The tools are the built-in ones with other operations, so limits, texts and the order of changes stay the same. If the
-machine can't be reached, a call fails; it is never carried out here instead.
+machine can't be reached, a call fails; it never runs here instead.
 """
 
 import os
@@ -18,18 +18,18 @@ import trio
 from pinnace.extensions import BeforeStart, Block, Context, ExtensionAPI, UserBash, builtin, operations
 from pinnace.extensions import events as ev
 
-MISSING, DENIED, FOLDER, SSH_FAILED = 66, 67, 68, 255  # codes of our own, and the one of ssh itself
+MISSING, DENIED, FOLDER, SSH_FAILED = 66, 67, 68, 255  # exit codes of the scripts below, and that of ssh itself
 
 
 class Remote:
-    """The operations of `read`, `write`, `edit` and `bash` on one machine. Failures are `OSError`s, as here."""
+    """The operations of `read`, `write`, `edit` and `bash` on one machine. They raise `OSError`, as local ones do."""
 
     def __init__(self, host: str, folder: str) -> None:
         self.host = host
         self.folder = folder
 
     async def run(self, script: str, data: bytes = b"") -> bytes:
-        """Run a script there, and return what it prints."""
+        """Run a script there, and return its output."""
         command = ["ssh", self.host, script]
         done = await trio.run_process(command, stdin=data, capture_stdout=True, capture_stderr=True, check=False)
         match done.returncode:
@@ -57,9 +57,9 @@ class Remote:
         await self.run(f"mkdir -p -- {shlex.quote(path)}")
 
     async def write_file(self, path: str, data: bytes) -> None:
-        # Beside it first: half of it must never be the content.
+        # Written beside the file first, so that the file is never incomplete.
         where, beside = shlex.quote(path), shlex.quote(f"{path}.new~")
-        with trio.CancelScope(shield=True):  # what changes something must not be left while it is under way
+        with trio.CancelScope(shield=True):  # a write must not be interrupted
             await self.run(f"cat > {beside} && mv -- {beside} {where}", data)
 
     async def exec(
@@ -72,9 +72,9 @@ class Remote:
         env: Mapping[str, str],
         shell_path: str | None,
     ) -> int | None:
-        """Run a command there. Folder, environment and shell of this machine mean nothing on the other one."""
+        """Run a command there. Working folder, environment and shell of this machine do not apply."""
         script = f"cd {shlex.quote(self.folder)} && {{ {command}\n}}"
-        # stderr into the same pipe; this program's own input is not the command's.
+        # stderr goes into the same pipe; the command does not read this program's stdin.
         process = await trio.lowlevel.open_process(
             ["ssh", self.host, script],
             stdin=subprocess.DEVNULL,
@@ -89,7 +89,7 @@ class Remote:
                     on_data(bytes(data))
                 code = await process.wait()
         finally:
-            with suppress(ProcessLookupError):  # it has ended; else with all that it has started here
+            with suppress(ProcessLookupError):  # already ended; else ends its local processes as well
                 os.killpg(process.pid, signal.SIGKILL)
             with trio.CancelScope(shield=True):
                 await process.stdout.aclose()
@@ -103,11 +103,11 @@ class Remote:
 
 def extension(pi: ExtensionAPI) -> None:
     pi.flag("ssh", type=str, description="Work on another machine: HOST:FOLDER")
-    remote: list[Remote] = []  # empty: no flag was given, and everything stays as it is
+    remote: list[Remote] = []  # empty: no flag was given, and the tools stay local
 
     @pi.on("session_start")
     def start(ctx: Context, event: ev.SessionStart) -> None:
-        place = pi.get_flag("ssh")  # what the command line said is known from here on
+        place = pi.get_flag("ssh")  # the values of flags are known from here on
         if not isinstance(place, str):
             return
         host, _, folder = place.partition(":")
@@ -119,14 +119,14 @@ def extension(pi: ExtensionAPI) -> None:
 
     @pi.on("tool_call")
     def only_there(ctx: Context, event: ev.ToolCall) -> Block | None:
-        """Refuse what would look at this machine: these three have no operations here."""
+        """Deny three tools that have no remote operations, because they would search this machine."""
         if remote and event.tool_name in ("grep", "find", "ls"):
             return Block(f"{event.tool_name} does not reach {remote[0].host}; use bash.")
         return None
 
     @pi.on("user_bash")
     def there_as_well(ctx: Context, event: ev.UserBash) -> UserBash | None:
-        # What the user types belongs to the same machine. A handler that raises here refuses the command.
+        # Shell commands of the user run on the same machine. A handler that raises here denies the command.
         return UserBash(operations=remote[0]) if remote else None
 
     @pi.on("before_agent_start")

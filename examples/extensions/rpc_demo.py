@@ -1,9 +1,9 @@
-"""Every way to ask and to show something, once: for writing and trying clients.
+"""Uses every dialog and display once: for writing and testing clients.
 
     pinnace --mode rpc -e examples/extensions/rpc_demo.py
 
-`/demo` asks four questions and shows what was answered; the other things need no answer. See the table in
-docs/extensions.md for what becomes of each without a terminal.
+`/demo` opens four dialogs and shows the answers; the displays need no answer. The table in docs/extensions.md lists the
+behaviour of each without a terminal.
 """
 
 from pinnace.extensions import CommandContext, Context, ExtensionAPI
@@ -18,20 +18,20 @@ def extension(pi: ExtensionAPI) -> None:
     @pi.command("demo", description="Every dialog, then everything that is shown")
     async def demo(ctx: CommandContext, args: str) -> None:
         ui = ctx.ui
-        # Each waits for the client, as long as it takes; other events are handled meanwhile.
+        # Each waits for the client without a limit; other events are handled meanwhile.
         colour = await ui.select("Which colour?", ["red", "green"], timeout=10)
         is_sure = await ui.confirm("Sure?", "This asks only once.")
         name = await ui.input("Your name?", "Ann")
         text = await ui.editor("Edit this", "first line\nsecond line")
         ui.notify(f"{colour} {is_sure} {name} {text!r}", "info")
 
-        # Sent, and not waited for.
+        # Sent without waiting.
         ui.set_status("demo", "asked")
         ui.set_widget("demo", ["one", "two"], placement="below_editor")
         ui.set_title("demo")
         ui.set_editor_text("/demo")
         ui.paste_to_editor(" again")
-        ui.set_status("demo")  # without a text: away with it
+        ui.set_status("demo")  # without a text: removes it
         ui.set_widget("demo")
 
     @pi.command("demo-terminal", description="What needs a terminal, and does nothing without one")
@@ -46,7 +46,7 @@ def extension(pi: ExtensionAPI) -> None:
         ui.set_header(None)
         ui.set_editor_component(None)
         ui.add_autocomplete_provider(None)
-        ui.on_terminal_input(lambda *_: None)()  # what it returns takes the handler away again
+        ui.on_terminal_input(lambda *_: None)()  # the result removes the handler
         ui.set_tools_expanded(True)
         ui.get_editor_component()
         ui.get_theme("dark")

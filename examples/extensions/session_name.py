@@ -1,8 +1,8 @@
-"""Names the session: `/name-session some words`, and without words tells the name.
+"""Names the session: `/name-session some words`; without words it shows the name.
 
     pinnace --mode rpc -e examples/extensions/session_name.py
 
-The name is in the session's file, so it is there again after a restart.
+The name is stored in the session file, so it survives a restart.
 """
 
 from pinnace.extensions import CommandContext, Context, ExtensionAPI
@@ -17,7 +17,7 @@ def extension(pi: ExtensionAPI) -> None:
         else:
             ctx.ui.notify(f"This session is called {pi.session_name}" if pi.session_name else "It has no name yet")
 
-    # Also when somebody else has named it: the client by `set_session_name`, or another extension.
+    # Also fired when the client (`set_session_name`) or another extension renames the session.
     @pi.on("session_info_changed")
     def told(ctx: Context, event: ev.SessionInfoChanged) -> None:
         ctx.ui.set_title(event.name or "pinnace")

@@ -1,4 +1,4 @@
-"""A question with a time limit, in two ways: `/timed` lets the dialog end it, `/timed scope` the caller.
+"""A dialog with a time limit: `/timed` uses the dialog's timeout, `/timed scope` a cancel scope.
 
 pinnace --mode rpc -e examples/extensions/timed_confirm.py
 """
@@ -14,11 +14,11 @@ def extension(pi: ExtensionAPI) -> None:
     @pi.command("timed", description="Ask with a time limit")
     async def timed(ctx: CommandContext, args: str) -> None:
         if args != "scope":
-            # The client is told the time and can show it. No, cancelled and too late are all False.
+            # The client receives the timeout and can show it. Denied, cancelled and timed out are all False.
             is_sure = await ctx.ui.confirm("Go on?", "You have some seconds.", timeout=TIMEOUT_S)
             ctx.ui.notify("yes" if is_sure else "no, or too late")
             return
-        # A scope can tell a refusal from silence.
+        # With a scope, a denial and a timeout differ.
         is_sure = False
         with trio.move_on_after(TIMEOUT_S) as scope:
             is_sure = await ctx.ui.confirm("Go on?", "You have some seconds.")

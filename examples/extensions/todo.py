@@ -1,9 +1,9 @@
-"""A list of things to do that the model keeps, and that follows the conversation.
+"""A to-do list that the model keeps, and that follows the conversation.
 
     pinnace --mode rpc -e examples/extensions/todo.py
 
-The state lives in the `details` of the tool's results: in the session, on its branch. Going back in the tree brings the
-older list back, a reload or a restart loses nothing. `pi.tool_state` reads it again whenever the session is elsewhere.
+The state is stored in the `details` of the tool's results, in the session's branch: going back in the tree restores the
+older list, and a reload or a restart keeps it. `pi.tool_state` reads it again whenever the session moves.
 """
 
 from typing import Annotated, Literal
@@ -14,7 +14,7 @@ from pinnace.extensions import CommandContext, ExtensionAPI, ToolContext, ToolEr
 
 
 class Todo(BaseModel):
-    """One thing to do."""
+    """One item."""
 
     id: int
     text: str
@@ -22,12 +22,12 @@ class Todo(BaseModel):
 
 
 class Todos(BaseModel):
-    """The list. What is in `details` has to be JSON; a model is."""
+    """The list, as a model, because `details` must be JSON."""
 
     items: list[Todo] = []
 
     def text(self) -> str:
-        """Write the list down."""
+        """Return the list as text."""
         lines = [f"[{'x' if each.done else ' '}] #{each.id} {each.text}" for each in self.items]
         return "\n".join(lines) or "Nothing to do."
 
@@ -35,7 +35,7 @@ class Todos(BaseModel):
 def extension(pi: ExtensionAPI) -> None:
     state = pi.tool_state("todo", Todos)
 
-    # Sequential: two calls in one turn must not both begin with the same list.
+    # Sequential: two calls in one turn must not both start from the same list.
     @pi.tool(
         label="Todo",
         prompt_snippet="Keep a list of things to do",
@@ -49,10 +49,10 @@ def extension(pi: ExtensionAPI) -> None:
         id: Annotated[int | None, "Which item, for toggle"] = None,
     ) -> ToolResult:
         """Keep a list of things to do: list, add, toggle or clear them."""
-        todos = state.value.model_copy(deep=True)  # the old list belongs to the old result
+        todos = state.value.model_copy(deep=True)  # the old list belongs to the former result
         if action == "add":
             if not text:
-                raise ToolError("add needs a text")  # the model reads this and tries again
+                raise ToolError("add needs a text")  # the model reads this and retries
             todos.items.append(Todo(id=len(todos.items) + 1, text=text))
         elif action == "toggle":
             item = next((each for each in todos.items if each.id == id), None)

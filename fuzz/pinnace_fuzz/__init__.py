@@ -11,15 +11,15 @@ if sys.argv[:1] == ["-m"] and not sys.flags.safe_path:
         "pinnace_fuzz: `python -m` imports modules of the current folder, which may be an agent's: run `python -P -m`"
     )
 
-from pinnace_fuzz.adapters import PreparedHome, prepare_pi_home
-from pinnace_fuzz.agent_process import AgentGone, DriverTimeout
-from pinnace_fuzz.driver import Agent
-from pinnace_fuzz.fake_llm import FakeLlm, HarnessFault
-from pinnace_fuzz.ledger import LlmTimeout
+from pinnace_fuzz.harness.adapters import PreparedHome, prepare_pi_home
+from pinnace_fuzz.harness.agent_process import AgentGone, DriverTimeout
+from pinnace_fuzz.harness.driver import Agent
+from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm, HarnessFault
+from pinnace_fuzz.harness.model_server.ledger import LlmTimeout
 from pinnace_fuzz.records import Pattern, Record
 from pinnace_fuzz.script import Response, Scripted, ScriptError
-from pinnace_fuzz.transcripts import Normaliser, compare
-from pinnace_fuzz.workbench import AgentStarter, HomedAgent
+from pinnace_fuzz.trials.transcripts import Normaliser, compare
+from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
 
 __all__ = [
     "Agent",

@@ -58,7 +58,7 @@ class Orphans:
             yield
         finally:
             deadline_s = time.monotonic() + KILL_DEADLINE_S
-            while (left := self._found(lambda _: True)) and time.monotonic() < deadline_s:
+            while (left := self._found(None)) and time.monotonic() < deadline_s:
                 kill_each(left)
                 time.sleep(0.001)
             library.prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
@@ -82,21 +82,27 @@ class Orphans:
 
     def of(self, run_id: str) -> set[int]:
         """Find the living orphans that are of no other run than this one."""
-        with self._lock:
-            run = self._runs.get(run_id)
-            others = [each.begun for name, each in self._runs.items() if name != run_id]
-        if run is None:
-            return set()
-        return self._found(lambda start: run.begun <= start and not any(begun <= start for begun in others))
+        return self._found(run_id)
 
-    def _found(self, is_meant: Callable[[int], bool]) -> set[int]:
+    def _found(self, run_id: str | None) -> set[int]:
+        """Find the orphans of a run; None: all."""
         if not self._is_adopting:
             return set()
-        with self._lock:
-            known = self._former.union(*(run.agents for run in self._runs.values()))
+        # The runs of before and of after the look: no process of one that begins or ends meanwhile is taken for ours.
+        runs = self._copied_runs()
+        children = list(_children())
+        runs |= self._copied_runs()
+        if run_id is not None and run_id not in runs:
+            return set()
+        own = _Run(0, set()) if run_id is None else runs.pop(run_id)
+        known = self._former.union(own.agents, *(run.agents for run in runs.values()))
+        others = () if run_id is None else tuple(run.begun for run in runs.values())
         found: set[int] = set()
-        for process_id, words in _children():
-            if process_id in known or int(words[3]) == os.getsid(0) or not is_meant(int(words[19])):
+        for process_id, words in children:
+            start = int(words[19])
+            if process_id in known or int(words[3]) == os.getsid(0):
+                continue
+            if start < own.begun or any(begun <= start for begun in others):
                 continue
             if words[0] in ("Z", "X"):
                 with contextlib.suppress(ChildProcessError):
@@ -104,6 +110,10 @@ class Orphans:
             else:
                 found.add(process_id)
         return found
+
+    def _copied_runs(self) -> dict[str, _Run]:
+        with self._lock:
+            return {name: _Run(run.begun, set(run.agents)) for name, run in self._runs.items()}
 
 
 ORPHANS: Final = Orphans()
@@ -121,12 +131,20 @@ def _children() -> Iterator[tuple[int, list[str]]]:
 def processes_of(run_id: str, *, with_orphans: bool = False) -> list[int]:
     """Find the ids of the living processes of a run; zombies are not alive."""
     mark = f"{RUN_VARIABLE}={run_id}".encode()
+    return _found(lambda variables: mark in variables.split(b"\0"), ORPHANS.of(run_id) if with_orphans else set())
+
+
+def processes_with(mark: bytes) -> list[int]:
+    """Find the ids of the living processes with these bytes in their environment, and of their descendants."""
+    return _found(lambda variables: mark in variables, set())
+
+
+def _found(is_meant: Callable[[bytes], bool], found: set[int]) -> list[int]:
     parents: dict[int, int] = {}
-    found = ORPHANS.of(run_id) if with_orphans else set[int]()
     for process_id in _process_ids():
         if (parent := _living_parent(process_id)) is not None:
             parents[process_id] = parent
-            if _is_marked(process_id, mark):
+            if is_meant(_environment(process_id)):
                 found.add(process_id)
     # While it executes another program, a process has no environment for a moment; its parent has.
     while children := {child for child, parent in parents.items() if parent in found} - found:
@@ -195,8 +213,8 @@ def _stat(process_id: int) -> list[str]:
         return []  # ended meanwhile
 
 
-def _is_marked(process_id: int, mark: bytes) -> bool:
+def _environment(process_id: int) -> bytes:
     try:
-        return mark in (PROC / str(process_id) / "environ").read_bytes().split(b"\0")
+        return (PROC / str(process_id) / "environ").read_bytes()
     except OSError:
-        return False  # ended meanwhile, or not ours to read
+        return b""  # ended meanwhile, or not ours to read

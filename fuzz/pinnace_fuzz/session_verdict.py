@@ -91,24 +91,64 @@ def shell_results(files: Files) -> list[Record]:
     return found
 
 
+def queue_operations(data: bytes) -> list[Record]:
+    """Return what a file says of queued messages, copied sessions' operations included, in its order (R-QUE-12)."""
+    return [
+        cast("Record", entry["data"])
+        for entry in entries_of(data)
+        if entry["type"] == "custom" and entry.get("customType") == "pinnace.queue"
+    ]
+
+
+def queued_texts(data: bytes) -> list[str]:
+    """Return the messages that a session's file leaves queued, in their order (R-QUE-13)."""
+    session_id = _session_id(data)
+    delivered = {entry.get("messageId") for entry in entries_of(data) if entry["type"] == "message"}
+    queued: dict[str, str] = {}
+    for operation in queue_operations(data):
+        match operation:
+            case {"session": owner} if owner != session_id:
+                pass
+            case {"op": "add", "messageId": str(message_id), "text": str(text)}:
+                queued[message_id] = text
+            case {"messageIds": [*message_ids]}:
+                for message_id in message_ids:
+                    queued.pop(message_id, None)
+            case _:
+                pass
+    return [text for message_id, text in queued.items() if message_id not in delivered]
+
+
+def _session_id(data: bytes) -> object:
+    try:
+        return parse_record(data.partition(b"\n")[0]).get("id")
+    except NotARecord:
+        return None
+
+
 def find_losses(records: Iterable[Record], texts: Mapping[str, str], files: Files) -> list[str]:
-    """Say what a client was told to be safe, or has seen complete, and is in no file.
+    """Return what the agent reported as safe, or a client has seen complete, and is in no file.
 
     Args:
         records: What the client has read.
-        texts: Ids of prompts -> their texts.
+        texts: Ids of messages -> their texts. One that was accepted is in a file: delivered, or queued, whatever became
+            of it there.
         files: What is on the disk.
     """
     saved = messages_of(files)
     whole = {_key(message) for message in saved}
     saved_texts = {text_of(message) for message in saved if message["role"] == "user"}
+    operations = [operation for data in files.values() for operation in queue_operations(data)]
+    saved_texts |= {operation["text"] for operation in operations if operation["op"] == "add"}
     outputs = {result["output"] for result in shell_results(files)}
     losses: list[str] = []
     for record in records:
         match record:
-            case {"type": "response", "success": True, "id": identity, "data": {"disposition": "started"}}:
-                if identity in texts and texts[identity] not in saved_texts:
-                    losses.append(f"prompt {identity} was accepted and is in no file")
+            case {"data": {"disposition": "handled" | "duplicate"}}:
+                pass
+            case {"type": "response", "success": True, "id": identity} if identity in texts:
+                if texts[identity] not in saved_texts:
+                    losses.append(f"message {identity} was accepted and is in no file")
             case {"type": "response", "success": True, "command": "bash", "data": {"output": output}}:
                 if output not in outputs:
                     losses.append(f"what a shell said is in no file: {output!r}")

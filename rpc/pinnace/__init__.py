@@ -25,10 +25,10 @@ if TYPE_CHECKING:
         TextStream,
     )
     from pinnace_rpc.client.aio import AsyncioClient
-    from pinnace_spec.chart import CHART, Row
-    from pinnace_spec.framing import LineDecoder
-    from pinnace_spec.records import parse_command
-    from pinnace_spec.wire import decode_line, encode_record
+    from pinnace_spec.records.parsing import parse_command
+    from pinnace_spec.statechart.transitions import CHART, Transition
+    from pinnace_spec.wire.framing import LineDecoder
+    from pinnace_spec.wire.json_text import decode_line, encode_record
     from pinnace_statechart.machine import Chart
 
 __all__ = [
@@ -47,10 +47,10 @@ __all__ = [
     "FellBehind",
     "LineDecoder",
     "ProtocolError",
-    "Row",
     "Run",
     "RunFailed",
     "TextStream",
+    "Transition",
     "decode_line",
     "encode_record",
     "parse_command",
@@ -72,12 +72,12 @@ _HOMES = {
     "Run": "pinnace_rpc.client",
     "RunFailed": "pinnace_rpc.client",
     "TextStream": "pinnace_rpc.client",
-    "CHART": "pinnace_spec.chart",
-    "Row": "pinnace_spec.chart",
-    "LineDecoder": "pinnace_spec.framing",
-    "parse_command": "pinnace_spec.records",
-    "decode_line": "pinnace_spec.wire",
-    "encode_record": "pinnace_spec.wire",
+    "CHART": "pinnace_spec.statechart.transitions",
+    "Transition": "pinnace_spec.statechart.transitions",
+    "LineDecoder": "pinnace_spec.wire.framing",
+    "parse_command": "pinnace_spec.records.parsing",
+    "decode_line": "pinnace_spec.wire.json_text",
+    "encode_record": "pinnace_spec.wire.json_text",
     "Chart": "pinnace_statechart.machine",
 }
 

@@ -1,7 +1,7 @@
 """`python -P -m pinnace_rpc`: the program without its console script.
 
 Without `-P` Python looks for modules in the current folder first. An agent is started in folders of other people's
-projects, whose `pinnace_rpc` or `click.py` would run in the place of ours: refused, so that nobody gets used to it.
+projects, whose `pinnace_rpc` or `typing.py` would run in the place of ours: it is refused.
 """
 
 import sys
@@ -14,6 +14,6 @@ if __name__ == "__main__":
                 "`pinnace`, or `python -P -m pinnace_rpc`\n"
             )
         sys.exit(2)
-    from pinnace_rpc.cli import main
+    from pinnace_rpc.cli.main import main
 
     sys.exit(main())

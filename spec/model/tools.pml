@@ -4,7 +4,7 @@
 
 #define CALLS 3        /* parallel calls of a message, at most */
 #define TOOLS_START begin_calls()
-#define TOOLS_END tell_results()
+#define TOOLS_END report_results()
 #define TOOLS_CLOSE close_calls()
 #define TOOLS_ENDED (begun == calls && TOOLS_UNWOUND)
 #define TOOLS_UNWOUND (call[0] != 1 && call[1] != 1 && call[2] != 1)
@@ -83,19 +83,20 @@
 #endif
 mtype = { io_open, io_draining, io_closing, io_closed };
 mtype IO = io_open;
-mtype = { session_quiet, session_asking };
+mtype = { session_quiet, session_confirming };
 mtype SESSION = session_quiet;
 mtype = { ui_quiet };
 mtype UI = ui_quiet;
 mtype = { shell_quiet, shell_running };
 mtype SHELL = shell_quiet;
-mtype = { run_idle, run_preflight, run_llm, run_tools, run_retrying, run_compacting_manual, run_compacting_threshold, run_compacting_overflow, run_settling, run_aborting, run_switching };
+mtype = { run_idle, run_preflight, run_persisting, run_llm, run_tools, run_retrying, run_compacting_manual, run_compacting_prompt, run_compacting_threshold, run_compacting_overflow, run_settling, run_navigating, run_stopping_preflight, run_stopping_persisting, run_stopping_run, run_stopping_compacting_manual, run_stopping_compacting_prompt, run_stopping_compacting_threshold, run_stopping_compacting_overflow, run_stopping_settling, run_stopping_navigating, run_switching };
 mtype RUN = run_idle;
-mtype = { t_prompt, t_extension_command, t_steer, t_follow_up, t_clear_queue, t_compact, t_set_model, t_set_auto_compaction, t_set_auto_retry, t_set_queue_mode, t_get_state, t_text_read, t_text_handled, t_text_failed, t_command_ended, t_boundary_ok, t_job_failed, t_boundary_goes_on, t_begin_instance, t_instance_ready, t_abort, t_abort_retry, t_hello, t_preflight_ok, t_synced, t_sync_failed, t_preflight_refused, t_preflight_handled, t_threshold_due, t_llm_tool_calls, t_llm_length, t_llm_stop, t_llm_transient, t_llm_overflow, t_llm_fatal, t_tools_done, t_delay_over, t_compaction_ok, t_compaction_failed, t_job_ended, t_session_approved, t_switch_ok, t_switch_failed, t_stop_abort, t_stop_drain, t_new_session, t_ask_yes, t_ask_no, t_ask_invalid, t_bash, t_abort_bash, t_shell_ended, t_extension_ui_response };
-mtype = { p_answered_once, p_one_fate, p_never_lost, p_fifo, p_withdraws_earlier, p_saved_first, p_silence, p_nothing_after_settled, p_settled_closed, p_abort_closes, p_abort_after_settled, p_brackets, p_one_job, p_continuation, p_records_between_runs, p_one_raised, p_total, p_closed_clean, p_results_in_order, p_starts_in_order, p_ends_once, p_shell_answered_after_end, p_kill_only_living, p_record_once, p_dialog_once, p_dialog_none_after_stop };
+#define STOPPING (RUN == run_stopping_preflight || RUN == run_stopping_persisting || RUN == run_stopping_run || RUN == run_stopping_compacting_manual || RUN == run_stopping_compacting_prompt || RUN == run_stopping_compacting_threshold || RUN == run_stopping_compacting_overflow || RUN == run_stopping_settling || RUN == run_stopping_navigating)
+mtype = { t_prompt, t_extension_command, t_steer, t_follow_up, t_clear_queue, t_compact, t_navigate_tree, t_reload, t_set_model, t_set_auto_compaction, t_set_auto_retry, t_set_queue_mode, t_get_state, t_text_read, t_text_handled, t_text_failed, t_command_ended, t_settle_hook_ok, t_job_failed, t_settle_hook_goes_on, t_begin_instance, t_instance_ready, t_save_ok, t_save_failed, t_abort, t_abort_retry, t_hello, t_navigation_ready, t_navigation_ok, t_navigation_failed, t_reload_ok, t_reload_failed, t_preflight_ok, t_synced, t_sync_failed, t_preflight_refused, t_preflight_handled, t_threshold_due, t_llm_tool_calls, t_llm_length, t_llm_stop, t_llm_transient, t_llm_overflow, t_llm_fatal, t_tools_done, t_delay_over, t_compaction_ok, t_compaction_failed, t_job_ended, t_switch_confirmed, t_switch_ok, t_switch_failed, t_stop_abort, t_stop_drain, t_shell_ended, t_new_session, t_ask_yes, t_ask_no, t_ask_invalid, t_bash, t_abort_bash, t_extension_ui_response };
+mtype = { p_answered_once, p_one_fate, p_never_lost, p_fifo, p_withdraws_earlier, p_saved_first, p_silence, p_nothing_after_settled, p_settled_closed, p_abort_closes, p_abort_before_run, p_abort_after_settled, p_brackets, p_one_job, p_continuation, p_records_between_runs, p_one_raised, p_total, p_closed_clean, p_results_in_order, p_starts_in_order, p_ends_once, p_shell_answered_after_end, p_kill_only_living, p_record_once, p_dialog_once, p_dialog_none_after_stop };
 
-mtype = { j_none, j_preflight, j_sync, j_run, j_timer, j_compaction, j_switch, j_boundary,
-          j_instance };                                                                      /* jobs of RUN */
+mtype = { j_none, j_preflight, j_sync, j_run, j_timer, j_compaction, j_navigation, j_switch, j_settle_hook,
+          j_instance, j_reload };                                                            /* jobs of RUN */
 mtype = { r_manual, r_threshold, r_overflow };                                               /* reasons to compact */
 mtype = { q_queued, q_started, q_handled };                                                  /* dispositions */
 
@@ -107,12 +108,17 @@ chan aborts = [N] of { byte };               /* that wait for RUN to end */
 chan shells = [N] of { byte };               /* running */
 chan kept = [N] of { byte };                 /* ended, not yet in the conversation */
 chan commands = [N] of { byte };             /* of extensions, running */
-bool held, period, cancelled, app, runopen, thr, chk, ovf, bd, alls, allf;
+bool held, period, cancelled, thr, chk, ovf, bd, alls, allf;
+bool moved;                                  /* the session, by the command at work */
 bool autoretry = true, autocompact = true;
 byte att, rb;                                /* attempt; attempt of the open retry bracket */
-byte own, cown, asking, sw, pc;              /* prompt in preflight; compact at work; session command asked
-                                                about, approved; compact that waits */
+byte own, cown, asking, sw, swing, pc;       /* prompt in preflight; compact at work; session command asked
+                                                about, approved, carried out; compact that waits */
+byte nav;                                    /* navigate_tree at work */
+byte rel;                                    /* reload at work */
 byte reading, reado; mtype readt;            /* a text that extensions read */
+/* A text on its way to the disk, and what becomes of it then: 0 accepted, 1 held, 2 returned. */
+byte saving, saving_option, saving_after; mtype saving_trigger;
 mtype cb;                                    /* reason of the open compaction bracket */
 mtype job = j_none;                          /* the job that really lives */
 
@@ -126,19 +132,25 @@ byte sent, rounds, boundaries; bool limited, second, begun_extensions;
 
 /* What the monitors remember. */
 bool answered[N + 1];
+byte joined[4];                              /* by queue, the last text that joined it, delivered or not */
+bool saved[N + 1];                           /* of texts that are queued: are on the disk */
 byte fate[N + 1];                            /* of texts: 0 none, 1 own, 2 steering, 3 follow-up, 4 gone */
+bool app;                                    /* the text of the prompt is saved, and not yet answered */
 bool ag, tu, ms, to;                         /* open brackets: agent, turn, message, tools */
 bool blocked, quiet; byte blockedby;         /* since an abort; since agent_settled */
 
-#define OWED (!held && (len(qs) > 0 || len(qf) > 0))
-#define BOUNDARY_DUE (bd && period && !OWED && !cancelled)
+#define SAVING_OVER saving = 0; saving_trigger = 0; saving_option = 0; saving_after = 0
+#define DELIVERABLE (!held && (len(qs) > 0 || len(qf) > 0))
+#define OWED (DELIVERABLE || (saving && saving_after == 0))
+#define SETTLE_HOOK_DUE (bd && period && !OWED && !cancelled)
 /* Where a real agent stays until its client, its model or a gate lets it go on. */
 #define READ 4 /* of what waits: with the option, that extensions have read it */
-#define CALM (!REPLAY || (SESSION == session_quiet && !reading && (RUN == run_idle || RUN == run_llm || \
+#define CALM (!REPLAY || (SESSION == session_quiet && !reading && !saving && (RUN == run_idle || RUN == run_llm || \
   RUN == run_tools || RUN == run_retrying || RUN == run_compacting_manual || \
-  RUN == run_compacting_threshold || RUN == run_compacting_overflow)))
+  RUN == run_compacting_prompt || RUN == run_compacting_threshold || RUN == run_compacting_overflow || \
+  RUN == run_navigating)))
 #define IS_TEXT(c) (c == t_prompt || c == t_steer || c == t_follow_up || c == t_extension_command)
-#define IS_SESSION(c) (c == t_new_session)
+#define IS_SESSION(c) (c == t_new_session || c == t_navigate_tree)
 #define IS_INSTANT(c) (c == t_get_state || c == t_clear_queue || c == t_set_model || c == t_set_queue_mode || \
   c == t_set_auto_compaction || c == t_set_auto_retry)
 #define WAITS(c) (line??[c, _, _])
@@ -164,7 +176,7 @@ inline start_one() {
   call[begun] = 1; SAY("call_start %d\n", begun + 1); begun++ }
 inline end_one(which) {
   HOLDS(ends_once, to && call[which] == 1); call[which] = 2; SAY("call_end %d\n", which + 1) }
-inline tell_results() {
+inline report_results() {
   w = 0;
   do
   :: w < calls ->
@@ -174,7 +186,7 @@ inline tell_results() {
   :: else -> break
   od; w = 0; calls = 0; begun = 0; results = 0 }
 /* What a run that was cut short still owes: every call has its result, started or not. */
-inline close_calls() { if :: calls > 0 -> tell_results() :: else fi }
+inline close_calls() { if :: calls > 0 -> report_results() :: else fi }
 
 
 /* Monitors. */
@@ -183,9 +195,11 @@ inline m_accept(i) { if :: !blocked || i > blockedby -> blocked = false; blocked
 inline m_continue() { quiet = false }
 inline m_take(i) { HOLDS(one_fate, fate[i] == 0); fate[i] = 1; quiet = false }
 inline m_queue(i, q) {
-  HOLDS(one_fate, fate[i] == 0); fate[i] = q;
-  w = i + 1; do :: w <= N -> HOLDS(fifo, fate[w] != q); w++ :: else -> break od; w = 0 }
+  HOLDS(one_fate, fate[i] == 0); HOLDS(saved_first, saved[i]); fate[i] = q;
+  HOLDS(fifo, i > joined[q]); joined[q] = i }
 inline m_gone(i) { HOLDS(one_fate, fate[i] > 0 && fate[i] < 4); fate[i] = 4 }
+inline m_saved(i) { HOLDS(saved_first, i > 0 && !answered[i]); saved[i] = true }
+inline m_returned(i) { HOLDS(withdraws_earlier, answered[i]) }
 inline m_append(i) { HOLDS(saved_first, fate[i] == 1 && !app) }
 inline m_settle() {
   HOLDS(settled_closed, !ag && !tu && !ms && !to && !cb && !rb && job == j_none);
@@ -194,6 +208,7 @@ inline m_abort_answered() {
   HOLDS(abort_closes, !ag && !tu && !ms && !to && !cb && !rb && job == j_none);
   HOLDS(abort_after_settled, !period || OWED) }
 inline m_start_run() {
+  HOLDS(abort_before_run, len(aborts) == 0);
   HOLDS(silence, !blocked);
   HOLDS(nothing_after_settled, !quiet);
   HOLDS(brackets, !ag && !cb && period);
@@ -202,10 +217,12 @@ inline m_record() { HOLDS(records_between_runs, !ag) }
 inline m_close() {
   w = 1;
   do
-  :: w <= sent -> HOLDS(answered_once, answered[w]); HOLDS(never_lost, fate[w] == 0 || fate[w] == 4); w++
+  :: w <= sent ->
+     HOLDS(answered_once, answered[w]);
+     HOLDS(never_lost, fate[w] == 0 || fate[w] == 4 || (saved[w] && held)); w++
   :: else -> break
   od; w = 0;
-  HOLDS(closed_clean, job == j_none && !ag && !cb && !rb && !period && !asking && !reading);
+  HOLDS(closed_clean, job == j_none && !nav && !rel && !ag && !cb && !rb && !period && !asking && !reading && !saving);
   HOLDS(closed_clean, len(line) == 0 && len(aborts) == 0 && len(shells) == 0 && len(kept) == 0 && len(commands) == 0);
   HOLDS(closed_clean, DIALOGS_NONE && SHELLS_CLOSED) }
 
@@ -218,7 +235,7 @@ inline accept_text(i, how) {
   if :: how == q_handled -> SAY("handled %d\n", i)
      :: how == q_queued -> m_accept(i); SAY("queued %d\n", i)
      :: else -> m_accept(i); SAY("started %d\n", i) fi }
-inline tell_queues() { SAY("queues %d %d\n", len(qs), len(qf)) }
+inline report_queues() { SAY("queues %d %d\n", len(qs), len(qf)) }
 inline start_job(kind) { HOLDS(one_job, job == j_none); job = kind; SAY("job %e\n", kind) }
 inline deliver(i) {
   att = 0; ovf = false; rounds = 0; boundaries = 0;
@@ -230,28 +247,29 @@ inline deliver(i) {
   SAY("deliver %d\n", i) }
 inline poll(q, all) {
   if :: all -> k = len(q) :: else -> k = (len(q) > 0 -> 1 : 0) fi;
-  do :: k > 0 -> k--; q?x; tell_queues(); deliver(x) :: else -> break od; x = 0 }
+  do :: k > 0 -> k--; q?x; report_queues(); deliver(x) :: else -> break od; x = 0 }
 inline withdraw(before) {
   k = len(qs) + len(qf);
   do :: len(qs) > 0 -> qs?x; HOLDS(withdraws_earlier, x < before); m_gone(x) :: else -> break od;
   do :: len(qf) > 0 -> qf?x; HOLDS(withdraws_earlier, x < before); m_gone(x) :: else -> break od; x = 0;
-  if :: k > 0 -> tell_queues() :: else fi; k = 0 }
+  if :: k > 0 -> report_queues(); SAY("return_queued\n") :: else fi; k = 0 }
 inline withdraw_pending() {
-  if :: sw && RUN != run_switching -> ok(sw); sw = 0 :: else fi;
+  if :: sw -> ok(sw); sw = 0 :: else fi;
   if :: pc -> refuse(pc); pc = 0 :: else fi }
 inline withdraw_reading() {
   if :: reading -> SAY("cancel_ask\n"); refuse(reading); reading = 0; readt = 0; reado = 0 :: else fi }
 inline close_agent(retries) {
   HOLDS(brackets, ag && !tu && !ms && !to);
-  ag = false; runopen = false; job = j_none; SAY("agent_end %d\n", retries) }
+  ag = false; job = j_none; SAY("agent_end %d\n", retries) }
 inline close_all() {
   HOLDS(brackets, ag); TOOLS_CLOSE;
-  to = false; ms = false; tu = false; ag = false; runopen = false; SAY("close_run\n") }
+  to = false; ms = false; tu = false; ag = false; SAY("close_run\n") }
 inline end_retry(success) { if :: rb -> rb = 0; SAY("retry_end %d\n", success) :: else fi }
 inline start_compaction(reason) {
   HOLDS(brackets, !ag && !cb);
   HOLDS(nothing_after_settled, reason == r_manual || (period && !quiet));
   cb = reason; SAY("compaction_start\n"); start_job(j_compaction) }
+inline end_compaction(success) { HOLDS(brackets, cb); cb = 0; SAY("compaction_end %d\n", success) }
 inline record_shell(i) { m_record(); SHELL_RECORDED(i); SAY("record_shell %d\n", i) }
 /* Takes one element out, wherever it is; the others keep their order. */
 inline take_from(q, i) {
@@ -259,46 +277,54 @@ inline take_from(q, i) {
   do :: k > 0 -> k--; q?x; if :: x != i -> q!x :: else fi :: else -> break od; x = 0 }
 
 /* Guards. */
-#define g_barrier (asking || sw || pc || reading || RUN == run_switching || (RUN == run_aborting && len(line) > 0))
-#define g_boundary_due BOUNDARY_DUE
+#define g_barrier (asking || sw || pc || reading || saving || RUN == run_switching || (STOPPING && len(line) > 0))
 #define g_can_recover_overflow (autocompact && !ovf)
 #define g_can_retry (autoretry && att < RETRIES)
+#define g_closing (IO == io_closing)
 #define g_compact_ready (pc != 0)
+#define g_continues (o == 1)
+#define g_deferred_ready (len(line) > 0 && !g_barrier)
 #define g_ends_at_once (o == 1 && len(qs) == 0)
 #define g_goes_on (o == 1)
-#define g_has_behavior (o != 0)
+#define g_has_deferred (len(line) > 0)
+#define g_has_deliverable DELIVERABLE
 #define g_has_follow_up (len(qf) > 0)
-#define g_has_own (own != 0)
 #define g_has_steering (len(qs) > 0)
+#define g_held (saving_after == 1)
+#define g_input_open (IO == io_open)
 #define g_instant_waits INSTANT_WAITS
 #define g_last_shell (len(shells) == 1)
-#define g_line_ready (len(line) > 0 && !g_barrier)
-#define g_line_waits (len(line) > 0)
 #define g_overflow_again (autocompact && ovf)
-#define g_owed OWED
 #define g_queue_full ((t != t_prompt || o != 0) && len(qs) + len(qf) >= QUEUED)
-#define g_quiescent (RUN == run_idle && SESSION == session_quiet && SHELL == shell_quiet && !pc && !sw && !reading && len(commands) == 0 && len(line) == 0 && !OWED)
+#define g_quiescent (RUN == run_idle && SESSION == session_quiet && SHELL == shell_quiet && !pc && !sw && !reading && !saving && len(commands) == 0 && len(line) == 0 && !DELIVERABLE)
 #define g_session_ready (sw != 0)
+#define g_settle_hook_due SETTLE_HOOK_DUE
 #define g_threshold_due (due && autocompact)
 #define g_threshold_unchecked (!thr)
 #define g_unread (EXT && !rd && (t != t_prompt || o != 0))
+#define g_unsaved (t != t_prompt || o != 0)
 #define g_unsettled (period && !OWED)
+#define g_withdrawn (saving_after == 2)
 
 /* Actions. */
 inline a_accept() {
    if :: t == t_abort_bash -> SHELLS_ABORTED :: else fi; ok(id) }
 inline a_accept_cleared() {
    ok(id) }
+inline a_accept_command() {
+   take_from(commands, id); accept_text(id, q_handled) }
 inline a_accept_compact() {
-   if :: cown -> ok(cown); cown = 0 :: else fi }
+   ok(cown); cown = 0 }
 inline a_accept_handled() {
    accept_text(reading, q_handled); reading = 0; readt = 0; reado = 0 }
-inline a_accept_own() {
+inline a_accept_prompt() {
    HOLDS(saved_first, app); accept_text(own, q_started) }
 inline a_accept_queued() {
    accept_text(id, q_queued) }
+inline a_accept_reload() {
+   ok(rel); rel = 0 }
 inline a_accept_session() {
-   ok(sw); sw = 0 }
+   ok(swing); swing = 0 }
 inline a_accept_started() {
    if
    :: (t == t_steer && (alls || len(qs) == 1)) || (t == t_follow_up && len(qs) == 0 && (allf || len(qf) == 1)) ->
@@ -308,23 +334,33 @@ inline a_admit_abort() {
    cancelled = true;
    if :: o == 1 -> withdraw(id) :: else fi;
    held = (o != 2);
+   if :: saving && saving_after != 2 -> saving_after = (o == 0 -> 1 : (o == 1 -> 2 : 0)) :: else fi;
    if :: o == 2 -> m_continue() :: else fi;
    if :: id -> aborts!id :: else fi }
+inline a_admit_deferred() {
+   HOLDS(one_raised, rt == 0); line?rt, ro, rid;
+   if :: ro >= READ -> ro = ro - READ; rr = true :: else fi }
 inline a_admit_read() {
    HOLDS(one_raised, rt == 0); rt = readt; ro = reado; rid = reading; rr = true;
    reading = 0; readt = 0; reado = 0 }
 inline a_announce_queue() {
-   if :: len(qs) + len(qf) > 0 -> tell_queues() :: else fi }
+   if :: len(qs) + len(qf) > 0 -> report_queues() :: else fi }
 inline a_answer() {
    ok(id) }
 inline a_answer_aborts() {
    do
+   :: !saving && len(aborts) > 0 -> aborts?x; m_abort_answered(); ok(x)
+   :: else -> break od; x = 0 }
+inline a_answer_aborts_now() {
+   do
    :: len(aborts) > 0 -> aborts?x; m_abort_answered(); ok(x)
    :: else -> break od; x = 0 }
-inline a_append_own() {
+inline a_answer_navigation() {
+   ok(nav); nav = 0; moved = false }
+inline a_append_prompt() {
    m_append(own); app = true; SAY("append %d\n", own) }
-inline a_approve_session() {
-   HOLDS(one_raised, rt == 0); sw = asking; asking = 0; rt = t_session_approved }
+inline a_begin_streaming() {
+   if :: !period -> period = true; cancelled = false :: else fi }
 inline a_call_model() {
    HOLDS(brackets, ag && tu && !ms && !to && job == j_run); ms = true; SAY("call_model\n") }
 inline a_call_tools() {
@@ -341,15 +377,17 @@ inline a_check_threshold() {
 inline a_close() {
    m_close(); SAY("close\n") }
 inline a_close_compaction() {
-   if :: cb -> cb = 0; SAY("compaction_end 0\n") :: else fi }
+   end_compaction(0) }
 inline a_close_dialogs() {
    DIALOGS_CLOSE; SAY("default_dialogs 1\n") }
 inline a_close_run() {
-   if :: runopen -> close_all() :: else fi }
+   close_all() }
 inline a_compaction_done() {
-   if :: cb -> cb = 0; SAY("compaction_end 1\n") :: else fi }
+   end_compaction(1) }
+inline a_compaction_done_retrying() {
+   end_compaction(1) }
 inline a_compaction_fail() {
-   if :: cb -> cb = 0; SAY("compaction_end 0\n") :: else fi }
+   end_compaction(0) }
 inline a_compaction_given_up() {
    SAY("compaction_start\n"); SAY("compaction_end 0\n") }
 inline a_compaction_manual() {
@@ -358,25 +396,30 @@ inline a_compaction_overflow() {
    att = 0; ovf = true; start_compaction(r_overflow) }
 inline a_compaction_threshold() {
    start_compaction(r_threshold) }
+inline a_confirm_switch() {
+   HOLDS(one_raised, rt == 0); sw = asking; asking = 0; rt = t_switch_confirmed }
 inline a_cut_start() {
    SAY("cut_start\n") }
 inline a_default_dialogs() {
    DIALOGS_DEFAULT; SAY("default_dialogs 0\n") }
+inline a_defer_command() {
+   line!t, (rd -> o + READ : o), id }
+inline a_defer_first() {
+   k = len(line); line!readt, reado + READ, reading;
+   do :: k > 0 -> k--; line?y, z, x; line!y, z, x :: else -> break od; y = 0; z = 0; x = 0;
+   reading = 0; readt = 0; reado = 0 }
 inline a_deliver_continuation() {
    z = len(qs) + len(qf);
    if :: len(qs) > 0 -> poll(qs, alls) :: else -> poll(qf, allf) fi;
    HOLDS(continuation, len(qs) + len(qf) < z); z = 0 }
 inline a_deliver_follow_up() {
    poll(qf, allf) }
-inline a_deliver_own() {
+inline a_deliver_prompt() {
    x = own; own = 0; app = false; deliver(x); x = 0 }
 inline a_deliver_steering() {
    poll(qs, alls) }
-inline a_drop_own() {
-   if :: app -> app = false; SAY("drop %d\n", own) :: else fi }
-inline a_end_command() {
-   take_from(commands, id);
-   if :: IO == io_closing -> refuse(id) :: else -> accept_text(id, q_handled) fi }
+inline a_drop_prompt() {
+   app = false; SAY("drop %d\n", own) }
 inline a_end_job() {
    HOLDS(one_job, job == j_none); thr = false; att = 0; ovf = false }
 inline a_end_message() {
@@ -386,9 +429,7 @@ inline a_end_run() {
 inline a_end_run_retrying() {
    close_agent(1) }
 inline a_end_shell() {
-   take_from(shells, id); SHELL_ENDED(id); ok(id);
-   if :: RUN == run_idle || RUN == run_compacting_manual -> record_shell(id)
-      :: else -> kept!id; SAY("keep_shell %d\n", id) fi }
+   take_from(shells, id); SHELL_ENDED(id); ok(id) }
 inline a_end_tools() {
    HOLDS(brackets, to && !ms); to = false; TOOLS_END; SAY("end_tools\n") }
 inline a_end_turn() {
@@ -404,38 +445,48 @@ inline a_fail_run() {
    close_all() }
 inline a_flush_shells() {
    do :: len(kept) > 0 -> kept?x; record_shell(x) :: else -> break od; x = 0 }
-inline a_handle_own() {
+inline a_handle_prompt() {
    accept_text(own, q_handled); m_gone(own); own = 0 }
-inline a_hold() {
-   held = true }
-inline a_join_line() {
-   line!t, (rd -> o + READ : o), id }
+inline a_hold_saving() {
+   if :: saving && saving_after == 0 -> saving_after = 1 :: else fi }
+inline a_keep_shell() {
+   kept!id; SAY("keep_shell %d\n", id) }
 inline a_kill_shells() {
    SHELLS_KILLED; SAY("kill_shells\n") }
-inline a_lead_line() {
-   k = len(line); line!readt, reado + READ, reading;
-   do :: k > 0 -> k--; line?y, z, x; line!y, z, x :: else -> break od; y = 0; z = 0; x = 0;
-   reading = 0; readt = 0; reado = 0 }
 inline a_leave_failed() {
    SAY("leave_failed\n") }
+inline a_move_leaf() {
+   HOLDS(one_job, job == j_navigation && !moved); moved = true; SAY("move_leaf\n") }
 inline a_note_cancel() {
    cancelled = true }
 inline a_note_instance() {
    skip }
-inline a_open_period() {
-   if :: !period -> period = true; cancelled = false :: else fi }
+inline a_pause_queue() {
+   held = true }
 inline a_pend_compact() {
    pc = id }
 inline a_perform() {
    ok(id) }
+inline a_queue_saved() {
+   m_saved(saving);
+   if
+   :: saving_trigger == t_steer || (saving_trigger == t_prompt && saving_option == 1) -> qs!saving; m_queue(saving, 2)
+   :: else -> qf!saving; m_queue(saving, 3) fi;
+   report_queues(); accept_text(saving, q_queued); SAVING_OVER }
 inline a_queue_update() {
-   tell_queues() }
-inline a_refuse_asked() {
-   refuse(asking); asking = 0 }
+   report_queues() }
+inline a_record_shell() {
+   record_shell(id) }
 inline a_refuse_busy() {
    refuse(id) }
+inline a_refuse_command() {
+   take_from(commands, id); refuse(id) }
 inline a_refuse_compact() {
-   if :: cown -> refuse(cown); cown = 0 :: else fi }
+   refuse(cown); cown = 0 }
+inline a_refuse_compact_aborted() {
+   refuse(cown); cown = 0 }
+inline a_refuse_compact_shutdown() {
+   refuse(cown); cown = 0 }
 inline a_refuse_compacting() {
    refuse(id) }
 inline a_refuse_compaction_in_progress() {
@@ -444,81 +495,125 @@ inline a_refuse_full() {
    refuse(id) }
 inline a_refuse_line() {
    refuse(id) }
-inline a_refuse_own() {
-   if :: own -> HOLDS(saved_first, !app); refuse(own); m_gone(own); own = 0 :: else fi }
+inline a_refuse_navigation() {
+   refuse(nav); nav = 0; moved = false }
+inline a_refuse_navigation_busy() {
+   refuse(id) }
+inline a_refuse_navigation_compacting() {
+   refuse(id) }
+inline a_refuse_prompt() {
+   HOLDS(saved_first, !app); refuse(own); m_gone(own); own = 0 }
+inline a_refuse_prompt_aborted() {
+   HOLDS(saved_first, !app); refuse(own); m_gone(own); own = 0 }
+inline a_refuse_prompt_shutdown() {
+   HOLDS(saved_first, !app); refuse(own); m_gone(own); own = 0 }
 inline a_refuse_reading() {
    refuse(reading); reading = 0; readt = 0; reado = 0 }
+inline a_refuse_reload() {
+   refuse(rel); rel = 0 }
+inline a_refuse_reload_busy() {
+   refuse(id) }
+inline a_refuse_reload_compacting() {
+   refuse(id) }
 inline a_refuse_session() {
-   refuse(sw); sw = 0 }
-inline a_release_hold() {
-   held = false }
-inline a_replace_own() {
+   refuse(swing); swing = 0 }
+inline a_refuse_unconfirmed() {
+   refuse(asking); asking = 0 }
+inline a_refuse_unsaved() {
+   refuse(saving); SAVING_OVER }
+inline a_replace_prompt() {
    skip }
 inline a_replace_session() {
-   held = false; withdraw(sw) }
-inline a_reread_line() {
+   held = false; withdraw(swing) }
+inline a_reread_deferred() {
    skip }
 inline a_reset_counters() {
    att = 0; ovf = false }
 inline a_resolve_dialog() {
    DIALOG_RESOLVE; m_answer(id); SAY("resolve_dialog %d\n", id) }
+inline a_resolve_request() {
+   m_answer(id); SAY("resolve_request %d\n", id) }
+inline a_restore_queue() {
+   skip }
+inline a_resume_queue() {
+   held = false }
 inline a_retry_cancelled() {
    end_retry(0) }
 inline a_retry_failed() {
    end_retry(0) }
 inline a_retry_ok() {
    end_retry(1) }
-inline a_return_queue() {
-   if :: IO == io_draining && len(qs) + len(qf) > 0 -> tell_queues() :: else fi;
-   z = len(qs) + len(qf); withdraw(N + 1);
-   if :: z > 0 -> SAY("return_queue\n") :: else fi; z = 0 }
+inline a_return_saved() {
+   m_saved(saving); HOLDS(one_fate, fate[saving] == 0); fate[saving] = 4;
+   accept_text(saving, q_queued); m_returned(saving); SAY("return_queued\n"); SAVING_OVER }
 inline a_set_flag() {
    if :: t == t_set_auto_retry -> autoretry = (o == 1) :: else -> autocompact = (o == 1) fi }
 inline a_set_mode() {
    alls = (o == 1); allf = (o == 1) }
 inline a_settle() {
    if
-   :: period && !OWED && !BOUNDARY_DUE -> m_settle(); period = false; bd = false;
+   :: period && !OWED && !SETTLE_HOOK_DUE -> m_settle(); period = false; bd = false;
       SAY("settled %d\n", cancelled); cancelled = false
    :: else fi }
-inline a_skip_boundary() {
+inline a_skip_settle_hook() {
    bd = false }
-inline a_start_ask() {
-   HOLDS(one_job, !asking); asking = id; SAY("job ask\n") }
-inline a_start_boundary() {
-   start_job(j_boundary) }
 inline a_start_command() {
    commands!id; SAY("start_command %d\n", id) }
+inline a_start_confirmation() {
+   HOLDS(one_job, !asking); asking = id; SAY("job ask\n") }
 inline a_start_instance() {
    start_job(j_instance) }
+inline a_start_navigation() {
+   start_job(j_navigation); moved = false }
 inline a_start_preflight() {
    start_job(j_preflight); chk = !thr }
 inline a_start_reading() {
    HOLDS(one_job, !reading); reading = id; readt = t; reado = o; SAY("job read\n") }
+inline a_start_reload() {
+   start_job(j_reload) }
 inline a_start_retry() {
    att++; rb = att;
    SAY("retry_start\n"); start_job(j_timer) }
 inline a_start_run() {
-   m_start_run(); runopen = true; cancelled = false; bd = EXT;
+   m_start_run(); cancelled = false; bd = EXT;
    SAY("agent_start\n"); start_job(j_run) }
+inline a_start_saved() {
+   m_saved(saving);
+   if
+   :: saving_trigger == t_steer || (saving_trigger == t_prompt && saving_option == 1) -> qs!saving; m_queue(saving, 2)
+   :: else -> qf!saving; m_queue(saving, 3) fi;
+   report_queues();
+   if
+   :: (fate[saving] == 2 && (alls || len(qs) == 1)) || (fate[saving] == 3 && len(qs) == 0 && (allf || len(qf) == 1)) ->
+      accept_text(saving, q_started)
+   :: else -> accept_text(saving, q_queued) fi;
+   SAVING_OVER }
+inline a_start_saving() {
+   HOLDS(one_job, !saving);
+   saving = id; saving_trigger = t; saving_option = o; saving_after = 0; SAY("job save\n") }
+inline a_start_settle_hook() {
+   start_job(j_settle_hook) }
 inline a_start_shell() {
    shells!id; SHELL_STARTED; SAY("start_shell %d\n", id) }
 inline a_start_switch() {
-   start_job(j_switch) }
+   swing = sw; sw = 0; start_job(j_switch) }
 inline a_start_sync() {
    start_job(j_sync) }
 inline a_start_turn() {
    HOLDS(brackets, ag && !tu); tu = true; SAY("turn_start\n") }
 inline a_take_compact() {
    cown = id }
-inline a_take_line() {
-   HOLDS(one_raised, rt == 0); line?rt, ro, rid;
-   if :: ro >= READ -> ro = ro - READ; rr = true :: else fi }
-inline a_take_own() {
-   own = id; m_take(id) }
+inline a_take_navigation() {
+   nav = id }
 inline a_take_pending_compact() {
    cown = pc; pc = 0 }
-inline a_veto_session() {
+inline a_take_prompt() {
+   own = id; m_take(id) }
+inline a_take_reload() {
+   HOLDS(one_job, !rel); rel = id }
+inline a_take_settings() {
+   skip }
+inline a_veto_switch() {
    ok(asking); asking = 0 }
 inline a_withdraw_all() {
    withdraw_reading();
@@ -526,13 +621,13 @@ inline a_withdraw_all() {
       if :: IS_SESSION(y) || y == t_bash || y == t_abort -> ok(x) :: else -> refuse(x) fi
    :: else -> break od; y = 0; z = 0; x = 0;
    withdraw_pending() }
-inline a_withdraw_asking() {
-   SAY("cancel_ask\n"); ASK_CANCELLED; ok(asking); asking = 0 }
 inline a_withdraw_bash() {
    k = len(line);
    do :: k > 0 -> k--; line?y, z, x;
       if :: y == t_bash -> ok(x) :: else -> line!y, z, x fi
    :: else -> break od; y = 0; z = 0; x = 0 }
+inline a_withdraw_confirmation() {
+   SAY("cancel_ask\n"); ASK_CANCELLED; ok(asking); asking = 0 }
 inline a_withdraw_queues() {
    withdraw(id) }
 inline a_withdraw_waiting() {
@@ -559,7 +654,7 @@ if
 :: t == t_stop_abort ->
    if
    :: IO == io_open || IO == io_draining ->
-      d_step { fired++; IO = io_closing }
+      d_step { fired++; a_announce_queue(); IO = io_closing }
    :: IO == io_closing || IO == io_closed ->
       d_step { fired++ }
    fi
@@ -579,19 +674,19 @@ if
    if
    :: SESSION == session_quiet ->
       if
-      :: g_barrier -> d_step { fired++; a_join_line() }
+      :: g_barrier -> d_step { fired++; a_defer_command() }
       :: else ->
-         d_step { fired++; a_start_ask(); SESSION = session_asking }
+         d_step { fired++; a_start_confirmation(); SESSION = session_confirming }
       fi
-   :: SESSION == session_asking ->
-      d_step { fired++; a_join_line() }
+   :: SESSION == session_confirming ->
+      d_step { fired++; a_defer_command() }
    fi
 :: t == t_abort || t == t_stop_abort ->
    if
    :: SESSION == session_quiet ->
       d_step { fired++ }
-   :: SESSION == session_asking ->
-      d_step { fired++; a_withdraw_asking(); SESSION = session_quiet }
+   :: SESSION == session_confirming ->
+      d_step { fired++; a_withdraw_confirmation(); SESSION = session_quiet }
    fi
 :: t == t_stop_drain ->
    if
@@ -600,20 +695,20 @@ if
    fi
 :: t == t_ask_yes ->
    if
-   :: SESSION == session_asking ->
-      d_step { fired++; a_approve_session(); SESSION = session_quiet }
+   :: SESSION == session_confirming ->
+      d_step { fired++; a_confirm_switch(); SESSION = session_quiet }
    :: else
    fi
 :: t == t_ask_no ->
    if
-   :: SESSION == session_asking ->
-      d_step { fired++; a_veto_session(); SESSION = session_quiet }
+   :: SESSION == session_confirming ->
+      d_step { fired++; a_veto_switch(); SESSION = session_quiet }
    :: else
    fi
 :: t == t_ask_invalid ->
    if
-   :: SESSION == session_asking ->
-      d_step { fired++; a_refuse_asked(); SESSION = session_quiet }
+   :: SESSION == session_confirming ->
+      d_step { fired++; a_refuse_unconfirmed(); SESSION = session_quiet }
    :: else
    fi
 :: else
@@ -645,13 +740,13 @@ if
    if
    :: SHELL == shell_quiet ->
       if
-      :: g_barrier -> d_step { fired++; a_join_line() }
+      :: g_barrier -> d_step { fired++; a_defer_command() }
       :: else ->
          d_step { fired++; a_start_shell(); SHELL = shell_running }
       fi
    :: SHELL == shell_running ->
       if
-      :: g_barrier -> d_step { fired++; a_join_line() }
+      :: g_barrier -> d_step { fired++; a_defer_command() }
       :: else ->
          d_step { fired++; a_start_shell() }
       fi
@@ -694,13 +789,13 @@ if
    if
    :: RUN == run_idle ->
       if
-      :: g_barrier -> d_step { fired++; a_join_line() }
+      :: g_barrier -> d_step { fired++; a_defer_command() }
       :: else ->
-         d_step { fired++; a_take_own(); a_open_period(); a_start_preflight(); RUN = run_preflight }
+         d_step { fired++; a_take_prompt(); a_begin_streaming(); a_start_preflight(); RUN = run_preflight }
       fi
-   :: RUN == run_preflight || RUN == run_llm || RUN == run_tools || RUN == run_retrying || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling ->
+   :: RUN == run_preflight || RUN == run_persisting || RUN == run_llm || RUN == run_tools || RUN == run_retrying || RUN == run_compacting_prompt || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling || RUN == run_navigating ->
       if
-      :: g_barrier -> d_step { fired++; a_join_line() }
+      :: g_barrier -> d_step { fired++; a_defer_command() }
       :: else ->
          if
          :: g_unread -> d_step { fired++; a_start_reading() }
@@ -709,7 +804,7 @@ if
             :: g_queue_full -> d_step { fired++; a_refuse_full() }
             :: else ->
                if
-               :: g_has_behavior -> d_step { fired++; a_enqueue(); a_release_hold(); a_open_period(); a_queue_update(); a_accept_queued() }
+               :: g_unsaved -> d_step { fired++; a_start_saving() }
                :: else ->
                   d_step { fired++; a_refuse_busy() }
                fi
@@ -718,7 +813,7 @@ if
       fi
    :: RUN == run_compacting_manual ->
       if
-      :: g_barrier -> d_step { fired++; a_join_line() }
+      :: g_barrier -> d_step { fired++; a_defer_command() }
       :: else ->
          if
          :: g_unread -> d_step { fired++; a_start_reading() }
@@ -727,16 +822,16 @@ if
             :: g_queue_full -> d_step { fired++; a_refuse_full() }
             :: else ->
                if
-               :: g_has_behavior -> d_step { fired++; a_enqueue(); a_release_hold(); a_open_period(); a_queue_update(); a_accept_queued() }
+               :: g_unsaved -> d_step { fired++; a_start_saving() }
                :: else ->
                   d_step { fired++; a_refuse_compacting() }
                fi
             fi
          fi
       fi
-   :: RUN == run_aborting ->
+   :: RUN == run_stopping_preflight || RUN == run_stopping_persisting || RUN == run_stopping_run || RUN == run_stopping_compacting_manual || RUN == run_stopping_compacting_prompt || RUN == run_stopping_compacting_threshold || RUN == run_stopping_compacting_overflow || RUN == run_stopping_settling || RUN == run_stopping_navigating ->
       if
-      :: g_barrier -> d_step { fired++; a_join_line() }
+      :: g_barrier -> d_step { fired++; a_defer_command() }
       :: else ->
          if
          :: g_unread -> d_step { fired++; a_start_reading() }
@@ -745,32 +840,32 @@ if
             :: g_queue_full -> d_step { fired++; a_refuse_full() }
             :: else ->
                if
-               :: g_has_behavior -> d_step { fired++; a_enqueue(); a_release_hold(); a_open_period(); a_queue_update(); a_accept_queued() }
+               :: g_unsaved -> d_step { fired++; a_start_saving() }
                :: else ->
-                  d_step { fired++; a_join_line() }
+                  d_step { fired++; a_defer_command() }
                fi
             fi
          fi
       fi
    :: RUN == run_switching ->
-      d_step { fired++; a_join_line() }
+      d_step { fired++; a_defer_command() }
    fi
 :: t == t_extension_command ->
    if
-   :: RUN == run_idle || RUN == run_preflight || RUN == run_llm || RUN == run_tools || RUN == run_retrying || RUN == run_compacting_manual || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling || RUN == run_aborting ->
+   :: RUN == run_idle || RUN == run_preflight || RUN == run_persisting || RUN == run_llm || RUN == run_tools || RUN == run_retrying || RUN == run_compacting_manual || RUN == run_compacting_prompt || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling || RUN == run_navigating || RUN == run_stopping_preflight || RUN == run_stopping_persisting || RUN == run_stopping_run || RUN == run_stopping_compacting_manual || RUN == run_stopping_compacting_prompt || RUN == run_stopping_compacting_threshold || RUN == run_stopping_compacting_overflow || RUN == run_stopping_settling || RUN == run_stopping_navigating ->
       if
-      :: g_barrier -> d_step { fired++; a_join_line() }
+      :: g_barrier -> d_step { fired++; a_defer_command() }
       :: else ->
          d_step { fired++; a_start_command() }
       fi
    :: RUN == run_switching ->
-      d_step { fired++; a_join_line() }
+      d_step { fired++; a_defer_command() }
    fi
 :: t == t_steer || t == t_follow_up ->
    if
    :: RUN == run_idle ->
       if
-      :: g_barrier -> d_step { fired++; a_join_line() }
+      :: g_barrier -> d_step { fired++; a_defer_command() }
       :: else ->
          if
          :: g_unread -> d_step { fired++; a_start_reading() }
@@ -778,13 +873,17 @@ if
             if
             :: g_queue_full -> d_step { fired++; a_refuse_full() }
             :: else ->
-               d_step { fired++; a_enqueue(); a_release_hold(); a_open_period(); a_queue_update(); a_accept_started() }
+               if
+               :: g_unsaved -> d_step { fired++; a_start_saving() }
+               :: else ->
+                  d_step { fired++; a_enqueue(); a_resume_queue(); a_begin_streaming(); a_queue_update(); a_accept_started() }
+               fi
             fi
          fi
       fi
-   :: RUN == run_preflight || RUN == run_llm || RUN == run_tools || RUN == run_retrying || RUN == run_compacting_manual || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling || RUN == run_aborting ->
+   :: RUN == run_preflight || RUN == run_persisting || RUN == run_llm || RUN == run_tools || RUN == run_retrying || RUN == run_compacting_manual || RUN == run_compacting_prompt || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling || RUN == run_navigating || RUN == run_stopping_preflight || RUN == run_stopping_persisting || RUN == run_stopping_run || RUN == run_stopping_compacting_manual || RUN == run_stopping_compacting_prompt || RUN == run_stopping_compacting_threshold || RUN == run_stopping_compacting_overflow || RUN == run_stopping_settling || RUN == run_stopping_navigating ->
       if
-      :: g_barrier -> d_step { fired++; a_join_line() }
+      :: g_barrier -> d_step { fired++; a_defer_command() }
       :: else ->
          if
          :: g_unread -> d_step { fired++; a_start_reading() }
@@ -792,152 +891,246 @@ if
             if
             :: g_queue_full -> d_step { fired++; a_refuse_full() }
             :: else ->
-               d_step { fired++; a_enqueue(); a_release_hold(); a_open_period(); a_queue_update(); a_accept_queued() }
+               if
+               :: g_unsaved -> d_step { fired++; a_start_saving() }
+               :: else ->
+                  d_step { fired++; a_enqueue(); a_resume_queue(); a_begin_streaming(); a_queue_update(); a_accept_queued() }
+               fi
             fi
          fi
       fi
    :: RUN == run_switching ->
-      d_step { fired++; a_join_line() }
+      d_step { fired++; a_defer_command() }
    fi
 :: t == t_clear_queue ->
    if
-   :: RUN == run_idle || RUN == run_preflight || RUN == run_llm || RUN == run_tools || RUN == run_retrying || RUN == run_compacting_manual || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling || RUN == run_aborting ->
+   :: RUN == run_idle || RUN == run_preflight || RUN == run_persisting || RUN == run_llm || RUN == run_tools || RUN == run_retrying || RUN == run_compacting_manual || RUN == run_compacting_prompt || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling || RUN == run_navigating || RUN == run_stopping_preflight || RUN == run_stopping_persisting || RUN == run_stopping_run || RUN == run_stopping_compacting_manual || RUN == run_stopping_compacting_prompt || RUN == run_stopping_compacting_threshold || RUN == run_stopping_compacting_overflow || RUN == run_stopping_settling || RUN == run_stopping_navigating ->
       if
-      :: g_barrier -> d_step { fired++; a_join_line() }
+      :: g_barrier -> d_step { fired++; a_defer_command() }
       :: else ->
          d_step { fired++; a_withdraw_queues(); a_accept_cleared() }
       fi
    :: RUN == run_switching ->
-      d_step { fired++; a_join_line() }
+      d_step { fired++; a_defer_command() }
    fi
 :: t == t_compact ->
    if
    :: RUN == run_idle ->
       if
-      :: g_barrier -> d_step { fired++; a_join_line() }
+      :: g_barrier -> d_step { fired++; a_defer_command() }
       :: else ->
          d_step { fired++; a_take_compact(); a_compaction_manual(); RUN = run_compacting_manual }
       fi
-   :: RUN == run_preflight || RUN == run_llm || RUN == run_tools || RUN == run_settling ->
+   :: RUN == run_preflight ->
       if
-      :: g_barrier -> d_step { fired++; a_join_line() }
+      :: g_barrier -> d_step { fired++; a_defer_command() }
       :: else ->
-         d_step { fired++; a_pend_compact(); a_cancel_job(); RUN = run_aborting }
+         d_step { fired++; a_pend_compact(); a_cancel_job(); RUN = run_stopping_preflight }
+      fi
+   :: RUN == run_persisting ->
+      if
+      :: g_barrier -> d_step { fired++; a_defer_command() }
+      :: else ->
+         d_step { fired++; a_pend_compact(); a_cancel_job(); RUN = run_stopping_persisting }
+      fi
+   :: RUN == run_llm || RUN == run_tools ->
+      if
+      :: g_barrier -> d_step { fired++; a_defer_command() }
+      :: else ->
+         d_step { fired++; a_pend_compact(); a_cancel_job(); RUN = run_stopping_run }
       fi
    :: RUN == run_retrying ->
       if
-      :: g_barrier -> d_step { fired++; a_join_line() }
+      :: g_barrier -> d_step { fired++; a_defer_command() }
       :: else ->
          d_step { fired++; a_pend_compact(); a_note_cancel(); a_cancel_timer(); a_retry_cancelled(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
       fi
-   :: RUN == run_compacting_manual || RUN == run_compacting_threshold || RUN == run_compacting_overflow ->
+   :: RUN == run_compacting_manual || RUN == run_compacting_prompt || RUN == run_compacting_threshold || RUN == run_compacting_overflow ->
       if
-      :: g_barrier -> d_step { fired++; a_join_line() }
+      :: g_barrier -> d_step { fired++; a_defer_command() }
       :: else ->
          d_step { fired++; a_refuse_compaction_in_progress() }
       fi
-   :: RUN == run_aborting ->
+   :: RUN == run_settling ->
       if
-      :: g_barrier -> d_step { fired++; a_join_line() }
+      :: g_barrier -> d_step { fired++; a_defer_command() }
+      :: else ->
+         d_step { fired++; a_pend_compact(); a_cancel_job(); RUN = run_stopping_settling }
+      fi
+   :: RUN == run_navigating ->
+      if
+      :: g_barrier -> d_step { fired++; a_defer_command() }
+      :: else ->
+         d_step { fired++; a_pend_compact(); a_cancel_job(); RUN = run_stopping_navigating }
+      fi
+   :: RUN == run_stopping_preflight || RUN == run_stopping_persisting || RUN == run_stopping_run || RUN == run_stopping_compacting_manual || RUN == run_stopping_compacting_prompt || RUN == run_stopping_compacting_threshold || RUN == run_stopping_compacting_overflow || RUN == run_stopping_settling || RUN == run_stopping_navigating ->
+      if
+      :: g_barrier -> d_step { fired++; a_defer_command() }
       :: else ->
          d_step { fired++; a_pend_compact() }
       fi
    :: RUN == run_switching ->
-      d_step { fired++; a_join_line() }
+      d_step { fired++; a_defer_command() }
+   fi
+:: t == t_navigate_tree ->
+   if
+   :: RUN == run_idle ->
+      if
+      :: g_barrier -> d_step { fired++; a_defer_command() }
+      :: else ->
+         d_step { fired++; a_take_navigation(); a_start_navigation(); RUN = run_navigating }
+      fi
+   :: RUN == run_preflight || RUN == run_persisting || RUN == run_llm || RUN == run_tools || RUN == run_retrying || RUN == run_settling ->
+      if
+      :: g_barrier -> d_step { fired++; a_defer_command() }
+      :: else ->
+         d_step { fired++; a_refuse_navigation_busy() }
+      fi
+   :: RUN == run_compacting_manual || RUN == run_compacting_prompt || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_navigating ->
+      if
+      :: g_barrier -> d_step { fired++; a_defer_command() }
+      :: else ->
+         d_step { fired++; a_refuse_navigation_compacting() }
+      fi
+   :: RUN == run_stopping_preflight || RUN == run_stopping_persisting || RUN == run_stopping_run || RUN == run_stopping_compacting_manual || RUN == run_stopping_compacting_prompt || RUN == run_stopping_compacting_threshold || RUN == run_stopping_compacting_overflow || RUN == run_stopping_settling || RUN == run_stopping_navigating ->
+      if
+      :: g_barrier -> d_step { fired++; a_defer_command() }
+      :: else ->
+         d_step { fired++; a_defer_command() }
+      fi
+   :: RUN == run_switching ->
+      d_step { fired++; a_defer_command() }
+   fi
+:: t == t_reload ->
+   if
+   :: RUN == run_idle ->
+      if
+      :: g_barrier -> d_step { fired++; a_defer_command() }
+      :: else ->
+         d_step { fired++; a_take_reload(); a_start_reload(); RUN = run_switching }
+      fi
+   :: RUN == run_preflight || RUN == run_persisting || RUN == run_llm || RUN == run_tools || RUN == run_retrying || RUN == run_settling ->
+      if
+      :: g_barrier -> d_step { fired++; a_defer_command() }
+      :: else ->
+         d_step { fired++; a_refuse_reload_busy() }
+      fi
+   :: RUN == run_compacting_manual || RUN == run_compacting_prompt || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_navigating ->
+      if
+      :: g_barrier -> d_step { fired++; a_defer_command() }
+      :: else ->
+         d_step { fired++; a_refuse_reload_compacting() }
+      fi
+   :: RUN == run_stopping_preflight || RUN == run_stopping_persisting || RUN == run_stopping_run || RUN == run_stopping_compacting_manual || RUN == run_stopping_compacting_prompt || RUN == run_stopping_compacting_threshold || RUN == run_stopping_compacting_overflow || RUN == run_stopping_settling || RUN == run_stopping_navigating ->
+      if
+      :: g_barrier -> d_step { fired++; a_defer_command() }
+      :: else ->
+         d_step { fired++; a_defer_command() }
+      fi
+   :: RUN == run_switching ->
+      d_step { fired++; a_defer_command() }
    fi
 :: t == t_set_model ->
    if
-   :: RUN == run_idle || RUN == run_preflight || RUN == run_llm || RUN == run_tools || RUN == run_retrying || RUN == run_compacting_manual || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling || RUN == run_aborting ->
+   :: RUN == run_idle || RUN == run_preflight || RUN == run_persisting || RUN == run_llm || RUN == run_tools || RUN == run_retrying || RUN == run_compacting_manual || RUN == run_compacting_prompt || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling || RUN == run_navigating || RUN == run_stopping_preflight || RUN == run_stopping_persisting || RUN == run_stopping_run || RUN == run_stopping_compacting_manual || RUN == run_stopping_compacting_prompt || RUN == run_stopping_compacting_threshold || RUN == run_stopping_compacting_overflow || RUN == run_stopping_settling || RUN == run_stopping_navigating ->
       if
-      :: g_barrier -> d_step { fired++; a_join_line() }
+      :: g_barrier -> d_step { fired++; a_defer_command() }
       :: else ->
          d_step { fired++; a_perform() }
       fi
    :: RUN == run_switching ->
-      d_step { fired++; a_join_line() }
+      d_step { fired++; a_defer_command() }
    fi
 :: t == t_set_auto_compaction || t == t_set_auto_retry ->
    if
-   :: RUN == run_idle || RUN == run_preflight || RUN == run_llm || RUN == run_tools || RUN == run_retrying || RUN == run_compacting_manual || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling || RUN == run_aborting ->
+   :: RUN == run_idle || RUN == run_preflight || RUN == run_persisting || RUN == run_llm || RUN == run_tools || RUN == run_retrying || RUN == run_compacting_manual || RUN == run_compacting_prompt || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling || RUN == run_navigating || RUN == run_stopping_preflight || RUN == run_stopping_persisting || RUN == run_stopping_run || RUN == run_stopping_compacting_manual || RUN == run_stopping_compacting_prompt || RUN == run_stopping_compacting_threshold || RUN == run_stopping_compacting_overflow || RUN == run_stopping_settling || RUN == run_stopping_navigating ->
       if
-      :: g_barrier -> d_step { fired++; a_join_line() }
+      :: g_barrier -> d_step { fired++; a_defer_command() }
       :: else ->
          d_step { fired++; a_set_flag(); a_accept() }
       fi
    :: RUN == run_switching ->
-      d_step { fired++; a_join_line() }
+      d_step { fired++; a_defer_command() }
    fi
 :: t == t_set_queue_mode ->
    if
-   :: RUN == run_idle || RUN == run_preflight || RUN == run_llm || RUN == run_tools || RUN == run_retrying || RUN == run_compacting_manual || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling || RUN == run_aborting ->
+   :: RUN == run_idle || RUN == run_preflight || RUN == run_persisting || RUN == run_llm || RUN == run_tools || RUN == run_retrying || RUN == run_compacting_manual || RUN == run_compacting_prompt || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling || RUN == run_navigating || RUN == run_stopping_preflight || RUN == run_stopping_persisting || RUN == run_stopping_run || RUN == run_stopping_compacting_manual || RUN == run_stopping_compacting_prompt || RUN == run_stopping_compacting_threshold || RUN == run_stopping_compacting_overflow || RUN == run_stopping_settling || RUN == run_stopping_navigating ->
       if
-      :: g_barrier -> d_step { fired++; a_join_line() }
+      :: g_barrier -> d_step { fired++; a_defer_command() }
       :: else ->
          d_step { fired++; a_set_mode(); a_accept() }
       fi
    :: RUN == run_switching ->
-      d_step { fired++; a_join_line() }
+      d_step { fired++; a_defer_command() }
    fi
 :: t == t_get_state ->
    if
    :: RUN == run_switching ->
-      d_step { fired++; a_join_line() }
-   :: RUN == run_idle || RUN == run_preflight || RUN == run_llm || RUN == run_tools || RUN == run_retrying || RUN == run_compacting_manual || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling || RUN == run_aborting ->
+      d_step { fired++; a_defer_command() }
+   :: RUN == run_idle || RUN == run_preflight || RUN == run_persisting || RUN == run_llm || RUN == run_tools || RUN == run_retrying || RUN == run_compacting_manual || RUN == run_compacting_prompt || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling || RUN == run_navigating || RUN == run_stopping_preflight || RUN == run_stopping_persisting || RUN == run_stopping_run || RUN == run_stopping_compacting_manual || RUN == run_stopping_compacting_prompt || RUN == run_stopping_compacting_threshold || RUN == run_stopping_compacting_overflow || RUN == run_stopping_settling || RUN == run_stopping_navigating ->
       d_step { fired++; a_answer() }
    fi
 :: t == t_text_read ->
    if
-   :: RUN == run_aborting ->
+   :: RUN == run_stopping_preflight || RUN == run_stopping_persisting || RUN == run_stopping_run || RUN == run_stopping_compacting_manual || RUN == run_stopping_compacting_prompt || RUN == run_stopping_compacting_threshold || RUN == run_stopping_compacting_overflow || RUN == run_stopping_settling || RUN == run_stopping_navigating ->
       if
-      :: g_line_waits -> d_step { fired++; a_lead_line() }
+      :: g_has_deferred -> d_step { fired++; a_defer_first() }
       :: else ->
          d_step { fired++; a_admit_read() }
       fi
-   :: RUN == run_idle || RUN == run_preflight || RUN == run_llm || RUN == run_tools || RUN == run_retrying || RUN == run_compacting_manual || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling ->
+   :: RUN == run_idle || RUN == run_preflight || RUN == run_persisting || RUN == run_llm || RUN == run_tools || RUN == run_retrying || RUN == run_compacting_manual || RUN == run_compacting_prompt || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling || RUN == run_navigating ->
       d_step { fired++; a_admit_read() }
    :: else
    fi
 :: t == t_text_handled ->
    if
-   :: RUN == run_idle || RUN == run_preflight || RUN == run_llm || RUN == run_tools || RUN == run_retrying || RUN == run_compacting_manual || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling || RUN == run_aborting ->
+   :: RUN == run_idle || RUN == run_preflight || RUN == run_persisting || RUN == run_llm || RUN == run_tools || RUN == run_retrying || RUN == run_compacting_manual || RUN == run_compacting_prompt || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling || RUN == run_navigating || RUN == run_stopping_preflight || RUN == run_stopping_persisting || RUN == run_stopping_run || RUN == run_stopping_compacting_manual || RUN == run_stopping_compacting_prompt || RUN == run_stopping_compacting_threshold || RUN == run_stopping_compacting_overflow || RUN == run_stopping_settling || RUN == run_stopping_navigating ->
       d_step { fired++; a_accept_handled() }
    :: else
    fi
 :: t == t_text_failed ->
    if
-   :: RUN == run_idle || RUN == run_preflight || RUN == run_llm || RUN == run_tools || RUN == run_retrying || RUN == run_compacting_manual || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling || RUN == run_aborting ->
+   :: RUN == run_idle || RUN == run_preflight || RUN == run_persisting || RUN == run_llm || RUN == run_tools || RUN == run_retrying || RUN == run_compacting_manual || RUN == run_compacting_prompt || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling || RUN == run_navigating || RUN == run_stopping_preflight || RUN == run_stopping_persisting || RUN == run_stopping_run || RUN == run_stopping_compacting_manual || RUN == run_stopping_compacting_prompt || RUN == run_stopping_compacting_threshold || RUN == run_stopping_compacting_overflow || RUN == run_stopping_settling || RUN == run_stopping_navigating ->
       d_step { fired++; a_refuse_reading() }
    :: else
    fi
 :: t == t_command_ended ->
    if
-   :: true ->
-      d_step { fired++; a_end_command() }
+   :: RUN == run_idle || RUN == run_stopping_preflight || RUN == run_stopping_persisting || RUN == run_stopping_run || RUN == run_stopping_compacting_manual || RUN == run_stopping_compacting_prompt || RUN == run_stopping_compacting_threshold || RUN == run_stopping_compacting_overflow || RUN == run_stopping_settling || RUN == run_stopping_navigating || RUN == run_switching ->
+      if
+      :: g_closing -> d_step { fired++; a_refuse_command() }
+      :: else ->
+         d_step { fired++; a_accept_command() }
+      fi
+   :: RUN == run_preflight || RUN == run_persisting || RUN == run_llm || RUN == run_tools || RUN == run_retrying || RUN == run_compacting_manual || RUN == run_compacting_prompt || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling || RUN == run_navigating ->
+      d_step { fired++; a_accept_command() }
    fi
-:: t == t_boundary_ok ->
+:: t == t_settle_hook_ok ->
    if
    :: RUN == run_settling ->
-      d_step { fired++; a_skip_boundary(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
-   :: RUN == run_aborting ->
-      d_step { fired++; a_close_run(); a_retry_cancelled(); a_close_compaction(); a_drop_own(); a_refuse_own(); a_refuse_compact(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+      d_step { fired++; a_skip_settle_hook(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+   :: RUN == run_stopping_settling ->
+      d_step { fired++; a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
    :: else
    fi
 :: t == t_job_failed ->
    if
    :: RUN == run_settling ->
-      d_step { fired++; a_skip_boundary(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+      d_step { fired++; a_skip_settle_hook(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
    :: RUN == run_llm || RUN == run_tools ->
       d_step { fired++; a_fail_run(); a_retry_failed(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
-   :: RUN == run_aborting ->
-      d_step { fired++; a_close_run(); a_retry_cancelled(); a_close_compaction(); a_drop_own(); a_refuse_own(); a_refuse_compact(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+   :: RUN == run_stopping_run ->
+      d_step { fired++; a_close_run(); a_retry_cancelled(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+   :: RUN == run_stopping_settling ->
+      d_step { fired++; a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
    :: else
    fi
-:: t == t_boundary_goes_on ->
+:: t == t_settle_hook_goes_on ->
    if
    :: RUN == run_settling ->
       d_step { fired++; a_start_run(); a_start_turn(); a_deliver_steering(); a_call_model(); RUN = run_llm }
-   :: RUN == run_aborting ->
-      d_step { fired++; a_close_run(); a_retry_cancelled(); a_close_compaction(); a_drop_own(); a_refuse_own(); a_refuse_compact(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+   :: RUN == run_stopping_settling ->
+      d_step { fired++; a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
    :: else
    fi
 :: t == t_begin_instance ->
@@ -949,7 +1142,41 @@ if
 :: t == t_instance_ready ->
    if
    :: RUN == run_switching ->
-      d_step { fired++; a_reread_line(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+      d_step { fired++; a_reread_deferred(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+   :: else
+   fi
+:: t == t_save_ok ->
+   if
+   :: RUN == run_idle ->
+      if
+      :: g_withdrawn -> d_step { fired++; a_return_saved(); a_answer_aborts() }
+      :: else ->
+         if
+         :: g_held -> d_step { fired++; a_queue_saved(); a_answer_aborts() }
+         :: else ->
+            d_step { fired++; a_resume_queue(); a_begin_streaming(); a_start_saved(); a_answer_aborts() }
+         fi
+      fi
+   :: RUN == run_stopping_preflight || RUN == run_stopping_persisting || RUN == run_stopping_run || RUN == run_stopping_compacting_manual || RUN == run_stopping_compacting_prompt || RUN == run_stopping_compacting_threshold || RUN == run_stopping_compacting_overflow || RUN == run_stopping_settling || RUN == run_stopping_navigating ->
+      if
+      :: g_withdrawn -> d_step { fired++; a_return_saved() }
+      :: else ->
+         if
+         :: g_held -> d_step { fired++; a_queue_saved() }
+         :: else ->
+            d_step { fired++; a_resume_queue(); a_begin_streaming(); a_queue_saved() }
+         fi
+      fi
+   :: RUN == run_preflight || RUN == run_persisting || RUN == run_llm || RUN == run_tools || RUN == run_retrying || RUN == run_compacting_manual || RUN == run_compacting_prompt || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling || RUN == run_navigating ->
+      d_step { fired++; a_resume_queue(); a_begin_streaming(); a_queue_saved() }
+   :: else
+   fi
+:: t == t_save_failed ->
+   if
+   :: RUN == run_idle ->
+      d_step { fired++; a_refuse_unsaved(); a_settle(); a_answer_aborts() }
+   :: RUN == run_preflight || RUN == run_persisting || RUN == run_llm || RUN == run_tools || RUN == run_retrying || RUN == run_compacting_manual || RUN == run_compacting_prompt || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling || RUN == run_navigating || RUN == run_stopping_preflight || RUN == run_stopping_persisting || RUN == run_stopping_run || RUN == run_stopping_compacting_manual || RUN == run_stopping_compacting_prompt || RUN == run_stopping_compacting_threshold || RUN == run_stopping_compacting_overflow || RUN == run_stopping_settling || RUN == run_stopping_navigating ->
+      d_step { fired++; a_refuse_unsaved() }
    :: else
    fi
 :: t == t_abort ->
@@ -958,18 +1185,34 @@ if
       d_step { fired++; a_withdraw_waiting(); a_admit_abort(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts() }
    :: RUN == run_retrying ->
       d_step { fired++; a_withdraw_waiting(); a_admit_abort(); a_cancel_timer(); a_retry_cancelled(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
-   :: RUN == run_preflight || RUN == run_llm || RUN == run_tools || RUN == run_compacting_manual || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling ->
-      d_step { fired++; a_withdraw_waiting(); a_admit_abort(); a_cancel_job(); RUN = run_aborting }
-   :: RUN == run_aborting ->
+   :: RUN == run_preflight ->
+      d_step { fired++; a_withdraw_waiting(); a_admit_abort(); a_cancel_job(); RUN = run_stopping_preflight }
+   :: RUN == run_persisting ->
+      d_step { fired++; a_withdraw_waiting(); a_admit_abort(); a_cancel_job(); RUN = run_stopping_persisting }
+   :: RUN == run_llm || RUN == run_tools ->
+      d_step { fired++; a_withdraw_waiting(); a_admit_abort(); a_cancel_job(); RUN = run_stopping_run }
+   :: RUN == run_compacting_manual ->
+      d_step { fired++; a_withdraw_waiting(); a_admit_abort(); a_cancel_job(); RUN = run_stopping_compacting_manual }
+   :: RUN == run_compacting_prompt ->
+      d_step { fired++; a_withdraw_waiting(); a_admit_abort(); a_cancel_job(); RUN = run_stopping_compacting_prompt }
+   :: RUN == run_compacting_threshold ->
+      d_step { fired++; a_withdraw_waiting(); a_admit_abort(); a_cancel_job(); RUN = run_stopping_compacting_threshold }
+   :: RUN == run_compacting_overflow ->
+      d_step { fired++; a_withdraw_waiting(); a_admit_abort(); a_cancel_job(); RUN = run_stopping_compacting_overflow }
+   :: RUN == run_settling ->
+      d_step { fired++; a_withdraw_waiting(); a_admit_abort(); a_cancel_job(); RUN = run_stopping_settling }
+   :: RUN == run_navigating ->
+      d_step { fired++; a_withdraw_waiting(); a_admit_abort(); a_cancel_job(); RUN = run_stopping_navigating }
+   :: RUN == run_stopping_preflight || RUN == run_stopping_persisting || RUN == run_stopping_run || RUN == run_stopping_compacting_manual || RUN == run_stopping_compacting_prompt || RUN == run_stopping_compacting_threshold || RUN == run_stopping_compacting_overflow || RUN == run_stopping_settling || RUN == run_stopping_navigating ->
       d_step { fired++; a_withdraw_waiting(); a_admit_abort() }
    :: RUN == run_switching ->
-      d_step { fired++; a_withdraw_waiting(); a_join_line(); a_cut_start() }
+      d_step { fired++; a_withdraw_waiting(); a_defer_command(); a_cut_start() }
    fi
 :: t == t_abort_retry ->
    if
    :: RUN == run_retrying ->
-      d_step { fired++; a_cancel_timer(); a_retry_cancelled(); a_skip_boundary(); a_settle(); a_accept(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
-   :: RUN == run_idle || RUN == run_preflight || RUN == run_llm || RUN == run_tools || RUN == run_compacting_manual || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling || RUN == run_aborting || RUN == run_switching ->
+      d_step { fired++; a_cancel_timer(); a_retry_cancelled(); a_skip_settle_hook(); a_settle(); a_accept(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+   :: RUN == run_idle || RUN == run_preflight || RUN == run_persisting || RUN == run_llm || RUN == run_tools || RUN == run_compacting_manual || RUN == run_compacting_prompt || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling || RUN == run_navigating || RUN == run_stopping_preflight || RUN == run_stopping_persisting || RUN == run_stopping_run || RUN == run_stopping_compacting_manual || RUN == run_stopping_compacting_prompt || RUN == run_stopping_compacting_threshold || RUN == run_stopping_compacting_overflow || RUN == run_stopping_settling || RUN == run_stopping_navigating || RUN == run_switching ->
       d_step { fired++; a_accept() }
    fi
 :: t == t_hello ->
@@ -977,72 +1220,130 @@ if
    :: true ->
       d_step { fired++; a_answer() }
    fi
+:: t == t_navigation_ready ->
+   if
+   :: RUN == run_navigating ->
+      d_step { fired++; a_move_leaf() }
+   :: RUN == run_stopping_navigating ->
+      d_step { fired++ }
+   :: else
+   fi
+:: t == t_navigation_ok ->
+   if
+   :: RUN == run_navigating || RUN == run_stopping_navigating ->
+      d_step { fired++; a_answer_navigation(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+   :: else
+   fi
+:: t == t_navigation_failed ->
+   if
+   :: RUN == run_navigating ->
+      d_step { fired++; a_refuse_navigation(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+   :: RUN == run_stopping_navigating ->
+      d_step { fired++; a_answer_navigation(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+   :: else
+   fi
+:: t == t_reload_ok ->
+   if
+   :: RUN == run_switching ->
+      d_step { fired++; a_take_settings(); a_accept_reload(); a_reread_deferred(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+   :: else
+   fi
+:: t == t_reload_failed ->
+   if
+   :: RUN == run_switching ->
+      d_step { fired++; a_refuse_reload(); a_reread_deferred(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+   :: else
+   fi
 :: t == t_preflight_ok ->
    if
    :: RUN == run_preflight ->
-      d_step { fired++; a_flush_shells(); a_append_own(); a_start_sync() }
-   :: RUN == run_aborting ->
-      d_step { fired++; a_close_run(); a_retry_cancelled(); a_close_compaction(); a_drop_own(); a_refuse_own(); a_refuse_compact(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+      d_step { fired++; a_flush_shells(); a_append_prompt(); a_start_sync(); RUN = run_persisting }
+   :: RUN == run_stopping_preflight ->
+      if
+      :: g_input_open -> d_step { fired++; a_refuse_prompt_aborted(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+      :: else ->
+         d_step { fired++; a_refuse_prompt_shutdown(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+      fi
    :: else
    fi
 :: t == t_synced ->
    if
-   :: RUN == run_preflight ->
-      d_step { fired++; a_accept_own(); a_release_hold(); a_reset_counters(); a_start_run(); a_start_turn(); a_deliver_own(); a_deliver_steering(); a_call_model(); RUN = run_llm }
-   :: RUN == run_aborting ->
-      d_step { fired++; a_close_run(); a_retry_cancelled(); a_close_compaction(); a_drop_own(); a_refuse_own(); a_refuse_compact(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+   :: RUN == run_persisting ->
+      d_step { fired++; a_accept_prompt(); a_resume_queue(); a_reset_counters(); a_start_run(); a_start_turn(); a_deliver_prompt(); a_deliver_steering(); a_call_model(); RUN = run_llm }
+   :: RUN == run_stopping_persisting ->
+      if
+      :: g_input_open -> d_step { fired++; a_drop_prompt(); a_refuse_prompt_aborted(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+      :: else ->
+         d_step { fired++; a_drop_prompt(); a_refuse_prompt_shutdown(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+      fi
    :: else
    fi
 :: t == t_sync_failed ->
    if
-   :: RUN == run_preflight ->
-      d_step { fired++; a_drop_own(); a_refuse_own(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
-   :: RUN == run_aborting ->
-      d_step { fired++; a_close_run(); a_retry_cancelled(); a_close_compaction(); a_drop_own(); a_refuse_own(); a_refuse_compact(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+   :: RUN == run_persisting ->
+      d_step { fired++; a_drop_prompt(); a_refuse_prompt(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+   :: RUN == run_stopping_persisting ->
+      if
+      :: g_input_open -> d_step { fired++; a_drop_prompt(); a_refuse_prompt_aborted(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+      :: else ->
+         d_step { fired++; a_drop_prompt(); a_refuse_prompt_shutdown(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+      fi
    :: else
    fi
 :: t == t_preflight_refused ->
    if
    :: RUN == run_preflight ->
-      d_step { fired++; a_refuse_own(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
-   :: RUN == run_aborting ->
-      d_step { fired++; a_close_run(); a_retry_cancelled(); a_close_compaction(); a_drop_own(); a_refuse_own(); a_refuse_compact(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+      d_step { fired++; a_refuse_prompt(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+   :: RUN == run_stopping_preflight ->
+      if
+      :: g_input_open -> d_step { fired++; a_refuse_prompt_aborted(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+      :: else ->
+         d_step { fired++; a_refuse_prompt_shutdown(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+      fi
    :: else
    fi
 :: t == t_preflight_handled ->
    if
    :: RUN == run_preflight ->
-      d_step { fired++; a_handle_own(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
-   :: RUN == run_aborting ->
-      d_step { fired++; a_close_run(); a_retry_cancelled(); a_close_compaction(); a_drop_own(); a_refuse_own(); a_refuse_compact(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+      d_step { fired++; a_handle_prompt(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+   :: RUN == run_stopping_preflight ->
+      if
+      :: g_input_open -> d_step { fired++; a_refuse_prompt_aborted(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+      :: else ->
+         d_step { fired++; a_refuse_prompt_shutdown(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+      fi
    :: else
    fi
 :: t == t_threshold_due ->
    if
    :: RUN == run_preflight ->
       if
-      :: g_threshold_unchecked -> d_step { fired++; a_check_threshold(); a_compaction_threshold(); RUN = run_compacting_threshold }
+      :: g_threshold_unchecked -> d_step { fired++; a_check_threshold(); a_compaction_threshold(); RUN = run_compacting_prompt }
       :: else ->
          d_step { fired++; a_start_preflight() }
       fi
-   :: RUN == run_aborting ->
-      d_step { fired++; a_close_run(); a_retry_cancelled(); a_close_compaction(); a_drop_own(); a_refuse_own(); a_refuse_compact(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+   :: RUN == run_stopping_preflight ->
+      if
+      :: g_input_open -> d_step { fired++; a_refuse_prompt_aborted(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+      :: else ->
+         d_step { fired++; a_refuse_prompt_shutdown(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+      fi
    :: else
    fi
 :: t == t_llm_tool_calls ->
    if
    :: RUN == run_llm ->
       d_step { fired++; a_end_message(); a_retry_ok(); a_reset_counters(); a_call_tools(); RUN = run_tools }
-   :: RUN == run_aborting ->
-      d_step { fired++; a_close_run(); a_retry_cancelled(); a_close_compaction(); a_drop_own(); a_refuse_own(); a_refuse_compact(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+   :: RUN == run_stopping_run ->
+      d_step { fired++; a_close_run(); a_retry_cancelled(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
    :: else
    fi
 :: t == t_llm_length ->
    if
    :: RUN == run_llm ->
       d_step { fired++; a_end_message(); a_retry_ok(); a_reset_counters(); a_fail_calls(); a_end_turn(); a_start_turn(); a_deliver_steering(); a_call_model() }
-   :: RUN == run_aborting ->
-      d_step { fired++; a_close_run(); a_retry_cancelled(); a_close_compaction(); a_drop_own(); a_refuse_own(); a_refuse_compact(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+   :: RUN == run_stopping_run ->
+      d_step { fired++; a_close_run(); a_retry_cancelled(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
    :: else
    fi
 :: t == t_llm_stop ->
@@ -1065,8 +1366,8 @@ if
             fi
          fi
       fi
-   :: RUN == run_aborting ->
-      d_step { fired++; a_close_run(); a_retry_cancelled(); a_close_compaction(); a_drop_own(); a_refuse_own(); a_refuse_compact(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+   :: RUN == run_stopping_run ->
+      d_step { fired++; a_close_run(); a_retry_cancelled(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
    :: else
    fi
 :: t == t_llm_transient ->
@@ -1081,8 +1382,8 @@ if
             d_step { fired++; a_end_message(); a_end_turn(); a_end_run(); a_retry_failed(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
          fi
       fi
-   :: RUN == run_aborting ->
-      d_step { fired++; a_close_run(); a_retry_cancelled(); a_close_compaction(); a_drop_own(); a_refuse_own(); a_refuse_compact(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+   :: RUN == run_stopping_run ->
+      d_step { fired++; a_close_run(); a_retry_cancelled(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
    :: else
    fi
 :: t == t_llm_overflow ->
@@ -1097,16 +1398,16 @@ if
             d_step { fired++; a_end_message(); a_end_turn(); a_end_run(); a_retry_failed(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
          fi
       fi
-   :: RUN == run_aborting ->
-      d_step { fired++; a_close_run(); a_retry_cancelled(); a_close_compaction(); a_drop_own(); a_refuse_own(); a_refuse_compact(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+   :: RUN == run_stopping_run ->
+      d_step { fired++; a_close_run(); a_retry_cancelled(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
    :: else
    fi
 :: t == t_llm_fatal ->
    if
    :: RUN == run_llm ->
       d_step { fired++; a_end_message(); a_end_turn(); a_end_run(); a_retry_failed(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
-   :: RUN == run_aborting ->
-      d_step { fired++; a_close_run(); a_retry_cancelled(); a_close_compaction(); a_drop_own(); a_refuse_own(); a_refuse_compact(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+   :: RUN == run_stopping_run ->
+      d_step { fired++; a_close_run(); a_retry_cancelled(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
    :: else
    fi
 :: t == t_tools_done ->
@@ -1117,8 +1418,8 @@ if
       :: else ->
          d_step { fired++; a_end_tools(); a_end_turn(); a_start_turn(); a_deliver_steering(); a_call_model(); RUN = run_llm }
       fi
-   :: RUN == run_aborting ->
-      d_step { fired++; a_close_run(); a_retry_cancelled(); a_close_compaction(); a_drop_own(); a_refuse_own(); a_refuse_compact(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+   :: RUN == run_stopping_run ->
+      d_step { fired++; a_close_run(); a_retry_cancelled(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
    :: else
    fi
 :: t == t_delay_over ->
@@ -1129,48 +1430,104 @@ if
    fi
 :: t == t_compaction_ok ->
    if
-   :: RUN == run_compacting_manual ->
+   :: RUN == run_compacting_manual || RUN == run_stopping_compacting_manual ->
       d_step { fired++; a_compaction_done(); a_accept_compact(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
-   :: RUN == run_compacting_threshold ->
-      if
-      :: g_has_own -> d_step { fired++; a_compaction_done(); a_start_preflight(); RUN = run_preflight }
-      :: else ->
-         d_step { fired++; a_compaction_done(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
-      fi
+   :: RUN == run_compacting_prompt ->
+      d_step { fired++; a_compaction_done(); a_start_preflight(); RUN = run_preflight }
+   :: RUN == run_compacting_threshold || RUN == run_stopping_compacting_threshold || RUN == run_stopping_compacting_overflow ->
+      d_step { fired++; a_compaction_done(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
    :: RUN == run_compacting_overflow ->
-      d_step { fired++; a_compaction_done(); a_start_run(); a_start_turn(); a_deliver_steering(); a_call_model(); RUN = run_llm }
-   :: RUN == run_aborting ->
-      d_step { fired++; a_compaction_done(); a_accept_compact(); a_retry_cancelled(); a_refuse_own(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+      d_step { fired++; a_compaction_done_retrying(); a_start_run(); a_start_turn(); a_deliver_steering(); a_call_model(); RUN = run_llm }
+   :: RUN == run_stopping_compacting_prompt ->
+      if
+      :: g_input_open -> d_step { fired++; a_compaction_done(); a_refuse_prompt_aborted(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+      :: else ->
+         d_step { fired++; a_compaction_done(); a_refuse_prompt_shutdown(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+      fi
    :: else
    fi
 :: t == t_compaction_failed ->
    if
    :: RUN == run_compacting_manual ->
       d_step { fired++; a_compaction_fail(); a_refuse_compact(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
-   :: RUN == run_compacting_threshold ->
-      if
-      :: g_has_own -> d_step { fired++; a_compaction_fail(); a_start_preflight(); RUN = run_preflight }
-      :: else ->
-         d_step { fired++; a_compaction_fail(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
-      fi
-   :: RUN == run_compacting_overflow ->
+   :: RUN == run_compacting_prompt ->
+      d_step { fired++; a_compaction_fail(); a_start_preflight(); RUN = run_preflight }
+   :: RUN == run_compacting_threshold || RUN == run_compacting_overflow ->
       d_step { fired++; a_compaction_fail(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
-   :: RUN == run_aborting ->
-      d_step { fired++; a_close_run(); a_retry_cancelled(); a_close_compaction(); a_drop_own(); a_refuse_own(); a_refuse_compact(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+   :: RUN == run_stopping_compacting_manual ->
+      if
+      :: g_input_open -> d_step { fired++; a_close_compaction(); a_refuse_compact_aborted(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+      :: else ->
+         d_step { fired++; a_close_compaction(); a_refuse_compact_shutdown(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+      fi
+   :: RUN == run_stopping_compacting_prompt ->
+      if
+      :: g_input_open -> d_step { fired++; a_close_compaction(); a_refuse_prompt_aborted(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+      :: else ->
+         d_step { fired++; a_close_compaction(); a_refuse_prompt_shutdown(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+      fi
+   :: RUN == run_stopping_compacting_threshold || RUN == run_stopping_compacting_overflow ->
+      d_step { fired++; a_close_compaction(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
    :: else
    fi
 :: t == t_job_ended ->
    if
-   :: RUN == run_aborting ->
-      d_step { fired++; a_close_run(); a_retry_cancelled(); a_close_compaction(); a_drop_own(); a_refuse_own(); a_refuse_compact(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+   :: RUN == run_stopping_preflight ->
+      if
+      :: g_input_open -> d_step { fired++; a_refuse_prompt_aborted(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+      :: else ->
+         d_step { fired++; a_refuse_prompt_shutdown(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+      fi
+   :: RUN == run_stopping_persisting ->
+      if
+      :: g_input_open -> d_step { fired++; a_drop_prompt(); a_refuse_prompt_aborted(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+      :: else ->
+         d_step { fired++; a_drop_prompt(); a_refuse_prompt_shutdown(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+      fi
+   :: RUN == run_stopping_run ->
+      d_step { fired++; a_close_run(); a_retry_cancelled(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+   :: RUN == run_stopping_compacting_manual ->
+      if
+      :: g_input_open -> d_step { fired++; a_close_compaction(); a_refuse_compact_aborted(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+      :: else ->
+         d_step { fired++; a_close_compaction(); a_refuse_compact_shutdown(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+      fi
+   :: RUN == run_stopping_compacting_prompt ->
+      if
+      :: g_input_open -> d_step { fired++; a_close_compaction(); a_refuse_prompt_aborted(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+      :: else ->
+         d_step { fired++; a_close_compaction(); a_refuse_prompt_shutdown(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+      fi
+   :: RUN == run_stopping_compacting_threshold || RUN == run_stopping_compacting_overflow ->
+      d_step { fired++; a_close_compaction(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+   :: RUN == run_stopping_navigating ->
+      d_step { fired++; a_answer_navigation(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+   :: RUN == run_stopping_settling ->
+      d_step { fired++; a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
    :: else
    fi
-:: t == t_session_approved ->
+:: t == t_switch_confirmed ->
    if
-   :: RUN == run_idle || RUN == run_aborting ->
+   :: RUN == run_idle || RUN == run_stopping_preflight || RUN == run_stopping_persisting || RUN == run_stopping_run || RUN == run_stopping_compacting_manual || RUN == run_stopping_compacting_prompt || RUN == run_stopping_compacting_threshold || RUN == run_stopping_compacting_overflow || RUN == run_stopping_settling || RUN == run_stopping_navigating ->
       d_step { fired++ }
-   :: RUN == run_preflight || RUN == run_llm || RUN == run_tools || RUN == run_compacting_manual || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling ->
-      d_step { fired++; a_cancel_job(); RUN = run_aborting }
+   :: RUN == run_preflight ->
+      d_step { fired++; a_cancel_job(); RUN = run_stopping_preflight }
+   :: RUN == run_persisting ->
+      d_step { fired++; a_cancel_job(); RUN = run_stopping_persisting }
+   :: RUN == run_llm || RUN == run_tools ->
+      d_step { fired++; a_cancel_job(); RUN = run_stopping_run }
+   :: RUN == run_compacting_manual ->
+      d_step { fired++; a_cancel_job(); RUN = run_stopping_compacting_manual }
+   :: RUN == run_compacting_prompt ->
+      d_step { fired++; a_cancel_job(); RUN = run_stopping_compacting_prompt }
+   :: RUN == run_compacting_threshold ->
+      d_step { fired++; a_cancel_job(); RUN = run_stopping_compacting_threshold }
+   :: RUN == run_compacting_overflow ->
+      d_step { fired++; a_cancel_job(); RUN = run_stopping_compacting_overflow }
+   :: RUN == run_settling ->
+      d_step { fired++; a_cancel_job(); RUN = run_stopping_settling }
+   :: RUN == run_navigating ->
+      d_step { fired++; a_cancel_job(); RUN = run_stopping_navigating }
    :: RUN == run_retrying ->
       d_step { fired++; a_note_cancel(); a_cancel_timer(); a_retry_cancelled(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
    :: else
@@ -1178,7 +1535,7 @@ if
 :: t == t_switch_ok ->
    if
    :: RUN == run_switching ->
-      d_step { fired++; a_replace_session(); a_settle(); a_accept_session(); a_reread_line(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+      d_step { fired++; a_replace_session(); a_settle(); a_accept_session(); a_reread_deferred(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
    :: else
    fi
 :: t == t_switch_failed ->
@@ -1190,18 +1547,34 @@ if
 :: t == t_stop_abort ->
    if
    :: RUN == run_idle ->
-      d_step { fired++; a_announce_queue(); a_withdraw_all(); a_cancel_commands(); a_hold(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts() }
+      d_step { fired++; a_withdraw_all(); a_cancel_commands(); a_pause_queue(); a_hold_saving(); a_note_cancel(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts() }
    :: RUN == run_retrying ->
-      d_step { fired++; a_announce_queue(); a_withdraw_all(); a_cancel_commands(); a_hold(); a_note_cancel(); a_cancel_timer(); a_retry_cancelled(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
-   :: RUN == run_preflight || RUN == run_llm || RUN == run_tools || RUN == run_compacting_manual || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling ->
-      d_step { fired++; a_announce_queue(); a_withdraw_all(); a_cancel_commands(); a_hold(); a_cancel_job(); RUN = run_aborting }
-   :: RUN == run_aborting ->
-      d_step { fired++; a_announce_queue(); a_withdraw_all(); a_cancel_commands(); a_hold() }
+      d_step { fired++; a_withdraw_all(); a_cancel_commands(); a_pause_queue(); a_hold_saving(); a_note_cancel(); a_cancel_timer(); a_retry_cancelled(); a_end_job(); a_flush_shells(); a_settle(); a_answer_aborts(); RUN = run_idle }
+   :: RUN == run_preflight ->
+      d_step { fired++; a_withdraw_all(); a_cancel_commands(); a_pause_queue(); a_hold_saving(); a_cancel_job(); RUN = run_stopping_preflight }
+   :: RUN == run_persisting ->
+      d_step { fired++; a_withdraw_all(); a_cancel_commands(); a_pause_queue(); a_hold_saving(); a_cancel_job(); RUN = run_stopping_persisting }
+   :: RUN == run_llm || RUN == run_tools ->
+      d_step { fired++; a_withdraw_all(); a_cancel_commands(); a_pause_queue(); a_hold_saving(); a_cancel_job(); RUN = run_stopping_run }
+   :: RUN == run_compacting_manual ->
+      d_step { fired++; a_withdraw_all(); a_cancel_commands(); a_pause_queue(); a_hold_saving(); a_cancel_job(); RUN = run_stopping_compacting_manual }
+   :: RUN == run_compacting_prompt ->
+      d_step { fired++; a_withdraw_all(); a_cancel_commands(); a_pause_queue(); a_hold_saving(); a_cancel_job(); RUN = run_stopping_compacting_prompt }
+   :: RUN == run_compacting_threshold ->
+      d_step { fired++; a_withdraw_all(); a_cancel_commands(); a_pause_queue(); a_hold_saving(); a_cancel_job(); RUN = run_stopping_compacting_threshold }
+   :: RUN == run_compacting_overflow ->
+      d_step { fired++; a_withdraw_all(); a_cancel_commands(); a_pause_queue(); a_hold_saving(); a_cancel_job(); RUN = run_stopping_compacting_overflow }
+   :: RUN == run_settling ->
+      d_step { fired++; a_withdraw_all(); a_cancel_commands(); a_pause_queue(); a_hold_saving(); a_cancel_job(); RUN = run_stopping_settling }
+   :: RUN == run_navigating ->
+      d_step { fired++; a_withdraw_all(); a_cancel_commands(); a_pause_queue(); a_hold_saving(); a_cancel_job(); RUN = run_stopping_navigating }
+   :: RUN == run_stopping_preflight || RUN == run_stopping_persisting || RUN == run_stopping_run || RUN == run_stopping_compacting_manual || RUN == run_stopping_compacting_prompt || RUN == run_stopping_compacting_threshold || RUN == run_stopping_compacting_overflow || RUN == run_stopping_settling || RUN == run_stopping_navigating ->
+      d_step { fired++; a_withdraw_all(); a_cancel_commands(); a_pause_queue(); a_hold_saving() }
    :: RUN == run_switching ->
       if
-      :: g_instant_waits -> d_step { fired++; a_announce_queue(); a_withdraw_work(); a_cancel_commands(); a_hold() }
+      :: g_instant_waits -> d_step { fired++; a_withdraw_work(); a_cancel_commands(); a_pause_queue(); a_hold_saving() }
       :: else ->
-         d_step { fired++; a_announce_queue(); a_withdraw_all(); a_cancel_commands(); a_hold(); a_cut_start() }
+         d_step { fired++; a_withdraw_all(); a_cancel_commands(); a_pause_queue(); a_hold_saving(); a_cut_start() }
       fi
    fi
 :: t == t_stop_drain ->
@@ -1209,14 +1582,26 @@ if
    :: true ->
       d_step { fired++ }
    fi
+:: t == t_shell_ended ->
+   if
+   :: RUN == run_idle || RUN == run_compacting_manual ->
+      d_step { fired++; a_record_shell() }
+   :: RUN == run_preflight || RUN == run_persisting || RUN == run_llm || RUN == run_tools || RUN == run_retrying || RUN == run_compacting_prompt || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling || RUN == run_navigating || RUN == run_stopping_preflight || RUN == run_stopping_persisting || RUN == run_stopping_run || RUN == run_stopping_compacting_manual || RUN == run_stopping_compacting_prompt || RUN == run_stopping_compacting_threshold || RUN == run_stopping_compacting_overflow || RUN == run_stopping_settling || RUN == run_stopping_navigating || RUN == run_switching ->
+      d_step { fired++; a_keep_shell() }
+   fi
 :: else
 fi }
 
 inline eventless_io() {
 if
-:: IO == io_draining || IO == io_closing ->
+:: IO == io_draining ->
    if
-   :: g_quiescent -> d_step { fired++; a_return_queue(); a_close(); IO = io_closed }
+   :: g_quiescent -> d_step { fired++; a_announce_queue(); a_close(); IO = io_closed }
+   :: else
+   fi
+:: IO == io_closing ->
+   if
+   :: g_quiescent -> d_step { fired++; a_close(); IO = io_closed }
    :: else
    fi
 :: else
@@ -1245,13 +1630,13 @@ if
       :: g_compact_ready -> d_step { fired++; a_take_pending_compact(); a_compaction_manual(); RUN = run_compacting_manual }
       :: else ->
          if
-         :: g_line_ready -> d_step { fired++; a_take_line() }
+         :: g_deferred_ready -> d_step { fired++; a_admit_deferred() }
          :: else ->
             if
-            :: g_owed -> d_step { fired++; a_open_period(); a_start_run(); a_start_turn(); a_deliver_continuation(); a_call_model(); RUN = run_llm }
+            :: g_has_deliverable -> d_step { fired++; a_begin_streaming(); a_answer_aborts_now(); a_start_run(); a_start_turn(); a_deliver_continuation(); a_call_model(); RUN = run_llm }
             :: else ->
                if
-               :: g_boundary_due -> d_step { fired++; a_start_boundary(); RUN = run_settling }
+               :: g_settle_hook_due -> d_step { fired++; a_start_settle_hook(); RUN = run_settling }
                :: else ->
                   if
                   :: g_unsettled -> d_step { fired++; a_settle() }
@@ -1262,9 +1647,9 @@ if
          fi
       fi
    fi
-:: RUN == run_preflight || RUN == run_llm || RUN == run_tools || RUN == run_retrying || RUN == run_compacting_manual || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling ->
+:: RUN == run_preflight || RUN == run_persisting || RUN == run_llm || RUN == run_tools || RUN == run_retrying || RUN == run_compacting_manual || RUN == run_compacting_prompt || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling || RUN == run_navigating ->
    if
-   :: g_line_ready -> d_step { fired++; a_take_line() }
+   :: g_deferred_ready -> d_step { fired++; a_admit_deferred() }
    :: else
    fi
 :: else
@@ -1302,7 +1687,8 @@ if
 fi }
 
 inline next() {
-  t = rt; o = ro; id = rid; rd = rr; rt = 0; ro = 0; rid = 0; rr = false; due = false; fired = 0 }
+  t = rt; o = ro; id = rid; rd = rr;
+  rt = 0; ro = 0; rid = 0; rr = false; due = false; fired = 0 }
 
 active proctype agent() {
 #if MODES
@@ -1318,15 +1704,15 @@ do
    :: IO == io_open && CALM -> t = t_stop_abort; blocked = true; blockedby = N + 1
    :: IO == io_open && CALM -> t = t_stop_drain
    :: SECOND && IO == io_draining && !second -> second = true; t = t_stop_abort; blocked = true; blockedby = N + 1
-   :: LIMIT && !limited && period && RUN != run_idle && RUN != run_aborting && RUN != run_switching ->
+   :: LIMIT && !limited && period && RUN != run_idle && !STOPPING && RUN != run_switching ->
       limited = true; t = t_abort; blocked = true; blockedby = sent
    /* jobs, shells */
    :: RUN == run_preflight && job == j_preflight && JOB_FREE -> job = j_none; fresh = false; t = t_preflight_ok
    :: !REPLAY && RUN == run_preflight && job == j_preflight && JOB_FREE -> job = j_none; fresh = false; t = t_preflight_refused
    :: !REPLAY && RUN == run_preflight && job == j_preflight && JOB_FREE -> job = j_none; fresh = false; t = t_preflight_handled
    :: !REPLAY && RUN == run_preflight && job == j_preflight && JOB_FREE && chk -> job = j_none; fresh = false; t = t_threshold_due
-   :: RUN == run_preflight && job == j_sync -> job = j_none; fresh = false; t = t_synced
-   :: !REPLAY && RUN == run_preflight && job == j_sync -> job = j_none; fresh = false; t = t_sync_failed
+   :: RUN == run_persisting && job == j_sync -> job = j_none; fresh = false; t = t_synced
+   :: !REPLAY && RUN == run_persisting && job == j_sync -> job = j_none; fresh = false; t = t_sync_failed
    :: !REPLAY && RUN == run_llm && job == j_run && ms && CALM && rounds < ROUNDS -> rounds++; fresh = false; t = t_llm_length
    :: RUN == run_llm && job == j_run && ms && CALM -> fresh = false; t = t_llm_stop
    :: !REPLAY && autocompact && RUN == run_llm && job == j_run && ms && CALM -> due = true; t = t_llm_stop
@@ -1339,21 +1725,28 @@ do
    :: !REPLAY && EXT && RUN == run_tools && job == j_run && to && TOOLS_ENDED && JOB_FREE && CALM -> o = 1; fresh = false; t = t_tools_done
    :: !REPLAY && (RUN == run_llm || RUN == run_tools) && job == j_run && TOOLS_UNWOUND -> job = j_none; fresh = false; t = t_job_failed
    :: RUN == run_retrying && job == j_timer && CALM -> job = j_none; fresh = false; t = t_delay_over
-   :: job == j_compaction && RUN != run_aborting && CALM -> job = j_none; fresh = false; t = t_compaction_ok
-   :: job == j_compaction && RUN != run_aborting && CALM -> job = j_none; fresh = false; t = t_compaction_failed
-   :: RUN == run_settling && job == j_boundary && JOB_FREE -> job = j_none; fresh = false; t = t_boundary_ok
-   :: RUN == run_settling && job == j_boundary && JOB_FREE -> job = j_none; fresh = false; t = t_job_failed
-   :: RUN == run_settling && job == j_boundary && JOB_FREE && boundaries < 1 -> boundaries++; job = j_none; fresh = false; t = t_boundary_goes_on
+   :: job == j_compaction && !STOPPING && CALM -> job = j_none; fresh = false; t = t_compaction_ok
+   :: job == j_compaction && !STOPPING && CALM -> job = j_none; fresh = false; t = t_compaction_failed
+   :: !REPLAY && RUN == run_navigating && job == j_navigation && CALM && !moved -> fresh = false; t = t_navigation_ready
+   :: !REPLAY && RUN == run_navigating && job == j_navigation && CALM -> job = j_none; fresh = false; t = t_navigation_ok
+   :: !REPLAY && RUN == run_navigating && job == j_navigation && CALM && !moved -> job = j_none; fresh = false; t = t_navigation_failed
+   :: RUN == run_settling && job == j_settle_hook && JOB_FREE -> job = j_none; fresh = false; t = t_settle_hook_ok
+   :: RUN == run_settling && job == j_settle_hook && JOB_FREE -> job = j_none; fresh = false; t = t_job_failed
+   :: RUN == run_settling && job == j_settle_hook && JOB_FREE && boundaries < 1 -> boundaries++; job = j_none; fresh = false; t = t_settle_hook_goes_on
    :: EXT && !begun_extensions && sent == 0 && RUN == run_idle -> begun_extensions = true; fresh = false; t = t_begin_instance
    :: RUN == run_switching && job == j_instance -> job = j_none; fresh = false; t = t_instance_ready
+   :: !REPLAY && RUN == run_switching && job == j_reload -> job = j_none; fresh = false; t = t_reload_ok
+   :: !REPLAY && RUN == run_switching && job == j_reload -> job = j_none; fresh = false; t = t_reload_failed
    :: RUN == run_switching && job == j_switch -> job = j_none; fresh = false; t = t_switch_ok
    :: !REPLAY && RUN == run_switching && job == j_switch -> job = j_none; fresh = false; t = t_switch_failed
-   :: SESSION == session_asking && ASK_FREE -> fresh = false; t = t_ask_yes
-   :: !REPLAY && SESSION == session_asking && ASK_FREE -> fresh = false; t = t_ask_no
-   :: SESSION == session_asking && ASK_FREE -> fresh = false; t = t_ask_invalid
+   :: SESSION == session_confirming && ASK_FREE -> fresh = false; t = t_ask_yes
+   :: !REPLAY && SESSION == session_confirming && ASK_FREE -> fresh = false; t = t_ask_no
+   :: SESSION == session_confirming && ASK_FREE -> fresh = false; t = t_ask_invalid
    :: reading != 0 -> fresh = false; t = t_text_read
    :: reading != 0 -> fresh = false; t = t_text_handled
    :: reading != 0 -> fresh = false; t = t_text_failed
+   :: saving != 0 -> fresh = false; t = t_save_ok
+   :: !REPLAY && saving != 0 -> fresh = false; t = t_save_failed
    :: len(shells) > 0 -> choose(shells); fresh = false; t = t_shell_ended
    :: len(commands) > 0 && COMMANDS_FREE -> choose(commands); fresh = false; t = t_command_ended
    :: RUN == run_llm && job == j_run && ms && rounds < ROUNDS -> rounds++; if :: calls = 1 :: calls = 2 :: calls = 3 fi; fresh = false; t = t_llm_tool_calls
@@ -1362,12 +1755,13 @@ do
    :: to && job == j_run && call[1] == 1 -> end_one(1)
    :: to && job == j_run && call[2] == 1 -> end_one(2)
    /* a job that was cancelled */
-   :: RUN == run_aborting && job == j_preflight -> fresh = false; JOB_CANCELLED; job = j_none; t = t_job_ended
-   :: RUN == run_aborting && job == j_sync -> fresh = false; JOB_CANCELLED; job = j_none; t = t_job_ended
-   :: RUN == run_aborting && job == j_run && TOOLS_UNWOUND -> fresh = false; JOB_CANCELLED; job = j_none; t = t_job_ended
-   :: RUN == run_aborting && job == j_compaction -> fresh = false; JOB_CANCELLED; job = j_none; t = t_job_ended
-   :: !REPLAY && RUN == run_aborting && job == j_compaction -> fresh = false; JOB_CANCELLED; job = j_none; t = t_compaction_ok
-   :: RUN == run_aborting && job == j_boundary -> fresh = false; JOB_CANCELLED; job = j_none; t = t_job_ended
+   :: STOPPING && job == j_preflight -> fresh = false; JOB_CANCELLED; job = j_none; t = t_job_ended
+   :: STOPPING && job == j_sync -> fresh = false; JOB_CANCELLED; job = j_none; t = t_job_ended
+   :: STOPPING && job == j_run && TOOLS_UNWOUND -> fresh = false; JOB_CANCELLED; job = j_none; t = t_job_ended
+   :: STOPPING && job == j_compaction -> fresh = false; JOB_CANCELLED; job = j_none; t = t_job_ended
+   :: !REPLAY && STOPPING && job == j_compaction -> fresh = false; JOB_CANCELLED; job = j_none; t = t_compaction_ok
+   :: STOPPING && job == j_navigation -> fresh = false; JOB_CANCELLED; job = j_none; t = t_job_ended
+   :: STOPPING && job == j_settle_hook -> fresh = false; JOB_CANCELLED; job = j_none; t = t_job_ended
    fi;
    if :: t != 0 -> SAY("> %e %d %d %d %d\n", t, o, id, due, CALM) :: else fi;
    do
@@ -1386,8 +1780,8 @@ ltl closes { <> (IO == io_closed) }
 ltl answers { ([] (sent >= 1 -> <> answered[1])) }
 ltl delivers { ([] ((fate[1] == 2 || fate[1] == 3) -> <> (fate[1] == 4 || (RUN == run_idle && held)))) }
 ltl idle_is_empty_or_held { [] (RUN != run_idle || held || (len(qs) == 0 && len(qf) == 0)) }
-ltl idle_is_settled { [] (RUN != run_idle || !period) }
-ltl quiet_after_abort { [] (!(blocked && len(aborts) == 0 && RUN != run_aborting && IO == io_open) || !ag) }
+ltl idle_is_settled { [] (RUN != run_idle || !period || saving) }
+ltl quiet_after_abort { [] (!(blocked && len(aborts) == 0 && !STOPPING && IO == io_open) || !ag) }
 ltl aborts_answered { [] (len(aborts) > 0 -> <> (len(aborts) == 0)) }
 ltl nesting { [] ((!ms || tu) && (!to || tu) && (!tu || ag) && (!cb || !ag)) }
 #endif
@@ -1397,8 +1791,8 @@ ltl closes { <> (IO == io_closed) }
 ltl answers { ([] (sent >= 1 -> <> answered[1])) && ([] (sent >= 2 -> <> answered[2])) }
 ltl delivers { ([] ((fate[1] == 2 || fate[1] == 3) -> <> (fate[1] == 4 || (RUN == run_idle && held)))) && ([] ((fate[2] == 2 || fate[2] == 3) -> <> (fate[2] == 4 || (RUN == run_idle && held)))) }
 ltl idle_is_empty_or_held { [] (RUN != run_idle || held || (len(qs) == 0 && len(qf) == 0)) }
-ltl idle_is_settled { [] (RUN != run_idle || !period) }
-ltl quiet_after_abort { [] (!(blocked && len(aborts) == 0 && RUN != run_aborting && IO == io_open) || !ag) }
+ltl idle_is_settled { [] (RUN != run_idle || !period || saving) }
+ltl quiet_after_abort { [] (!(blocked && len(aborts) == 0 && !STOPPING && IO == io_open) || !ag) }
 ltl aborts_answered { [] (len(aborts) > 0 -> <> (len(aborts) == 0)) }
 ltl nesting { [] ((!ms || tu) && (!to || tu) && (!tu || ag) && (!cb || !ag)) }
 #endif
@@ -1408,8 +1802,8 @@ ltl closes { <> (IO == io_closed) }
 ltl answers { ([] (sent >= 1 -> <> answered[1])) && ([] (sent >= 2 -> <> answered[2])) && ([] (sent >= 3 -> <> answered[3])) }
 ltl delivers { ([] ((fate[1] == 2 || fate[1] == 3) -> <> (fate[1] == 4 || (RUN == run_idle && held)))) && ([] ((fate[2] == 2 || fate[2] == 3) -> <> (fate[2] == 4 || (RUN == run_idle && held)))) && ([] ((fate[3] == 2 || fate[3] == 3) -> <> (fate[3] == 4 || (RUN == run_idle && held)))) }
 ltl idle_is_empty_or_held { [] (RUN != run_idle || held || (len(qs) == 0 && len(qf) == 0)) }
-ltl idle_is_settled { [] (RUN != run_idle || !period) }
-ltl quiet_after_abort { [] (!(blocked && len(aborts) == 0 && RUN != run_aborting && IO == io_open) || !ag) }
+ltl idle_is_settled { [] (RUN != run_idle || !period || saving) }
+ltl quiet_after_abort { [] (!(blocked && len(aborts) == 0 && !STOPPING && IO == io_open) || !ag) }
 ltl aborts_answered { [] (len(aborts) > 0 -> <> (len(aborts) == 0)) }
 ltl nesting { [] ((!ms || tu) && (!to || tu) && (!tu || ag) && (!cb || !ag)) }
 #endif
@@ -1419,8 +1813,8 @@ ltl closes { <> (IO == io_closed) }
 ltl answers { ([] (sent >= 1 -> <> answered[1])) && ([] (sent >= 2 -> <> answered[2])) && ([] (sent >= 3 -> <> answered[3])) && ([] (sent >= 4 -> <> answered[4])) }
 ltl delivers { ([] ((fate[1] == 2 || fate[1] == 3) -> <> (fate[1] == 4 || (RUN == run_idle && held)))) && ([] ((fate[2] == 2 || fate[2] == 3) -> <> (fate[2] == 4 || (RUN == run_idle && held)))) && ([] ((fate[3] == 2 || fate[3] == 3) -> <> (fate[3] == 4 || (RUN == run_idle && held)))) && ([] ((fate[4] == 2 || fate[4] == 3) -> <> (fate[4] == 4 || (RUN == run_idle && held)))) }
 ltl idle_is_empty_or_held { [] (RUN != run_idle || held || (len(qs) == 0 && len(qf) == 0)) }
-ltl idle_is_settled { [] (RUN != run_idle || !period) }
-ltl quiet_after_abort { [] (!(blocked && len(aborts) == 0 && RUN != run_aborting && IO == io_open) || !ag) }
+ltl idle_is_settled { [] (RUN != run_idle || !period || saving) }
+ltl quiet_after_abort { [] (!(blocked && len(aborts) == 0 && !STOPPING && IO == io_open) || !ag) }
 ltl aborts_answered { [] (len(aborts) > 0 -> <> (len(aborts) == 0)) }
 ltl nesting { [] ((!ms || tu) && (!to || tu) && (!tu || ag) && (!cb || !ag)) }
 #endif
@@ -1430,8 +1824,8 @@ ltl closes { <> (IO == io_closed) }
 ltl answers { ([] (sent >= 1 -> <> answered[1])) && ([] (sent >= 2 -> <> answered[2])) && ([] (sent >= 3 -> <> answered[3])) && ([] (sent >= 4 -> <> answered[4])) && ([] (sent >= 5 -> <> answered[5])) }
 ltl delivers { ([] ((fate[1] == 2 || fate[1] == 3) -> <> (fate[1] == 4 || (RUN == run_idle && held)))) && ([] ((fate[2] == 2 || fate[2] == 3) -> <> (fate[2] == 4 || (RUN == run_idle && held)))) && ([] ((fate[3] == 2 || fate[3] == 3) -> <> (fate[3] == 4 || (RUN == run_idle && held)))) && ([] ((fate[4] == 2 || fate[4] == 3) -> <> (fate[4] == 4 || (RUN == run_idle && held)))) && ([] ((fate[5] == 2 || fate[5] == 3) -> <> (fate[5] == 4 || (RUN == run_idle && held)))) }
 ltl idle_is_empty_or_held { [] (RUN != run_idle || held || (len(qs) == 0 && len(qf) == 0)) }
-ltl idle_is_settled { [] (RUN != run_idle || !period) }
-ltl quiet_after_abort { [] (!(blocked && len(aborts) == 0 && RUN != run_aborting && IO == io_open) || !ag) }
+ltl idle_is_settled { [] (RUN != run_idle || !period || saving) }
+ltl quiet_after_abort { [] (!(blocked && len(aborts) == 0 && !STOPPING && IO == io_open) || !ag) }
 ltl aborts_answered { [] (len(aborts) > 0 -> <> (len(aborts) == 0)) }
 ltl nesting { [] ((!ms || tu) && (!to || tu) && (!tu || ag) && (!cb || !ag)) }
 #endif
@@ -1441,8 +1835,8 @@ ltl closes { <> (IO == io_closed) }
 ltl answers { ([] (sent >= 1 -> <> answered[1])) && ([] (sent >= 2 -> <> answered[2])) && ([] (sent >= 3 -> <> answered[3])) && ([] (sent >= 4 -> <> answered[4])) && ([] (sent >= 5 -> <> answered[5])) && ([] (sent >= 6 -> <> answered[6])) }
 ltl delivers { ([] ((fate[1] == 2 || fate[1] == 3) -> <> (fate[1] == 4 || (RUN == run_idle && held)))) && ([] ((fate[2] == 2 || fate[2] == 3) -> <> (fate[2] == 4 || (RUN == run_idle && held)))) && ([] ((fate[3] == 2 || fate[3] == 3) -> <> (fate[3] == 4 || (RUN == run_idle && held)))) && ([] ((fate[4] == 2 || fate[4] == 3) -> <> (fate[4] == 4 || (RUN == run_idle && held)))) && ([] ((fate[5] == 2 || fate[5] == 3) -> <> (fate[5] == 4 || (RUN == run_idle && held)))) && ([] ((fate[6] == 2 || fate[6] == 3) -> <> (fate[6] == 4 || (RUN == run_idle && held)))) }
 ltl idle_is_empty_or_held { [] (RUN != run_idle || held || (len(qs) == 0 && len(qf) == 0)) }
-ltl idle_is_settled { [] (RUN != run_idle || !period) }
-ltl quiet_after_abort { [] (!(blocked && len(aborts) == 0 && RUN != run_aborting && IO == io_open) || !ag) }
+ltl idle_is_settled { [] (RUN != run_idle || !period || saving) }
+ltl quiet_after_abort { [] (!(blocked && len(aborts) == 0 && !STOPPING && IO == io_open) || !ag) }
 ltl aborts_answered { [] (len(aborts) > 0 -> <> (len(aborts) == 0)) }
 ltl nesting { [] ((!ms || tu) && (!to || tu) && (!tu || ag) && (!cb || !ag)) }
 #endif

@@ -13,20 +13,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, cast, get_args
 
-from pinnace_spec import ui_requests
-from pinnace_spec.chart import COMMANDS, REGIONS, STATES
-from pinnace_spec.commands import ALL_COMMANDS
-from pinnace_spec.errors import ErrorCode
-from pinnace_spec.events import EVENTS
+from pinnace_spec.generate.source import Spec, load
 from pinnace_spec.observers import INVARIANTS
-from pinnace_spec.publish.rulebook import row_name
-from pinnace_spec.publish.source import Spec, load
+from pinnace_spec.records import ui_requests
+from pinnace_spec.records.commands import ALL_COMMANDS
+from pinnace_spec.records.events import EVENTS
+from pinnace_spec.rules.errors import ErrorCode
+from pinnace_spec.rules.rulebook import row_name
+from pinnace_spec.statechart.names import CLIENT_ANSWERS
+from pinnace_spec.statechart.transitions import COMMANDS, REGIONS, STATES
 
 SUFFIX: Final = ".seen"
 ROWS, CELLS, RECORDS, METHODS, SUCCESSES, ERRORS = "rows", "cells", "records", "dialogs", "successes", "errors"
 ARMED: Final = "invariants"
 REQUIRED: Final = (ROWS, CELLS, RECORDS, METHODS, SUCCESSES, ERRORS)
-"""Kinds of which nothing may be left out; invariants that were never armed are told."""
+"""Kinds of which nothing may be left out; invariants that were never armed are reported."""
 
 _TITLES: Final[Mapping[str, str]] = {
     ROWS: "rows of the chart",
@@ -39,7 +40,7 @@ _TITLES: Final[Mapping[str, str]] = {
 }
 # Of what was not reached: whoever has so much before him needs no list.
 _MAX_NAMED: Final = 40
-# Nobody can make this program do so from outside: each with its reason, which the table shows.
+# Errors of this program that no client can cause: each with its reason, which the table shows.
 UNREACHABLE: Final[Mapping[str, str]] = {
     ErrorCode.NOT_IMPLEMENTED.value: "every command of the protocol is implemented",
 }
@@ -71,7 +72,7 @@ def targets(spec: Spec) -> dict[str, tuple[str, ...]]:
         ),
         RECORDS: ("response", *EVENTS["pi"]),
         METHODS: tuple(get_args(each.__annotations__["method"])[0] for each in methods),
-        SUCCESSES: tuple(name for name in ALL_COMMANDS if name != "extension_ui_response"),
+        SUCCESSES: tuple(name for name in ALL_COMMANDS if name not in CLIENT_ANSWERS),
         ERRORS: tuple(code.value for code in ErrorCode if code.value not in UNREACHABLE),
         ARMED: INVARIANTS,
     }
@@ -147,9 +148,9 @@ def _read_seen(path: Path) -> Seen:
 
 def _read_trace(path: Path) -> Seen:
     """Read a trace and let the observers see it, for what they are armed by."""
-    from pinnace_spec.generations import GENERATIONS, generation
     from pinnace_spec.observers import judge
     from pinnace_spec.observers.trace_file import read_trace
+    from pinnace_spec.profiles.generations import GENERATIONS, generation
 
     trace = read_trace(path.read_text(encoding="utf-8", errors="surrogateescape"))
     seen: Seen = Counter()

@@ -11,8 +11,8 @@ from typing import Annotated, Final, Literal, NotRequired, TypeAlias, TypeGuard
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from pinnace_spec.entries import ENTRY_TYPES
-from pinnace_spec.messages import (
+from pinnace_spec.records.entries import ENTRY_TYPES
+from pinnace_spec.records.messages import (
     AssistantMessage,
     BashExecutionMessage,
     CustomMessage,
@@ -22,7 +22,7 @@ from pinnace_spec.messages import (
     Usage,
     UserMessage,
 )
-from pinnace_spec.wire import WireError, decode_line
+from pinnace_spec.wire.json_text import WireError, decode_line
 
 NonEmpty: TypeAlias = Annotated[str, Field(min_length=1)]
 Timestamp: TypeAlias = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$")]
@@ -59,6 +59,8 @@ class MessageEntry(EntryBase):
 
     type: Literal["message"]
     message: dict[str, object]
+    messageId: NotRequired[NonEmpty]
+    """Of a message of the user; pi writes none."""
 
 
 class ModelChange(EntryBase):

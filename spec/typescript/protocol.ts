@@ -27,7 +27,15 @@ export type Command =
   | SetSessionNameCommand
   | GetEntriesCommand
   | ExtensionUiResponseCommand
+  | ClientResponseCommand
   | HelloCommand
+  | SetActiveToolsCommand
+  | SetToolApprovalCommand
+  | SetLabelCommand
+  | NavigateTreeCommand
+  | ReloadCommand
+  | ListSessionsCommand
+  | GetQueueCommand
   | AbortRetryCommand
   | AbortBashCommand
   | CloneCommand
@@ -42,24 +50,26 @@ export type Command =
   | GetCommandsCommand
   | GetBranchMessagesCommand
   | GetAvailableThinkingLevelsCommand
-  | GetTreeCommand;
+  | GetTreeCommand
+  | GetToolsCommand;
 
 /** What an agent may write: one line on stdout. */
 export type Output =
   | AgentStart
   | TurnStart
   | TurnEnd
-  | ToolExecutionStart
-  | ToolExecutionUpdate
   | QueueUpdate
-  | CompactionStart
   | ExtensionError
   | ExtensionUiRequest
+  | ClientRequest
   | AgentEnd
   | MessageStart
   | MessageUpdate
   | MessageEnd
+  | ToolExecutionStart
+  | ToolExecutionUpdate
   | ToolExecutionEnd
+  | CompactionStart
   | CompactionEnd
   | AutoRetryStart
   | AutoRetryEnd
@@ -114,6 +124,14 @@ export type Response =
   | BashResponse
   | ExportHtmlResponse
   | HelloResponse
+  | GetToolsResponse
+  | SetActiveToolsResponse
+  | SetToolApprovalResponse
+  | SetLabelResponse
+  | ReloadResponse
+  | NavigateTreeResponse
+  | ListSessionsResponse
+  | GetQueueResponse
   | Failure;
 
 /**
@@ -122,36 +140,36 @@ export type Response =
  * Since 0.16.0.
  */
 export interface AbortBashCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "abort_bash";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
 }
 
 /**
- * End what works; `queue` says what becomes of queued texts.
- * Rules: C-16, C-6, C-7, C-9, R-ABT-01, R-UI-02.
+ * Abort the run or the compaction; `queue` determines what happens to queued messages.
+ * Rules: C-16, C-6, C-7, C-9, R-ABT-01, R-QUE-15, R-UI-02.
  * Since 0.16.0.
  */
 export interface AbortCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "abort";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
   /**
-   * What happens to queued texts: `hold`, `clear` or `continue`.
+   * What happens to queued messages: `hold`, `clear` or `continue`.
    * This program's alone.
    */
   queue?: "hold" | "clear" | "continue" | null;
 }
 
 /**
- * End the wait before a failed request is tried again.
+ * Cancel the delay before a retry.
  * Rules: C-2, R-RTY-03.
  * Since 0.18.2.
  */
 export interface AbortRetryCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "abort_retry";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
@@ -159,11 +177,11 @@ export interface AbortRetryCommand {
 
 /**
  * Run a shell command of the client.
- * Rules: C-9, R-BSH-01, R-BSH-05, R-BSH-06, R-EXT-02, R-EXT-12.
+ * Rules: C-9, R-BSH-01, R-BSH-02, R-BSH-03, R-BSH-05, R-BSH-06, R-EXT-02, R-EXT-12.
  * Since 0.16.0.
  */
 export interface BashCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "bash";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
@@ -177,12 +195,12 @@ export interface BashCommand {
 }
 
 /**
- * `fork` as the oldest generation names it.
+ * The name of `fork` in the oldest generation.
  * Rules: C-10, C-9, R-OLD-01.
  * Since 0.16.0, until 0.43.0.
  */
 export interface BranchCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "branch";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
@@ -191,36 +209,61 @@ export interface BranchCommand {
 }
 
 /**
- * Withdraw what is queued.
- * Rules: C-11, C-9, R-ORD-01, R-QUE-10.
+ * Empty the queues and return their messages.
+ * Rules: C-11, C-9, R-ORD-01, R-QUE-10, R-QUE-12, R-QUE-17.
  * Since 0.84.4.
  */
 export interface ClearQueueCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "clear_queue";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
+  /**
+   * A name for this command: repeated with the same one, it returns the same messages again.
+   * This program's alone.
+   */
+  by?: string | null;
 }
 
 /**
- * Go on in a copy of the session.
+ * Answer a request for a file. This command has no response, whatever its content.
+ * Rules: R-FIL-02.
+ * This program's alone.
+ */
+export interface ClientResponseCommand {
+  /** The type of the record. */
+  type: "client_response";
+  /** Comes back with the answer. Any text; a number or null is tolerated. */
+  id?: string | number | null;
+  /** True: it is done. Anything else refuses the request. */
+  success?: unknown;
+  /** What was read: all of the file as the client has it. */
+  content?: unknown;
+  /** Why the request is refused; models read it. */
+  error?: unknown;
+  /** `unsupported`: the client can't do this at all. */
+  errorCode?: unknown;
+}
+
+/**
+ * Continue in a copy of the session.
  * Rules: C-10, C-9, R-SES-02.
  * Since 0.68.0.
  */
 export interface CloneCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "clone";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
 }
 
 /**
- * Summarise the conversation.
+ * Compact the context: summarise its older part.
  * Rules: C-11, C-12, C-9, R-CMP-03, R-CMP-07, R-ORD-01.
  * Since 0.16.0.
  */
 export interface CompactCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "compact";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
@@ -234,7 +277,7 @@ export interface CompactCommand {
  * Since 0.16.0.
  */
 export interface CycleModelCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "cycle_model";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
@@ -246,19 +289,19 @@ export interface CycleModelCommand {
  * Since 0.16.0.
  */
 export interface CycleThinkingLevelCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "cycle_thinking_level";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
 }
 
 /**
- * Write the session as a page.
+ * Write the session as an HTML page.
  * Rules: C-11, C-9, R-EXP-01, R-EXP-02.
  * Since 0.16.0.
  */
 export interface ExportHtmlCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "export_html";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
@@ -267,12 +310,12 @@ export interface ExportHtmlCommand {
 }
 
 /**
- * Answer a dialog. Never answered itself, whatever stands in it.
+ * Answer a dialog. This command has no response, whatever its content.
  * Rules: R-UI-01.
  * Since 0.37.0.
  */
 export interface ExtensionUiResponseCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "extension_ui_response";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
@@ -285,37 +328,47 @@ export interface ExtensionUiResponseCommand {
 }
 
 /**
- * Queue a text for when the agent would stop.
- * Rules: C-1, C-11, C-4, C-9, R-EXT-03, R-EXT-04, R-ORD-01, R-PRM-09, R-QUE-01, R-QUE-02, R-QUE-07, R-QUE-11.
+ * Queue a message that is delivered when the agent would otherwise stop.
+ * Rules: C-1, C-11, C-4, C-9, R-EXT-03, R-EXT-04, R-MSG-09, R-ORD-01, R-PRM-03, R-PRM-09, R-QUE-01, R-QUE-02, R-QUE-07, R-QUE-11, R-QUE-12.
  * Since 0.32.0.
  */
 export interface FollowUpCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "follow_up";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
-  /** The text. */
+  /** The text of the message. */
   message: string;
   /**
-   * Images that go with the text.
+   * Images that accompany the message.
    * Since 0.52.0.
    */
   images?: InputImage[] | null;
-  /** Files that go with the text. */
+  /** Files that accompany the message. */
   attachments?: Attachment[] | null;
+  /**
+   * Texts that go with the message; they stand behind its text.
+   * This program's alone.
+   */
+  context?: ContextItem[] | null;
+  /**
+   * The identity of a message of the user: the client's, else one that the agent makes.
+   * This program's alone.
+   */
+  messageId?: string | null;
 }
 
 /**
- * Start a session from before a user's message.
+ * Start a session that ends before a user's message.
  * Rules: C-10, C-9, R-SES-02.
  * Since 0.43.0.
  */
 export interface ForkCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "fork";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
-  /** The user's message to go on before. */
+  /** The user's message before which the new session ends. */
   entryId: string;
 }
 
@@ -325,7 +378,7 @@ export interface ForkCommand {
  * Since 0.16.0.
  */
 export interface GetAvailableModelsCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "get_available_models";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
@@ -337,31 +390,31 @@ export interface GetAvailableModelsCommand {
  * Since 0.81.0.
  */
 export interface GetAvailableThinkingLevelsCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "get_available_thinking_levels";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
 }
 
 /**
- * `get_fork_messages` as the oldest generation names it.
+ * The name of `get_fork_messages` in the oldest generation.
  * Rules: C-11, C-9, R-OLD-01.
  * Since 0.16.0, until 0.43.0.
  */
 export interface GetBranchMessagesCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "get_branch_messages";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
 }
 
 /**
- * List what a prompt can name after a slash.
- * Rules: C-11, C-9, R-CMD-01.
+ * List the commands, templates and skills that a prompt can name after a slash.
+ * Rules: C-11, C-9, R-CMD-01, R-STA-07.
  * Since 0.50.2.
  */
 export interface GetCommandsCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "get_commands";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
@@ -373,7 +426,7 @@ export interface GetCommandsCommand {
  * Since 0.80.3.
  */
 export interface GetEntriesCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "get_entries";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
@@ -387,7 +440,7 @@ export interface GetEntriesCommand {
  * Since 0.43.0.
  */
 export interface GetForkMessagesCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "get_fork_messages";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
@@ -399,7 +452,7 @@ export interface GetForkMessagesCommand {
  * Since 0.16.0.
  */
 export interface GetLastAssistantTextCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "get_last_assistant_text";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
@@ -411,60 +464,129 @@ export interface GetLastAssistantTextCommand {
  * Since 0.16.0.
  */
 export interface GetMessagesCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "get_messages";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
 }
 
 /**
- * Read what the session has used.
+ * List the queued messages and, on request, those that were returned to clients.
+ * Rules: C-11, C-9, R-QUE-16.
+ * This program's alone.
+ */
+export interface GetQueueCommand {
+  /** The type of the record. */
+  type: "get_queue";
+  /** Comes back with the answer. Any text; a number or null is tolerated. */
+  id?: string | number | null;
+  /** Whether to list the messages that were returned to clients, too. */
+  returned?: boolean | null;
+}
+
+/**
+ * Read the usage of the session.
  * Rules: C-11, C-9, R-STA-03.
  * Since 0.16.0.
  */
 export interface GetSessionStatsCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "get_session_stats";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
 }
 
 /**
- * Read what the agent does, and what is selected.
- * Rules: C-11, C-9, R-OLD-01, R-SES-10, R-STA-01.
+ * Read the state of the agent and its selections.
+ * Rules: C-11, C-9, R-EXT-13, R-OLD-01, R-QUE-15, R-SES-10, R-SET-07, R-STA-01.
  * Since 0.16.0.
  */
 export interface GetStateCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "get_state";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
 }
 
 /**
+ * List every tool, with the schema of its arguments, its source, and whether it is active.
+ * Rules: C-11, C-9, R-STA-06.
+ * This program's alone.
+ */
+export interface GetToolsCommand {
+  /** The type of the record. */
+  type: "get_tools";
+  /** Comes back with the answer. Any text; a number or null is tolerated. */
+  id?: string | number | null;
+}
+
+/**
  * Read the session's entries as a tree.
- * Rules: C-11, C-9, R-STA-05.
+ * Rules: C-11, C-9, R-SES-12, R-STA-05.
  * Since 0.80.3.
  */
 export interface GetTreeCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "get_tree";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
 }
 
 /**
- * Ask what the agent is; as the first command, choose the profile.
- * Rules: R-HEL-01, R-LIM-04, R-PRO-01, R-QUE-11.
+ * Identify the agent; as the first command, select the profile.
+ * Rules: R-FIL-01, R-HEL-01, R-LIM-04, R-PRO-01, R-QUE-11.
  * This program's alone.
  */
 export interface HelloCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "hello";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
   /** The profile of the protocol. */
   protocol?: "pi" | "seed" | "1.5" | "0.5x" | "0.18" | null;
+  /**
+   * What the client does with files from now on, in the place of its former offer.
+   * This program's alone.
+   */
+  delegate?: ("read_text_file" | "write_text_file")[] | null;
+}
+
+/**
+ * List saved sessions, those that were written to last first, a page at a time.
+ * Rules: C-11, C-9, R-SES-11.
+ * This program's alone.
+ */
+export interface ListSessionsCommand {
+  /** The type of the record. */
+  type: "list_sessions";
+  /** Comes back with the answer. Any text; a number or null is tolerated. */
+  id?: string | number | null;
+  /** The absolute working folder whose sessions are listed; the session's own by default. */
+  cwd?: string | null;
+  /** Whether to list the sessions of all working folders. */
+  all?: boolean | null;
+  /** The `nextCursor` of the former page; absent for the first one. */
+  cursor?: string | null;
+  /** How many sessions to return at most; 50 by default. */
+  limit?: number | null;
+}
+
+/**
+ * Move the session to another entry: the conversation continues from there, and the branch that is left stays.
+ * Rules: C-11, C-9, R-ORD-01, R-SES-13, R-SES-14.
+ * This program's alone.
+ */
+export interface NavigateTreeCommand {
+  /** The type of the record. */
+  type: "navigate_tree";
+  /** Comes back with the answer. Any text; a number or null is tolerated. */
+  id?: string | number | null;
+  /** The entry to continue from; null: before the first entry. */
+  entryId: string | null;
+  /** Whether to have the model summarise the branch that is left. */
+  summarize?: boolean | null;
+  /** What the summary should attend to, beside the usual. */
+  instructions?: string | null;
 }
 
 /**
@@ -473,7 +595,7 @@ export interface HelloCommand {
  * Since 0.31.0.
  */
 export interface NewSessionCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "new_session";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
@@ -482,62 +604,98 @@ export interface NewSessionCommand {
 }
 
 /**
- * Ask the agent. While it works, `streamingBehavior` says how the text is queued.
- * Rules: C-1, C-11, C-7, C-8, C-9, R-EXT-04, R-ORD-01, R-PRM-01, R-PRM-03, R-PRM-04, R-PRM-05, R-PRM-09, R-QUE-11.
+ * Send a prompt. During a run, `streamingBehavior` determines how the message is queued.
+ * Rules: C-11, C-8, C-9, R-EXT-04, R-MSG-09, R-ORD-01, R-PRM-01, R-PRM-03, R-PRM-04, R-PRM-05, R-PRM-09, R-QUE-11, R-QUE-12.
  * Since 0.16.0.
  */
 export interface PromptCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "prompt";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
-  /** The text. */
+  /** The text of the message. */
   message: string;
   /**
-   * Images that go with the text.
+   * Images that accompany the message.
    * Since 0.31.0.
    */
   images?: InputImage[] | null;
   /**
-   * Files that go with the text.
+   * Files that accompany the message.
    * Since 0.16.0, until 0.31.0.
    */
   attachments?: Attachment[] | null;
   /**
-   * How the text is queued while the agent works; without it the text is refused then.
+   * Texts that go with the message; they stand behind its text.
+   * This program's alone.
+   */
+  context?: ContextItem[] | null;
+  /**
+   * The identity of a message of the user: the client's, else one that the agent makes.
+   * This program's alone.
+   */
+  messageId?: string | null;
+  /**
+   * How the message is queued during a run; without it a prompt is rejected then.
    * Since 0.32.2.
    */
   streamingBehavior?: "steer" | "followUp" | null;
 }
 
 /**
- * `steer` as the oldest generation names it.
+ * The name of `steer` in the oldest generation.
  * Rules: R-OLD-01.
  * Since 0.16.0, until 0.32.0.
  */
 export interface QueueMessageCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "queue_message";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
-  /** The text. */
+  /** The text of the message. */
   message: string;
-  /** Images that go with the text. */
+  /** Images that accompany the message. */
   images?: InputImage[] | null;
-  /** Files that go with the text. */
+  /** Files that accompany the message. */
   attachments?: Attachment[] | null;
 }
 
 /**
- * `new_session` as the oldest generation names it.
+ * Read the user's files again: settings, models, keys, resources and extensions. The session stays.
+ * Rules: C-11, C-9, R-CFG-03, R-CFG-04, R-CFG-05, R-ORD-01.
+ * This program's alone.
+ */
+export interface ReloadCommand {
+  /** The type of the record. */
+  type: "reload";
+  /** Comes back with the answer. Any text; a number or null is tolerated. */
+  id?: string | number | null;
+}
+
+/**
+ * The name of `new_session` in the oldest generation.
  * Rules: R-OLD-01.
  * Since 0.16.0, until 0.31.0.
  */
 export interface ResetCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "reset";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
+}
+
+/**
+ * Select the tools that the next request declares, and no others.
+ * Rules: C-11, C-9, R-ORD-01, R-SET-03, R-SET-06.
+ * This program's alone.
+ */
+export interface SetActiveToolsCommand {
+  /** The type of the record. */
+  type: "set_active_tools";
+  /** Comes back with the answer. Any text; a number or null is tolerated. */
+  id?: string | number | null;
+  /** The names of the tools; the others become inactive. */
+  names: string[];
 }
 
 /**
@@ -546,7 +704,7 @@ export interface ResetCommand {
  * Since 0.16.0.
  */
 export interface SetAutoCompactionCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "set_auto_compaction";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
@@ -560,7 +718,7 @@ export interface SetAutoCompactionCommand {
  * Since 0.18.2.
  */
 export interface SetAutoRetryCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "set_auto_retry";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
@@ -569,17 +727,33 @@ export interface SetAutoRetryCommand {
 }
 
 /**
- * Set how many follow-ups a delivery takes.
+ * Set how many follow-ups are delivered at once.
  * Rules: C-11, C-9, R-ORD-01, R-QUE-05, R-QUE-06.
  * Since 0.32.0.
  */
 export interface SetFollowUpModeCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "set_follow_up_mode";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
-  /** `one-at-a-time`: one text a turn. `all`: all that wait. */
+  /** `one-at-a-time`: one message per turn. `all`: all queued messages. */
   mode: QueueMode;
+}
+
+/**
+ * Label an entry of the session, or remove its label.
+ * Rules: C-11, C-9, R-ORD-01, R-SES-12, R-SET-03.
+ * This program's alone.
+ */
+export interface SetLabelCommand {
+  /** The type of the record. */
+  type: "set_label";
+  /** Comes back with the answer. Any text; a number or null is tolerated. */
+  id?: string | number | null;
+  /** The entry to label. */
+  entryId: string;
+  /** The label; null, absent or empty removes it. */
+  label?: string | null;
 }
 
 /**
@@ -588,7 +762,7 @@ export interface SetFollowUpModeCommand {
  * Since 0.16.0.
  */
 export interface SetModelCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "set_model";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
@@ -604,11 +778,11 @@ export interface SetModelCommand {
  * Since 0.16.0, until 0.32.0.
  */
 export interface SetQueueModeCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "set_queue_mode";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
-  /** `one-at-a-time`: one text a turn. `all`: all that wait. */
+  /** `one-at-a-time`: one message per turn. `all`: all queued messages. */
   mode: QueueMode;
 }
 
@@ -618,7 +792,7 @@ export interface SetQueueModeCommand {
  * Since 0.50.4.
  */
 export interface SetSessionNameCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "set_session_name";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
@@ -627,16 +801,16 @@ export interface SetSessionNameCommand {
 }
 
 /**
- * Set how many steering texts a delivery takes.
+ * Set how many steering messages are delivered at once.
  * Rules: C-11, C-9, R-ORD-01, R-QUE-05, R-QUE-06.
  * Since 0.32.0.
  */
 export interface SetSteeringModeCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "set_steering_mode";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
-  /** `one-at-a-time`: one text a turn. `all`: all that wait. */
+  /** `one-at-a-time`: one message per turn. `all`: all queued messages. */
   mode: QueueMode;
 }
 
@@ -646,7 +820,7 @@ export interface SetSteeringModeCommand {
  * Since 0.16.0.
  */
 export interface SetThinkingLevelCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "set_thinking_level";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
@@ -655,24 +829,48 @@ export interface SetThinkingLevelCommand {
 }
 
 /**
- * Queue a text for the next request.
- * Rules: C-1, C-11, C-4, C-9, R-EXT-03, R-EXT-04, R-OLD-01, R-ORD-01, R-PRM-09, R-QUE-01, R-QUE-02, R-QUE-07, R-QUE-11.
+ * Choose which tool calls need the user's approval.
+ * Rules: C-11, C-9, R-ORD-01, R-SET-03, R-SET-07.
+ * This program's alone.
+ */
+export interface SetToolApprovalCommand {
+  /** The type of the record. */
+  type: "set_tool_approval";
+  /** Comes back with the answer. Any text; a number or null is tolerated. */
+  id?: string | number | null;
+  /** `never`: every call runs; `ask`: the user decides about each call that may change something; `read-only`: only tools that change nothing run. */
+  mode: ApprovalMode;
+}
+
+/**
+ * Queue a message that is delivered before the model's next answer.
+ * Rules: C-1, C-11, C-4, C-9, R-EXT-03, R-EXT-04, R-MSG-09, R-OLD-01, R-ORD-01, R-PRM-03, R-PRM-09, R-QUE-01, R-QUE-02, R-QUE-07, R-QUE-11, R-QUE-12.
  * Since 0.32.0.
  */
 export interface SteerCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "steer";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
-  /** The text. */
+  /** The text of the message. */
   message: string;
   /**
-   * Images that go with the text.
+   * Images that accompany the message.
    * Since 0.52.0.
    */
   images?: InputImage[] | null;
-  /** Files that go with the text. */
+  /** Files that accompany the message. */
   attachments?: Attachment[] | null;
+  /**
+   * Texts that go with the message; they stand behind its text.
+   * This program's alone.
+   */
+  context?: ContextItem[] | null;
+  /**
+   * The identity of a message of the user: the client's, else one that the agent makes.
+   * This program's alone.
+   */
+  messageId?: string | null;
 }
 
 /**
@@ -681,7 +879,7 @@ export interface SteerCommand {
  * Since 0.16.0.
  */
 export interface SwitchSessionCommand {
-  /** What the record is. */
+  /** The type of the record. */
   type: "switch_session";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
@@ -694,13 +892,13 @@ export interface SwitchSessionCommand {
  * Since 0.16.0.
  */
 export interface AbortBashResponse {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
   /** The command that is answered. */
   command: "abort_bash";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
 }
 
@@ -709,13 +907,13 @@ export interface AbortBashResponse {
  * Since 0.16.0.
  */
 export interface AbortResponse {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
   /** The command that is answered. */
   command: "abort";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
   /**
    * What the command returns.
@@ -729,13 +927,13 @@ export interface AbortResponse {
  * Since 0.18.2.
  */
 export interface AbortRetryResponse {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
   /** The command that is answered. */
   command: "abort_retry";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
 }
 
@@ -744,13 +942,13 @@ export interface AbortRetryResponse {
  * Since 0.16.0.
  */
 export interface BashResponse {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
   /** The command that is answered. */
   command: "bash";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
   /** What the command returns. */
   data: ShellResult;
@@ -761,13 +959,13 @@ export interface BashResponse {
  * Since 0.16.0, until 0.43.0.
  */
 export interface BranchResponse {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
   /** The command that is answered. */
   command: "branch";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
   /** What the command returns. */
   data: Branched;
@@ -778,13 +976,13 @@ export interface BranchResponse {
  * Since 0.84.4.
  */
 export interface ClearQueueResponse {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
   /** The command that is answered. */
   command: "clear_queue";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
   /** What the command returns. */
   data: QueuedTexts;
@@ -795,13 +993,13 @@ export interface ClearQueueResponse {
  * Since 0.68.0.
  */
 export interface CloneResponse {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
   /** The command that is answered. */
   command: "clone";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
   /** What the command returns. */
   data: Replaced;
@@ -812,13 +1010,13 @@ export interface CloneResponse {
  * Since 0.16.0.
  */
 export interface CompactResponse {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
   /** The command that is answered. */
   command: "compact";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
   /** What the command returns. */
   data: CompactionResult;
@@ -829,13 +1027,13 @@ export interface CompactResponse {
  * Since 0.16.0.
  */
 export interface CycleModelResponse {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
   /** The command that is answered. */
   command: "cycle_model";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
   /** What the command returns. */
   data: CycledModel | null;
@@ -846,13 +1044,13 @@ export interface CycleModelResponse {
  * Since 0.16.0.
  */
 export interface CycleThinkingLevelResponse {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
   /** The command that is answered. */
   command: "cycle_thinking_level";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
   /** What the command returns. */
   data: Level | null;
@@ -863,13 +1061,13 @@ export interface CycleThinkingLevelResponse {
  * Since 0.16.0.
  */
 export interface ExportHtmlResponse {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
   /** The command that is answered. */
   command: "export_html";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
   /** What the command returns. */
   data: Path;
@@ -880,13 +1078,13 @@ export interface ExportHtmlResponse {
  * Since 0.32.0.
  */
 export interface FollowUpResponse {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
   /** The command that is answered. */
   command: "follow_up";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
   /**
    * What the command returns.
@@ -900,13 +1098,13 @@ export interface FollowUpResponse {
  * Since 0.43.0.
  */
 export interface ForkResponse {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
   /** The command that is answered. */
   command: "fork";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
   /** What the command returns. */
   data: Forked;
@@ -917,13 +1115,13 @@ export interface ForkResponse {
  * Since 0.16.0.
  */
 export interface GetAvailableModelsResponse {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
   /** The command that is answered. */
   command: "get_available_models";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
   /** What the command returns. */
   data: Models;
@@ -934,13 +1132,13 @@ export interface GetAvailableModelsResponse {
  * Since 0.81.0.
  */
 export interface GetAvailableThinkingLevelsResponse {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
   /** The command that is answered. */
   command: "get_available_thinking_levels";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
   /** What the command returns. */
   data: Levels;
@@ -951,13 +1149,13 @@ export interface GetAvailableThinkingLevelsResponse {
  * Since 0.16.0, until 0.43.0.
  */
 export interface GetBranchMessagesResponse {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
   /** The command that is answered. */
   command: "get_branch_messages";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
   /** What the command returns. */
   data: BranchMessages;
@@ -968,13 +1166,13 @@ export interface GetBranchMessagesResponse {
  * Since 0.50.2.
  */
 export interface GetCommandsResponse {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
   /** The command that is answered. */
   command: "get_commands";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
   /** What the command returns. */
   data: Commands;
@@ -985,13 +1183,13 @@ export interface GetCommandsResponse {
  * Since 0.80.3.
  */
 export interface GetEntriesResponse {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
   /** The command that is answered. */
   command: "get_entries";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
   /** What the command returns. */
   data: Entries;
@@ -1002,13 +1200,13 @@ export interface GetEntriesResponse {
  * Since 0.43.0.
  */
 export interface GetForkMessagesResponse {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
   /** The command that is answered. */
   command: "get_fork_messages";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
   /** What the command returns. */
   data: ForkMessages;
@@ -1019,13 +1217,13 @@ export interface GetForkMessagesResponse {
  * Since 0.16.0.
  */
 export interface GetLastAssistantTextResponse {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
   /** The command that is answered. */
   command: "get_last_assistant_text";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
   /** What the command returns. */
   data: LastText;
@@ -1036,16 +1234,33 @@ export interface GetLastAssistantTextResponse {
  * Since 0.16.0.
  */
 export interface GetMessagesResponse {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
   /** The command that is answered. */
   command: "get_messages";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
   /** What the command returns. */
   data: Messages;
+}
+
+/**
+ * `get_queue` was carried out, or accepted.
+ * This program's alone.
+ */
+export interface GetQueueResponse {
+  /** The type of the record. */
+  type: "response";
+  /** The command's, if it had one. */
+  id?: string | number | null;
+  /** The command that is answered. */
+  command: "get_queue";
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
+  success: true;
+  /** What the command returns. */
+  data: Queue;
 }
 
 /**
@@ -1053,13 +1268,13 @@ export interface GetMessagesResponse {
  * Since 0.16.0.
  */
 export interface GetSessionStatsResponse {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
   /** The command that is answered. */
   command: "get_session_stats";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
   /** What the command returns. */
   data: Stats;
@@ -1070,16 +1285,33 @@ export interface GetSessionStatsResponse {
  * Since 0.16.0.
  */
 export interface GetStateResponse {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
   /** The command that is answered. */
   command: "get_state";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
   /** What the command returns. */
   data: State;
+}
+
+/**
+ * `get_tools` was carried out, or accepted.
+ * This program's alone.
+ */
+export interface GetToolsResponse {
+  /** The type of the record. */
+  type: "response";
+  /** The command's, if it had one. */
+  id?: string | number | null;
+  /** The command that is answered. */
+  command: "get_tools";
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
+  success: true;
+  /** What the command returns. */
+  data: Tools;
 }
 
 /**
@@ -1087,13 +1319,13 @@ export interface GetStateResponse {
  * Since 0.80.3.
  */
 export interface GetTreeResponse {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
   /** The command that is answered. */
   command: "get_tree";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
   /** What the command returns. */
   data: Tree;
@@ -1104,16 +1336,50 @@ export interface GetTreeResponse {
  * This program's alone.
  */
 export interface HelloResponse {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
   /** The command that is answered. */
   command: "hello";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
   /** What the command returns. */
   data: Hello;
+}
+
+/**
+ * `list_sessions` was carried out, or accepted.
+ * This program's alone.
+ */
+export interface ListSessionsResponse {
+  /** The type of the record. */
+  type: "response";
+  /** The command's, if it had one. */
+  id?: string | number | null;
+  /** The command that is answered. */
+  command: "list_sessions";
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
+  success: true;
+  /** What the command returns. */
+  data: Sessions;
+}
+
+/**
+ * `navigate_tree` was carried out, or accepted.
+ * This program's alone.
+ */
+export interface NavigateTreeResponse {
+  /** The type of the record. */
+  type: "response";
+  /** The command's, if it had one. */
+  id?: string | number | null;
+  /** The command that is answered. */
+  command: "navigate_tree";
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
+  success: true;
+  /** What the command returns. */
+  data: Navigation;
 }
 
 /**
@@ -1121,13 +1387,13 @@ export interface HelloResponse {
  * Since 0.31.0.
  */
 export interface NewSessionResponse {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
   /** The command that is answered. */
   command: "new_session";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
   /** What the command returns. */
   data: Replaced;
@@ -1138,13 +1404,13 @@ export interface NewSessionResponse {
  * Since 0.16.0.
  */
 export interface PromptResponse {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
   /** The command that is answered. */
   command: "prompt";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
   /**
    * What the command returns.
@@ -1158,13 +1424,28 @@ export interface PromptResponse {
  * Since 0.16.0, until 0.32.0.
  */
 export interface QueueMessageResponse {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
   /** The command that is answered. */
   command: "queue_message";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
+  success: true;
+}
+
+/**
+ * `reload` was carried out, or accepted.
+ * This program's alone.
+ */
+export interface ReloadResponse {
+  /** The type of the record. */
+  type: "response";
+  /** The command's, if it had one. */
+  id?: string | number | null;
+  /** The command that is answered. */
+  command: "reload";
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
 }
 
@@ -1173,13 +1454,28 @@ export interface QueueMessageResponse {
  * Since 0.16.0, until 0.31.0.
  */
 export interface ResetResponse {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
   /** The command that is answered. */
   command: "reset";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
+  success: true;
+}
+
+/**
+ * `set_active_tools` was carried out, or accepted.
+ * This program's alone.
+ */
+export interface SetActiveToolsResponse {
+  /** The type of the record. */
+  type: "response";
+  /** The command's, if it had one. */
+  id?: string | number | null;
+  /** The command that is answered. */
+  command: "set_active_tools";
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
 }
 
@@ -1188,13 +1484,13 @@ export interface ResetResponse {
  * Since 0.16.0.
  */
 export interface SetAutoCompactionResponse {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
   /** The command that is answered. */
   command: "set_auto_compaction";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
 }
 
@@ -1203,13 +1499,13 @@ export interface SetAutoCompactionResponse {
  * Since 0.18.2.
  */
 export interface SetAutoRetryResponse {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
   /** The command that is answered. */
   command: "set_auto_retry";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
 }
 
@@ -1218,13 +1514,28 @@ export interface SetAutoRetryResponse {
  * Since 0.32.0.
  */
 export interface SetFollowUpModeResponse {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
   /** The command that is answered. */
   command: "set_follow_up_mode";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
+  success: true;
+}
+
+/**
+ * `set_label` was carried out, or accepted.
+ * This program's alone.
+ */
+export interface SetLabelResponse {
+  /** The type of the record. */
+  type: "response";
+  /** The command's, if it had one. */
+  id?: string | number | null;
+  /** The command that is answered. */
+  command: "set_label";
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
 }
 
@@ -1233,13 +1544,13 @@ export interface SetFollowUpModeResponse {
  * Since 0.16.0.
  */
 export interface SetModelResponse {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
   /** The command that is answered. */
   command: "set_model";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
   /** What the command returns. */
   data: Model;
@@ -1250,13 +1561,13 @@ export interface SetModelResponse {
  * Since 0.16.0, until 0.32.0.
  */
 export interface SetQueueModeResponse {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
   /** The command that is answered. */
   command: "set_queue_mode";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
 }
 
@@ -1265,13 +1576,13 @@ export interface SetQueueModeResponse {
  * Since 0.50.4.
  */
 export interface SetSessionNameResponse {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
   /** The command that is answered. */
   command: "set_session_name";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
 }
 
@@ -1280,13 +1591,13 @@ export interface SetSessionNameResponse {
  * Since 0.32.0.
  */
 export interface SetSteeringModeResponse {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
   /** The command that is answered. */
   command: "set_steering_mode";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
 }
 
@@ -1295,13 +1606,28 @@ export interface SetSteeringModeResponse {
  * Since 0.16.0.
  */
 export interface SetThinkingLevelResponse {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
   /** The command that is answered. */
   command: "set_thinking_level";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
+  success: true;
+}
+
+/**
+ * `set_tool_approval` was carried out, or accepted.
+ * This program's alone.
+ */
+export interface SetToolApprovalResponse {
+  /** The type of the record. */
+  type: "response";
+  /** The command's, if it had one. */
+  id?: string | number | null;
+  /** The command that is answered. */
+  command: "set_tool_approval";
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
 }
 
@@ -1310,13 +1636,13 @@ export interface SetThinkingLevelResponse {
  * Since 0.32.0.
  */
 export interface SteerResponse {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
   /** The command that is answered. */
   command: "steer";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
   /**
    * What the command returns.
@@ -1330,13 +1656,13 @@ export interface SteerResponse {
  * Since 0.16.0.
  */
 export interface SwitchSessionResponse {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
   /** The command that is answered. */
   command: "switch_session";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
   /**
    * What the command returns.
@@ -1346,29 +1672,29 @@ export interface SwitchSessionResponse {
 }
 
 /**
- * A run has ended; with every message that it created.
+ * A run has ended. It holds every message that the run created.
  * Rules: R-PRO-02, R-RUN-01, R-RUN-07.
  * Since 0.16.0.
  */
 export interface AgentEnd {
-  /** What the record is. */
+  /** The type of the record. */
   type: "agent_end";
-  /** Everything that the run has added, oldest first. */
+  /** All messages that the run added, oldest first. */
   messages: Message[];
   /**
-   * Whether the request is tried again.
+   * Whether the agent will retry the request.
    * Since 0.75.4.
    */
   willRetry: boolean;
 }
 
 /**
- * Nothing more will happen by itself.
+ * The agent has settled: nothing more happens without a new command.
  * Rules: C-8, R-LIM-01, R-LIM-02.
  * Since 0.80.4.
  */
 export interface AgentSettled {
-  /** What the record is. */
+  /** The type of the record. */
   type: "agent_settled";
   /**
    * Whether an abort ended it.
@@ -1376,12 +1702,12 @@ export interface AgentSettled {
    */
   aborted: boolean;
   /**
-   * Why the last run was cut short, if it was not asked for (R-LIM-01).
+   * Why the agent ended the last run early by itself (R-LIM-01).
    * This program's alone.
    */
   reason?: "limit";
   /**
-   * Which limit it was.
+   * The limit that was reached.
    * This program's alone.
    */
   limit?: "maxTurns" | "maxCost" | "maxRunSeconds";
@@ -1393,26 +1719,26 @@ export interface AgentSettled {
  * Since 0.16.0.
  */
 export interface AgentStart {
-  /** What the record is. */
+  /** The type of the record. */
   type: "agent_start";
 }
 
 /**
- * Trying again has worked, was given up, or was cancelled.
+ * A retry has succeeded, was given up, or was cancelled.
  * Rules: R-RTY-02.
  * Since 0.18.2.
  */
 export interface AutoRetryEnd {
-  /** What the record is. */
+  /** The type of the record. */
   type: "auto_retry_end";
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: boolean;
   /** The number of the retry, from 1. */
   attempt: number;
   /** The error that ended the retries. */
   finalError?: string;
   /**
-   * What went wrong, for programs.
+   * The kind of failure, for programs.
    * This program's alone.
    */
   errorCode?: "unreachable" | "connection_lost" | "timeout" | "bad_address" | "bad_answer" | "authentication" | "not_found" | "rate_limited" | "quota" | "server_error" | "rejected" | "context_overflow" | "provider_error" | "no_model" | "no_credentials" | "unsupported_api" | "not_saved";
@@ -1429,27 +1755,27 @@ export interface AutoRetryEnd {
 }
 
 /**
- * A failed request will be tried again.
+ * A failed request will be retried.
  * Since 0.18.2.
  */
 export interface AutoRetryStart {
-  /** What the record is. */
+  /** The type of the record. */
   type: "auto_retry_start";
   /** The number of the retry, from 1. */
   attempt: number;
   /** How many retries there may be. */
   maxAttempts: number;
-  /** How long the agent waits before it tries again, in milliseconds. */
+  /** The delay before the retry, in milliseconds. */
   delayMs: number;
   /** Why it failed. */
   errorMessage: string;
   /**
-   * What went wrong, for programs.
+   * The kind of failure, for programs.
    * This program's alone.
    */
   errorCode?: "unreachable" | "connection_lost" | "timeout" | "bad_address" | "bad_answer" | "authentication" | "not_found" | "rate_limited" | "quota" | "server_error" | "rejected" | "context_overflow" | "provider_error" | "no_model" | "no_credentials" | "unsupported_api" | "not_saved";
   /**
-   * Of HTTP.
+   * The HTTP status.
    * This program's alone.
    */
   status?: number;
@@ -1466,7 +1792,7 @@ export interface AutoRetryStart {
  * Since 0.82.0.
  */
 export interface BashExecutionUpdate {
-  /** What the record is. */
+  /** The type of the record. */
   type: "bash_execution_update";
   /** The id of the `bash` command. */
   id?: string | number;
@@ -1475,46 +1801,80 @@ export interface BashExecutionUpdate {
 }
 
 /**
+ * A call of a tool asks the client for a file that the client has offered to serve.
+
+It waits for a `client_response` with its id, until its time is over or its call ends.
+ * Rules: R-FIL-01, R-FIL-02.
+ * This program's alone.
+ */
+export interface ClientRequest {
+  /** The type of the record. */
+  type: "client_request";
+  /** The id that the answer repeats. */
+  id: string;
+  /** What is to be done with the file. */
+  method: "read_text_file" | "write_text_file";
+  /** The call that asks. */
+  toolCallId: string;
+  /** Absolute. */
+  path: string;
+  /** What is to be written, in `write_text_file`: all of the file. */
+  content?: string;
+  /** After how many milliseconds the call does without the answer. */
+  timeout: number;
+}
+
+/**
  * A compaction has ended, in one of three ways; `result` is null in two of them.
  * Rules: R-CMP-06.
  * Since 0.66.0.
  */
 export interface CompactionEnd {
-  /** What the record is. */
+  /** The type of the record. */
   type: "compaction_end";
   /** Why it happened. */
   reason: "manual" | "threshold" | "overflow";
   /** Whether an abort ended it. */
   aborted: boolean;
-  /** Whether the request is tried again. */
+  /** Whether the agent will retry the request. */
   willRetry: boolean;
   /** Why it failed. */
   errorMessage?: string;
   /**
-   * What the compaction has made; null where it failed or was aborted.
+   * The result; null if the compaction failed or was aborted.
    * Since 0.66.0.
    */
   result: CompactionResult | null;
+  /**
+   * The id of the compaction's entry, if it was a success; as `compaction_start` had it.
+   * This program's alone.
+   */
+  entryId?: string;
 }
 
 /**
- * A compaction begins.
+ * A compaction begins, with the id of the entry that it may become.
  * Rules: R-CMP-06.
  * Since 0.66.0.
  */
 export interface CompactionStart {
-  /** What the record is. */
+  /** The type of the record. */
   type: "compaction_start";
   /** Why it happened. */
   reason: "manual" | "threshold" | "overflow";
+  /**
+   * The id that the compaction's entry will have, if it is a success.
+   * This program's alone.
+   */
+  entryId?: string;
 }
 
 /**
- * An extension has added to the session file.
+ * An extension has appended an entry to the session.
  * Since 0.81.0.
  */
 export interface EntryAppended {
-  /** What the record is. */
+  /** The type of the record. */
   type: "entry_appended";
   /** An entry of the session. */
   entry: SessionEntry;
@@ -1522,17 +1882,17 @@ export interface EntryAppended {
 
 /**
  * A handler of an extension has failed.
- * Rules: R-EXT-01, R-PRM-07.
+ * Rules: R-CFG-03, R-EXT-01, R-PRM-07.
  * Since 0.37.0.
  */
 export interface ExtensionError {
-  /** What the record is. */
+  /** The type of the record. */
   type: "extension_error";
   /** The extension that failed, or the part of the agent. */
   extensionPath: string;
-  /** What the failure happened in. */
+  /** The event or operation that failed. */
   event: string;
-  /** What went wrong, for people. */
+  /** A description of the failure, for people. */
   error: string;
 }
 
@@ -1553,18 +1913,18 @@ export type ExtensionUiRequest =
 
 /** With its code, for programs. */
 export interface Failure {
-  /** What the record is. */
+  /** The type of the record. */
   type: "response";
   /** The command's, if it had one. */
   id?: string | number | null;
-  /** The command that failed, or `parse` for a line that is none. */
+  /** The command that failed, or `parse` for a line that is not a command. */
   command: string;
-  /** True: carried out or accepted. False: refused, and nothing has changed. */
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: false;
-  /** What went wrong, for people. */
+  /** A description of the failure, for people. */
   error: string;
   /**
-   * What went wrong, for programs.
+   * The kind of failure, for programs.
    * This program's alone.
    */
   errorCode: ErrorCode;
@@ -1572,25 +1932,45 @@ export interface Failure {
 
 /**
  * A message begins, or is complete.
- * Rules: R-UPD-01.
+ * Rules: R-MSG-08, R-UPD-01.
  * Since 0.16.0.
  */
 export interface MessageEnd {
-  /** What the record is. */
+  /** The type of the record. */
   type: "message_end";
-  /** The text. */
+  /**
+   * The entry of the session that the message is, or will be.
+   * This program's alone.
+   */
+  entryId?: string;
+  /**
+   * Of a message of the user.
+   * This program's alone.
+   */
+  messageId?: string;
+  /** The text of the message. */
   message: Message;
 }
 
 /**
  * A message begins, or is complete.
- * Rules: R-UPD-01.
+ * Rules: R-MSG-07, R-MSG-08, R-UPD-01.
  * Since 0.16.0.
  */
 export interface MessageStart {
-  /** What the record is. */
+  /** The type of the record. */
   type: "message_start";
-  /** The text. */
+  /**
+   * The entry of the session that the message is, or will be.
+   * This program's alone.
+   */
+  entryId?: string;
+  /**
+   * Of a message of the user.
+   * This program's alone.
+   */
+  messageId?: string;
+  /** The text of the message. */
   message: Message;
 }
 
@@ -1600,10 +1980,15 @@ export interface MessageStart {
  * Since 0.16.0.
  */
 export interface MessageUpdate {
-  /** What the record is. */
+  /** The type of the record. */
   type: "message_update";
   /**
-   * The text.
+   * The entry of the session that the message will be.
+   * This program's alone.
+   */
+  entryId?: string;
+  /**
+   * The text of the message.
    * Since 0.16.0, until 0.84.0.
    */
   message: AssistantMessage;
@@ -1617,48 +2002,48 @@ export interface MessageUpdate {
 }
 
 /**
- * Both queues, whole.
- * Rules: R-PRM-03, R-QUE-01.
+ * The queues have changed. It holds both queues completely.
+ * Rules: R-PRM-03, R-QUE-01, R-QUE-09, R-QUE-13.
  * Since 0.66.0.
  */
 export interface QueueUpdate {
-  /** What the record is. */
+  /** The type of the record. */
   type: "queue_update";
-  /** Texts that wait for the next turn, oldest first. */
+  /** Queued steering messages, oldest first. */
   steering: string[];
-  /** Texts that wait until the agent would stop, oldest first. */
+  /** Queued follow-ups, oldest first. */
   followUp: string[];
 }
 
 /**
- * The session has a name, or none any more.
+ * The name of the session was set or removed.
  * Since 0.71.0.
  */
 export interface SessionInfoChanged {
-  /** What the record is. */
+  /** The type of the record. */
   type: "session_info_changed";
   /** The name. */
   name?: string;
 }
 
 /**
- * The session's level is another one now.
+ * The thinking level of the session has changed.
  * Since 0.71.0.
  */
 export interface ThinkingLevelChanged {
-  /** What the record is. */
+  /** The type of the record. */
   type: "thinking_level_changed";
   /** The thinking level. */
   level: ThinkingLevel;
 }
 
 /**
- * With the time it took; without, if it never ran.
+ * With the entries of the answer and the result, and the duration of the call, if it ran.
  * Rules: R-RUN-02.
  * Since 0.16.0.
  */
 export interface ToolExecutionEnd {
-  /** What the record is. */
+  /** The type of the record. */
   type: "tool_execution_end";
   /** The id of the call. */
   toolCallId: string;
@@ -1669,6 +2054,21 @@ export interface ToolExecutionEnd {
   /** Whether the call failed. */
   isError: boolean;
   /**
+   * The entry of the session that the result of the call will be.
+   * This program's alone.
+   */
+  entryId?: string;
+  /**
+   * The entry of the session that the answer with the call is.
+   * This program's alone.
+   */
+  assistantEntryId?: string;
+  /**
+   * The place of the call among those of its answer, from 0: ids of calls may occur twice.
+   * This program's alone.
+   */
+  callIndex?: number;
+  /**
    * How long it took, in milliseconds.
    * Since 1.1.0.
    */
@@ -1676,11 +2076,12 @@ export interface ToolExecutionEnd {
 }
 
 /**
- * A call is looked at. `args` is what the model wrote, before any repair.
+ * With the entries of the answer and the result, and whether the call may still be refused.
+ * Rules: R-TOL-10.
  * Since 0.16.0.
  */
 export interface ToolExecutionStart {
-  /** What the record is. */
+  /** The type of the record. */
   type: "tool_execution_start";
   /** The id of the call. */
   toolCallId: string;
@@ -1688,14 +2089,35 @@ export interface ToolExecutionStart {
   toolName: string;
   /** The arguments of the call, as the tool got them. */
   args: Record<string, unknown>;
+  /**
+   * The entry of the session that the result of the call will be.
+   * This program's alone.
+   */
+  entryId?: string;
+  /**
+   * The entry of the session that the answer with the call is.
+   * This program's alone.
+   */
+  assistantEntryId?: string;
+  /**
+   * The place of the call among those of its answer, from 0: ids of calls may occur twice.
+   * This program's alone.
+   */
+  callIndex?: number;
+  /**
+   * The call may still be refused. If it is not, an empty update reports that its execution begins.
+   * This program's alone.
+   */
+  gated?: true;
 }
 
 /**
- * Everything that a tool has produced so far.
+ * With the entries of the answer and the result.
+ * Rules: R-TOL-10.
  * Since 0.27.0.
  */
 export interface ToolExecutionUpdate {
-  /** What the record is. */
+  /** The type of the record. */
   type: "tool_execution_update";
   /** The id of the call. */
   toolCallId: string;
@@ -1705,17 +2127,32 @@ export interface ToolExecutionUpdate {
   args: Record<string, unknown>;
   /** The result so far. */
   partialResult: ToolOutput;
+  /**
+   * The entry of the session that the result of the call will be.
+   * This program's alone.
+   */
+  entryId?: string;
+  /**
+   * The entry of the session that the answer with the call is.
+   * This program's alone.
+   */
+  assistantEntryId?: string;
+  /**
+   * The place of the call among those of its answer, from 0: ids of calls may occur twice.
+   * This program's alone.
+   */
+  callIndex?: number;
 }
 
 /**
- * A turn has ended. Results stand in the order of the calls.
+ * A turn has ended. Results are in the order of the calls.
  * Rules: R-RUN-01, R-RUN-07.
  * Since 0.16.0.
  */
 export interface TurnEnd {
-  /** What the record is. */
+  /** The type of the record. */
   type: "turn_end";
-  /** The text. */
+  /** The text of the message. */
   message: AssistantMessage;
   /** The results of the turn's calls, in call order. */
   toolResults: ToolResultMessage[];
@@ -1727,13 +2164,15 @@ export interface TurnEnd {
  * Since 0.16.0.
  */
 export interface TurnStart {
-  /** What the record is. */
+  /** The type of the record. */
   type: "turn_start";
 }
 
+export type ApprovalMode = "never" | "ask" | "read-only";
+
 export type AssistantContent = TextContent | ThinkingContent | ToolCall;
 
-/** One answer of a model, whole or as far as it came. */
+/** One answer of a model, complete or partial. */
 export interface AssistantMessage {
   /** Who the message is from. */
   role: "assistant";
@@ -1770,7 +2209,7 @@ export interface AssistantMessage {
   attempts?: number;
   /** The provider's id of the answer. */
   responseId?: string;
-  /** The model that answered, where the provider names another than was asked. */
+  /** The model that answered, if the provider names another one than was requested. */
   responseModel?: string;
   /** Why the answer ended, in the provider's words. */
   rawStopReason?: string;
@@ -1794,9 +2233,9 @@ export type AssistantMessageEvent =
   | ToolcallEnd
   | ToolcallStart;
 
-/** What the oldest generation attaches to a text: an image, or a document that is text. */
+/** An attachment of a message in the oldest generation: an image, or a document of text. */
 export interface Attachment {
-  /** What the record is. */
+  /** The type of the record. */
   type: "image" | "document";
   /** The media type, such as `image/png`. */
   mimeType: string;
@@ -1814,15 +2253,15 @@ export interface BashExecutionMessage {
   role: "bashExecution";
   /** The shell command that was run. */
   command: string;
-  /** What the command wrote; its end, where it was cut. */
+  /** The output of the command; its end, if it was truncated. */
   output: string;
   /** Absent when the command was cancelled. */
   exitCode?: number;
   /** Whether it was cancelled before its end. */
   cancelled: boolean;
-  /** Whether the output was cut. */
+  /** Whether the output was truncated. */
   truncated: boolean;
-  /** The file with the whole output, where it was cut. */
+  /** The file with the complete output, if it was truncated. */
   fullOutputPath?: string | null;
   /** When it was made. */
   timestamp: number;
@@ -1844,7 +2283,7 @@ export interface BranchMessages {
   messages: BranchMessage[];
 }
 
-/** Stands for a branch that was left. */
+/** The summary of a branch that was left. */
 export interface BranchSummaryMessage {
   /** Who the message is from. */
   role: "branchSummary";
@@ -1856,7 +2295,7 @@ export interface BranchSummaryMessage {
   timestamp: number;
 }
 
-/** And what was queued in the session that is gone. */
+/** With the messages that were queued in the former session. */
 export interface Branched {
   /** The text. */
   text: string;
@@ -1866,15 +2305,15 @@ export interface Branched {
    */
   cancelled?: boolean;
   /**
-   * The texts that were taken out of the queue.
+   * The messages that were removed from the queue.
    * This program's alone.
    */
   cleared?: QueuedTexts;
 }
 
-/** An abort that was asked to clear the queue says what was in it. */
+/** The messages of the queue, if the abort cleared it. */
 export interface Cleared {
-  /** The texts that were taken out of the queue. */
+  /** The messages that were removed from the queue. */
   cleared: QueuedTexts;
 }
 
@@ -1901,6 +2340,11 @@ export interface CommandInfo {
    * Since 0.62.0.
    */
   sourceInfo: SourceInfo;
+  /**
+   * Of a template: what its author says about its arguments.
+   * This program's alone.
+   */
+  argumentHint?: string;
 }
 
 /** Extensions' commands, templates, skills. */
@@ -1909,12 +2353,12 @@ export interface Commands {
   commands: CommandInfo[];
 }
 
-/** With what the summary has cost, if a model wrote it. */
+/** With the usage of the summary, if a model wrote it. */
 export interface CompactionResult {
   /** The summary. */
   summary: string;
   /**
-   * The first entry that the context still has.
+   * The first entry that stays in the context.
    * Since 0.31.0.
    */
   firstKeptEntryId: string;
@@ -1926,18 +2370,18 @@ export interface CompactionResult {
    */
   estimatedTokensAfter: number;
   /**
-   * More for programs; no model reads it.
+   * Further data for programs; no model reads it.
    * Since 0.31.0.
    */
   details: unknown;
   /**
-   * What the summary has used.
+   * The usage of the summary.
    * Since 0.81.0.
    */
   usage?: Usage;
 }
 
-/** Stands for everything that compaction took out of the context. */
+/** The summary of everything that a compaction removed from the context. */
 export interface CompactionSummaryMessage {
   /** Who the message is from. */
   role: "compactionSummary";
@@ -1949,9 +2393,9 @@ export interface CompactionSummaryMessage {
   timestamp: number;
 }
 
-/** Say yes or no. */
+/** Confirm or deny. */
 export interface ConfirmRequest {
-  /** What the record is. */
+  /** The type of the record. */
   type: "extension_ui_request";
   /** The id by which it is referred to. */
   id: string;
@@ -1961,13 +2405,23 @@ export interface ConfirmRequest {
   method: "confirm";
   /** The title. */
   title: string;
-  /** What the user is asked to agree to. */
+  /** The question that the user confirms or denies. */
   message: string;
   /** When the dialog ends by itself, in milliseconds. */
   timeout?: number;
 }
 
-/** How full the context is; null just after a compaction, when nobody can know. */
+/** A text that goes with a message of the user, such as a file that an editor has open. */
+export interface ContextItem {
+  /** Names the text for the model, as the path or URI of a file. */
+  uri: string;
+  /** The text itself. */
+  text: string;
+  /** What kind of text it is. Models do not see it. */
+  mimeType?: string | null;
+}
+
+/** How full the context is; null just after a compaction, when it is unknown. */
 export interface ContextUsage {
   /** How many tokens the context has; null while it is not known. */
   tokens: number | null;
@@ -1989,21 +2443,21 @@ export interface Cost {
   cacheWrite: number;
   /** The whole cost in USD. */
   total: number;
-  /** Whether the provider told `total`; in sessions of the newest generation. */
+  /** Whether the provider reported `total`; in sessions of the newest generation. */
   totalFromProvider?: boolean;
 }
 
-/** A message made by an extension; a model reads it as the user's. */
+/** A message of an extension; a model reads it as a message of the user. */
 export interface CustomMessage {
   /** Who the message is from. */
   role: "custom";
   /** The kind of the message, in the extension's words. */
   customType: string;
-  /** The content: a text, or blocks of text, images and calls. */
+  /** The content: text, or blocks of text, images and calls. */
   content: UserContent[] | string;
   /** Whether clients should show it. */
   display: boolean;
-  /** More for programs; no model reads it. */
+  /** Further data for programs; no model reads it. */
   details?: unknown;
   /** When it was made. */
   timestamp: number;
@@ -2017,7 +2471,7 @@ export interface CutCall {
   name: string;
 }
 
-/** The model that is selected now. `isScoped`: the user has narrowed the choice. */
+/** The selected model. `isScoped`: the choice is restricted by the user. */
 export interface CycledModel {
   /** The model. */
   model: Model;
@@ -2027,15 +2481,25 @@ export interface CycledModel {
   isScoped: boolean;
 }
 
-/** What became of a text. */
+/** What happened to a message. */
 export interface Disposition {
-  /** What became of the text. */
-  disposition: "started" | "queued" | "handled";
+  /** What happened to the message: a run started, it was queued, an extension handled it, or the session knows it already (`duplicate`). */
+  disposition: "started" | "queued" | "handled" | "duplicate";
+  /**
+   * Of a duplicate: what became of the message.
+   * This program's alone.
+   */
+  state?: "queued" | "delivered" | "returned";
+  /**
+   * Of a duplicate that was delivered: its entry.
+   * This program's alone.
+   */
+  entryId?: string;
 }
 
-/** Edit a text. */
+/** Edit text. */
 export interface EditorRequest {
-  /** What the record is. */
+  /** The type of the record. */
   type: "extension_ui_request";
   /** The id by which it is referred to. */
   id: string;
@@ -2058,7 +2522,7 @@ export interface Entries {
 }
 
 /** What went wrong, for programs: `errorCode` beside the text in `error`. */
-export type ErrorCode = "parse_error" | "invalid_command" | "unknown_command" | "invalid_field" | "not_implemented" | "too_late" | "busy" | "queue_full" | "compacting" | "not_queueable" | "no_model" | "no_api_key" | "authentication_failed" | "model_not_found" | "already_compacted" | "nothing_to_compact" | "compaction_cancelled" | "compaction_in_progress" | "compaction_failed" | "aborted" | "shutting_down" | "entry_not_found" | "session_not_found" | "session_unavailable" | "session_not_saved" | "shell_unavailable" | "io_error" | "refused_by_extension" | "internal_error";
+export type ErrorCode = "parse_error" | "invalid_command" | "unknown_command" | "invalid_field" | "not_implemented" | "too_late" | "busy" | "queue_full" | "compacting" | "not_queueable" | "no_model" | "no_api_key" | "authentication_failed" | "model_not_found" | "tool_not_found" | "already_compacted" | "nothing_to_compact" | "compaction_cancelled" | "compaction_in_progress" | "compaction_failed" | "aborted" | "shutting_down" | "entry_not_found" | "session_not_found" | "session_unavailable" | "session_not_saved" | "shell_unavailable" | "io_error" | "invalid_configuration" | "refused_by_extension" | "internal_error";
 
 /** A user's message that can be forked from. */
 export interface ForkMessage {
@@ -2068,7 +2532,7 @@ export interface ForkMessage {
   text: string;
 }
 
-/** All that can be forked from. */
+/** The messages that can be forked from. */
 export interface ForkMessages {
   /** Messages, oldest first. */
   messages: ForkMessage[];
@@ -2079,7 +2543,7 @@ export interface Forked {
   /** Whether it was cancelled before its end. */
   cancelled: boolean;
   /**
-   * The texts that were taken out of the queue.
+   * The messages that were removed from the queue.
    * This program's alone.
    */
   cleared?: QueuedTexts;
@@ -2087,7 +2551,7 @@ export interface Forked {
   text: string;
 }
 
-/** What the agent is, and which profile is in force. Commands and events are those that this specification has. */
+/** The identity of the agent, and the current profile. Commands and events are those of this specification. */
 export interface Hello {
   /** The name of the program. */
   name: string;
@@ -2101,13 +2565,13 @@ export interface Hello {
   commands: string[];
   /** The record types that may be written. */
   events: string[];
-  /** What a client has to keep within. */
+  /** Resource bounds. */
   limits: Limits;
 }
 
-/** A picture for a model. */
+/** An image for a model. */
 export interface ImageContent {
-  /** What the record is. */
+  /** The type of the record. */
   type: "image";
   /** Base64, standard alphabet, padded. */
   data: string;
@@ -2115,9 +2579,9 @@ export interface ImageContent {
   mimeType: string;
 }
 
-/** A picture for a model. */
+/** An image for a model. */
 export interface InputImage {
-  /** What the record is. */
+  /** The type of the record. */
   type: "image";
   /** Base64, standard alphabet, padded. */
   data: string;
@@ -2127,7 +2591,7 @@ export interface InputImage {
 
 /** Enter one line. */
 export interface InputRequest {
-  /** What the record is. */
+  /** The type of the record. */
   type: "extension_ui_request";
   /** The id by which it is referred to. */
   id: string;
@@ -2144,15 +2608,15 @@ export interface InputRequest {
 }
 
 /**
- * A prompt that a crash has cut: no orderly end of a run leaves a session so (R-SES-07).
+ * A prompt that a crash interrupted: no orderly end of a run leaves this state (R-SES-07).
  * Rules: R-SES-07.
  */
 export interface Interruption {
-  /** Of the user's message. */
+  /** The id of the user's message. */
   entryId: string;
   /** Its first 200 characters. */
   text: string;
-  /** What was being waited for: the model's answer, or results of tools. */
+  /** The interrupted phase: the model's answer, or the tools. */
   during: "answer" | "tools";
   /** Calls without a result. The tools may have begun, and may have had effects. */
   cutCalls: CutCall[];
@@ -2164,7 +2628,7 @@ export interface LastText {
   text: string | null;
 }
 
-/** The level that is selected now. */
+/** The selected thinking level. */
 export interface Level {
   /** The thinking level. */
   level: ThinkingLevel;
@@ -2177,11 +2641,11 @@ export interface Levels {
 }
 
 /**
- * What a client can run into: of a record coming in, and what one command or answer may cost (R-LIM-04).
+ * The bounds of incoming records, and of single commands and answers (R-LIM-04).
  * Rules: R-LIM-04, R-QUE-11.
  */
 export interface Limits {
-  /** The longest line that is taken, in bytes. */
+  /** The longest line that the agent accepts, in bytes. */
   recordBytes: number;
   /** How deep JSON may nest. */
   nesting: number;
@@ -2197,7 +2661,7 @@ export interface Limits {
   sessionBytes?: number;
   /** The file that keeps a long output. */
   outputFileBytes?: number;
-  /** So many commands of `bash` run at once; further ones wait for their turn. */
+  /** The number of `bash` commands that run at once; further ones wait. */
   shells?: number;
 }
 
@@ -2230,7 +2694,7 @@ export interface Model {
   baseUrl: string;
   /** Whether the model can think before it answers. */
   reasoning: boolean;
-  /** What the model reads: `text`, `image`. */
+  /** The kinds of input: `text`, `image`. */
   input: ("text" | "image")[];
   /** The prices in USD for a million tokens. */
   cost: ModelCost;
@@ -2272,21 +2736,35 @@ export interface Models {
   models: Model[];
 }
 
+/** What has become of a move to another entry. */
+export interface Navigation {
+  /** Whether the session has stayed where it was: an extension has refused the move, or it was aborted. */
+  cancelled: boolean;
+  /** Whether an `abort`, another command or the end of the process has cancelled it; absent if nothing has. */
+  aborted?: boolean;
+  /** The entry that the conversation ends with now, as in `get_entries`; absent if it was cancelled, or there is none. */
+  leafId?: string;
+  /** The text of the user's message, or of an extension's, that was moved to, to be sent anew: the conversation ends before it. Absent for other entries. */
+  editorText?: string;
+  /** The entry with the summary of the branch that was left; absent without one. */
+  summaryEntry?: SessionEntry;
+}
+
 /** Show a message. */
 export interface NotifyRequest {
-  /** What the record is. */
+  /** The type of the record. */
   type: "extension_ui_request";
   /** The id by which it is referred to. */
   id: string;
   /** What the user is asked for or shown. */
   method: "notify";
-  /** What the user is told. */
+  /** The text of the notification. */
   message: string;
   /** How important the notice is. */
   notifyType?: "info" | "warning" | "error";
 }
 
-/** Where a file was written. */
+/** The path of a written file. */
 export interface Path {
   /** The path of the file. */
   path: string;
@@ -2306,30 +2784,68 @@ export interface PriceTier {
   cacheWrite: number;
 }
 
+/** The queued messages, steering messages first, in the order in which they are delivered. */
+export interface Queue {
+  /** The queued messages. */
+  messages: QueuedMessage[];
+  /** Whether they wait for the next accepted message. */
+  paused: boolean;
+  /** With `returned: true`: every message of the session file that was returned, in the order in which they were. */
+  returned?: ReturnedMessage[];
+}
+
 export type QueueMode = "all" | "one-at-a-time";
 
-/** What was queued and is withdrawn. */
+/** A message that waits in a queue. */
+export interface QueuedMessage {
+  /** The identity of a message of the user: the client's, else one that the agent makes. */
+  messageId: string;
+  /** The queue that it waits in. */
+  kind: "steer" | "followUp";
+  /** The message as it is delivered: extensions have read it, and templates are expanded. */
+  text: string;
+  /** The number of its images. */
+  imageCount: number;
+}
+
+/** The messages that were removed from the queues. */
 export interface QueuedTexts {
-  /** Texts that wait for the next turn, oldest first. */
+  /** Queued steering messages, oldest first. */
   steering: string[];
-  /** Texts that wait until the agent would stop, oldest first. */
+  /** Queued follow-ups, oldest first. */
   followUp: string[];
 }
 
-/** And what was queued in the one that is gone. */
+/** With the messages that were queued in the former session. */
 export interface Replaced {
   /** Whether it was cancelled before its end. */
   cancelled: boolean;
   /**
-   * The texts that were taken out of the queue.
+   * The messages that were removed from the queue.
    * This program's alone.
    */
   cleared?: QueuedTexts;
 }
 
-/** Choose one of some texts. */
+/** A message that was returned to a client. */
+export interface ReturnedMessage {
+  /** The identity of a message of the user: the client's, else one that the agent makes. */
+  messageId: string;
+  /** The queue that it waits in. */
+  kind: "steer" | "followUp";
+  /** The message as it is delivered: extensions have read it, and templates are expanded. */
+  text: string;
+  /** The number of its images. */
+  imageCount: number;
+  /** What has returned it. */
+  reason: "clear_queue" | "abort" | "session_replaced";
+  /** The command that has returned it: its `by`, or its id; absent if it had none. A host gives ids of its own. */
+  by?: string;
+}
+
+/** Choose one of several options, each of which may say whether it allows or refuses. */
 export interface SelectRequest {
-  /** What the record is. */
+  /** The type of the record. */
   type: "extension_ui_request";
   /** The id by which it is referred to. */
   id: string;
@@ -2343,29 +2859,56 @@ export interface SelectRequest {
   options: string[];
   /** When the dialog ends by itself, in milliseconds. */
   timeout?: number;
+  /**
+   * Of a question whether something may happen: what each option means, in the order of `options`.
+   * This program's alone.
+   */
+  optionKinds?: ("allow_once" | "allow_always" | "reject_once" | "reject_always")[];
 }
 
 /** A line of a session file. Open: entries of other programs and generations are passed on as they are. */
 export interface SessionEntry {
-  /** What the record is. */
+  /** The type of the record. */
   type: string;
   /** The id of the entry, unique in its session. */
   id: string;
-  /** The entry that it hangs from; null for a root. */
+  /** The id of the parent entry; null for a root. */
   parentId: string | null;
   /** When it was appended, as ISO 8601. */
   timestamp: string;
   [key: string]: unknown;
 }
 
+/** A saved session. */
+export interface SessionInfo {
+  /** The id by which it is referred to. */
+  id: string;
+  /** The path of its file, for `switch_session`. */
+  path: string;
+  /** Its working folder; empty if an old header has none. */
+  cwd: string;
+  /** The name. */
+  name?: string;
+  /** When it was created, as its header says. */
+  created: string;
+  /** The time of the last message of the user or a model, in milliseconds since the epoch. */
+  modified: number;
+  /** The number of its messages, on all branches. */
+  messageCount: number;
+  /** The first text of the user that is not empty. */
+  firstMessage: string;
+  /** The path of the session that it was forked from. */
+  parentSession?: string;
+}
+
 /**
- * How safe the session is (R-SES-07, R-SES-08). What is not there is none.
+ * The state of the session file (R-SES-07, R-SES-08). An absent field means that there is nothing to report.
  * Rules: R-SES-07, R-SES-08.
  */
 export interface SessionStatus {
-  /** Everything that was appended is in the file, or nothing is to be: a session in memory is always saved. */
+  /** Whether every entry is in the file; always true for a session in memory. */
   saved: boolean;
-  /** Why not, and what can be done. */
+  /** The reason if it is false, and a remedy. */
   problem?: string;
   /** How many entries are not in the file yet. */
   unsavedEntries?: number;
@@ -2373,7 +2916,7 @@ export interface SessionStatus {
   foreignEntries?: number;
   /** How many lines of the file could not be read. */
   damagedLines?: number;
-  /** Entries whose parent is gone; they hang from what stood before them. */
+  /** Entries without their parent; they follow the entry before them. */
   orphans?: number;
   /** Whether the last line of the file was incomplete. */
   tornTail?: true;
@@ -2381,9 +2924,17 @@ export interface SessionStatus {
   damagedCopy?: string;
 }
 
-/** Put a text into the client's input. */
+/** A page of saved sessions, those that were written to last first. */
+export interface Sessions {
+  /** The sessions; a page may have fewer than `limit` and still not be the last one. */
+  sessions: SessionInfo[];
+  /** What the next page is requested with; absent on the last page. */
+  nextCursor?: string;
+}
+
+/** Put text into the client's input. */
 export interface SetEditorTextRequest {
-  /** What the record is. */
+  /** The type of the record. */
   type: "extension_ui_request";
   /** The id by which it is referred to. */
   id: string;
@@ -2393,9 +2944,9 @@ export interface SetEditorTextRequest {
   text: string;
 }
 
-/** Show a text under a key; without a text, show none. */
+/** Show a status text under a key; without text, remove it. */
 export interface SetStatusRequest {
-  /** What the record is. */
+  /** The type of the record. */
   type: "extension_ui_request";
   /** The id by which it is referred to. */
   id: string;
@@ -2403,13 +2954,13 @@ export interface SetStatusRequest {
   method: "setStatus";
   /** Names the status, so that a later one replaces it. */
   statusKey: string;
-  /** The text of the status; absent: it is taken away. */
+  /** The text of the status; absent: it is removed. */
   statusText?: string;
 }
 
 /** Name the client's window. */
 export interface SetTitleRequest {
-  /** What the record is. */
+  /** The type of the record. */
   type: "extension_ui_request";
   /** The id by which it is referred to. */
   id: string;
@@ -2419,9 +2970,9 @@ export interface SetTitleRequest {
   title: string;
 }
 
-/** Show lines under a key; without lines, show none. */
+/** Show lines under a key; without lines, remove them. */
 export interface SetWidgetRequest {
-  /** What the record is. */
+  /** The type of the record. */
   type: "extension_ui_request";
   /** The id by which it is referred to. */
   id: string;
@@ -2429,23 +2980,23 @@ export interface SetWidgetRequest {
   method: "setWidget";
   /** Names the widget, so that a later one replaces it. */
   widgetKey: string;
-  /** The lines of the widget; absent: it is taken away. */
+  /** The lines of the widget; absent: it is removed. */
   widgetLines?: string[];
   /** Where the widget is shown. */
   widgetPlacement?: "aboveEditor" | "belowEditor";
 }
 
-/** What a client's `bash` has done. Cancelled exactly if there is no exit code. */
+/** The result of a client's `bash`. It was cancelled exactly if there is no exit code. */
 export interface ShellResult {
-  /** What the command wrote; its end, where it was cut. */
+  /** The output of the command; its end, if it was truncated. */
   output: string;
   /** The exit code of the command; absent or null without one. */
   exitCode?: number;
   /** Whether it was cancelled before its end. */
   cancelled: boolean;
-  /** Whether the output was cut. */
+  /** Whether the output was truncated. */
   truncated: boolean;
-  /** The file with the whole output, where it was cut. */
+  /** The file with the complete output, if it was truncated. */
   fullOutputPath?: string;
 }
 
@@ -2457,24 +3008,24 @@ export interface SourceInfo {
   source: string;
   /** Whether it belongs to the user, the project or this run. */
   scope: "user" | "project" | "temporary";
-  /** Who brought it: a package, or a place of its own. */
+  /** The origin: a package, or a place of its own. */
   origin: "package" | "top-level";
   /** The folder that relative paths of the resource start from. */
   baseDir?: string;
 }
 
-/** With the fields of ours, and of the oldest generation. */
+/** The state of the agent, with the fields that pinnace adds and those of the oldest generation. */
 export interface State {
   /** The model. */
   model: Model | null;
   /** The thinking level. */
   thinkingLevel: ThinkingLevel;
-  /** Whether the agent works, from an accepted text until it has settled. */
+  /** Whether the agent works, from an accepted message until it has settled. */
   isStreaming: boolean;
   /** Whether a compaction is in progress. */
   isCompacting: boolean;
   /**
-   * How many steering texts are delivered at once.
+   * How many steering messages are delivered at once.
    * Since 0.32.0.
    */
   steeringMode: QueueMode;
@@ -2497,7 +3048,7 @@ export interface State {
   /** How many messages the context has. */
   messageCount: number;
   /**
-   * How many texts wait in the queue.
+   * The number of queued messages.
    * Since 0.32.0.
    */
   pendingMessageCount: number;
@@ -2512,15 +3063,20 @@ export interface State {
    */
   sessionStatus: SessionStatus;
   /**
-   * `steeringMode`, as the oldest generation names it.
+   * The name of `steeringMode` in the oldest generation.
    * Since 0.16.0, until 0.32.0.
    */
   queueMode: QueueMode;
   /**
-   * `pendingMessageCount`, as the oldest generation names it.
+   * The name of `pendingMessageCount` in the oldest generation.
    * Since 0.16.0, until 0.32.0.
    */
   queuedMessageCount: number;
+  /**
+   * Whether messages are queued that wait for the next accepted message: after an `abort`, and after a restart.
+   * This program's alone.
+   */
+  queuePaused: boolean;
   /**
    * The id of the agent's process.
    * This program's alone.
@@ -2532,12 +3088,22 @@ export interface State {
    */
   cwd: string;
   /**
-   * Whether what the project brings may configure the agent.
+   * Whether the project's files may configure the agent.
    * This program's alone.
    */
   projectTrusted: boolean;
   /**
-   * What a crash has cut, until the next run begins.
+   * The paths of the extensions with a background task that runs; a host lets such an agent not sleep.
+   * This program's alone.
+   */
+  extensionsAtWork?: string[];
+  /**
+   * Which tool calls need the user's approval.
+   * This program's alone.
+   */
+  toolApproval: ApprovalMode;
+  /**
+   * The prompt that a crash interrupted, until the next run begins.
    * This program's alone.
    */
   interrupted?: Interruption;
@@ -2577,19 +3143,19 @@ export interface Stats {
 
 export type StopReason = "stop" | "length" | "toolUse" | "error" | "aborted";
 
-/** Text for a model, or from one. */
+/** Text for a model, or from a model. */
 export interface TextContent {
-  /** What the record is. */
+  /** The type of the record. */
   type: "text";
   /** The text. */
   text: string;
-  /** What the provider wants back with the text. */
+  /** Data that the provider expects back with the text. */
   textSignature?: string;
 }
 
 /** With the message so far. */
 export interface TextDelta {
-  /** What the record is. */
+  /** The type of the record. */
   type: "text_delta";
   /**
    * The message so far.
@@ -2604,7 +3170,7 @@ export interface TextDelta {
 
 /** With the message so far. */
 export interface TextEnd {
-  /** What the record is. */
+  /** The type of the record. */
   type: "text_end";
   /**
    * The message so far.
@@ -2619,7 +3185,7 @@ export interface TextEnd {
 
 /** With the message so far. */
 export interface TextStart {
-  /** What the record is. */
+  /** The type of the record. */
   type: "text_start";
   /**
    * The message so far.
@@ -2630,13 +3196,13 @@ export interface TextStart {
   contentIndex: number;
 }
 
-/** What a model thought before it answered; the signature belongs to the provider, kept as it is. */
+/** The thoughts of a model before its answer; the signature belongs to the provider and is kept unchanged. */
 export interface ThinkingContent {
-  /** What the record is. */
+  /** The type of the record. */
   type: "thinking";
   /** The thoughts. */
   thinking: string;
-  /** What the provider wants back with the thoughts. */
+  /** Data that the provider expects back with the thoughts. */
   thinkingSignature?: string;
   /** Whether only the provider can read the thoughts. */
   redacted?: boolean;
@@ -2644,7 +3210,7 @@ export interface ThinkingContent {
 
 /** With the message so far. */
 export interface ThinkingDelta {
-  /** What the record is. */
+  /** The type of the record. */
   type: "thinking_delta";
   /**
    * The message so far.
@@ -2659,7 +3225,7 @@ export interface ThinkingDelta {
 
 /** With the message so far. */
 export interface ThinkingEnd {
-  /** What the record is. */
+  /** The type of the record. */
   type: "thinking_end";
   /**
    * The message so far.
@@ -2676,7 +3242,7 @@ export type ThinkingLevel = "off" | "minimal" | "low" | "medium" | "high" | "xhi
 
 /** With the message so far. */
 export interface ThinkingStart {
-  /** What the record is. */
+  /** The type of the record. */
   type: "thinking_start";
   /**
    * The message so far.
@@ -2701,9 +3267,9 @@ export interface Tokens {
   total: number;
 }
 
-/** A model asks for a tool. */
+/** A call of a tool by a model. */
 export interface ToolCall {
-  /** What the record is. */
+  /** The type of the record. */
   type: "toolCall";
   /** The id by which it is referred to. */
   id: string;
@@ -2713,21 +3279,35 @@ export interface ToolCall {
   arguments: Record<string, unknown>;
   /** Why `arguments` is empty although the model sent some: they were no JSON object. */
   argumentsError?: string;
-  /** What the provider wants back with the call. */
+  /** Data that the provider expects back with the call. */
   thoughtSignature?: string;
 }
 
-/** What a tool has produced: for the model, and for the client. */
+/** A tool of the agent or of an extension. */
+export interface ToolInfo {
+  /** The name. */
+  name: string;
+  /** What it is for, in a sentence. */
+  description: string;
+  /** The JSON schema of its arguments, as models receive it. */
+  parameters: Record<string, unknown>;
+  /** Where it comes from; `source` of a built-in tool is `builtin`. */
+  sourceInfo: SourceInfo;
+  /** Whether the next request declares it. */
+  active: boolean;
+}
+
+/** The output of a tool: for the model, and for the client. */
 export interface ToolOutput {
-  /** The content: a text, or blocks of text, images and calls. */
+  /** The content: text, or blocks of text, images and calls. */
   content: UserContent[];
-  /** More for programs; no model reads it. */
+  /** Further data for programs; no model reads it. */
   details?: Record<string, unknown> | unknown[] | string | number | boolean;
   /** The result as JSON, for programs. */
   structuredContent?: Record<string, unknown> | unknown[] | string | number | boolean;
 }
 
-/** What a tool answered to one call. */
+/** The result of one call of a tool. */
 export interface ToolResultMessage {
   /** Who the message is from. */
   role: "toolResult";
@@ -2735,7 +3315,7 @@ export interface ToolResultMessage {
   toolCallId: string;
   /** The name of the tool. */
   toolName: string;
-  /** The content: a text, or blocks of text, images and calls. */
+  /** The content: text, or blocks of text, images and calls. */
   content: UserContent[];
   /** For clients and extensions, never sent to a model. */
   details?: unknown;
@@ -2753,7 +3333,7 @@ export interface ToolResultMessage {
 
 /** With the message so far. */
 export interface ToolcallDelta {
-  /** What the record is. */
+  /** The type of the record. */
   type: "toolcall_delta";
   /**
    * The message so far.
@@ -2768,7 +3348,7 @@ export interface ToolcallDelta {
 
 /** With the message so far. */
 export interface ToolcallEnd {
-  /** What the record is. */
+  /** The type of the record. */
   type: "toolcall_end";
   /**
    * The message so far.
@@ -2783,7 +3363,7 @@ export interface ToolcallEnd {
 
 /** With the message so far. */
 export interface ToolcallStart {
-  /** What the record is. */
+  /** The type of the record. */
   type: "toolcall_start";
   /**
    * The message so far.
@@ -2804,7 +3384,13 @@ export interface ToolcallStart {
   toolName: string;
 }
 
-/** What the whole session has used, whatever was compacted. */
+/** Every tool, active or not, in the order in which models receive them. */
+export interface Tools {
+  /** The tools. */
+  tools: ToolInfo[];
+}
+
+/** The usage of the whole session, compacted parts included. */
 export interface Totals {
   /** A number of tokens; null while it is not known. */
   tokens: Tokens;
@@ -2824,7 +3410,7 @@ export interface Tree {
 export interface TreeNode {
   /** An entry of the session. */
   entry: SessionEntry;
-  /** The nodes that hang from this one. */
+  /** The child nodes. */
   children: TreeNode[];
   /** The bookmark of the entry. */
   label?: string;
@@ -2849,7 +3435,7 @@ export interface Usage {
   totalTokens: number;
   /** The cost in USD. */
   cost: Cost;
-  /** The part of `output` spent on thinking, where the provider tells. */
+  /** The part of `output` spent on thinking, where the provider reports. */
   reasoning?: number;
   /** Those of `cacheWrite` that stay for an hour. */
   cacheWrite1h?: number;
@@ -2857,7 +3443,7 @@ export interface Usage {
 
 export type UserContent = TextContent | ImageContent;
 
-/** What the user said: a prompt, a steering or a follow-up message. */
+/** A message of the user: a prompt, a steering message or a follow-up. */
 export interface UserMessage {
   /** Who the message is from. */
   role: "user";
@@ -2908,4 +3494,12 @@ export interface ResponseOf {
   bash: BashResponse;
   export_html: ExportHtmlResponse;
   hello: HelloResponse;
+  get_tools: GetToolsResponse;
+  set_active_tools: SetActiveToolsResponse;
+  set_tool_approval: SetToolApprovalResponse;
+  set_label: SetLabelResponse;
+  reload: ReloadResponse;
+  navigate_tree: NavigateTreeResponse;
+  list_sessions: ListSessionsResponse;
+  get_queue: GetQueueResponse;
 }

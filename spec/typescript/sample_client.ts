@@ -155,6 +155,7 @@ function show(record: Exclude<Output, Response>, agent: Agent): void {
     case "compaction_start":
     case "auto_retry_end":
     case "bash_execution_update":
+    case "client_request":
     case "thinking_level_changed":
     case "session_info_changed":
     case "entry_appended":

@@ -12,7 +12,7 @@ from pinnace_statechart.context import StepContext
 
 Action = Callable[[StepContext], None]
 
-_NOT_ACTIONS: Final = {"deliver", "is_boundary_due", "withdraw_reading"}  # their arguments are others
+_NOT_ACTIONS: Final = {"deliver", "is_settle_hook_due", "withdraw_reading"}  # their arguments are others
 
 
 def _public(module: ModuleType) -> dict[str, Action]:

@@ -4,7 +4,6 @@ An action is a small function of the step's context: it may change the extended 
 in which they are written. Rules R-BSH, R-UI, R-EOF, C-10, C-16, C-17.
 """
 
-from pinnace_statechart.actions_queue import withdraw_queues
 from pinnace_statechart.context import StepContext
 from pinnace_statechart.effects import (
     Accept,
@@ -17,77 +16,73 @@ from pinnace_statechart.effects import (
     RecordShell,
     Refuse,
     ResolveDialog,
+    ResolveRequest,
     StartJob,
     StartShell,
 )
-from pinnace_statechart.triggers import Command, Happening
+from pinnace_statechart.triggers import Command, InternalEvent
 
 
-def start_ask(context: StepContext) -> None:
+def start_confirmation(context: StepContext) -> None:
     """Validate a session command and ask extensions; RUN goes on meanwhile (C-10)."""
     state = context.state
-    state.asking = context.command
-    state.asking_job = state.next_job()
-    context.emit(StartJob("ask", state.asking_job, context.command.ref))
+    state.confirming = context.command
+    state.confirming_job = state.next_job()
+    context.emit(StartJob("ask", state.confirming_job, context.command.ref))
 
 
 def _asked(context: StepContext) -> Command:
     state = context.state
-    assert state.asking is not None
-    command, state.asking, state.asking_job = state.asking, None, 0
+    assert state.confirming is not None
+    command, state.confirming, state.confirming_job = state.confirming, None, 0
     return command
 
 
-def approve_session(context: StepContext) -> None:
+def confirm_switch(context: StepContext) -> None:
     """Stop RUN; the session is replaced when it is idle."""
-    context.state.approved = _asked(context)
-    context.raised.append(Happening("session_approved"))
+    context.state.confirmed_switch = _asked(context)
+    context.raised.append(InternalEvent("switch_confirmed"))
 
 
-def veto_session(context: StepContext) -> None:
+def veto_switch(context: StepContext) -> None:
     """Answer that an extension said no; nothing has changed."""
     context.emit(Accept(_asked(context).ref, cancelled=True))
 
 
-def refuse_asked(context: StepContext) -> None:
+def refuse_unconfirmed(context: StepContext) -> None:
     """Answer that the command is not valid; nothing has changed."""
-    context.emit(Refuse(_asked(context).ref, "job", context.happening.text, context.happening.code))
+    context.emit(Refuse(_asked(context).ref, "job", context.internal_event.text, context.internal_event.code))
 
 
-def withdraw_asking(context: StepContext) -> None:
+def withdraw_confirmation(context: StepContext) -> None:
     """Stop asking: the command is answered as cancelled."""
-    context.emit(CancelAsk(context.state.asking_job))
-    veto_session(context)
+    context.emit(CancelAsk(context.state.confirming_job))
+    veto_switch(context)
 
 
 def start_switch(context: StepContext) -> None:
     """Start to replace the session."""
     state = context.state
-    assert state.approved is not None
+    assert state.confirmed_switch is not None
+    state.switching_ref, state.confirmed_switch = state.confirmed_switch.ref, None
     state.job = state.next_job()
-    context.emit(StartJob("switch", state.job, state.approved.ref))
-
-
-def replace_session(context: StepContext) -> None:
-    """Withdraw what was queued for the former session."""
-    context.state.held = False
-    withdraw_queues(context)
+    context.emit(StartJob("switch", state.job, state.switching_ref))
 
 
 def accept_session(context: StepContext) -> None:
     """Answer that the session was replaced, and what was withdrawn with the former one."""
-    state = context.state
-    assert state.approved is not None
-    context.emit(Accept(state.approved.ref, cancelled=False, cleared=state.cleared))
-    state.approved = None
+    context.emit(Accept(_switched(context), cancelled=False, cleared=context.state.cleared))
 
 
 def refuse_session(context: StepContext) -> None:
     """Answer that the session could not be replaced; the former one is in force."""
-    state = context.state
-    assert state.approved is not None
-    context.emit(Refuse(state.approved.ref, "job", context.happening.text, context.happening.code))
-    state.approved = None
+    context.emit(Refuse(_switched(context), "job", context.internal_event.text, context.internal_event.code))
+
+
+def _switched(context: StepContext) -> int:
+    ref, context.state.switching_ref = context.state.switching_ref, 0
+    assert ref
+    return ref
 
 
 def start_shell(context: StepContext) -> None:
@@ -102,16 +97,22 @@ def kill_shells(context: StepContext) -> None:
 
 
 def end_shell(context: StepContext) -> None:
-    """Answer a shell command; its record must not come between a tool call and its result."""
-    state = context.state
-    ref = context.happening.ref
-    state.shells.remove(ref)
+    """Answer a shell command."""
+    ref = context.internal_event.ref
+    context.state.shells.remove(ref)
     context.emit(AnswerShell(ref))
-    if context.configuration["run"] in {"idle", "compacting.manual"}:
-        context.emit(RecordShell(ref))
-    else:
-        state.finished_shells.append(ref)
-        context.emit(KeepShell(ref))
+
+
+def record_shell(context: StepContext) -> None:
+    """Append the record of a shell command that has ended."""
+    context.emit(RecordShell(context.internal_event.ref))
+
+
+def keep_shell(context: StepContext) -> None:
+    """Keep the record of a shell command for the end of what works: it must not come between a call and its result."""
+    ref = context.internal_event.ref
+    context.state.finished_shells.append(ref)
+    context.emit(KeepShell(ref))
 
 
 def flush_shells(context: StepContext) -> None:
@@ -123,7 +124,7 @@ def flush_shells(context: StepContext) -> None:
 
 def note_instance(context: StepContext) -> None:
     """Remember whether the session instance that begins has extensions."""
-    context.state.has_extensions = context.happening.enabled
+    context.state.has_extensions = context.internal_event.enabled
 
 
 def default_dialogs(context: StepContext) -> None:
@@ -139,6 +140,11 @@ def close_dialogs(context: StepContext) -> None:
 def resolve_dialog(context: StepContext) -> None:
     """Hand an answer to its dialog."""
     context.emit(ResolveDialog(context.command.ref))
+
+
+def resolve_request(context: StepContext) -> None:
+    """Hand an answer to the call of a tool that has asked the client for a file."""
+    context.emit(ResolveRequest(context.command.ref))
 
 
 def close(context: StepContext) -> None:

@@ -1,18 +1,19 @@
-"""Actions of a run, its retries and its compactions.
+"""Actions of a run, its retries and its compactions, and of moves in the session.
 
 An action is a small function of the step's context: it may change the extended state and ask for effects, in the order
-in which they are written. It must not look at the configuration to decide what a row already decided. Rules R-RUN,
-R-RTY, R-CMP, C-13 to C-15.
+in which they are written. Whether it applies is the row's to say; one that looks for itself says why. Rules R-RUN,
+R-RTY, R-CMP, R-SES-13, C-13 to C-15.
 """
 
-from pinnace_spec import errors
+from pinnace_spec.rules import errors
 from pinnace_statechart.actions_queue import deliver
 from pinnace_statechart.context import StepContext
 from pinnace_statechart.effects import (
     AcceptCompact,
     AgentEnd,
     AgentStart,
-    AppendOwn,
+    AnswerNavigation,
+    AppendPrompt,
     CallModel,
     CallTools,
     CancelJob,
@@ -21,11 +22,12 @@ from pinnace_statechart.effects import (
     CompactionEnd,
     CompactionReason,
     CompactionStart,
-    DropOwn,
+    DropPrompt,
     EndMessage,
     EndTools,
     FailCalls,
     LeaveFailed,
+    MoveLeaf,
     Refuse,
     RetryEnd,
     RetryStart,
@@ -40,43 +42,38 @@ from pinnace_statechart.retry import delay_s
 def start_preflight(context: StepContext) -> None:
     """Start to check the prompt that waits."""
     state = context.state
-    assert state.own is not None
+    assert state.pending_prompt is not None
     state.job = state.next_job()
-    context.emit(StartJob("preflight", state.job, state.own.ref, check_threshold=not state.threshold_checked))
+    prompt, is_checked = state.pending_prompt, state.threshold_checked
+    context.emit(StartJob("preflight", state.job, prompt.ref, check_threshold=not is_checked))
 
 
-def append_own(context: StepContext) -> None:
+def append_prompt(context: StepContext) -> None:
     """Append the text of the prompt that passed preflight."""
-    state = context.state
-    assert state.own is not None
-    state.own_appended = True
-    context.emit(AppendOwn(state.own))
+    assert context.state.pending_prompt is not None
+    context.emit(AppendPrompt(context.state.pending_prompt))
 
 
 def start_sync(context: StepContext) -> None:
     """Start to wait until what was appended can't be lost any more."""
     state = context.state
-    assert state.own is not None
+    assert state.pending_prompt is not None
     state.job = state.next_job()
-    context.emit(StartJob("sync", state.job, state.own.ref))
+    context.emit(StartJob("sync", state.job, state.pending_prompt.ref))
 
 
-def drop_own(context: StepContext) -> None:
-    """Take the text of a prompt that is refused out of the branch, if it is there."""
-    state = context.state
-    if state.own_appended:
-        assert state.own is not None
-        state.own_appended = False
-        context.emit(DropOwn(state.own.ref))
+def drop_prompt(context: StepContext) -> None:
+    """Take the text of a prompt that is refused out of the branch."""
+    assert context.state.pending_prompt is not None
+    context.emit(DropPrompt(context.state.pending_prompt.ref))
 
 
 def start_run(context: StepContext) -> None:
     """Open a run and start its job."""
     state = context.state
     state.job = state.next_job()
-    state.run_open = True
     state.cancelled, state.limit = False, None
-    state.boundary_due = state.has_extensions
+    state.settle_hook_due = state.has_extensions
     context.emit(AgentStart(), StartJob("run", state.job))
 
 
@@ -85,12 +82,11 @@ def start_turn(context: StepContext) -> None:
     context.emit(TurnStart())
 
 
-def deliver_own(context: StepContext) -> None:
+def deliver_prompt(context: StepContext) -> None:
     """Deliver the prompt that preflight accepted."""
     state = context.state
-    assert state.own is not None
-    own, state.own = state.own, None
-    state.own_appended = False
+    assert state.pending_prompt is not None
+    own, state.pending_prompt = state.pending_prompt, None
     deliver(context, own, is_appended=True)
 
 
@@ -135,22 +131,18 @@ def end_run_retrying(context: StepContext) -> None:
 
 
 def _close(context: StepContext, *, will_retry: bool) -> None:
-    context.state.run_open = False
     context.state.job = 0
     context.emit(AgentEnd(will_retry))
 
 
 def close_run(context: StepContext) -> None:
     """Close what a cancelled run has left open."""
-    if context.state.run_open:
-        context.state.run_open = False
-        context.emit(CloseRun())
+    context.emit(CloseRun())
 
 
 def fail_run(context: StepContext) -> None:
     """Close what a defect in the run's job has left open."""
-    context.state.run_open = False
-    context.emit(CloseRun(context.happening.text))
+    context.emit(CloseRun(context.internal_event.text))
 
 
 def end_job(context: StepContext) -> None:
@@ -189,7 +181,7 @@ def start_retry(context: StepContext) -> None:
     state.attempt += 1
     state.retry_open = state.attempt
     state.job = state.next_job()
-    delay = delay_s(state.retry, state.attempt, context.happening.retry_after_s)
+    delay = delay_s(state.retry, state.attempt, context.internal_event.retry_after_s)
     context.emit(RetryStart(state.attempt, state.retry.max_attempts, delay), StartTimer(state.job, delay))
 
 
@@ -215,6 +207,7 @@ def retry_cancelled(context: StepContext) -> None:
 
 
 def _end_retry(context: StepContext, *, success: bool, cancelled: bool) -> None:
+    # It looks for itself: a run is the first attempt or a further one in every state, and its records are the same.
     if attempt := context.state.retry_open:
         context.state.retry_open = 0
         context.emit(RetryEnd(success, attempt, cancelled))
@@ -250,33 +243,37 @@ def _start_compaction(context: StepContext, reason: CompactionReason) -> None:
 
 
 def compaction_given_up(context: StepContext) -> None:
-    """Tell that compacting once has not helped; both records, so that brackets nest (C-14)."""
+    """Report that compacting once has not helped; both records, so that brackets nest (C-14)."""
     context.emit(CompactionStart("overflow"), CompactionEnd("overflow", "failed", text=errors.OVERFLOW_AGAIN))
 
 
 def compaction_done(context: StepContext) -> None:
     """Close the compaction bracket with its result."""
-    state = context.state
-    if state.compaction:
-        reason, state.compaction = state.compaction, None
-        will_retry = reason == "overflow" and context.configuration["run"] != "aborting"
-        context.emit(CompactionEnd(reason, "ok", will_retry))
+    context.emit(CompactionEnd(_compacted(context), "ok"))
+
+
+def compaction_done_retrying(context: StepContext) -> None:
+    """Close the compaction bracket with its result; the request that was refused is sent again."""
+    context.emit(CompactionEnd(_compacted(context), "ok", will_retry=True))
 
 
 def compaction_fail(context: StepContext) -> None:
     """Close the compaction bracket with the job's error."""
-    state = context.state
-    if state.compaction:
-        reason, state.compaction = state.compaction, None
-        context.emit(CompactionEnd(reason, "failed", text=errors.compaction_failed(reason, context.happening.text)))
+    reason = _compacted(context)
+    text = errors.compaction_failed(reason, context.internal_event.text)
+    context.emit(CompactionEnd(reason, "failed", text=text))
 
 
 def close_compaction(context: StepContext) -> None:
     """Close the bracket of a cancelled compaction."""
+    context.emit(CompactionEnd(_compacted(context), "aborted"))
+
+
+def _compacted(context: StepContext) -> CompactionReason:
     state = context.state
-    if state.compaction:
-        reason, state.compaction = state.compaction, None
-        context.emit(CompactionEnd(reason, "aborted"))
+    assert state.compaction is not None
+    reason, state.compaction = state.compaction, None
+    return reason
 
 
 def take_compact(context: StepContext) -> None:
@@ -297,24 +294,74 @@ def take_pending_compact(context: StepContext) -> None:
 
 
 def accept_compact(context: StepContext) -> None:
-    """Answer the compact, if a client asked for this compaction."""
-    if ref := context.state.compact_ref:
-        context.state.compact_ref = 0
-        context.emit(AcceptCompact(ref))
+    """Answer the compact that asked for this compaction."""
+    context.emit(AcceptCompact(_asked(context)))
 
 
 def refuse_compact(context: StepContext) -> None:
-    """Answer the compact with its error, if a client asked for this compaction."""
-    if ref := context.state.compact_ref:
-        context.state.compact_ref = 0
-        if context.configuration["run"] != "aborting":
-            context.emit(Refuse(ref, "job", context.happening.text, context.happening.code))
-        elif context.configuration["io"] == "open":
-            context.emit(Refuse(ref, "compaction_cancelled"))
-        else:
-            context.emit(Refuse(ref, "shutdown"))
+    """Answer the compact that asked for this compaction with the job's error."""
+    context.emit(Refuse(_asked(context), "job", context.internal_event.text, context.internal_event.code))
+
+
+def refuse_compact_aborted(context: StepContext) -> None:
+    """Answer the compact that asked for this compaction: it was aborted."""
+    context.emit(Refuse(_asked(context), "compaction_cancelled"))
+
+
+def refuse_compact_shutdown(context: StepContext) -> None:
+    """Answer the compact that asked for this compaction: the process ends."""
+    context.emit(Refuse(_asked(context), "shutdown"))
+
+
+def _asked(context: StepContext) -> int:
+    ref, context.state.compact_ref = context.state.compact_ref, 0
+    assert ref
+    return ref
 
 
 def refuse_compaction_in_progress(context: StepContext) -> None:
     """Refuse a second compact."""
     context.emit(Refuse(context.command.ref, "compaction_in_progress"))
+
+
+def take_navigation(context: StepContext) -> None:
+    """Remember whom to answer when the session has moved."""
+    context.state.navigation_ref = context.command.ref
+
+
+def start_navigation(context: StepContext) -> None:
+    """Start to move the session to another entry."""
+    state = context.state
+    state.job = state.next_job()
+    context.emit(StartJob("navigation", state.job, state.navigation_ref))
+
+
+def move_leaf(context: StepContext) -> None:
+    """Move the session to the entry: whatever the move needs is there."""
+    context.emit(MoveLeaf(context.state.job))
+
+
+def answer_navigation(context: StepContext) -> None:
+    """Answer with what has become of the move."""
+    context.emit(AnswerNavigation(_navigating(context)))
+
+
+def refuse_navigation(context: StepContext) -> None:
+    """Refuse a move that its job could not make."""
+    context.emit(Refuse(_navigating(context), "job", context.internal_event.text, context.internal_event.code))
+
+
+def _navigating(context: StepContext) -> int:
+    ref, context.state.navigation_ref = context.state.navigation_ref, 0
+    assert ref
+    return ref
+
+
+def refuse_navigation_busy(context: StepContext) -> None:
+    """Refuse to move while a run is in progress."""
+    context.emit(Refuse(context.command.ref, "navigation_busy"))
+
+
+def refuse_navigation_compacting(context: StepContext) -> None:
+    """Refuse to move while a compaction or another move is in progress."""
+    context.emit(Refuse(context.command.ref, "navigation_compacting"))

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, field
 
-from pinnace_spec.chart import Region
+from pinnace_spec.statechart.transitions import Region
 from pinnace_statechart.effects import Effect
 from pinnace_statechart.state import ExtendedState
-from pinnace_statechart.triggers import Command, Happening, Trigger
+from pinnace_statechart.triggers import Command, InternalEvent, Trigger
 
 
 @dataclass(slots=True)
@@ -14,7 +14,7 @@ class StepContext:
 
     configuration: dict[Region, str]
     state: ExtendedState = field(default_factory=ExtendedState)
-    trigger: Trigger = Happening("always")
+    trigger: Trigger = InternalEvent("always")
     effects: list[Effect] = field(default_factory=list[Effect])
     raised: list[Trigger] = field(default_factory=list[Trigger])  # triggers to take next in the same step
 
@@ -25,9 +25,9 @@ class StepContext:
         return self.trigger
 
     @property
-    def happening(self) -> Happening:
-        """The trigger as a happening."""
-        assert isinstance(self.trigger, Happening)
+    def internal_event(self) -> InternalEvent:
+        """The trigger as an internal event. Only actions of rows whose trigger is one may ask."""
+        assert isinstance(self.trigger, InternalEvent)
         return self.trigger
 
     def emit(self, *effects: Effect) -> None:

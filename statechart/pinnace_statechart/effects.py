@@ -6,13 +6,27 @@ order of records on the wire. Effects name records and jobs; what stands in a re
 
 from typing import Literal, NamedTuple
 
-from pinnace_spec.limits import LimitName
-from pinnace_spec.messages import QueueMode
+from pinnace_spec.records.messages import QueueMode
+from pinnace_spec.rules.limits import LimitName
 from pinnace_statechart.queues import Item
 
-JobKind = Literal["preflight", "sync", "run", "compaction", "switch", "ask", "read", "boundary", "instance"]
+JobKind = Literal[
+    "preflight",
+    "sync",
+    "run",
+    "compaction",
+    "navigation",
+    "switch",
+    "ask",
+    "read",
+    "save",
+    "settle_hook",
+    "instance",
+    "reload",
+]
 CompactionReason = Literal["manual", "threshold", "overflow"]
 CompactionOutcome = Literal["ok", "failed", "aborted"]
+ReturnReason = Literal["clear_queue", "abort", "session_replaced"]
 Disposition = Literal["started", "queued", "handled"]
 
 
@@ -34,6 +48,10 @@ class Refuse(NamedTuple):
         "queue_full",
         "compacting",
         "compaction_in_progress",
+        "navigation_busy",
+        "navigation_compacting",
+        "reload_busy",
+        "reload_compacting",
         "aborted",
         "compaction_cancelled",
         "shutdown",
@@ -55,12 +73,16 @@ class View(NamedTuple):
     steering_mode: QueueMode
     follow_up_mode: QueueMode
     auto_compaction: bool
+    is_queue_paused: bool
+    """Whether texts of the user are queued and wait for the next accepted message."""
+    queued: tuple[tuple[Item, ...], tuple[Item, ...]] = ((), ())
+    """Of `get_queue`: the user's texts in the steering queue, and those in the queue of follow-ups."""
 
 
 class Answer(NamedTuple):
     """Answer a read from the state as it is now.
 
-    The view is of the read's own turn: the step may go on, and what it does then is told behind the answer.
+    The view is of the read's own turn: the step may go on, and its later effects follow the answer.
     """
 
     ref: int
@@ -74,7 +96,7 @@ class Perform(NamedTuple):
 
 
 class QueueUpdate(NamedTuple):
-    """Tell the whole content of both queues."""
+    """Report the whole content of both queues."""
 
     steering: tuple[str, ...]
     follow_up: tuple[str, ...]
@@ -133,13 +155,13 @@ class TurnStart(NamedTuple):
     """Write `turn_start`."""
 
 
-class AppendOwn(NamedTuple):
-    """Append the text of the prompt in preflight to the session; nothing is told yet."""
+class AppendPrompt(NamedTuple):
+    """Append the text of the prompt in preflight to the session; nothing is reported yet."""
 
     item: Item
 
 
-class DropOwn(NamedTuple):
+class DropPrompt(NamedTuple):
     """Take the appended text out of the branch again: its prompt is refused."""
 
     ref: int
@@ -224,6 +246,18 @@ class AcceptCompact(NamedTuple):
     ref: int
 
 
+class MoveLeaf(NamedTuple):
+    """Move the session to the entry that the job has prepared, with the summary that it has, if any."""
+
+    job: int
+
+
+class AnswerNavigation(NamedTuple):
+    """Answer `navigate_tree` with what has become of it: moved, or cancelled before that."""
+
+    ref: int
+
+
 class StartShell(NamedTuple):
     """Start the shell command of a client's `bash`."""
 
@@ -259,13 +293,19 @@ class CancelAsk(NamedTuple):
 
 
 class DefaultDialogs(NamedTuple):
-    """Resolve every open dialog with its default; with `for_good` nobody can answer later ones either."""
+    """Resolve every open dialog with its default; with `for_good` later ones can't be answered either."""
 
     for_good: bool = False
 
 
 class ResolveDialog(NamedTuple):
     """Hand an `extension_ui_response` to the dialog that waits for it, if one does."""
+
+    ref: int
+
+
+class ResolveRequest(NamedTuple):
+    """Hand a `client_response` to the call of a tool that waits for it, if one does."""
 
     ref: int
 
@@ -284,11 +324,12 @@ class CutStart(NamedTuple):
     """End the handlers that let the session in force begin, if some still run."""
 
 
-class ReturnQueue(NamedTuple):
-    """Keep the texts that nobody will deliver any more for the next start."""
+class ReturnQueued(NamedTuple):
+    """Mark queued texts as returned to the client; `ref` is the command whose answer returns them."""
 
-    steering: tuple[str, ...]
-    follow_up: tuple[str, ...]
+    ref: int
+    items: tuple[Item, ...]
+    reason: ReturnReason
 
 
 class Close(NamedTuple):
@@ -310,8 +351,8 @@ Effect = (
     | CallTools
     | AgentStart
     | TurnStart
-    | AppendOwn
-    | DropOwn
+    | AppendPrompt
+    | DropPrompt
     | Deliver
     | EndMessage
     | FailCalls
@@ -325,6 +366,8 @@ Effect = (
     | CompactionStart
     | CompactionEnd
     | AcceptCompact
+    | MoveLeaf
+    | AnswerNavigation
     | StartShell
     | KillShells
     | AnswerShell
@@ -333,9 +376,10 @@ Effect = (
     | CancelAsk
     | DefaultDialogs
     | ResolveDialog
+    | ResolveRequest
     | StartCommand
     | CancelCommands
     | CutStart
-    | ReturnQueue
+    | ReturnQueued
     | Close
 )

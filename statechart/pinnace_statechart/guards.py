@@ -6,32 +6,30 @@ A guard looks and changes nothing.
 from collections.abc import Callable
 from typing import Final
 
-from pinnace_spec.chart_names import INSTANT
-from pinnace_statechart.actions_extensions import is_boundary_due
+from pinnace_spec.statechart.names import INSTANT, STOPPING
+from pinnace_statechart.actions_extensions import is_settle_hook_due
 from pinnace_statechart.context import StepContext
+
+_STOPPING: Final = frozenset(STOPPING)
 
 
 def barrier(context: StepContext) -> bool:
     """Whether commands that wait must wait now (C-9).
 
     A barrier is a session command from its admission to its answer, a compact that waits for a run to end, a text that
-    extensions read, or, in `aborting`, a plain prompt that waits for idle.
+    extensions read or that is being saved, or, while a job unwinds, a plain prompt that waits for idle.
     """
     state = context.state
     run = context.configuration["run"]
     return (
-        state.asking is not None
-        or state.approved is not None
+        state.confirming is not None
+        or state.confirmed_switch is not None
         or state.pending_compact is not None
         or state.reading is not None
+        or state.saving is not None
         or run == "switching"
-        or (run == "aborting" and bool(state.line))
+        or (run in _STOPPING and bool(state.deferred_commands))
     )
-
-
-def has_behavior(context: StepContext) -> bool:
-    """Whether the prompt says how to be queued."""
-    return context.command.behavior is not None
 
 
 def queue_full(context: StepContext) -> bool:
@@ -47,24 +45,51 @@ def unread(context: StepContext) -> bool:
     return command.unread and (command.name != "prompt" or command.behavior is not None)
 
 
-def boundary_due(context: StepContext) -> bool:
+def unsaved(context: StepContext) -> bool:
+    """Whether the text is to be saved before it is queued (R-QUE-12); a prompt that is not to be queued never is."""
+    command = context.command
+    is_queued = command.name != "prompt" or command.behavior is not None
+    return is_queued and not command.saved and command.custom is None
+
+
+def held(context: StepContext) -> bool:
+    """Whether an abort has come while the text was being saved: it joins the paused queue (C-1)."""
+    return context.state.saving_after == "hold"
+
+
+def withdrawn(context: StepContext) -> bool:
+    """Whether an abort that clears the queues has come while the text was being saved (C-7)."""
+    return context.state.saving_after == "withdraw"
+
+
+def continues(context: StepContext) -> bool:
+    """Whether queued texts of the session file are to be delivered without a further command (R-QUE-18)."""
+    return context.internal_event.enabled
+
+
+def settle_hook_due(context: StepContext) -> bool:
     """Whether extensions have to be asked before the agent settles (R-EXT-05)."""
-    return is_boundary_due(context.state)
+    return is_settle_hook_due(context.state)
 
 
 def goes_on(context: StepContext) -> bool:
     """Whether an extension wants a further turn (R-EXT-07)."""
-    return context.happening.wish == "go_on"
+    return context.internal_event.requested == "go_on"
 
 
 def ends_at_once(context: StepContext) -> bool:
     """Whether all calls of the turn want the run to end with them, and no text steers it on (R-EXT-07)."""
-    return context.happening.wish == "end" and not len(context.state.steering)
+    return context.internal_event.requested == "end" and not len(context.state.steering)
 
 
-def has_own(context: StepContext) -> bool:
-    """Whether a prompt waits in preflight."""
-    return context.state.own is not None
+def input_open(context: StepContext) -> bool:
+    """Whether commands may still come; what is refused while they may was aborted."""
+    return context.configuration["io"] == "open"
+
+
+def closing(context: StepContext) -> bool:
+    """Whether the process is on its way to its end, and waits for no work."""
+    return context.configuration["io"] == "closing"
 
 
 def has_steering(context: StepContext) -> bool:
@@ -77,19 +102,19 @@ def has_follow_up(context: StepContext) -> bool:
     return len(context.state.follow_up) > 0
 
 
-def owed(context: StepContext) -> bool:
+def has_deliverable(context: StepContext) -> bool:
     """Whether queued texts may be delivered without a further command (C-2)."""
-    return context.state.owed
+    return context.state.has_deliverable
 
 
 def unsettled(context: StepContext) -> bool:
-    """Whether a period is open though nothing is owed."""
-    return context.state.period and not context.state.owed
+    """Whether the agent is streaming and has nothing to deliver."""
+    return context.state.streaming and not context.state.is_owed
 
 
 def threshold_due(context: StepContext) -> bool:
     """Whether the context has grown over the threshold and compaction is on."""
-    return context.happening.threshold_due and context.state.auto_compaction
+    return context.internal_event.threshold_due and context.state.auto_compaction
 
 
 def threshold_unchecked(context: StepContext) -> bool:
@@ -115,7 +140,7 @@ def overflow_again(context: StepContext) -> bool:
 
 def session_ready(context: StepContext) -> bool:
     """Whether an approved session command may begin."""
-    return context.state.approved is not None
+    return context.state.confirmed_switch is not None
 
 
 def compact_ready(context: StepContext) -> bool:
@@ -123,19 +148,19 @@ def compact_ready(context: StepContext) -> bool:
     return context.state.pending_compact is not None
 
 
-def line_ready(context: StepContext) -> bool:
+def deferred_ready(context: StepContext) -> bool:
     """Whether the head of the line may be taken."""
-    return bool(context.state.line) and not barrier(context)
+    return bool(context.state.deferred_commands) and not barrier(context)
 
 
-def line_waits(context: StepContext) -> bool:
+def has_deferred(context: StepContext) -> bool:
     """Whether commands wait behind a barrier."""
-    return bool(context.state.line)
+    return bool(context.state.deferred_commands)
 
 
 def instant_waits(context: StepContext) -> bool:
     """Whether something waits that is carried out in one step once a session has begun (C-16)."""
-    return any(command.name in INSTANT for command in context.state.line)
+    return any(command.name in INSTANT for command in context.state.deferred_commands)
 
 
 def last_shell(context: StepContext) -> bool:
@@ -144,7 +169,7 @@ def last_shell(context: StepContext) -> bool:
 
 
 def quiescent(context: StepContext) -> bool:
-    """Whether nothing works, waits or is owed in any region, so that the process may leave."""
+    """Whether nothing works, waits or is to be delivered in any region, so that the process may leave."""
     configuration = context.configuration
     state = context.state
     return (
@@ -152,11 +177,12 @@ def quiescent(context: StepContext) -> bool:
         and configuration["session"] == "quiet"
         and configuration["shell"] == "quiet"
         and state.pending_compact is None
-        and state.approved is None
+        and state.confirmed_switch is None
         and state.reading is None
-        and not state.commands
-        and not state.line
-        and not state.owed
+        and state.saving is None
+        and not state.running_extension_commands
+        and not state.deferred_commands
+        and not state.has_deliverable
     )
 
 
@@ -166,16 +192,20 @@ GUARDS: Final[dict[str, Guard]] = {
     guard.__name__: guard
     for guard in (
         barrier,
-        has_behavior,
         queue_full,
         unread,
-        boundary_due,
+        unsaved,
+        held,
+        withdrawn,
+        continues,
+        settle_hook_due,
         goes_on,
         ends_at_once,
-        has_own,
+        input_open,
+        closing,
         has_steering,
         has_follow_up,
-        owed,
+        has_deliverable,
         unsettled,
         threshold_due,
         threshold_unchecked,
@@ -184,8 +214,8 @@ GUARDS: Final[dict[str, Guard]] = {
         overflow_again,
         session_ready,
         compact_ready,
-        line_ready,
-        line_waits,
+        deferred_ready,
+        has_deferred,
         instant_waits,
         last_shell,
         quiescent,

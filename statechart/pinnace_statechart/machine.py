@@ -12,19 +12,28 @@ from functools import partial
 from typing import Final, cast
 
 from transitions import EventData, Machine
-from transitions.core import Transition
+from transitions.core import Transition as _Transition
 
-from pinnace_spec.chart import ALWAYS, CHART, INITIAL, JOB_TRIGGERS, REGIONS, STATES, Region, Row
+from pinnace_spec.statechart.names import RUN_OPEN
+from pinnace_spec.statechart.transitions import (
+    ALWAYS,
+    CHART,
+    INITIAL,
+    JOB_TRIGGERS,
+    REGIONS,
+    STATES,
+    Region,
+    Transition,
+)
 from pinnace_statechart.actions import ACTIONS
 from pinnace_statechart.context import StepContext
 from pinnace_statechart.effects import Effect
 from pinnace_statechart.guards import GUARDS
 from pinnace_statechart.state import ExtendedState
-from pinnace_statechart.triggers import Happening, Trigger
+from pinnace_statechart.triggers import InternalEvent, Trigger
 
 _JOB_TRIGGERS: Final = frozenset(JOB_TRIGGERS)
-_KNOWN: Final = frozenset((row.region, row.source, row.trigger) for row in CHART)
-_ALWAYS: Final = Happening(ALWAYS)
+_ALWAYS: Final = InternalEvent(ALWAYS)
 READ_ONLY: Final = frozenset({"answer"})
 """Actions that change neither the extended state nor the configuration."""
 # More eventless rows in one step than this means that two of them undo each other. The longest real chain is the
@@ -32,22 +41,30 @@ READ_ONLY: Final = frozenset({"answer"})
 MAX_CHAIN: Final = 100_000
 
 
-def reading_rows(read_only: frozenset[str]) -> Mapping[tuple[str, str], Row]:
+def _by_trigger() -> dict[tuple[Region, str], dict[str, list[Transition]]]:
+    """Return the rows by region and trigger, then by state."""
+    found: dict[tuple[Region, str], dict[str, list[Transition]]] = {}
+    for row in CHART:
+        found.setdefault((row.region, row.trigger), {}).setdefault(row.source, []).append(row)
+    return found
+
+
+_ROWS: Final = _by_trigger()
+
+
+def reading_rows(read_only: frozenset[str]) -> Mapping[tuple[str, str], Transition]:
     """Return the rows that change nothing, by the state of RUN and the trigger: no guard, no target, read-only actions.
 
     Behind such a row there is nothing to do either: eventless rows depend on what has changed, and were tried before.
     So its actions are the whole step.
     """
-    candidates: dict[tuple[Region, str, str], list[Row]] = {}
-    regions: dict[str, set[Region]] = {}
-    for row in CHART:
-        candidates.setdefault((row.region, row.source, row.trigger), []).append(row)
-        regions.setdefault(row.trigger, set()).add(row.region)
+    others = {trigger for region, trigger in _ROWS if region != "run"}
     return {
-        (source, trigger): row
-        for (region, source, trigger), (row, *others) in candidates.items()
-        if region == "run" and len(regions[trigger]) == 1 and not others
-        if not row.guard and row.target is None and read_only.issuperset(row.effects)
+        (source, trigger): rows[0]
+        for (region, trigger), states in _ROWS.items()
+        if region == "run" and trigger not in others
+        for source, rows in states.items()
+        if len(rows) == 1 and not rows[0].guard and rows[0].target is None and read_only.issuperset(rows[0].effects)
     }
 
 
@@ -58,7 +75,7 @@ class ChartError(Exception):
     """The rows do not say what happens: a defect of the chart, never of a client."""
 
 
-class _RowTransition(Transition):
+class _Guarded(_Transition):
     """One guard, one callback, no hooks of others: several are tried for each command, so they have to be light."""
 
     def execute(self, event_data: EventData) -> bool:
@@ -75,7 +92,7 @@ class _RowTransition(Transition):
 class _Machine(Machine):
     """A machine of such transitions."""
 
-    transition_cls = _RowTransition
+    transition_cls = _Guarded
 
 
 class _Region:
@@ -93,10 +110,10 @@ class Chart:
     def __init__(
         self,
         state: ExtendedState | None = None,
-        on_row: Callable[[Row], None] | None = None,
-        reading_rows: Mapping[tuple[str, str], Row] = READING_ROWS,
+        on_row: Callable[[Transition], None] | None = None,
+        reading_rows: Mapping[tuple[str, str], Transition] = READING_ROWS,
     ) -> None:
-        """Build the machines from the rows.
+        """Build the machines; each gets the rows of a trigger when that comes for the first time.
 
         Args:
             state: Extended state to start with; a fresh one by default.
@@ -106,8 +123,10 @@ class Chart:
         self._context = StepContext(dict(INITIAL), state or ExtendedState())
         self._on_row = on_row
         self._reading_rows = reading_rows
-        self._taken: list[Row] = []
-        self._stepping = False
+        self._taken: list[Transition] = []
+        self._is_stepping = False
+        self._is_defective = False
+        """A step has raised: what the state is now, no row describes."""
         self._is_settled = False
         """No eventless row can be taken, as after each step."""
         self._regions: dict[Region, _Region] = {region: _Region() for region in REGIONS}
@@ -121,18 +140,21 @@ class Chart:
             auto_transitions=False,
             send_event=False,
         )
-        for row in CHART:
-            if row.region == region:
-                machine.add_transition(
+        return machine
+
+    def _add_trigger(self, region: Region, name: str) -> None:
+        """Give a machine the rows of a trigger. Most processes never need most of them."""
+        for rows in _ROWS[region, name].values():
+            for row in rows:
+                self._machines[region].add_transition(
                     row.trigger,
                     row.source,
                     row.target,
                     conditions=partial(GUARDS[row.guard], self._context) if row.guard else None,
                     after=partial(self._note, row),
                 )
-        return machine
 
-    def _note(self, row: Row) -> None:
+    def _note(self, row: Transition) -> None:
         self._taken.append(row)
 
     @property
@@ -150,6 +172,11 @@ class Chart:
         """The state of region RUN."""
         return self._context.configuration["run"]
 
+    @property
+    def has_open_run(self) -> bool:
+        """Whether RUN is between `agent_start` and `agent_end`."""
+        return self._context.configuration["run"] in RUN_OPEN
+
     def restore(self, configuration: dict[Region, str], state: ExtendedState) -> None:
         """Put the chart into a configuration that it was in before: for searches, and for resuming from a record."""
         self._context.state = state
@@ -163,10 +190,21 @@ class Chart:
 
         A job's trigger with the number of another job is dropped: the result is empty.
 
+        Whatever it raises is a defect of the chart and ends its life: every later call raises `ChartError`.
+
         Raises:
-            ChartError: No row fits, or `step` was called from an effect. The chart must not be used any more.
+            ChartError: No row fits, `step` was called from within a step, or an earlier step has raised.
         """
-        if self._stepping:
+        if self._is_defective:
+            raise ChartError("the statechart can't be used after a defect")
+        try:
+            return self._step(trigger)
+        except Exception:
+            self._is_defective = True
+            raise
+
+    def _step(self, trigger: Trigger) -> tuple[Effect, ...]:
+        if self._is_stepping:
             raise ChartError("step is not re-entrant")
         if trigger.name in _JOB_TRIGGERS and self._is_stale(trigger):
             return ()
@@ -176,7 +214,7 @@ class Chart:
         if reading is not None and self._is_settled:
             self._read(reading, trigger)
             return tuple(context.effects)
-        self._stepping = True
+        self._is_stepping = True
         self._is_settled = False
         context.raised.append(trigger)
         for _ in range(MAX_CHAIN):
@@ -186,11 +224,11 @@ class Chart:
                 break
         else:
             raise ChartError("eventless rows without end")
-        self._stepping = False
+        self._is_stepping = False
         self._is_settled = True
         return tuple(context.effects)
 
-    def _read(self, row: Row, trigger: Trigger) -> None:
+    def _read(self, row: Transition, trigger: Trigger) -> None:
         """Take a row that changes nothing, without the machines: clients ask more often than they command."""
         context = self._context
         context.trigger = trigger
@@ -200,9 +238,11 @@ class Chart:
             ACTIONS[name](context)
 
     def _is_stale(self, trigger: Trigger) -> bool:
-        job = trigger.job if isinstance(trigger, Happening) else 0
+        job = trigger.job if isinstance(trigger, InternalEvent) else 0
         if trigger.name.startswith("ask_"):
-            living = self.state.asking_job
+            living = self.state.confirming_job
+        elif trigger.name.startswith("save_"):
+            living = self.state.saving_job
         else:
             living = self.state.reading_job if trigger.name.startswith("text_") else self.state.job
         return job == 0 or job != living
@@ -217,14 +257,17 @@ class Chart:
         return any(self._fire(region, _ALWAYS) for region in reversed(REGIONS) if self._knows(region, ALWAYS))
 
     def _knows(self, region: Region, name: str) -> bool:
-        return (region, self._context.configuration[region], name) in _KNOWN
+        return self._context.configuration[region] in _ROWS.get((region, name), ())
 
     def _fire(self, region: Region, trigger: Trigger) -> bool:
         context = self._context
         context.trigger = trigger
         self._taken.clear()
         model = self._regions[region]
-        self._machines[region].events[trigger.name].trigger(model)
+        events = self._machines[region].events
+        if trigger.name not in events:
+            self._add_trigger(region, trigger.name)
+        events[trigger.name].trigger(model)
         if not self._taken:
             return False
         row = self._taken.pop()

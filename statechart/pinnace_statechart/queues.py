@@ -16,11 +16,13 @@ class Item(NamedTuple):
 
     ref: int
     text: str
-    images: tuple[object, ...] = ()
+    blocks: tuple[object, ...] = ()
     unread: bool = False
     """Whether extensions may still change it."""
     custom: object = None
     """The message of an extension, whatever that is: it is not the user's, so no client is shown it in a queue."""
+    message_id: str = ""
+    """Of a text of the user: its identity, from the queue into the session. Empty for a message of an extension."""
 
 
 class MessageQueue:
@@ -53,11 +55,15 @@ class MessageQueue:
         """Count the texts of the user."""
         return sum(item.custom is None for item in self._items) if self._items else 0
 
-    def clear(self) -> tuple[str, ...]:
-        """Remove all items and return the texts of the user, oldest first."""
-        texts = self.texts()
+    def clear(self) -> tuple[Item, ...]:
+        """Remove all items and return those of the user, oldest first."""
+        items = self.items()
         self._items.clear()
-        return texts
+        return items
+
+    def items(self) -> tuple[Item, ...]:
+        """Return the items of the user, oldest first."""
+        return tuple(item for item in self._items if item.custom is None)
 
     def texts(self) -> tuple[str, ...]:
         """Return the texts of the user, oldest first."""

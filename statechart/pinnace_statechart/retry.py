@@ -9,7 +9,7 @@ from pinnace_statechart.state import RetryPolicy
 def delay_s(policy: RetryPolicy, attempt: int, retry_after_s: float | None) -> float:
     """Return the wait in seconds before `attempt` (from 1).
 
-    A server's longer wish is granted up to `policy.max_delay_s`. Rule R-RTY-01.
+    A longer delay that the server requests is used up to `policy.max_delay_s`. Rule R-RTY-01.
     """
     computed = policy.base_delay_s * 2.0 ** (attempt - 1)
     wanted = computed if retry_after_s is None else max(computed, retry_after_s)

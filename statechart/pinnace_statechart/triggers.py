@@ -1,19 +1,19 @@
-"""What enters the chart: commands of the client and happenings of jobs, shells and the process.
+"""What enters the chart: commands of the client and internal events of jobs, shells and the process.
 
 Plain values. A clock value, where one is needed, arrives inside a trigger. Must not know how a command looked on the
-wire; `ref` stands for it. Names are those of `pinnace_spec.chart_names`.
+wire; `ref` stands for it. Names are those of `pinnace_spec.statechart.names`.
 """
 
 from typing import Final, Literal, NamedTuple
 
-from pinnace_spec.limits import LimitName
+from pinnace_spec.rules.limits import LimitName
 
 Behavior = Literal["steer", "followUp"]
 AbortQueue = Literal["hold", "clear", "continue"]
 QueueMode = Literal["all", "one-at-a-time"]
 
-NOBODY: Final = 0
-"""In the place of a serial number: the command comes from inside, and nobody waits for its answer.
+NO_REPLY: Final = 0
+"""In the place of a serial number: the command comes from inside and expects no answer.
 
 Numbers below it belong to commands from inside whose answer somebody waits for.
 """
@@ -29,7 +29,8 @@ class Command(NamedTuple):
     name: str
     ref: int
     text: str = ""
-    images: tuple[object, ...] = ()
+    blocks: tuple[object, ...] = ()
+    """Of a text: the content behind it, which nothing expands: texts that go with it as context, then images."""
     behavior: Behavior | None = None
     queue: AbortQueue = "hold"
     mode: QueueMode | None = None
@@ -40,16 +41,27 @@ class Command(NamedTuple):
     """Of a text: whether extensions are to read it before it counts."""
     custom: object = None
     """Of a text: the message of an extension that it stands for, which is not the user's."""
+    message_id: str = ""
+    """Of a text of the user: its identity, which the client gave or the host made."""
+    saved: bool = False
+    """Of a text: whether it is in the session file as queued, so that it may be accepted."""
+
+    @property
+    def is_steering(self) -> bool:
+        """Of a text that is queued: whether it is a steering message, and no follow-up."""
+        return self.name == "steer" or self.behavior == "steer"
 
 
-class Happening(NamedTuple):
+class InternalEvent(NamedTuple):
     """Something that a job, a shell or the process reports.
 
     A job's trigger carries its number in `job`; with another number than the living job's it is dropped. `text` is the
-    error that a client is told and `code` its class; `ref` names a shell's command; `retry_after_s` is what a server
-    asked for, in seconds. `content` is what a text has become, with its images; `enabled` says whether the session
-    instance that began has extensions; `texts` are commands of the line as they are to be understood now; `wish` is
-    what extensions want of the run, beyond what it would do anyway.
+    error for the client and `code` its class; `ref` names a shell's command; `retry_after_s` is what a server
+    asked for, in seconds. `content` is what a text has become, and the blocks behind it; `enabled` says whether the
+    session instance that began has extensions, or whether a restored queue is delivered without a further command;
+    `texts` are deferred commands as they are to be understood now, or queued ones of the session file; `requested` is
+    what extensions want of the run, beyond what it would do anyway; `retry` is what settings that were read again say
+    of attempts: how many, the first delay and the longest, in seconds.
     """
 
     name: str
@@ -61,8 +73,9 @@ class Happening(NamedTuple):
     retry_after_s: float | None = None
     content: tuple[str, tuple[object, ...]] | None = None
     enabled: bool = False
-    wish: Literal["go_on", "end"] | None = None
+    requested: Literal["go_on", "end"] | None = None
     texts: tuple[Command, ...] = ()
+    retry: tuple[int, float, float] | None = None
 
 
-Trigger = Command | Happening
+Trigger = Command | InternalEvent

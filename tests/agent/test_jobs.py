@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 import trio
 
-from pinnace_agent.jobs import Jobs
+from pinnace_agent.core.jobs import Jobs
 
 Ends = list[tuple[bool, str | None]]
 

@@ -19,14 +19,14 @@ from typing import Final
 
 import trio
 
-from pinnace_agent.output import OutputTail
-from pinnace_agent.processes.registry import ChildProcesses
-from pinnace_agent.processes.watchdog import CommandWatchdog
-from pinnace_agent.shell import run_shell
+from pinnace_agent.shell.child_processes import ChildProcesses
+from pinnace_agent.shell.output import OutputTail
+from pinnace_agent.shell.process import run_shell
+from pinnace_agent.shell.watchdog import CommandWatchdog
 
 KILLED: Final = """
 import os, subprocess
-from pinnace_agent.processes.watchdog import WATCHDOG
+from pinnace_agent.shell.watchdog import WATCHDOG
 child = subprocess.Popen(["sleep", "60"], start_new_session=True)
 WATCHDOG.add(child.pid, "0.none")
 print(child.pid, flush=True)

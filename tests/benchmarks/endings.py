@@ -18,10 +18,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from pinnace_fuzz.fake_llm import FakeLlm
+from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
+from pinnace_fuzz.harness.shell_gate import ShellGate
 from pinnace_fuzz.script import Scripted
-from pinnace_fuzz.shell_gate import ShellGate
-from pinnace_fuzz.workbench import AgentStarter
+from pinnace_fuzz.trials.workbench import AgentStarter
 
 COMMAND: Final = (sys.executable, "-P", "-m", "pinnace_rpc")
 TESTS: Final = Path(__file__).parents[1] / "rpc"

@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from pinnace_fuzz.adapters import prepare_pi_home
-from pinnace_fuzz.driver import Agent
+from pinnace_fuzz.harness.adapters import prepare_pi_home
+from pinnace_fuzz.harness.driver import Agent
 
 MESSAGES: Final = 5_000
 CODE_EVERY: Final = 10

@@ -15,17 +15,18 @@ from typing import Final
 
 import trio
 
-from pinnace_agent.extensions.heard_log import HeardLog
-from pinnace_agent.extensions.host_port import HostPort
-from pinnace_agent.extensions.registrations import ErrorRecord, Extension, Generation, Handler
-from pinnace_agent.extensions.runner import Runner
+from pinnace_agent.engine.run_job import MessageSink
+from pinnace_agent.engine.run_recorder import RunRecorder
+from pinnace_agent.extensions.hooks.run_event_publisher import RunEventPublisher
+from pinnace_agent.extensions.hooks.run_hooks import RunHooks
+from pinnace_agent.extensions.ports.host_actions import HostPort
+from pinnace_agent.extensions.registration.registrations import ErrorRecord, Extension, Generation, Handler
+from pinnace_agent.extensions.runtime.runner import Runner
 from pinnace_agent.llm.builder import MessageBuilder
-from pinnace_agent.llm.offline import OFFLINE_MODEL
-from pinnace_agent.run import MessageSink
-from pinnace_agent.run_log import RunLog
-from pinnace_agent.session import Session
-from pinnace_rpc.outbox import Outbox
-from pinnace_rpc.projection import make_projection
+from pinnace_agent.llm.offline.provider import OFFLINE_MODEL
+from pinnace_agent.session.conversation import Session
+from pinnace_rpc.server.outbox import Outbox
+from pinnace_rpc.server.projection import make_projection
 
 ROUNDS: Final = 5
 
@@ -55,13 +56,18 @@ def runner(*functions: Callable[[object, object], object]) -> Runner:
     return Runner([extension], generation, port)
 
 
-async def stream(make_log: Callable[[Session, Outbox], RunLog], deltas: int, per_pause: int) -> float:
+async def stream(heard_by: Runner | None, deltas: int, per_pause: int) -> float:
     """Stream an answer; return seconds."""
     outbox, session = Outbox(make_projection("1.5")), Session("/nonexistent")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(outbox.pump, Reader())
-        log = make_log(session, outbox)
-        builder = MessageBuilder(OFFLINE_MODEL, MessageSink(log, outbox), 0)
+        if heard_by is None:
+            log, hooks = RunRecorder(session, outbox), None
+        else:
+            publisher = RunEventPublisher(heard_by, session)
+            log = RunRecorder(session, outbox, publisher)
+            hooks = RunHooks(log, publisher, session, outbox)
+        log.builder = builder = MessageBuilder(OFFLINE_MODEL, MessageSink(log, outbox, hooks), 0)
         begun = time.perf_counter()
         builder.start()
         for number in range(deltas):
@@ -69,8 +75,8 @@ async def stream(make_log: Callable[[Session, Outbox], RunLog], deltas: int, per
             if number % per_pause == 0:
                 await builder.room()
         builder.finish("stop")
-        if log.hooks is not None:
-            await log.hooks.drain()
+        if hooks is not None:
+            await hooks.drain()
         took = time.perf_counter() - begun
         outbox.close()
     return took
@@ -78,22 +84,21 @@ async def stream(make_log: Callable[[Session, Outbox], RunLog], deltas: int, per
 
 def main() -> None:
     """Print a table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--deltas", type=int, default=20_000)
     parser.add_argument("--per-pause", type=int, nargs="+", default=[1, 8, 64])
     options = parser.parse_args()
-    silent, hearing = runner(), runner(lambda _ctx, _event: None)
-    logs: dict[str, Callable[[Session, Outbox], RunLog]] = {
-        "none loaded": RunLog,
-        "no handler": lambda session, outbox: HeardLog(session, outbox, silent),
-        "one handler": lambda session, outbox: HeardLog(session, outbox, hearing),
+    runners: dict[str, Runner | None] = {
+        "none loaded": None,
+        "no handler": runner(),
+        "one handler": runner(lambda _ctx, _event: None),
     }
     print(f"{'deltas a pause':>14}  {'extensions':<12} {'us a delta':>10} {'more':>8}")
     for per_pause in options.per_pause:
         best: dict[str, float] = {}
         for _ in range(ROUNDS):
-            for name, make_log in logs.items():
-                took = trio.run(stream, make_log, options.deltas, per_pause)
+            for name, heard_by in runners.items():
+                took = trio.run(stream, heard_by, options.deltas, per_pause)
                 best[name] = min(took, best.get(name, took))
         for name, took in best.items():
             more = took / best["none loaded"] - 1

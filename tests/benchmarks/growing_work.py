@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import long_session
 from side_by_side import OURS, MeasuredAgent, Program
 
-from pinnace_fuzz.adapters import pi_models, prepare_pi_home
+from pinnace_fuzz.harness.adapters import pi_models, prepare_pi_home
 
 # So large that no session here is compacted unasked.
 WINDOW: Final = 100_000_000

@@ -30,7 +30,7 @@ from floors import PYTHON, echo, floor, parsed, synced
 from measured_page import OURS_PI, OURS_SEED, PI, SEED, US, write_page
 from side_by_side import NODE, ORIGINAL, OURS, REPOSITORY, TOOLS, Item, Program, Samples, model_server, run
 
-from pinnace_fuzz.adapters import prepare_pi_home
+from pinnace_fuzz.harness.adapters import prepare_pi_home
 
 SEED_ORIGINAL: Final = [
     NODE,

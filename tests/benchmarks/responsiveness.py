@@ -16,12 +16,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Unpack
 
-from pinnace_fuzz.adapters import HomeOptions, pi_models
-from pinnace_fuzz.fake_llm import FakeLlm
+from pinnace_fuzz.harness.adapters import HomeOptions, pi_models
+from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
+from pinnace_fuzz.harness.shell_gate import ShellGate
 from pinnace_fuzz.script import Scripted
-from pinnace_fuzz.shell_gate import ShellGate
-from pinnace_fuzz.workbench import AgentStarter, HomedAgent
-from pinnace_spec.profiles import Profile
+from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
+from pinnace_spec.profiles.profiles import Profile
 
 COMMAND: Final = (sys.executable, "-P", "-m", "pinnace_rpc")
 PROMPT: Final = {"type": "prompt", "message": "go"}

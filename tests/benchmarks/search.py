@@ -21,8 +21,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from pinnace_agent.tools.search_program import find_fd, find_rg
-from pinnace_fuzz.workbench import AgentStarter, HomedAgent
+from pinnace_agent.tools.local.search_program import find_fd, find_rg
+from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
 
 COMMAND: Final = (sys.executable, "-P", "-m", "pinnace_rpc", "--tools", "grep,find")
 FILES_A_FOLDER: Final = 100

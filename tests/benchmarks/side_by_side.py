@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from pinnace_fuzz.adapters import PreparedHome, prepare_pi_home
+from pinnace_fuzz.harness.adapters import PreparedHome, prepare_pi_home
 
 REPOSITORY: Final = Path(__file__).parents[2]
 TOOLS: Final = REPOSITORY / ".tools"

@@ -4,20 +4,21 @@ import os
 
 import pytest
 
-from pinnace_fuzz.conform.campaigns import CAMPAIGNS
-from pinnace_fuzz.conform.scenario_files import load as load_scenarios
+from pinnace_fuzz.judge.campaigns.schedule import CAMPAIGNS
+from pinnace_fuzz.judge.scenarios.files import load as load_scenarios
 from pinnace_fuzz.mutants import AGENT_MUTANTS, WIRE_MUTANTS, AgentMutant
+from pinnace_fuzz.mutants.host_faults import HOST_MUTANTS
 from pinnace_fuzz.mutants.judging import bench, judge
 from pinnace_fuzz.mutants.trial import CHECKOUT, Copy, patched
-from pinnace_spec.generations import generation
+from pinnace_spec.generate.source import load
 from pinnace_spec.observers import Checks, observers
-from pinnace_spec.publish.source import load
+from pinnace_spec.profiles.generations import generation
 
 IS_LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 # The quick ones; the others by command, or here in long runs: `python -P -m pinnace_fuzz.mutants`.
 # Invariants that need more than one trace, or what is beside it, have no observer.
 COMPARED = {"I-ABT-2", "I-PER-1", "I-LLM-1", "I-FRM-3", "I-FRM-4"}
-ALL = (*AGENT_MUTANTS, *WIRE_MUTANTS)
+ALL = (*AGENT_MUTANTS, *WIRE_MUTANTS, *HOST_MUTANTS)
 JUDGED = [mutant for mutant in ALL if mutant.judged is not None]
 # What the judge has to find in every run; the others by command: `python -P -m pinnace_fuzz.mutants --judge`.
 QUICKLY_JUDGED = ("settled-twice", "queued-without-a-word", "null-kills")

@@ -2,15 +2,16 @@
 
 import pytest
 
-from pinnace_fuzz.crashes import make_scenario
 from pinnace_fuzz.records import Record, encode_record
 from pinnace_fuzz.session_verdict import (
     branch_messages,
     find_damage,
     find_losses,
     find_request_faults,
+    queued_texts,
     without_cut_line,
 )
+from pinnace_fuzz.trials.crashes import make_scenario
 
 TIME = "2026-01-02T03:04:05.678Z"
 HEADER = encode_record({"type": "session", "version": 3, "id": "s", "timestamp": TIME, "cwd": "/x"})
@@ -87,9 +88,30 @@ def test_what_was_promised_and_is_in_no_file_is_a_loss(record: Record) -> None:
 def test_what_is_there_on_whichever_branch_or_was_never_promised_is_none() -> None:
     whole = {"type": "message_end", "message": user("two")}
     refused = {**STARTED, "success": False}
-    queued = {**STARTED, "data": {"disposition": "queued"}}
+    handled = {**STARTED, "data": {"disposition": "handled"}}
     assert [] == find_losses([STARTED, whole], {"p": "one"}, FILES)
-    assert [] == find_losses([refused, queued], {"p": "lost"}, FILES)
+    assert [] == find_losses([refused, handled], {"p": "lost"}, FILES)
+
+
+def operation(entry_id: str, **data: object) -> bytes:
+    base = {"type": "custom", "id": entry_id, "parentId": None, "timestamp": TIME, "customType": "pinnace.queue"}
+    return encode_record({**base, "data": {"session": "s", **data}})
+
+
+def test_an_accepted_message_is_in_a_file_although_it_is_queued_or_returned() -> None:
+    queued = {**STARTED, "data": {"disposition": "queued"}}
+    add = operation("q", op="add", messageId="m", text="lost")
+    assert 1 == len(find_losses([queued], {"p": "lost"}, FILES))
+    assert [] == find_losses([queued], {"p": "lost"}, {"s.jsonl": HEADER + add})
+
+
+def test_what_a_file_leaves_queued_is_neither_delivered_nor_returned_nor_of_another_session() -> None:
+    adds = [operation(f"q{at}", op="add", messageId=f"m{at}", text=f"t{at}") for at in range(4)]
+    foreign = operation("x", op="add", messageId="x", text="x", session="another")
+    delivered = A.replace(b'"id":"a"', b'"id":"a","messageId":"m1"')
+    assert delivered != A
+    returned = operation("r", op="remove", messageIds=["m2"])
+    assert ["t0", "t3"] == queued_texts(HEADER + b"".join(adds) + foreign + delivered + returned)
 
 
 def test_a_message_of_which_a_part_is_missing_is_a_loss() -> None:

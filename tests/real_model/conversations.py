@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from pinnace_fuzz.adapters import prepare_pi_home
-from pinnace_fuzz.driver import Agent
-from pinnace_fuzz.reading import faults
+from pinnace_fuzz.harness.adapters import prepare_pi_home
+from pinnace_fuzz.harness.driver import Agent
+from pinnace_fuzz.trials.reading import faults
 
 TOOLS = Path(__file__).parents[2] / ".tools" / "real-model"
 SERVER = TOOLS / "venv" / "bin" / "llama-cpp-server"

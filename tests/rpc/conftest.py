@@ -1,6 +1,5 @@
 """Real agents and scripted LLMs for the tests of the program as a whole."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -8,18 +7,16 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from tests.source_tree import PYTHONPATH
 
-from pinnace_fuzz.adapters import prepare_pi_home
-from pinnace_fuzz.fake_llm import FakeLlm
-from pinnace_fuzz.one_shot import OneShotStarter
+from pinnace_fuzz.harness.adapters import prepare_pi_home
+from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
+from pinnace_fuzz.harness.shell_gate import ShellGate
 from pinnace_fuzz.script import Scripted
-from pinnace_fuzz.shell_gate import ShellGate
-from pinnace_fuzz.workbench import AgentStarter
+from pinnace_fuzz.trials.one_shot import OneShotStarter
+from pinnace_fuzz.trials.workbench import AgentStarter
 
-REPOSITORY = Path(__file__).parents[2]
-# Not what is installed: a fresh clone tests itself.
-ROOTS = os.pathsep.join(str(REPOSITORY / name) for name in ("spec", "statechart", "agent", "rpc", "fuzz"))
-ENVIRONMENT = {"PYTHONPATH": ROOTS}
+ENVIRONMENT = {"PYTHONPATH": PYTHONPATH}
 COMMAND = (sys.executable, "-P", "-m", "pinnace_rpc")
 # Far above what any conversation here takes.
 CONVERSATION_TIMEOUT_S = 60.0

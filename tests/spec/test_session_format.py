@@ -7,10 +7,10 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from pinnace_fuzz.workbench import AgentStarter
-from pinnace_spec.entries import CURRENT_VERSION, ENTRY_TYPES, SessionHeader
+from pinnace_fuzz.trials.workbench import AgentStarter
+from pinnace_spec.records.entries import CURRENT_VERSION, ENTRY_TYPES, SessionHeader
 from pinnace_spec.session_format import STORED_ROLES, Header, KnownEntry, StoredMessage, validate_session
-from pinnace_spec.wire import encode_record
+from pinnace_spec.wire.json_text import encode_record
 
 # The edge of JSON: examples are changed at any place.
 Json = Any

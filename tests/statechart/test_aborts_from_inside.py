@@ -2,7 +2,7 @@
 
 from pinnace_statechart import effects as fx
 from pinnace_statechart.machine import Chart
-from pinnace_statechart.triggers import NOBODY, Command, Happening, Trigger
+from pinnace_statechart.triggers import NO_REPLY, Command, InternalEvent, Trigger
 
 
 class Run:
@@ -18,9 +18,11 @@ class Run:
     def take(self, *triggers: Trigger) -> None:
         for trigger in triggers:
             self.effects += self.chart.step(trigger)
+            if self.chart.state.saving is not None:  # a disk that takes no time
+                self.effects += self.chart.step(InternalEvent("save_ok", self.chart.state.saving_job))
 
     def report(self, name: str) -> None:
-        self.take(Happening(name, self.chart.state.job))
+        self.take(InternalEvent(name, self.chart.state.job))
 
     def settled(self) -> list[fx.AgentSettled]:
         return [effect for effect in self.effects if isinstance(effect, fx.AgentSettled)]
@@ -29,10 +31,10 @@ class Run:
         return [effect.ref for effect in self.effects if isinstance(effect, fx.Accept)]
 
 
-LIMIT = Command("abort", NOBODY, limit="maxTurns")
+LIMIT = Command("abort", NO_REPLY, limit="maxTurns")
 
 
-def test_it_is_told_once_and_answered_to_nobody() -> None:
+def test_it_is_reported_once_and_answered_to_no_one() -> None:
     """R-LIM-01."""
     run = Run()
     run.take(LIMIT)
@@ -48,7 +50,7 @@ def test_what_is_queued_is_held() -> None:
     run.take(Command("steer", 2, "later"), LIMIT)
     run.report("job_ended")
 
-    assert ("idle", True, ("later",)) == (run.chart.run, run.chart.state.held, run.chart.state.steering.texts())
+    assert ("idle", True, ("later",)) == (run.chart.run, run.chart.state.queue_paused, run.chart.state.steering.texts())
 
 
 def test_an_abort_that_joins_it_is_answered_and_changes_no_reason() -> None:

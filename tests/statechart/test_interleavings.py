@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from pinnace_statechart import effects as fx
 from pinnace_statechart.machine import Chart
-from pinnace_statechart.triggers import Command, Happening
+from pinnace_statechart.triggers import Command, InternalEvent
 
 
 class Play:
@@ -24,16 +24,23 @@ class Play:
         ref = len(self.refs) + 1
         self.refs[ref] = text or name
         self._note(self.chart.step(Command(name, ref, text, **fields)))  # type: ignore[arg-type]
+        self._save()
 
     def report(self, *names: str, **fields: object) -> None:
         """Let the living job report, several times if it goes on."""
         for name in names:
-            job = self.chart.state.asking_job if name.startswith("ask_") else self.chart.state.job
-            self._note(self.chart.step(Happening(name, job, **fields)))  # type: ignore[arg-type]
+            job = self.chart.state.confirming_job if name.startswith("ask_") else self.chart.state.job
+            self._note(self.chart.step(InternalEvent(name, job, **fields)))  # type: ignore[arg-type]
+            self._save()
 
     def happen(self, name: str, **fields: object) -> None:
         """Let something happen that is no job's report."""
-        self._note(self.chart.step(Happening(name, **fields)))  # type: ignore[arg-type]
+        self._note(self.chart.step(InternalEvent(name, **fields)))  # type: ignore[arg-type]
+
+    def _save(self) -> None:
+        """Save what is to be queued: a disk that takes no time."""
+        while self.chart.state.saving is not None:
+            self._note(self.chart.step(InternalEvent("save_ok", self.chart.state.saving_job)))
 
     def take(self) -> list[str]:
         """Return and forget the trace so far."""
@@ -46,7 +53,7 @@ class Play:
                 case fx.Accept():
                     cancelled = " cancelled" if effect.cancelled else ""
                     self.words.append(f"ok {self.refs[effect.ref]}{cancelled}")
-                case fx.Answer() | fx.Perform() | fx.AcceptCompact() | fx.AnswerShell():
+                case fx.Answer() | fx.Perform() | fx.AcceptCompact() | fx.AnswerNavigation() | fx.AnswerShell():
                     self.words.append(f"ok {self.refs[effect.ref]}")
                 case fx.Refuse():
                     self.words.append(f"error {self.refs[effect.ref]} {effect.reason}")
@@ -220,7 +227,7 @@ def test_10_abort_clear_then_steer_then_abort_hold_parks_the_steer() -> None:
     assert play.chart.state.steering.texts() == ("S",)
 
 
-def test_11_a_compaction_that_finished_before_its_cancellation_is_told_as_done() -> None:
+def test_11_a_compaction_that_finished_before_its_cancellation_is_reported_as_done() -> None:
     """C-13: what was committed is told as it is."""
     play = Play()
     play.send("compact")
@@ -329,7 +336,7 @@ def test_19_a_delay_that_elapsed_as_it_was_cancelled_starts_nothing() -> None:
     """The timer's number is gone with it; its late report is dropped."""
     play = streaming()
     play.report("llm_transient")
-    late = Happening("delay_over", play.chart.state.job)
+    late = InternalEvent("delay_over", play.chart.state.job)
     play.send("abort_retry")
     play.take()
 
@@ -368,9 +375,9 @@ def test_a_text_behind_held_ones_is_answered_as_queued() -> None:
     play.take()
     answers: list[fx.Accept] = []
     for number, text in ((90, "B"), (91, "C")):
-        step = play.chart.step(Command("steer", number, text))
+        step = play.chart.step(Command("steer", number, text, saved=True))
         answers += [effect for effect in step if isinstance(effect, fx.Accept)]
 
     assert [answer.disposition for answer in answers] == ["queued", "queued"]
-    alone = Chart().step(Command("follow_up", 1, "D"))
+    alone = Chart().step(Command("follow_up", 1, "D", saved=True))
     assert [effect.disposition for effect in alone if isinstance(effect, fx.Accept)] == ["started"]

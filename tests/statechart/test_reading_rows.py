@@ -5,11 +5,11 @@ from typing import Final
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinnace_spec.chart import CHART, COMMANDS, JOB_TRIGGERS, STATES, Row
-from pinnace_spec.plain_commands import PLAIN_COMMANDS
+from pinnace_spec.records.command_table import COMMAND_TABLE
+from pinnace_spec.statechart.transitions import CHART, COMMANDS, JOB_TRIGGERS, STATES, Transition
 from pinnace_statechart.effects import Effect
 from pinnace_statechart.machine import READING_ROWS, Chart
-from pinnace_statechart.triggers import Behavior, Command, Happening, Trigger
+from pinnace_statechart.triggers import Behavior, Command, InternalEvent, Trigger
 
 TRIGGERS: Final = sorted({row.trigger for row in CHART} - {"always"})
 ALL_COMMANDS: Final = {name for names in COMMANDS.values() for name in names}
@@ -27,7 +27,7 @@ def trigger(chart: Chart, drawn: tuple[str, str, bool], ref: int) -> Trigger:
     if name in ALL_COMMANDS:
         behavior: Behavior | None = "steer" if name == "prompt" and flag else None
         return Command(name, ref, text or "text", behavior=behavior, mode="all", enabled=flag, unread=flag)
-    return Happening(name, chart.state.job if name in JOB_TRIGGERS else 0)
+    return InternalEvent(name, chart.state.job if name in JOB_TRIGGERS else 0)
 
 
 def step(chart: Chart, taken: Trigger) -> tuple[Effect, ...] | None:
@@ -39,8 +39,8 @@ def step(chart: Chart, taken: Trigger) -> tuple[Effect, ...] | None:
 
 @given(st.lists(triggers(), max_size=12))
 def test_a_read_without_the_machines_is_a_read_with_them(drawn: list[tuple[str, str, bool]]) -> None:
-    rows: list[Row] = []
-    other_rows: list[Row] = []
+    rows: list[Transition] = []
+    other_rows: list[Transition] = []
     short, whole = Chart(on_row=rows.append), Chart(on_row=other_rows.append, reading_rows={})
     for ref, each in enumerate(drawn, 1):
         taken = trigger(whole, each, ref)
@@ -62,7 +62,9 @@ def repr_of(chart: Chart) -> dict[str, object]:
 def test_every_read_is_answered_without_the_machines_but_while_the_session_is_replaced() -> None:
     states = [state for state in STATES["run"] if state != "switching"]
     reads = [
-        name for name in PLAIN_COMMANDS if any(row.trigger == name and row.effects == ("answer",) for row in CHART)
+        name
+        for name, fields in COMMAND_TABLE.items()
+        if not fields and any(row.trigger == name and row.effects == ("answer",) for row in CHART)
     ]
 
     assert reads

@@ -1,16 +1,16 @@
 """A branch as compaction sees it: what its latest compaction left, entry by entry, with the message of each.
 
-Pure. What an entry adds to the context is the session's to say (`session.context`); this module only keeps which
-message came from which entry.
+Pure. `session.context` decides what an entry adds to the context; this module only keeps which message came from which
+entry.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from pinnace_agent.llm.json_edge import as_text
+from pinnace_agent.core.json_access import as_text
 from pinnace_agent.session.context import build_context, context_message, edit_targets, first_kept, last_compaction
-from pinnace_spec.entries import Entry
-from pinnace_spec.messages import Message
+from pinnace_spec.records.entries import Entry
+from pinnace_spec.records.messages import Message
 
 
 class Span(NamedTuple):
@@ -27,7 +27,7 @@ class Span(NamedTuple):
 
     @property
     def previous_summary(self) -> str | None:
-        """What stands for everything before, if anything does."""
+        """The summary of everything before, if there is one."""
         return None if self.compaction is None else as_text(self.compaction.get("summary"))
 
 

@@ -1,7 +1,7 @@
-"""One compaction, from a branch to what stands for its older part.
+"""One compaction: from a branch to the summary that replaces its older part.
 
-Decides the order of things: credentials, the cut, one summary or two, the files. Changes nothing: whoever asked appends
-the entry. Must not know why it is done, nor who is told. Rules R-CMP-01 to R-CMP-03.
+Decides the order of the steps: credentials, the cut, one summary or two, the files. Changes nothing: the caller appends
+the entry. Rules R-CMP-01 to R-CMP-03.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,6 @@ from typing import Final, NamedTuple, NotRequired
 from typing_extensions import TypedDict
 
 from pinnace_agent.compaction.cut_point import Cut, NothingToDo, find_cut
-from pinnace_agent.compaction.estimate import CHARS_PER_TOKEN, context_tokens, sum_of_estimates, tokens_per_byte
 from pinnace_agent.compaction.file_operations import (
     file_operations,
     with_file_blocks,
@@ -20,11 +19,12 @@ from pinnace_agent.compaction.prompts import with_turn_prefix
 from pinnace_agent.compaction.serialisation import paragraphs, without_tags
 from pinnace_agent.compaction.summarize import Asked, CompactionFailed, Writer, sum_of_usages, summarize
 from pinnace_agent.compaction.threshold import Budgets, budgets_for
-from pinnace_agent.resources.settings import CompactionSettings
-from pinnace_spec import errors
-from pinnace_spec.entries import Entry
-from pinnace_spec.errors import ErrorCode
-from pinnace_spec.messages import Message, Model, Usage
+from pinnace_agent.config.settings import CompactionSettings
+from pinnace_agent.session.context_meter import CHARS_PER_TOKEN, context_tokens, sum_of_estimates, tokens_per_byte
+from pinnace_spec.records.entries import Entry
+from pinnace_spec.records.messages import Message, Model, Usage
+from pinnace_spec.rules import errors
+from pinnace_spec.rules.errors import ErrorCode
 
 # Of the reserve: the rest is for the next prompt and its answer.
 _HISTORY_SHARE: Final = 0.8
@@ -32,7 +32,7 @@ _PREFIX_SHARE: Final = 0.5
 
 
 class CompactionResult(TypedDict):
-    """What clients are told; the entry has all of it but the estimate."""
+    """What is reported to clients; the entry has all of it but the estimate."""
 
     summary: str
     firstKeptEntryId: str
@@ -40,7 +40,7 @@ class CompactionResult(TypedDict):
     estimatedTokensAfter: int
     """By size alone: it may be more than `tokensBefore`, which goes by what the provider counted."""
     details: object
-    """The files (`FileDetails`), or what an extension that made the compaction wants to keep."""
+    """The files (`FileDetails`), or what an extension that made the compaction keeps."""
     usage: NotRequired[Usage]
     """Absent if no model was asked."""
 
@@ -61,14 +61,14 @@ async def compact(
     Args:
         path: The branch, from the root to the leaf; it must not change meanwhile.
         messages: Its context, as the model would get it.
-        writer: Who writes the summary.
+        writer: The model that writes the summary.
         settings: The user's; whether compaction is enabled does not matter.
-        instructions: The user's, about what the summary shall look at.
+        instructions: The user's, about what the summary shall contain.
         has_overflowed: The provider has refused the context as too long. If the settings would keep all of it, half of
             it is kept, and if that is one message, only what is newer.
 
     Raises:
-        CompactionFailed: There is nothing to compact, or no summary; `code` tells which.
+        CompactionFailed: There is nothing to compact, or no summary; `code` distinguishes them.
     """
     if writer.credentials.problem is not None:
         raise CompactionFailed(writer.credentials.problem, ErrorCode.NO_API_KEY)
@@ -103,7 +103,7 @@ def plan_compaction(
     tokens_before = context_tokens(messages)
     cut = find_cut(path, budgets.keep_tokens)
     if has_overflowed and cut is NothingToDo.TOO_SMALL:
-        cut = find_cut(path, tokens_before // 2)  # the window is smaller than it is said to be
+        cut = find_cut(path, tokens_before // 2)  # the window is smaller than reported
         if cut is NothingToDo.TOO_SMALL:
             # A message that no window holds makes way as soon as it is not the newest.
             cut = find_cut(path, 1)

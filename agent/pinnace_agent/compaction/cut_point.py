@@ -1,7 +1,7 @@
-"""Where a branch is cut: what becomes a summary, and what the model goes on reading as it is.
+"""Finds the cut point of a branch: what becomes a summary, and what stays in the context as it is.
 
-Pure. The newest messages stay, so many as the budget allows; a cut never comes between a call and its result. A turn
-may be cut in two; its first part then gets a summary of its own. Must not know how a summary is made. Rule R-CMP-01.
+Pure. The newest messages stay, as many as the budget allows; a cut never comes between a call and its result. A turn
+may be cut in two; its first part then gets a summary of its own. Rule R-CMP-01.
 """
 
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -9,12 +9,12 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from pinnace_agent.compaction.branch import Span, span_of
-from pinnace_agent.compaction.estimate import estimate_tokens
-from pinnace_agent.message_size import message_chars
-from pinnace_spec.entries import Entry
-from pinnace_spec.messages import Message
+from pinnace_agent.llm.message_size import message_chars
+from pinnace_agent.session.context_meter import estimate_tokens
+from pinnace_spec.records.entries import Entry
+from pinnace_spec.records.messages import Message
 
-# What a user, or something in the user's place, said.
+# Messages of the user, or in the user's place.
 _TURN_STARTS: Final = ("user", "bashExecution", "custom", "branchSummary")
 
 
@@ -139,7 +139,7 @@ def _read(messages: Iterable[Message]) -> tuple[Message, ...]:
 
 
 def _first_kept_place(path: Sequence[Entry], span: Span, named: Container[int], cut: int) -> int:
-    """Take along what stands right before a cut and adds nothing, such as the change to the model that answers next."""
+    """Include entries right before a cut that add no message, such as the change to the model that answers next."""
     while (
         cut - 1 not in span.messages  # there are some before, or there was nothing to cut
         and path[cut - 1].get("type") != "compaction"

@@ -1,6 +1,6 @@
-"""Which files a conversation has read and changed: what a summary must not lose, whoever writes it.
+"""The files that a conversation has read and changed: a summary must not lose them, whichever model writes it.
 
-Pure. Paths are as the calls gave them. Must not know what a summary says otherwise.
+Pure. Paths are as the calls gave them.
 """
 
 import re
@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 
 from typing_extensions import TypedDict
 
-from pinnace_agent.llm.json_edge import as_array, as_object, as_text
-from pinnace_spec.entries import Entry
-from pinnace_spec.messages import Message
+from pinnace_agent.core.json_access import as_array, as_object, as_text
+from pinnace_spec.records.entries import Entry
+from pinnace_spec.records.messages import Message
 
 _READING: Final = "read"
 _CHANGING: Final = ("write", "edit")

@@ -1,9 +1,8 @@
-"""How the conversation that is to be summarised is divided into requests that fit the model's window.
+"""Divides a conversation that is to be summarised into requests that fit the model's window.
 
 Pure. Nothing is left out: what one request can't hold goes into the next, and a text that no request can hold is
 divided. Sizes are bytes of UTF-8, at a number of tokens for each that comes from the provider's own counts where there
-are any (`estimate.tokens_per_byte`). Must not know how requests are
-worded. Rule R-CMP-08.
+are any (`context_meter.tokens_per_byte`). Rule R-CMP-08.
 """
 
 import re
@@ -12,19 +11,19 @@ from typing import Final, NamedTuple
 
 from pinnace_agent.compaction.prompts import DIVIDED, continued
 from pinnace_agent.llm.output_cap import GOOD_ROOM_TOKENS
-from pinnace_spec.messages import Model
+from pinnace_spec.records.messages import Model
 
 # Of the window: for what a server puts around a request, and for a piece of text with more tokens than the average. A
 # request that is too long all the same is refused, and then divided; so the margin need not cover every case.
 _MARGIN_SHARE: Final = 100
 # What the wording of a request takes about. A quarter of the rest of the window is the most that an answer may take: in
-# the next request the summary stands beside the conversation, and in the context beside the messages that are kept.
+# the next request the summary takes room beside the conversation, and in the context beside the kept messages.
 _WORDING_TOKENS: Final = 1024
 _MAX_ANSWER_SHARE: Final = 4
 # Of the room for a request, what must be left for the conversation; else there would be requests without end.
 _LEAST_CONVERSATION_SHARE: Final = 8
 SEPARATOR_BYTES: Final = 2
-"""What stands between two paragraphs."""
+"""Between two paragraphs."""
 
 _LABEL: Final = re.compile(r"\[([A-Za-z ]{1,40})(?:, continued)?\]: ")
 # Where a text is divided: behind the last line or the last word of this share of the room, if there is one.
@@ -83,7 +82,7 @@ def size(text: str) -> int:
 
 
 def is_too_little(room_tokens: int, request_tokens: int) -> bool:
-    """Tell whether a request of so many tokens at most leaves too few of them for the conversation."""
+    """Return whether a request of so many tokens at most leaves too few of them for the conversation."""
     return room_tokens < max(1, request_tokens // _LEAST_CONVERSATION_SHARE)
 
 
@@ -105,7 +104,7 @@ class Paragraphs:
         """Return a beginning that fits a request, and the rest.
 
         All pieces of a conversation come to about the same length. Only a paragraph that is longer than the room is
-        divided itself; its parts say so, and together they hold all of it.
+        divided itself; its parts are marked, and together they hold all of it.
 
         Args:
             room_bytes: For the piece. A piece has at least one character, also where that is more than the room.
@@ -132,7 +131,7 @@ class Paragraphs:
 
 
 def _beginning(text: str, room_bytes: int) -> tuple[str, int]:
-    """Return the beginning of a text that fits, which says that more follows, and how many characters it has of it."""
+    """Return the beginning of a text that fits, marked as continued, and how many characters of the text it has."""
     first = _label(text)[1]  # at least one character behind the label is taken
     end = _chars_within(text, max(0, room_bytes - len(DIVIDED)))
     near = text[max(first, end - end // _BREAK_SHARE) : end]

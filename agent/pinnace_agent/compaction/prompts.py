@@ -1,7 +1,6 @@
-"""What a model is asked when it is to summarise.
+"""The prompts for summaries.
 
-Wording only. The conversation comes first, so that whoever sees a request knows at once what it is. Must not know how
-much fits, nor what becomes of the answer.
+Wording only. The conversation comes first, so that a reader of a request knows at once what it is.
 """
 
 from collections.abc import Sequence
@@ -83,7 +82,7 @@ _SPLIT_HEADING: Final = "**The current turn, of which the beginning is summarise
 
 
 def earlier_summary(summary: str) -> str:
-    """Word the paragraph that holds a summary too long to stand beside the conversation."""
+    """Return the paragraph with a summary that is too long to fit beside the conversation."""
     return f"[Summary of what came before]: {summary}"
 
 
@@ -93,7 +92,7 @@ def continued(label: str) -> str:
 
 
 def cut_off(limit_tokens: int) -> str:
-    """Word what stands at the end of a summary that its limit has ended."""
+    """Return the end of a summary that its limit has cut."""
     return f"[This summary ends here because it reached its limit of {limit_tokens} tokens.]"
 
 
@@ -111,7 +110,7 @@ def request_text(
         part: What the conversation is.
         conversation: In paragraphs.
         previous_summary: Of what was before.
-        instructions: The user's own, about what the summary shall look at.
+        instructions: The user's own, about what the summary shall contain.
         more_follows: The conversation is a piece, and not the last one.
     """
     texts = ["<conversation>\n" + "\n\n".join(conversation) + "\n</conversation>"]

@@ -1,17 +1,16 @@
-"""A conversation as text, for a model that is to summarise it and not to go on with it.
+"""A conversation as text, for a model that is to summarise it and not to continue it.
 
-Pure. A paragraph for each thing that was said or done, with who did it in front. What is long and can be had again is
-cut: results, the output of shells, the arguments of calls. Thoughts are left out, and pictures are only mentioned. Must
-not know how much of it fits a request.
+Pure. A paragraph for each message, call and result, which begins with its author. What is long and can be had again is
+cut: results, the output of shells, the arguments of calls. Thoughts are left out, and pictures are only mentioned.
 """
 
 import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from pinnace_agent.core.json_access import compact_json
 from pinnace_agent.llm.context import user_text
-from pinnace_agent.llm.json_edge import compact_json
-from pinnace_spec.messages import AssistantMessage, BashExecutionMessage, Message, ToolCall, UserContent
+from pinnace_spec.records.messages import AssistantMessage, BashExecutionMessage, Message, ToolCall, UserContent
 
 # DEVIATION D-56: of a result, an argument or the output of a shell. Enough to see what came of it; the whole would be
 # most of the request.
@@ -27,7 +26,7 @@ def paragraphs(messages: Iterable[Message]) -> list[str]:
 
 
 def without_tags(text: str) -> str:
-    """Make a text that can stand between tags: those in it no longer are any."""
+    """Escape the tags in a text, so that it can be put between tags."""
     return _TAG.sub("<\\\\", text)
 
 
@@ -50,7 +49,7 @@ def _paragraphs(message: Message) -> Iterator[str]:
 
 
 def _answer(message: AssistantMessage) -> Iterator[str]:
-    # Half an answer is none, for whoever reads on.
+    # Half an answer is none to a reader.
     if message["stopReason"] in {"error", "aborted"}:
         return
     text = "\n".join(block["text"] for block in message["content"] if block["type"] == "text")
@@ -71,7 +70,7 @@ def _text(content: str | list[UserContent]) -> str:
         return content or _NO_TEXT
     texts = [block["text"] for block in content if block["type"] == "text" and block["text"]]
     images = sum(block["type"] == "image" for block in content)
-    if images:  # DEVIATION D-56: which are not sent, but whoever reads the summary should know of them
+    if images:  # DEVIATION D-56: which are not sent, but readers of the summary should know of them
         texts.append("(an image)" if images == 1 else f"({images} images)")
     return "\n".join(texts) or _NO_TEXT
 

@@ -1,7 +1,7 @@
-"""Summaries, as a model writes them: one request each, or several where one can't hold the conversation.
+"""Lets a model write summaries: one request each, or several where one can't hold the conversation.
 
-Decides what a request holds and when its answer is a summary. Requests are tried again as any other, and no record is
-written of them. Must not know entries, nor where a conversation is cut. Rules R-CMP-01, R-CMP-03, R-CMP-08, R-RTY-01.
+Decides what a request holds and when its answer is a summary. Requests are retried as any other, and no records of them
+are emitted. Has no access to entries, nor to the cut point. Rules R-CMP-01, R-CMP-03, R-CMP-08, R-RTY-01.
 """
 
 import math
@@ -10,17 +10,17 @@ from typing import Final, NamedTuple
 
 import trio
 
-from pinnace_agent.compaction.estimate import BYTES_PER_TOKEN
 from pinnace_agent.compaction.fitting import Paragraphs, is_too_little, room_for, size
 from pinnace_agent.compaction.prompts import SYSTEM_PROMPT, Part, cut_off, earlier_summary, request_text
-from pinnace_agent.llm.base import IDLE_TIMEOUT_S, THINKING_BUDGETS, LlmRequest, Provider
+from pinnace_agent.config.credentials.credentials import Credentials
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.failure_report import Attempts, report_failure
-from pinnace_agent.llm.providers import find_provider, unsupported_api
-from pinnace_agent.llm.verdicts import Verdict, VerdictKind, verdict_on
-from pinnace_agent.resources.credentials import Credentials
-from pinnace_spec.errors import ErrorCode
-from pinnace_spec.messages import AssistantMessage, Model, ThinkingLevel, Usage, UserMessage
+from pinnace_agent.llm.outcomes import Outcome, OutcomeKind, classify_response
+from pinnace_agent.llm.providers import Provider, find_provider, unsupported_api
+from pinnace_agent.llm.request import IDLE_TIMEOUT_S, THINKING_BUDGETS, LlmRequest
+from pinnace_agent.session.context_meter import BYTES_PER_TOKEN
+from pinnace_spec.records.messages import AssistantMessage, Model, ThinkingLevel, Usage, UserMessage
+from pinnace_spec.rules.errors import ErrorCode
 from pinnace_statechart.retry import delay_s
 from pinnace_statechart.state import RetryPolicy
 
@@ -33,7 +33,7 @@ _PREFIXES: Final[Mapping[Part, str]] = {
     "turn_prefix": "Turn prefix summarization failed: ",
 }
 # Of a silent one the provider has read only a part, and the model has summarised no more than that.
-_OVERFLOWS: Final = (VerdictKind.OVERFLOW, VerdictKind.LENGTH_OVERFLOW, VerdictKind.SILENT_OVERFLOW)
+_OVERFLOWS: Final = (OutcomeKind.OVERFLOW, OutcomeKind.LENGTH_OVERFLOW, OutcomeKind.SILENT_OVERFLOW)
 
 
 class CompactionFailed(Exception):
@@ -46,7 +46,7 @@ class CompactionFailed(Exception):
 
 
 class Writer(NamedTuple):
-    """Who writes summaries."""
+    """The model that writes summaries."""
 
     model: Model
     credentials: Credentials
@@ -67,7 +67,7 @@ class Summary(NamedTuple):
 
 
 class _Silence:
-    """Takes updates and tells nobody."""
+    """Takes updates and ignores them."""
 
     def started(self, message: AssistantMessage) -> None:
         pass
@@ -101,18 +101,18 @@ async def summarize(writer: Writer, asked: Asked, wanted_tokens: int) -> Summary
     nothing is left behind.
 
     Args:
-        writer: Who writes it.
+        writer: The model that writes it.
         asked: What of.
         wanted_tokens: How long it may be; more if the model thinks, less if it can't write so much.
 
     Raises:
-        CompactionFailed: There is no summary: one request failed for good. The text says of which part, and why.
+        CompactionFailed: There is no summary: one request failed for good. The text names the part and the reason.
     """
     return await _Writing(writer, asked, wanted_tokens).run()
 
 
 class _TooLittleRoom(Exception):
-    """What must stand in every request leaves no room for the conversation."""
+    """The fixed part of every request leaves no room for the conversation."""
 
 
 class _Request(NamedTuple):
@@ -151,10 +151,10 @@ class _Writing:
                 if refused is None:
                     reason = "the instructions and the summary so far leave no room for the conversation in"
                     raise self._failure(f"{reason} {self._window()}") from None
-                request, message = refused  # it tells more
+                request, message = refused  # it is more specific
             else:
-                message, verdict = await self._answer(request)
-                if verdict.kind in _OVERFLOWS and self._halvings < MAX_HALVINGS:
+                message, outcome = await self._answer(request)
+                if outcome.kind in _OVERFLOWS and self._halvings < MAX_HALVINGS:
                     self._halvings += 1
                     self._room = self._room.halved(request.tokens, self._tokens(self._wording_bytes(previous)))
                     refused = request, message
@@ -165,7 +165,7 @@ class _Writing:
                 return Summary(previous, self._usage)
 
     def _is_too_long_to_carry(self, previous: str, conversation: Paragraphs) -> bool:
-        """Tell whether a summary that is given takes more than half of what requests with it could hold of it all."""
+        """Return whether a summary that is given takes more than half of what requests with it could hold of it all."""
         if self._room.request is None:
             return False
         room = self._room.request - self._tokens(self._wording_bytes(None))
@@ -202,18 +202,18 @@ class _Writing:
     def _tokens(self, size_bytes: int) -> int:
         return math.ceil(size_bytes * self._asked.tokens_per_byte)
 
-    async def _answer(self, request: _Request) -> tuple[AssistantMessage, Verdict]:
+    async def _answer(self, request: _Request) -> tuple[AssistantMessage, Outcome]:
         """Ask until there is an answer, or a failure that is final."""
         policy = self._writer.retry
         attempt = 0
         while True:
-            message, verdict = await self._ask(request, attempt + 1)
-            if verdict.kind is not VerdictKind.TRANSIENT or not policy.enabled or attempt >= policy.max_attempts:
-                return message, verdict
+            message, outcome = await self._ask(request, attempt + 1)
+            if outcome.kind is not OutcomeKind.TRANSIENT or not policy.enabled or attempt >= policy.max_attempts:
+                return message, outcome
             attempt += 1
-            await trio.sleep(delay_s(policy, attempt, verdict.retry_after_s))
+            await trio.sleep(delay_s(policy, attempt, outcome.retry_after_s))
 
-    async def _ask(self, asked: _Request, attempt: int) -> tuple[AssistantMessage, Verdict]:
+    async def _ask(self, asked: _Request, attempt: int) -> tuple[AssistantMessage, Outcome]:
         model, credentials = self._writer.model, self._writer.credentials
         provider = self._writer.provider or find_provider(model["api"])
         if provider is None:
@@ -239,12 +239,12 @@ class _Writing:
         message = builder.message
         self._usage = message["usage"] if self._usage is None else sum_of_usages(self._usage, message["usage"])
         retry = self._writer.retry
-        verdict = verdict_on(message, model, builder.signs, max_retry_after_s=retry.max_delay_s)
+        outcome = classify_response(message, model, builder.signs, max_retry_after_s=retry.max_delay_s)
         if message["stopReason"] == "error":
             attempts = Attempts(attempt, 1 + (retry.max_attempts if retry.enabled else 0))
             words = message.get("errorMessage", "")
-            message["errorMessage"] = report_failure(words, model, builder.signs, verdict.kind, attempts).text
-        return message, verdict
+            message["errorMessage"] = report_failure(words, model, builder.signs, outcome.kind, attempts).text
+        return message, outcome
 
     def _text(self, message: AssistantMessage, request: _Request) -> str:
         """Return the summary that an answer is.

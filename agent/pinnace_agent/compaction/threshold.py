@@ -1,25 +1,27 @@
-"""When a compaction is due, how much it may keep, and how full the context is said to be.
+"""When a compaction is due, how much it may keep, and how full the context is.
 
-Pure. Decides by the branch and by estimates; must not know when it is asked, nor what a compaction does. Rules
-R-CMP-01, R-CMP-04.
+Pure. Decides by the branch and by estimates. Rules R-CMP-01, R-CMP-04.
 """
 
-from collections.abc import Reversible, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from typing_extensions import TypedDict
 
 from pinnace_agent.compaction.cut_point import NothingToDo, find_cut
-from pinnace_agent.compaction.estimate import context_tokens
-from pinnace_agent.message_size import counted_tokens
-from pinnace_agent.resources.settings import CompactionSettings
+from pinnace_agent.config.settings import CompactionSettings
+from pinnace_agent.llm.message_size import counted_tokens
 from pinnace_agent.session.context import context_message, last_compaction
-from pinnace_spec.entries import Entry
-from pinnace_spec.messages import AssistantMessage, Message, Model
+from pinnace_agent.session.context_meter import context_tokens
+from pinnace_spec.records.entries import Entry
+from pinnace_spec.records.messages import AssistantMessage, Message, Model
+
+if TYPE_CHECKING:
+    from pinnace_agent.session.conversation import Session
 
 
 class ContextUsage(TypedDict):
-    """`tokens` of `contextWindow`; `percent` is not rounded and may exceed 100. Both are null when nobody knows."""
+    """`tokens` of `contextWindow`; `percent` is not rounded and may exceed 100. Both are null when they are unknown."""
 
     tokens: int | None
     contextWindow: int
@@ -51,7 +53,7 @@ def budgets_for(settings: CompactionSettings, window: int) -> Budgets:
 
 
 def is_over(tokens: int, window: int, settings: CompactionSettings) -> bool:
-    """Tell whether a context of so many tokens leaves less than the reserve. Of an unknown window, never."""
+    """Return whether a context of so many tokens leaves less than the reserve. Of an unknown window, never."""
     return window > 0 and tokens > window - budgets_for(settings, window).reserve_tokens
 
 
@@ -63,14 +65,14 @@ def is_due(
     *,
     passes_aborted: bool = False,
 ) -> bool:
-    """Tell whether the context is to be compacted before it is used again, and can be.
+    """Return whether the context is to be compacted before it is used again, and can be.
 
     Not if the latest compaction has not been followed by an answer: it would be the next of a row without end.
 
     Args:
         path: The branch, from the root to the leaf.
         messages: Its context.
-        model: The one in force.
+        model: The current one.
         settings: The user's.
         passes_aborted: An answer that was aborted is no reason: true after a run, which the user has stopped then,
             and false before a prompt.
@@ -89,19 +91,31 @@ def is_due(
     return not isinstance(find_cut(path, keep_tokens), NothingToDo)
 
 
-def usage_of_context(path: Reversible[Entry], tokens: int, model: Model | None) -> ContextUsage | None:
-    """Return how full a context of so many tokens is, or None without a model or a window."""
+def context_usage(session: "Session") -> ContextUsage | None:
+    """Return how full the context of a session is, or None without a model or a window."""
+    tree = session.tree
+    return usage_of_context(tree.upward(tree.leaf), session.meter.tokens(), session.model)
+
+
+def usage_of_context(newest_first: Iterable[Entry], tokens: int, model: Model | None) -> ContextUsage | None:
+    """Return how full a context of so many tokens is, or None without a model or a window.
+
+    Args:
+        newest_first: The branch, from the leaf to the root; read only as far as need be.
+        tokens: The size of its context.
+        model: The current one.
+    """
     if model is None or model["contextWindow"] <= 0:
         return None
     window = model["contextWindow"]
-    if not _is_known(path):
+    if not _is_known(newest_first):
         return {"tokens": None, "contextWindow": window, "percent": None}
     return {"tokens": tokens, "contextWindow": window, "percent": tokens / window * 100}
 
 
-def _is_known(path: Reversible[Entry]) -> bool:
-    """Tell whether a provider has counted since the latest compaction, or there is none."""
-    for entry in reversed(path):
+def _is_known(newest_first: Iterable[Entry]) -> bool:
+    """Return whether a provider has counted since the latest compaction, or there is none."""
+    for entry in newest_first:
         if entry.get("type") == "compaction":
             return False
         if (answer := _answer(entry)) is not None and counted_tokens(answer):

@@ -1,7 +1,7 @@
-"""The branches of a session in the order in which people read them: the active one, then what was left behind.
+"""The branches of a session in the order in which people read them: the active one, then those that were left.
 
 Pure. Each entry is in exactly one branch. A branch that was left begins behind the entry at which it parts from another
-one and goes to its newest end. Must not know what entries hold.
+one and goes to its newest end.
 """
 
 from collections import defaultdict
@@ -18,7 +18,7 @@ class Branch(NamedTuple):
     """From 1, the active one."""
     places: Sequence[int]
     parting: int | None
-    """The place of the entry that it goes on from; None: it begins with nothing."""
+    """The place of the entry that it continues; None: it begins with nothing."""
     depth: int
     """How many branches it takes to get to the active one; 0 is that itself."""
 
@@ -28,7 +28,7 @@ _Parting: TypeAlias = tuple[int, int | None, int]
 
 
 def branches(tree: EntryTree, *, only_active: bool = False) -> list[Branch]:
-    """Return all branches; linear in the entries, however they hang together."""
+    """Return all branches; linear in the entries for any tree."""
     active = Branch(1, tree.path(tree.leaf), None, 0)
     if only_active:
         return [active]

@@ -1,14 +1,14 @@
-"""Which call a result belongs to: the one of its id in the answer that stands before it on its branch.
+"""Pairs results with calls: a result belongs to the call with its id in the last answer before it on its branch.
 
 Pure, and linear in the entries. Ids may be used again later in a session, and a call may have a result on several
-branches. Must not know how either is shown.
+branches.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from pinnace_agent.core.json_access import as_array, as_object, as_text
 from pinnace_agent.export.branches import Branch
-from pinnace_agent.llm.json_edge import as_array, as_object, as_text
 from pinnace_agent.session.tree import EntryTree
 
 

@@ -1,19 +1,19 @@
 """Entries as the page shows them: messages, summaries, choices, labels, and whatever else a file holds.
 
-What is unknown is shown as JSON, so that nothing of a session is missing. Must not know the page around.
+What is unknown is shown as JSON, so that nothing of a session is missing.
 """
 
 from collections.abc import Callable, Mapping
 
+from pinnace_agent.core.json_access import as_count, as_object, as_text
 from pinnace_agent.export.calls import Calls
 from pinnace_agent.export.figures import count, first_words, usage_words
+from pinnace_agent.export.markup.parts import Parts
+from pinnace_agent.export.markup.readable import readable
 from pinnace_agent.export.messages import OUTLINE_CHARACTERS, Messages
-from pinnace_agent.export.parts import Parts
-from pinnace_agent.export.readable import readable
 from pinnace_agent.export.views import View
-from pinnace_agent.llm.json_edge import as_count, as_object, as_text
 from pinnace_agent.session.tree import EntryTree
-from pinnace_spec.entries import Entry
+from pinnace_spec.records.entries import Entry
 
 
 class Entries:
@@ -87,9 +87,9 @@ class Entries:
 
     def _compaction(self, entry: Entry, _place: int) -> View:
         before = as_count(entry.get("tokensBefore"))
-        said = "What stands above is in the model's context only as this summary"
+        note = "The entries above are in the model's context only as this summary"
         kept = self._target(entry.get("firstKeptEntryId"), "what was kept begins here")
-        body = self._parts.note(f"{said}{f'; it had {count(before)} tokens' if before else ''}.") + kept
+        body = self._parts.note(f"{note}{f'; it had {count(before)} tokens' if before else ''}.") + kept
         body += self._parts.prose(as_text(entry.get("summary")) or "") + self._details(entry)
         return View("note", "Compaction", body, "Compaction", tuple(usage_words(entry.get("usage"))))
 

@@ -1,15 +1,21 @@
-"""Exports a session: the one entry to this package.
+"""Exports a session: the entry point of this package.
 
-Blocks for seconds: belongs into a thread. Must not know commands, nor where sessions come from.
+The file is written whole or not at all. Only its owner can read it, since sessions hold what tools have read. It
+replaces regular files only, never the session itself. Blocks for seconds: call it from a thread. Has no access to
+commands, nor to where sessions come from.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Final
 
 from pinnace_agent.export.source import Source, redacted, session_lines
-from pinnace_agent.export.target import target_name, write_target
-from pinnace_spec import errors
-from pinnace_spec.wire import encode_record
+from pinnace_agent.files.atomic_file import replace_file
+from pinnace_agent.files.paths import expand_home
+from pinnace_spec.rules import errors
+from pinnace_spec.wire.json_text import encode_record
 
 # Packages that nothing but an export needs, by the names that they are imported by.
 _PACKAGES: Final = frozenset({"jinja2", "markupsafe", "markdown_it", "mdurl", "pygments"})
@@ -32,7 +38,7 @@ def export_page(
         cwd: What relative paths start from.
         env: Knows the home folder.
         only_active: Leave the other branches out.
-        check: Called often; what it raises ends the work, and nothing is left of it.
+        check: Called often; what it raises ends the work, and no file is left.
 
     Raises:
         ClientError: It can't be written, or a package is not installed; what was there is as it was.
@@ -64,3 +70,48 @@ def _page(source: Source, *, only_active: bool, check: Callable[[], object]) -> 
         if package not in _PACKAGES:
             raise
         raise errors.ClientError(errors.export_unavailable(package), errors.ErrorCode.NOT_IMPLEMENTED) from None
+
+
+def target_name(session: Path, wanted: str | None, env: Mapping[str, str]) -> str:
+    """Return the path to write, as it is reported to the client: relative if the client gave a relative one or none."""
+    return expand_home(wanted, env) if wanted else f"pi-session-{session.name.removesuffix('.jsonl')}.html"
+
+
+def write_target(name: str, session: Path, chunks: Iterable[str], cwd: str) -> None:
+    """Write or replace a file.
+
+    Args:
+        name: The path of the file.
+        session: The file of the session that is exported.
+        chunks: What to write; if making them fails, nothing is left behind.
+        cwd: What a relative path starts from.
+
+    Raises:
+        ClientError: It can't be written; what was there is as it was.
+    """
+    try:
+        path = Path(os.path.realpath(Path(cwd, name)))
+        _check(path, session, name)
+        replace_file(path, (chunk.encode() for chunk in chunks))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise _refusal(name, reason) from None
+
+
+def _check(path: Path, session: Path, name: str) -> None:
+    if not path.parent.is_dir():
+        raise _refusal(name, f"the folder {path.parent} does not exist")
+    if path == Path(os.path.realpath(session)):
+        raise _refusal(name, "it is the session itself")
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(mode):
+        raise _refusal(name, "it is not a regular file")
+    if not os.access(path, os.W_OK):  # a rename needs no right to the file; one that is read-only is so on purpose
+        raise _refusal(name, "it is read-only")
+
+
+def _refusal(name: str, reason: str) -> errors.ClientError:
+    return errors.ClientError(errors.not_exported(name, reason), errors.ErrorCode.IO_ERROR)

@@ -1,14 +1,14 @@
 """Numbers, times and first lines as people read them.
 
-Pure. Takes anything, since files hold anything: what is no number or time is left out. Must not know HTML.
+Pure. Takes anything, since files hold anything: what is no number or time is left out.
 """
 
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from pinnace_agent.llm.json_edge import as_amount, as_count, as_object
-from pinnace_agent.session.entry_time import time_ms
+from pinnace_agent.core.json_access import as_amount, as_count, as_object
+from pinnace_agent.session.store.entries import time_ms
 
 _BLANKS = re.compile(r"\s+")
 # What means nothing on a line of plain text: colours of a terminal, marks of Markdown.
@@ -16,12 +16,12 @@ _DECORATION = re.compile(r"\x1b\[[0-9;:]*[A-Za-z]|\*\*|```\w*|`|^#+ |[=\-_*]{4,}
 
 
 def moment(*stamps: object) -> datetime | None:
-    """Return the first of some timestamps that tells a time, in UTC."""
+    """Return the time of the first valid one of some timestamps, in UTC."""
     for stamp in stamps:
-        told_ms = time_ms(stamp)
-        if told_ms is not None:
+        stamp_ms = time_ms(stamp)
+        if stamp_ms is not None:
             try:
-                return datetime.fromtimestamp(told_ms / 1000, UTC)
+                return datetime.fromtimestamp(stamp_ms / 1000, UTC)
             except (OverflowError, OSError, ValueError):
                 continue
     return None
@@ -38,24 +38,24 @@ def dollars(amount: float) -> str:
 
 
 def usage_words(usage: object) -> list[str]:
-    """Say what a request used."""
-    told = as_object(usage)
-    if told is None:
+    """Describe what a request used."""
+    counts = as_object(usage)
+    if counts is None:
         return []
     words: list[str] = []
     for name, label in (("input", "in"), ("output", "out"), ("cacheRead", "cache read"), ("cacheWrite", "cache write")):
-        number = as_count(told.get(name))
+        number = as_count(counts.get(name))
         if number:
             words.append(f"{count(number)} {label}")
-    spent = as_object(told.get("cost"))
+    spent = as_object(counts.get("cost"))
     cost = as_amount(spent.get("total")) if spent else None
     return [*words, dollars(cost)] if cost else words
 
 
 def duration_words(message: Mapping[str, object]) -> list[str]:
-    """Say how long something took."""
-    told_ms = as_count(message.get("durationMs"))
-    return [] if told_ms is None else [f"{told_ms / 1000:.1f} s"]
+    """Describe how long something took."""
+    stamp_ms = as_count(message.get("durationMs"))
+    return [] if stamp_ms is None else [f"{stamp_ms / 1000:.1f} s"]
 
 
 def first_words(text: str, limit: int) -> str:

@@ -1,24 +1,24 @@
-"""Messages as the page shows them: what was said, thought, called and returned.
+"""Messages as the page shows them: texts, thoughts, calls and results.
 
 Takes messages as files hold them, with anything missing or of another type: what can't be shown as what it should be
-is shown as JSON. Must not know entries, nor the page around.
+is shown as JSON.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from pinnace_agent.core.json_access import as_array, as_count, as_list, as_object, as_text, compact_json
 from pinnace_agent.export.calls import Calls
 from pinnace_agent.export.figures import count, duration_words, first_words, usage_words
-from pinnace_agent.export.highlight import language_of
-from pinnace_agent.export.parts import Parts
+from pinnace_agent.export.markup.highlight import language_of
+from pinnace_agent.export.markup.parts import Parts
 from pinnace_agent.export.views import View
-from pinnace_agent.llm.json_edge import as_array, as_count, as_list, as_object, as_text, compact_json
 
 Message = Mapping[str, object]
 
 OUTLINE_CHARACTERS: Final = 64
-# What a result of ours and of pi says for programs, or says again what is shown.
-_TOLD_DETAILS: Final = frozenset({"diff", "patch", "firstChangedLine"})
+# Details of results of this agent and of pi for programs, or that are shown anyway.
+_SHOWN_DETAILS: Final = frozenset({"diff", "patch", "firstChangedLine"})
 _ORDINARY_STOPS: Final = frozenset({"stop", "toolUse", None})
 
 
@@ -46,7 +46,7 @@ class Messages:
         return None if show is None else show(message, place)
 
     def content(self, content: object, *, keeps_lines: bool = True) -> str:
-        """Show a text or blocks of what a user or an extension said."""
+        """Show a text or the blocks of a message of the user or an extension."""
         return "".join(self._blocks(content, lambda text: self._parts.prose(text, keeps_lines=keeps_lines)))
 
     def _user(self, message: Message, _place: int) -> View:
@@ -57,7 +57,7 @@ class Messages:
         return self.custom(message)
 
     def custom(self, message: Message) -> View:
-        """Show what an extension said: a message, or an entry with the same fields."""
+        """Show what an extension added: a message, or an entry with the same fields."""
         name = as_text(message.get("customType")) or "extension"
         body = self.content(message.get("content"))
         if message.get("display") is False:
@@ -70,13 +70,13 @@ class Messages:
     def _assistant(self, message: Message, place: int) -> View:
         parts = self._parts
         body: list[str] = []
-        said, called = "", ""
+        text, called = "", ""
         answered: dict[str, tuple[str, int]] = {}
         for block in _as_blocks(message.get("content")):
             fields = as_object(block) or {}
             match fields.get("type"):
                 case "text" if isinstance(fields.get("text"), str):
-                    said = said or str(fields["text"])
+                    text = text or str(fields["text"])
                     body.append(parts.prose(str(fields["text"])))
                 case "thinking" if isinstance(fields.get("thinking", ""), str):
                     body.append(self._thought(fields))
@@ -103,7 +103,7 @@ class Messages:
         elif stop not in _ORDINARY_STOPS:
             body.append(parts.note(f"Stopped: {stop}"))
         model = as_text(message.get("model"))
-        outline = first_words(said or called or problem or "Thinking", OUTLINE_CHARACTERS)
+        outline = first_words(text or called or problem or "Thinking", OUTLINE_CHARACTERS)
         meta = (*([model] if model else []), *usage_words(message.get("usage")), *duration_words(message))
         return View("assistant", "Assistant", "".join(body), outline, meta, is_error=problem is not None)
 
@@ -148,8 +148,8 @@ class Messages:
         name = as_text(message.get("toolName")) or "tool"
         call = self._calls.of_results.get(place)
         details = message.get("details")
-        told = as_object(details) or {}
-        change = as_text(told.get("diff")) or as_text(told.get("patch"))
+        structured = as_object(details) or {}
+        change = as_text(structured.get("diff")) or as_text(structured.get("patch"))
         link = "" if call is None else parts.link(call.place, "called here")
         is_error = message.get("isError") is True
         text = plain_text(message.get("content"))
@@ -159,7 +159,7 @@ class Messages:
         body += self._blocks(message.get("content"), lambda each: self._returned(each, path, is_error=is_error))
         if change is not None:
             body.append(parts.change(change))
-        left = {key: value for key, value in told.items() if key not in _TOLD_DETAILS} if told else details
+        left = {key: value for key, value in structured.items() if key not in _SHOWN_DETAILS} if structured else details
         if left:
             body.append(parts.fold("Details", parts.json(left), kind="more"))
         title = f"{name} failed" if is_error else f"{name} returned"
@@ -238,7 +238,7 @@ def _as_blocks(content: object) -> list[object]:
 
 
 def call_head(call: Message) -> str:
-    """Return the argument that says most about a call, on one line."""
+    """Return the main argument of a call, on one line."""
     arguments = as_object(call.get("arguments")) or {}
     for name in ("path", "file_path", "command", "pattern", "query", "url"):
         text = as_text(arguments.get(name))
@@ -248,7 +248,7 @@ def call_head(call: Message) -> str:
 
 
 def plain_text(content: object) -> str:
-    """Return the texts of a content, for a line that tells what it is."""
+    """Return the texts of a content, for a line that describes it."""
     if isinstance(content, str):
         return content
     blocks = [as_object(block) or {} for block in as_array(content)]

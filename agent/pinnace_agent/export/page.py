@@ -1,31 +1,33 @@
-"""A session as one page that needs nothing else: no network, no other file, and to be read not even scripts.
+"""A session as one page that needs nothing else: no network, no other file, and for reading no scripts.
 
-Two walls stand between what a session holds and the browser: everything is escaped where it is put into the page, and
-the page's own policy lets nothing run or load but the script and the style that are its own, told by their hashes. The
-same session always gives the same page. Imports jinja2, markdown-it and pygments at the first use.
+Two walls are between what a session holds and the browser: everything is escaped where it is put into the page, and
+the page's own policy lets nothing run or load but its own script and style, identified by their hashes. The same
+session always gives the same page. Imports jinja2, markdown-it and pygments at the first use.
 """
 
 import base64
 import hashlib
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from pinnace_agent.core.json_access import as_object, as_text
 from pinnace_agent.export.branches import Branch, branches
 from pinnace_agent.export.calls import paired
-from pinnace_agent.export.download import packed
 from pinnace_agent.export.entries import Entries
 from pinnace_agent.export.figures import count, dollars, first_words, moment, usage_words
-from pinnace_agent.export.parts import TEMPLATES, Parts
-from pinnace_agent.export.readable import with_visible
+from pinnace_agent.export.markup.parts import TEMPLATES, Parts
+from pinnace_agent.export.markup.readable import with_visible
 from pinnace_agent.export.source import Source
 from pinnace_agent.export.views import View
-from pinnace_agent.llm.json_edge import as_object, as_text
 from pinnace_agent.session.totals import file_totals
 from pinnace_agent.session.tree import EntryTree
-from pinnace_spec.entries import Entry
+from pinnace_spec.records.entries import CURRENT_VERSION, Entry
+from pinnace_spec.wire.json_text import encode_record
 
 _TITLE_CHARACTERS: Final = 80
+_GZIP: Final = 16 + zlib.MAX_WBITS
 # Deeper ones are not indented further: a phone has no room.
 _MAX_INDENT: Final = 6
 
@@ -59,7 +61,7 @@ def page(source: Source, *, only_active: bool = False, check: Callable[[], objec
 
     Args:
         source: The session.
-        only_active: Leave out the branches that are not in force, and what only they hold.
+        only_active: Leave out all but the current branch, and what only they hold.
         check: Called often; what it raises ends the work.
     """
     tree = source.tree()
@@ -85,7 +87,7 @@ def page(source: Source, *, only_active: bool = False, check: Callable[[], objec
         script_hash=_hash(script),
         facts=list(_facts(source, chosen, len(found), only_active=only_active)),
         chapters=chapters,
-        lines=packed(source.header, chosen, check),
+        lines=_packed(source.header, chosen, check),
         live=source.live,
         parts=parts,
         macros=macros,
@@ -163,8 +165,8 @@ def _facts(
     if models:
         yield ("Model" if len(models) == 1 else "Models"), ", ".join(models)
     roles = [message.get("role") for message in messages]
-    said = f"{count(roles.count('user'))} of the user, {count(roles.count('assistant'))} of the model"
-    yield "Messages", f"{said}, {count(roles.count('toolResult'))} results of tools"
+    texts = f"{count(roles.count('user'))} of the user, {count(roles.count('assistant'))} of the model"
+    yield "Messages", f"{texts}, {count(roles.count('toolResult'))} results of tools"
     totals = file_totals(entries)
     tokens = totals["tokens"]
     if tokens["total"]:
@@ -177,6 +179,22 @@ def _facts(
         yield "Branches", count(branch_count)
     if source.damaged_lines:
         yield "Damaged lines", f"{count(source.damaged_lines)}, which are not shown"
+
+
+def _packed(header: Mapping[str, object], entries: Sequence[Entry], check: Callable[[], object]) -> str:
+    """Return the session file for download: its lines, gzipped, in base64. The same entries always give the same text.
+
+    gzip, since the page would otherwise hold everything twice; the script of the page unpacks it.
+    """
+    packer = zlib.compressobj(wbits=_GZIP)
+    version = header.get("version")
+    lines = [{"type": "session", **header, "version": version if isinstance(version, int) else CURRENT_VERSION}]
+    pieces: list[bytes] = []
+    for line in (*lines, *entries):
+        check()
+        pieces.append(packer.compress(encode_record(line)))
+    pieces.append(packer.flush())
+    return base64.b64encode(b"".join(pieces)).decode()
 
 
 def _hash(text: str) -> str:

@@ -1,7 +1,7 @@
-"""What is exported: the entries of a session, where it is in them, and what a running agent knows beside them.
+"""What is exported: the entries of a session, its leaf, and what a running agent adds.
 
-Strictly for reading: a file is read once and nothing about it is changed, whatever is wrong with it and whoever writes
-it. Blocks on the file system. Must not know what is made of it.
+Strictly for reading: a file is read once and nothing about it is changed, even if it is damaged or written meanwhile.
+Blocks on the file system.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,19 +9,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
-from pinnace_agent.llm.base import ToolSpec
+from pinnace_agent.llm.request import ToolSpec
 from pinnace_agent.redaction.redactor import REDACTOR
-from pinnace_agent.session.migration import migrate
 from pinnace_agent.session.opening import check_is_session, check_path, read_text
+from pinnace_agent.session.store.migration import migrate
 from pinnace_agent.session.tree import EntryTree
-from pinnace_spec import errors
-from pinnace_spec.entries import CURRENT_VERSION, Entry
-from pinnace_spec.wire import WireError, decode_line, encode_record
+from pinnace_spec.records.entries import CURRENT_VERSION, Entry
+from pinnace_spec.rules import errors
+from pinnace_spec.wire.json_text import WireError, decode_line, encode_record
 
 
 @dataclass(frozen=True, slots=True)
 class LiveAgent:
-    """What no session file tells."""
+    """What no session file contains."""
 
     system_prompt: str
     tools: Sequence[ToolSpec]
@@ -40,7 +40,7 @@ class Source:
     live: LiveAgent | None = None
 
     def tree(self) -> EntryTree:
-        """Return how the entries hang together."""
+        """Return the tree of the entries."""
         tree = EntryTree(self.entries)
         tree.leaf = self.leaf
         return tree

@@ -13,7 +13,7 @@ class View(NamedTuple):
     body: str
     """HTML."""
     outline: str
-    """What the contents say."""
+    """The line in the table of contents."""
     meta: tuple[str, ...] = ()
     """Model, usage, cost."""
     is_error: bool = False

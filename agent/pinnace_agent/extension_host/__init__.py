@@ -1,1 +1,1 @@
-"""The running agent as extensions find it: the implementation of the ports that `extensions` declares."""
+"""The life of a session's extensions, over ports of the running agent. Imports `engine`, `extensions` and below."""

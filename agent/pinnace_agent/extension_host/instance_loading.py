@@ -1,37 +1,32 @@
-"""Loading the extensions of one session instance: find them, ask whether the project is trusted, load, sort out.
+"""Loads the extensions of one session instance: find them, ask whether the project is trusted, load, resolve conflicts.
 
-The user's own extensions are loaded first, and may decide about the project (E1); then the rest, and what was loaded
-stays (R6). What a failure means is decided elsewhere. Must not know sessions beyond their folder.
+The user's own extensions are loaded first, and may decide about the project (E1); then the others, beside those that
+are loaded (R6). The caller decides what a failure means.
 """
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from pinnace_agent.extension_host.seat_plan import SeatPlan
-from pinnace_agent.extensions.builtin.tool_approval import tool_approval
-from pinnace_agent.extensions.contexts import TrustContext
-from pinnace_agent.extensions.dialogs import DialogTable
-from pinnace_agent.extensions.discovery import Candidate, Wanted, discover
-from pinnace_agent.extensions.extension_folders import LoadFailure
-from pinnace_agent.extensions.flags import MatchedFlags, flags_of, match_flags
-from pinnace_agent.extensions.loading import Inline, Loaded, Loader, LoadReport
-from pinnace_agent.extensions.precedence import conflicts, keep_needed
-from pinnace_agent.extensions.registrations import ErrorSink, Generation
-from pinnace_agent.extensions.trust_question import ask_for_trust
-from pinnace_agent.extensions.user_interface import RpcUserInterface, UserInterface
-from pinnace_agent.resources.paths import gated_project_files, protected_places
+from pinnace_agent.extension_host.plan import ExtensionPlan
+from pinnace_agent.extensions.api.contexts import TrustContext
+from pinnace_agent.extensions.api.user_interface import RpcUserInterface, UserInterface
+from pinnace_agent.extensions.handlers.trust_question import ask_for_trust
+from pinnace_agent.extensions.loading.discovery import Wanted, discover
+from pinnace_agent.extensions.loading.folders import LoadFailure
+from pinnace_agent.extensions.loading.loading import Loaded, Loader, LoadReport
+from pinnace_agent.extensions.loading.precedence import conflicts, keep_needed
+from pinnace_agent.extensions.registration.flags import MatchedFlags, flags_of, match_flags
+from pinnace_agent.extensions.registration.registrations import ErrorSink, Generation
+from pinnace_agent.extensions.services.dialogs import DialogTable
+from pinnace_agent.files.paths import gated_project_files
 
-if TYPE_CHECKING:
-    from pinnace_agent.host import Host
+if TYPE_CHECKING:  # for annotations alone
+    from pinnace_agent.engine.ports import ExtensibleAgent
 
 _log = logging.getLogger("pinnace.extensions")
-
-TOOL_APPROVAL: Final = "builtin:tool-approval"
-"""The path of the extension that applies `--tool-approval`."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -47,26 +42,28 @@ class LoadedInstance:
     given_back: Sequence[int]
     """The options of extensions that take no value and are followed by a word of the command line."""
     notices: Sequence[str]
+    files: Sequence[str]
+    """Files and folders of the extensions, also of those that were not loaded."""
 
 
 class InstanceLoading:
     """Loads the extensions of one process, as often as it needs to."""
 
-    def __init__(self, plan: SeatPlan, host: "Host", tell: ErrorSink) -> None:
+    def __init__(self, plan: ExtensionPlan, agent: "ExtensibleAgent", report: ErrorSink) -> None:
         """Load nothing yet."""
         self.dialogs: DialogTable | None = None
-        """Where handlers of `project_trust` ask; None: none does."""
+        """The dialogs of handlers of `project_trust`; None: none is open."""
         self._plan = plan
-        self._host = host
-        self._tell = tell
+        self._agent = agent
+        self._report = report
         self._closed: str | None = None
 
     async def load(self, generation: Generation) -> LoadedInstance:
-        """Load what there is for the session in force. Cancelling stops at the one that is loading."""
+        """Load the extensions of the current session. Cancelling stops at the one that is loading."""
         plan = self._plan
-        host = self._host
-        loader = Loader(generation, cwd=host.session.cwd, environment=host.profile.environment, log=_log.info)
-        cwd = Path(self._host.session.cwd)
+        agent = self._agent
+        loader = Loader(generation, cwd=agent.session.cwd, environment=agent.profile.environment, log=_log.info)
+        cwd = Path(self._agent.session.cwd)
         wanted = Wanted(
             env=plan.env,
             cwd=str(cwd),
@@ -80,7 +77,7 @@ class InstanceLoading:
             decided = await self._ask_for_trust(cwd, report, generation)
             is_trusted = is_trusted if decided is None else decided
         found = discover(wanted._replace(is_trusted=is_trusted, settings=plan.settings(cwd)))
-        report = await loader.load(found.candidates, self._inline(found.candidates))
+        report = await loader.load(found.candidates, self._plan.inline)
         kept = keep_needed(report.extensions)
         flags = match_flags(plan.given, flags_of(kept.extensions))
         loader.flags.given = flags.values
@@ -92,40 +89,32 @@ class InstanceLoading:
             [*flags.errors, *self._refused_words(flags)],
             flags.given_back,
             [*found.notices, *report.notices, *kept.warnings],
+            # Of an installed package the entry is a module: one that was loaded, or among what is installed.
+            [each.folder or each.entry for each in found.candidates if each.attribute is None],
         )
 
     def _refused_words(self, flags: MatchedFlags) -> Iterable[str]:
-        """Refuse messages on the command line where prompts come from a client."""
+        """Refuse messages on the command line where a client sends the prompts."""
         for place in flags.given_back if self._plan.mode == "rpc" else ():
             name = self._plan.given[place].name
             yield f"Option --{name} takes no value, and messages on the command line are not supported in mode rpc"
 
-    def _inline(self, candidates: Sequence[Candidate]) -> Sequence[Inline]:
-        plan = self._plan
-        if plan.approval == "never":
-            return plan.inline
-        # Of an installed package the entry is a module: one that was loaded, or among what is installed.
-        files = [each.folder or each.entry for each in candidates if each.attribute is None]
-        places = partial(protected_places, plan.env, files)
-        # Last, so that it sees what will be executed.
-        return [*plan.inline, Inline(TOOL_APPROVAL, tool_approval(plan.approval, places=places))]
-
     async def _ask_for_trust(self, cwd: Path, report: LoadReport, generation: Generation) -> bool | None:
-        """Ask the user's extensions about the project; None: nobody decides."""
-        send = self._host.emitter.emit if self._plan.mode == "rpc" else None
-        table = self.dialogs = DialogTable(send or _nobody)
+        """Ask the user's extensions about the project; None: none decides."""
+        send = self._agent.emitter.emit if self._plan.mode == "rpc" else None
+        table = self.dialogs = DialogTable(send or _discard)
         self.default_dialogs(for_good=self._closed)
         ui = UserInterface(generation) if send is None else RpcUserInterface(generation, table, send)
         context = TrustContext(str(cwd), self._plan.mode, ui)
         try:
-            answer = await ask_for_trust(report.extensions, generation, context, self._tell)
+            answer = await ask_for_trust(report.extensions, generation, context, self._report)
         finally:
             self.dialogs = None
         if answer is None:
             return None
         is_trusted = answer.trusted == "yes"
         self._plan.decide(cwd, is_trusted, answer.remember)
-        self._host.profile.resources.take_decision(str(cwd), is_trusted)
+        self._agent.profile.resources.take_decision(str(cwd), is_trusted)
         return is_trusted
 
     def default_dialogs(self, *, for_good: str | None) -> None:
@@ -135,5 +124,5 @@ class InstanceLoading:
             self.dialogs.close_all(for_good=for_good)
 
 
-def _nobody(_record: Mapping[str, object]) -> None:
-    """There is nobody to ask."""
+def _discard(_record: Mapping[str, object]) -> None:
+    """Drop a request: no client answers it."""

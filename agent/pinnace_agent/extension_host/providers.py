@@ -1,7 +1,7 @@
 """The providers that extensions have registered: their models, their code, their logins.
 
-Decides when the models of a provider are asked for (`refresh_models`), and what `/login` does. Belongs to one process;
-what is registered ends with the session instance. A24, A25.
+Decides when the models of a provider are requested (`refresh_models`), and performs `/login`. Belongs to one process;
+registrations end with the session instance. A24, A25.
 """
 
 import logging
@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
-from pinnace_agent.extensions.contexts import CommandContext
-from pinnace_agent.extensions.provider_config import file_entry, streamed_api
-from pinnace_agent.extensions.registrations import CommandRegistration, ErrorRecord, Function
-from pinnace_agent.llm.secrets import Secrets
-from pinnace_agent.resources.models import ProviderCode
-from pinnace_agent.resources.relaxed_json import ConfigurationFileError, JsonObject
+from pinnace_agent.config.models.models import ProviderCode
+from pinnace_agent.extensions.api.contexts import CommandContext
+from pinnace_agent.extensions.registration.provider_config import file_entry, streamed_api
+from pinnace_agent.extensions.registration.registrations import CommandRegistration, ErrorRecord, Function
+from pinnace_agent.files.relaxed_json import ConfigurationFileError, JsonObject
+from pinnace_agent.redaction.secrets import Secrets
 
-if TYPE_CHECKING:
-    from pinnace_agent.extension_host.seat import ExtensionSeat
-    from pinnace_agent.extensions.provider_login import ExtensionLogin
+if TYPE_CHECKING:  # for annotations alone
+    from pinnace_agent.extension_host.ports import InstanceHost
+    from pinnace_agent.extensions.providers.login import ExtensionLogin
 
 _log = logging.getLogger("pinnace.extensions")
 
@@ -39,9 +39,10 @@ class _Registered(NamedTuple):
 class ExtensionProviders:
     """The providers of the extensions of one process."""
 
-    def __init__(self, seat: "ExtensionSeat") -> None:
+    def __init__(self, host: "InstanceHost") -> None:
         """Register nothing yet."""
-        self._seat = seat
+        self._host = host
+        self._registry = host.agent.profile.registry
         self._registered: dict[str, _Registered] = {}
         self._models: dict[tuple[str, str], list[JsonObject]] = {}  # as they were refreshed, by extension and provider
         self._is_bound = False
@@ -53,7 +54,7 @@ class ExtensionProviders:
             ValueError: It does not follow the schema of models.json, or makes no sense; the text says why.
             TypeError: Its `oauth` can't be used; likewise.
         """
-        runner = self._seat.runner
+        runner = self._host.runner
         assert runner is not None
         stream, refresh, oauth = config.get("streamSimple"), config.get("refreshModels"), config.get("oauth")
         speaker = runner.provider(path, name, stream) if callable(stream) else None
@@ -78,13 +79,13 @@ class ExtensionProviders:
     def unregister(self, name: str) -> None:
         """Take a provider away, and give back what it had overridden; an unknown name is no error."""
         self._registered.pop(name, None)
-        self._seat.host.profile.registry.forget_provider(name)
+        self._registry.forget_provider(name)
 
     def end(self) -> None:
         """Take all of them away: the session instance is over."""
         self._is_bound = False
         self._registered.clear()
-        self._seat.host.profile.registry.forget_providers()
+        self._registry.forget_providers()
 
     async def bound(self, *, is_refreshed: bool) -> None:
         """Ask for the models of the providers that are there now, if they are to be refreshed.
@@ -101,9 +102,13 @@ class ExtensionProviders:
 
     async def _refresh(self, name: str, registered: _Registered) -> None:
         """Ask for the models of one provider; a failure is reported and leaves them as they are."""
-        from pinnace_agent.extensions.provider_refresh import REFRESH_LIMIT_S, RefreshContext, refreshed_models
+        from pinnace_agent.extensions.registration.provider_config import (
+            REFRESH_LIMIT_S,
+            RefreshContext,
+            refreshed_models,
+        )
 
-        runner, registry = self._seat.runner, self._seat.host.profile.registry
+        runner, registry = self._host.runner, self._registry
         assert runner is not None
         assert registered.refresh is not None
         with trio.move_on_after(REFRESH_LIMIT_S) as patience:
@@ -115,7 +120,7 @@ class ExtensionProviders:
                 if self._registered.get(name) is registered:
                     self._describe(name, registered, models)
                     self._models[registered.path, name] = models
-                    self._seat.models_changed()
+                    self._host.models_changed()
             except ValueError as error:
                 self._failed(registered, name, Secrets(credentials.api_key, credentials.headers).hide(str(error)))
         if patience.cancelled_caught:
@@ -123,11 +128,11 @@ class ExtensionProviders:
 
     def _failed(self, registered: _Registered, name: str, problem: str) -> None:
         text = f'provider "{name}": {problem}; its models stay as they are'
-        self._seat.tell(ErrorRecord(registered.path, "refresh_models", text))
+        self._host.report(ErrorRecord(registered.path, "refresh_models", text))
 
     def _describe(self, name: str, registered: _Registered, models: list[JsonObject] | None) -> None:
         entry = registered.entry if models is None else {**registered.entry, "models": models}
-        self._seat.host.profile.registry.describe_provider(name, entry, registered.code)
+        self._registry.describe_provider(name, entry, registered.code)
 
     # Logins.
 
@@ -136,9 +141,10 @@ class ExtensionProviders:
 
     async def _log_in(self, ctx: CommandContext, arguments: str) -> None:
         """Let the user log in: `/login PROVIDER`."""
-        from pinnace_agent.extensions.provider_login import DialogCallbacks, LoginCancelled
-        from pinnace_agent.resources.auth_file import store_login
-        from pinnace_agent.resources.file_lock import LockHeld
+        from pinnace_agent.config.credentials.auth_file import store_login
+        from pinnace_agent.extensions.providers.login import DialogCallbacks
+        from pinnace_agent.extensions.registration.provider_config import LoginCancelled
+        from pinnace_agent.files.file_lock import LockHeld
 
         names = self._names("")
         name = arguments.strip() or (names[0] if len(names) == 1 else "")
@@ -146,7 +152,7 @@ class ExtensionProviders:
         if registered is None or registered.login is None:
             ctx.ui.notify(f"/login takes the id of a provider: {', '.join(names)}", "error")
             return
-        registry = self._seat.host.profile.registry
+        registry = self._registry
         path = registry.auth_path
         method = registered.login
         try:

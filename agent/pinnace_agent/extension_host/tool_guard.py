@@ -3,15 +3,15 @@
 Which extension is a gate is known only when it runs, so each one counts: one that was loaded for an earlier session of
 this process has to be there again, and one that fails to load is missing. Closed from the start, and whenever a session
 instance ends; opened when the next one has begun. So whatever fails in between, no call is carried out without all
-gates. Must not know why an instance ends. Rule R-EXT-12.
+gates. Rule R-EXT-12.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from pinnace_agent.extensions.extension_folders import LoadFailure
-from pinnace_agent.extensions.loading import Loaded
-from pinnace_agent.toolbox import Toolbox
+from pinnace_agent.extensions.loading.folders import LoadFailure
+from pinnace_agent.extensions.loading.loading import Loaded
+from pinnace_agent.tools.registry import ToolRegistry
 
 NOT_LOADED: Final = "the extensions of this session, which may guard tools, are not loaded"
 _FAILED: Final = (
@@ -28,15 +28,10 @@ _NOT_FOUND: Final = "was loaded before, and is not found any more"
 class ToolGuard:
     """Decides whether the tools of one process may run."""
 
-    def __init__(self, toolbox: Toolbox, required: Iterable[str]) -> None:
-        """Let no tool run yet.
-
-        Args:
-            toolbox: The tools.
-            required: Paths of extensions that must be there in each session, whatever was loaded before.
-        """
+    def __init__(self, toolbox: ToolRegistry) -> None:
+        """Let no tool run yet."""
         self._toolbox = toolbox
-        self._known: dict[str, str | None] = dict.fromkeys(required)
+        self._known: dict[str, str | None] = {}
         """Extensions that were loaded: the project's folder, or None for those of every folder."""
         self.close()
 

@@ -1,6 +1,6 @@
-"""What extensions see of the agent: `HostView`, `SessionView` and `RegistryView`, over the host.
+"""What extensions may read of the agent: `HostView`, `SessionView` and `RegistryView`, and lists of tools and commands.
 
-A view belongs to one session instance and goes on showing its session when another one is in force. Changes nothing.
+A view belongs to one session instance and keeps showing its session when another one is current. Changes nothing.
 """
 
 import json
@@ -9,30 +9,34 @@ from typing import TYPE_CHECKING, cast
 
 import trio
 
-from pinnace_agent.extensions.frozen import frozen
-from pinnace_agent.extensions.host_view import ContextUsage, Mode
-from pinnace_agent.extensions.loop_thread import LoopThread, usable_from_any_thread
-from pinnace_agent.resources.models import ModelRegistry
-from pinnace_agent.session import Session
+from pinnace_agent.config.models.models import ModelRegistry
+from pinnace_agent.core.frozen import frozen
+from pinnace_agent.core.loop_thread import LoopThread, usable_from_any_thread
+from pinnace_agent.extensions.ports.host_view import CommandInfo, ContextUsage, Mode, ToolInfo
+from pinnace_agent.extensions.runtime.extension_tool import ExtensionTool
+from pinnace_agent.prompting.folder_resources import FolderResources
+from pinnace_agent.session.conversation import Session
 from pinnace_agent.session.library import header_line
-from pinnace_spec.entries import Entry
-from pinnace_spec.messages import Message, Model, ThinkingLevel
+from pinnace_agent.tools import READ_ONLY_TOOLS, builtin_source
+from pinnace_agent.tools.base import Tool
+from pinnace_spec.records.entries import Entry
+from pinnace_spec.records.messages import Message, Model, ThinkingLevel
 
 if TYPE_CHECKING:
-    from pinnace_agent.host import Host
-    from pinnace_agent.llm.base import Provider
+    from pinnace_agent.engine.ports import ExtensibleAgent
+    from pinnace_agent.llm.providers import Provider
 
 
 class View:
     """The agent, for the extensions of one session instance."""
 
-    def __init__(self, host: "Host", mode: Mode) -> None:
-        """Show the session that is in force now."""
-        self._host = host
-        self._session = host.session
+    def __init__(self, agent: "ExtensibleAgent", mode: Mode) -> None:
+        """Show the current session."""
+        self._agent = agent
+        self._session = agent.session
         self.mode: Mode = mode
-        self.session = SessionFacts(host.session)
-        self.registry = RegistryFacts(host.profile.registry)
+        self.session = SessionFacts(agent.session)
+        self.registry = RegistryFacts(agent.profile.registry)
 
     @property
     def model(self) -> Model | None:
@@ -42,49 +46,49 @@ class View:
 
     @property
     def thinking_level(self) -> ThinkingLevel:
-        """The level in force."""
+        """The current level."""
         return self._session.thinking_level
 
     @property
     def scoped_models(self) -> Sequence[Model]:
         """The models to cycle between."""
-        return [_shown(scoped.model) for scoped in self._host.profile.scope]
+        return [_shown(scoped.model) for scoped in self._agent.settings.scope]
 
     @property
     def run_scope(self) -> trio.CancelScope | None:
-        """Where the open run works."""
-        return self._host.run_scope
+        """The cancel scope of the open run."""
+        return self._agent.run_scope
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing runs and nothing will by itself."""
-        return self._host.idleness.is_idle
+        return self._agent.idle.is_idle
 
     @property
     def has_pending_messages(self) -> bool:
-        """Whether a queue has texts."""
-        state = self._host.chart.state
+        """Whether a queue has messages."""
+        state = self._agent.chart.state
         return bool(len(state.steering) or len(state.follow_up))
 
     @property
     def is_project_trusted(self) -> bool:
-        """Whether what the project brings may configure this session."""
-        return self._host.profile.resources.is_trusted(self._host.session.cwd)
+        """Whether the project is trusted to configure this session."""
+        return self._agent.profile.resources.is_trusted(self._agent.session.cwd)
 
     def context_usage(self) -> ContextUsage | None:
         """Estimate how full the window is."""
-        from pinnace_agent.session.usage import context_usage
+        from pinnace_agent.compaction.threshold import context_usage
 
         usage = context_usage(self._session)
         return None if usage is None else ContextUsage(usage["tokens"], usage["contextWindow"], usage["percent"])
 
     def system_prompt(self) -> str:
         """Return the prompt of the next request."""
-        return self._host.system_prompt()
+        return self._agent.system_prompt()
 
     def system_prompt_options(self) -> Mapping[str, object]:
         """Return what the prompt is made from."""
-        return self._host.profile.resources.options(self._session.cwd)
+        return self._agent.profile.resources.options(self._session.cwd)
 
 
 class SessionFacts:
@@ -217,3 +221,32 @@ class RegistryFacts:
 
 def _shown(model: Model) -> Model:
     return cast("Model", frozen(model))  # cast: a copy of it, only to be read
+
+
+def tool_info(tool: Tool) -> ToolInfo:
+    """Describe a tool, built in or of an extension."""
+    is_read_only = tool.is_read_only if isinstance(tool, ExtensionTool) else tool.name in READ_ONLY_TOOLS
+    parameters, source = _frozen(tool.parameters), _frozen(tool_source(tool))
+    return ToolInfo(tool.name, tool.description, parameters, source, tool.guidelines, is_read_only)
+
+
+def tool_source(tool: Tool) -> Mapping[str, object]:
+    """Return where a tool comes from, as on the wire."""
+    return tool.extension.source if isinstance(tool, ExtensionTool) else builtin_source(tool.name)
+
+
+def _frozen(value: Mapping[str, object]) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", frozen(value))  # cast: a copy of it, only to be read
+
+
+def resource_commands(resources: FolderResources) -> Sequence[CommandInfo]:
+    """Describe templates, then skills."""
+    templates = [
+        CommandInfo(each.name, "prompt", each.origin.source_info(each.path), each.description)
+        for each in resources.templates.values()
+    ]
+    skills = [
+        CommandInfo(f"skill:{each.name}", "skill", each.origin.source_info(each.path), each.description)
+        for each in resources.skills.values()
+    ]
+    return [*templates, *skills]

@@ -1,1 +1,5 @@
-"""Extensions in Python: finding and loading modules, what they register, how they are called."""
+"""Extensions in Python. Imports point from hooks and runtime down to events, registration and ports.
+
+From the top: `hooks` (the engine's jobs), `runtime` (one session instance), `providers`, `loading` and `builtin`,
+`handlers` (calling handlers), `api` (what authors import), `services`, `ports`, `registration`, `events`.
+"""

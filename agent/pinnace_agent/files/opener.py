@@ -3,9 +3,9 @@
 A path is resolved once, the result is checked (protected places, allowed folders), and what is opened is that result:
 from an allowed folder down, one component after another, none of which may be a link by then. So a link that is put in
 place between the check and the opening leads nowhere. Only regular files are opened, never waiting for a writer, and
-no more is read than asked for.
+no more is read than requested.
 
-What this does not see: a hard link to a file outside of an allowed folder is a file inside of it, and so is what is
+Limits: a hard link to a file outside of an allowed folder is a file inside of it, and so is what is
 mounted there.
 """
 
@@ -17,14 +17,14 @@ from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple
 
 from pinnace_agent.files.protected import Places, Protection, is_inside, protection_of
+from pinnace_agent.files.regular_file import NotRegular, open_regular
 
 # To pass through a folder needs no right to list it, where the system knows the difference.
 _FOLDER: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class FileRefused(Exception):
-    """A file that must not be opened. The text says why, without its name: `leads to ..., which ...`."""
+    """A file that must not be opened. The text is the reason, without the name: `leads to ..., which ...`."""
 
     def __init__(self, text: str) -> None:
         """Keep the text."""
@@ -89,14 +89,14 @@ def open_file(path: str, reach: Reach) -> Generator[OpenedFile, None, None]:
     real = resolve(path, reach)
     folder = open_folder(os.path.dirname(real), _root_of(real, reach.roots))
     try:
-        # Before it is opened, since to open a device may do something; and what is open, since it may be another.
-        _check(os.stat(os.path.basename(real) or ".", dir_fd=folder, follow_symlinks=False))
-        descriptor = os.open(os.path.basename(real), _READ, dir_fd=folder)
+        descriptor, status = open_regular(os.path.basename(real), folder=folder)
+    except NotRegular as error:
+        if error.is_folder:
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)) from None
+        raise FileRefused(str(error)) from None
     finally:
         os.close(folder)
     try:
-        status = os.fstat(descriptor)
-        _check(status)
         _check_owner(status, reach)
         if Protection.PROCESS in reach.refused and status.st_dev == _device_of("/proc"):
             _check_elsewhere_mounted(real)
@@ -114,6 +114,50 @@ def read_file(path: str, reach: Reach, max_bytes: int) -> tuple[bytes, os.stat_r
     """
     with open_file(path, reach) as file, open(file.descriptor, "rb", closefd=False) as stream:
         return stream.read(max_bytes), file.status
+
+
+class Place(NamedTuple):
+    """Where a file is: a name in a folder that is open, so that replacing the folder has no effect."""
+
+    folder: int
+    """A descriptor, for `dir_fd`."""
+    name: str
+
+    def status(self) -> os.stat_result:
+        """Return the status of what is there.
+
+        Raises:
+            OSError: Nothing is, or a link (ELOOP).
+        """
+        status = os.stat(self.name, dir_fd=self.folder, follow_symlinks=False)
+        if stat.S_ISLNK(status.st_mode):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), self.name)
+        return status
+
+    def open(self, flags: int, mode: int = 0o600) -> int:
+        """Open what is there, which must be no link."""
+        return os.open(self.name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=self.folder)
+
+    def is_allowed(self, rights: int) -> bool:
+        """Return whether this user has these rights (`os.R_OK`, `os.W_OK`) to what is there."""
+        return os.access(self.name, rights, dir_fd=self.folder)
+
+
+@contextmanager
+def place_of(real: str) -> Generator[Place, None, None]:
+    """Open the folder of a file, from the root down, for as long as the block lasts.
+
+    Args:
+        real: The file's real path: absolute, and none of its components is a link.
+
+    Raises:
+        OSError: The folder is not there or can't be reached, or there is a link on the way.
+    """
+    folder = open_folder(os.path.dirname(real))
+    try:
+        yield Place(folder, os.path.basename(real) or ".")
+    finally:
+        os.close(folder)
 
 
 def open_folder(real: str, root: str = "/", *, makes_missing: bool = False) -> int:
@@ -153,15 +197,8 @@ def open_folder(real: str, root: str = "/", *, makes_missing: bool = False) -> i
 
 
 def _root_of(real: str, roots: tuple[str, ...] | None) -> str:
-    """Return where the way to a file begins: the allowed folder, which who allowed it answers for."""
+    """Return where the way to a file begins: the allowed folder, for which the caller is responsible."""
     return next((root for root in roots or () if real != root and is_inside(real, root)), "/")
-
-
-def _check(status: os.stat_result) -> None:
-    if stat.S_ISDIR(status.st_mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if not stat.S_ISREG(status.st_mode):
-        raise FileRefused("is no regular file")
 
 
 def _check_owner(status: os.stat_result, reach: Reach) -> None:
@@ -172,7 +209,7 @@ def _check_owner(status: os.stat_result, reach: Reach) -> None:
 
 
 def _check_elsewhere_mounted(real: str) -> None:
-    """Refuse files of /proc that are mounted in another place, where names say nothing."""
+    """Refuse files of /proc that are mounted in another place, where names mean nothing."""
     if not is_inside(real, "/proc"):
         raise FileRefused(f"leads to {real}, which {Protection.PROCESS.value}")
 

@@ -1,6 +1,6 @@
-"""Which paths are protected, and why: of the kernel, with keys, the agent's own, or run without being asked for.
+"""Which paths are protected, and why: of the kernel, with keys, the agent's own, or run without being requested.
 
-Pure: decides from the names in a resolved path (absolute, without links, `.` and `..`) and never looks at the disk, so
+Pure: decides from the names in a resolved path (absolute, without links, `.` and `..`) and never reads the disk, so
 the caller resolves first. What follows from a protection is the caller's decision; the two usual ones are the sets
 below. Names are compared without regard to case, since file systems exist that do so.
 """
@@ -43,7 +43,7 @@ class Places(NamedTuple):
     """Files and folders of extensions that are loaded."""
 
 
-# Of a project, wherever they are in it: run by git, an editor or a shell without being asked for.
+# Of a project, wherever they are in it: run by git, an editor or a shell without being requested.
 _STARTUP_OF_PROJECT: Final = frozenset(
     {
         ".husky",
@@ -150,7 +150,7 @@ _STARTUP_OF_SYSTEM: Final = (
     "/usr/local/lib",
     "/var/spool/cron",
 )
-# Of a process, but no more telling than what the kernel says of itself; `/proc/net` and `/proc/mounts` lead there.
+# Of a process, but with no more than the kernel shows of itself; `/proc/net` and `/proc/mounts` lead there.
 _HARMLESS_OF_PROCESS: Final = frozenset(
     """cgroup comm io limits loginuid mountinfo mounts mountstats net oom_score oom_score_adj sched schedstat stat statm
     status uid_map gid_map wchan""".split()
@@ -165,7 +165,7 @@ _AGENT_KEY_FILES: Final = ("auth.json", ".auth.json", "models.json", ".models.js
 
 
 def is_inside(path: str, folder: str) -> bool:
-    """Tell whether a resolved path is a resolved folder or below it."""
+    """Return whether a resolved path is a resolved folder or below it."""
     return path == folder or path.startswith(folder if folder.endswith("/") else f"{folder}/")
 
 
@@ -192,7 +192,7 @@ def _of_kernel(names: list[str]) -> Protection | None:
             return Protection.KERNEL if below and below[0] in _HARMLESS_OF_PROCESS else Protection.PROCESS
         if names[1] == "kcore":
             return Protection.PROCESS
-    # Memory that looks like a disk, where people work, too.
+    # Memory in the form of a disk, where people work, too.
     is_memory = names[:2] == ["dev", "shm"] and len(names) > 2
     return Protection.KERNEL if names[0] in ("proc", "sys", "dev") and not is_memory else None
 

@@ -1,27 +1,28 @@
-"""Reads text files that anybody may have put where they are: instructions, prompt templates, skills.
+"""Reads and encodes texts: instructions, prompt templates, skills, and what tools write.
 
-A read never waits for anybody: what is no regular file is refused, and of a large file no more is read than its limit.
-With a `Reach` only what may be opened is read (`opener`); without one the caller answers for the path. Bytes that are
-no UTF-8 are replaced, and a byte order mark is left out. Must not know what the files mean.
+A read never waits for a writer: what is no regular file is refused, and of a large file no more is read than its limit.
+With a `Reach` only what may be opened is read (`opener`); without one the caller is responsible for the path. Bytes
+that are no UTF-8 are replaced, and a byte order mark is left out.
 """
 
 import errno
 import os
 import re
-import stat
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-if TYPE_CHECKING:  # loaded where somebody else than the user names a file
+from pinnace_agent.files.regular_file import NotRegular, open_regular
+
+if TYPE_CHECKING:  # loaded where a repository or a model names a file
     from pinnace_agent.files.opener import Reach
 
-# Some sixty thousand tokens: more than most models can be told, and a hundred times what people write.
+# Some sixty thousand tokens: more than most models can take, and a hundred times what people write.
 MAX_TEXT_BYTES: Final = 256 * 1024
-# Of terminals, and what ends a line there: a name may not say what a message looks like.
+# Of terminals, and what ends a line there: a name may not change how a message looks.
 _CONTROL: Final = "[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
 
 
 class TextFileError(Exception):
-    """A file that can't be read as it should; the text says why, without its name."""
+    """A file that can't be read as it should; the text is the reason, without its name."""
 
     def __init__(self, text: str) -> None:
         """Keep the text."""
@@ -35,14 +36,6 @@ class TextFile(NamedTuple):
     text: str
     left_out_bytes: int = 0
     """How much of its end was not."""
-
-
-def is_regular(path: str) -> bool:
-    """Tell whether there is a file with contents, or a link to one."""
-    try:
-        return stat.S_ISREG(os.stat(path).st_mode)
-    except (OSError, ValueError):
-        return False
 
 
 def read_text_file(path: str, reach: "Reach | None" = None) -> str:
@@ -95,13 +88,21 @@ def printable(text: str) -> str:
     return text if text.isprintable() else re.sub(_CONTROL, "\ufffd", text)
 
 
+def encode_text(text: str) -> bytes:
+    """Encode as UTF-8; half a character (a lone surrogate, which JSON can carry) becomes U+FFFD."""
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError:
+        # Through UTF-16, so that two adjacent halves become the character that they are.
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode("utf-8")
+
+
 def _read(path: str, wanted_bytes: int) -> tuple[bytes, int]:
-    # Before it is opened: to open a device may do something. Without waiting: it may have been replaced meanwhile.
-    _check(os.stat(path))
-    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    with open(file, "rb", closefd=True) as stream:
-        status = os.fstat(file)
-        _check(status)
+    try:
+        descriptor, status = open_regular(path)
+    except NotRegular as error:
+        raise TextFileError(str(error)) from None
+    with open(descriptor, "rb", closefd=True) as stream:
         return stream.read(wanted_bytes), status.st_size
 
 
@@ -113,11 +114,6 @@ def _read_within(path: str, wanted_bytes: int, reach: "Reach") -> tuple[bytes, i
     except FileRefused as error:
         raise TextFileError(error.text) from None
     return data, status.st_size
-
-
-def _check(status: os.stat_result) -> None:
-    if not stat.S_ISREG(status.st_mode):
-        raise TextFileError("is no regular file")
 
 
 def _decoded(data: bytes) -> str:

@@ -1,15 +1,15 @@
-"""Tool arguments: JSON text that arrives in pieces, and sometimes broken.
+"""Tool arguments: JSON text that arrives in pieces, and is sometimes invalid.
 
-Pure. While it arrives it is read as far as it goes; once complete it is read strictly, after a repair of what
-models get wrong inside strings. Must not know which tool it is for.
+Pure. While it arrives it is parsed as far as possible; once complete it is parsed strictly, after a repair of common
+errors inside strings. Independent of which tool it is for.
 """
 
 import re
 from typing import Final, NamedTuple
 
-from pinnace_agent.llm.json_edge import as_object, kind_of, map_strings
-from pinnace_agent.llm.pieces import Pieces, join_halves
-from pinnace_spec.wire import WireError, decode_line
+from pinnace_agent.core.json_access import as_object, kind_of, map_strings
+from pinnace_agent.core.pieces import Pieces, combine_surrogates
+from pinnace_spec.wire.json_text import WireError, decode_line
 
 # Shown to the model, so that it sees what it wrote; a file's worth of it would only fill its context.
 MAX_SHOWN_CHARS: Final = 4000
@@ -21,7 +21,7 @@ GROWTH_SHIFT: Final = 4
 
 _STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 _ESCAPE_OR_CONTROL: Final = re.compile(
-    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a character in two halves
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a surrogate pair in two escapes
     r"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
     r'|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|\\|[\x00-\x1f]'
 )
@@ -29,14 +29,14 @@ _SHORT_ESCAPES: Final = {"\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t
 
 
 class Arguments(NamedTuple):
-    """Arguments as a tool gets them; `error` says why they are empty although the model sent some."""
+    """Arguments as a tool gets them; `error` gives the reason when they are empty although the model sent some."""
 
     value: dict[str, object]
     error: str | None
 
 
 def read_arguments(text: str) -> Arguments:
-    """Read complete arguments: as they are, else repaired. Nothing at all is no arguments."""
+    """Parse complete arguments: as they are, else repaired. An empty text means no arguments."""
     if not text or text.isspace():
         return Arguments({}, None)
     problem = ""
@@ -47,7 +47,7 @@ def read_arguments(text: str) -> Arguments:
             problem = problem or error.text
             continue
         if isinstance(value, dict):
-            return Arguments(as_object(map_strings(value, join_halves)) or {}, None)
+            return Arguments(as_object(map_strings(value, combine_surrogates)) or {}, None)
         problem = f"expected an object, not {kind_of(value)}"
         break
     shown = f"Received arguments:\n{_shown(text)}"
@@ -68,7 +68,7 @@ def guess_arguments(text: str) -> dict[str, object] | None:
 
 
 class GrowingArguments:
-    """What the arguments of one call say so far. Parsed when asked, and not every time."""
+    """The arguments of one call so far. Parsed on demand, and not every time."""
 
     __slots__ = ("_guess", "_read_chars", "pieces")
 
@@ -84,14 +84,14 @@ class GrowingArguments:
         grown = size - self._read_chars
         if grown > 0 and (size <= ALWAYS_PARSED_CHARS or grown >= size >> GROWTH_SHIFT):
             guess = guess_arguments(self.pieces.text())
-            # What cannot be read ends what is shown; it does not take back what was shown before.
+            # After an unreadable part the last readable arguments are kept.
             self._guess = self._guess if guess is None else guess
             self._read_chars = size
         return self._guess
 
 
 def repair_strings(text: str) -> str:
-    """Escape what no JSON string may hold: control characters, backslashes that escape nothing, half characters."""
+    """Escape what a JSON string must not contain: control characters, invalid escapes, unpaired surrogates."""
     return _STRING.sub(lambda string: _ESCAPE_OR_CONTROL.sub(_escaped, string.group()), text)
 
 

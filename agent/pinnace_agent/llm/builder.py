@@ -1,20 +1,172 @@
 """The assistant message while it grows.
 
-Decides the order of updates and what the message says at any moment; the cost of a delta does not depend on
-how long the message is. Must not know any API, nor what becomes of an update. `start`, `done` and `error` are
-no updates: the message's start and end are told by `UpdateSink.started` and by the builder itself.
+Decides the order of updates and the message at any moment; the cost of a delta does not depend on
+how long the message is. Independent of any API and of the use of updates. `start`, `done` and `error` are
+no updates: `UpdateSink.started` and the builder itself report the message's start and end.
 Source: R-FRM-09, C-15.
 """
 
 from collections.abc import Callable, Hashable, Mapping
+from typing import NamedTuple, Protocol
 
-from pinnace_agent.llm.base import UpdateSink
-from pinnace_agent.llm.blocks import Block, TextBlock, ThinkingBlock, ToolCallBlock
-from pinnace_agent.llm.failures import FailureSigns
-from pinnace_agent.llm.pieces import join_halves
-from pinnace_spec import errors
-from pinnace_spec.limits import MAX_CONTENT_BLOCKS
-from pinnace_spec.messages import AssistantMessage, Model, StopReason, Usage, zero_usage
+from pinnace_agent.core.pieces import Pieces, combine_surrogates
+from pinnace_agent.llm.arguments import GrowingArguments, read_arguments
+from pinnace_spec.records.messages import (
+    AssistantContent,
+    AssistantMessage,
+    FailureCode,
+    Model,
+    StopReason,
+    TextContent,
+    ThinkingContent,
+    ToolCall,
+    Usage,
+    zero_usage,
+)
+from pinnace_spec.rules import errors
+from pinnace_spec.rules.limits import MAX_CONTENT_BLOCKS
+
+
+class Block(Protocol):
+    """One block: its place in the content, and what is reported of it."""
+
+    index: int
+    is_open: bool
+    pieces: Pieces
+    kind: str
+    """What its updates' types begin with."""
+
+    def content(self) -> AssistantContent:
+        """Return the block so far, in a dict of its own."""
+        ...
+
+    def end_event(self) -> dict[str, object]:
+        """Close the block and return its closing event."""
+        ...
+
+
+class TextBlock:
+    """Text of the answer."""
+
+    __slots__ = ("index", "is_open", "kind", "pieces", "signature")
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.kind = "text"
+        self.is_open = True
+        self.pieces = Pieces()
+        self.signature: str | None = None
+
+    def content(self) -> TextContent:
+        """Return the block so far."""
+        content: TextContent = {"type": "text", "text": self.pieces.text()}
+        if self.signature is not None:
+            content["textSignature"] = self.signature
+        return content
+
+    def end_event(self) -> dict[str, object]:
+        """Close the block."""
+        self.is_open = False
+        return {"type": "text_end", "contentIndex": self.index, "content": self.pieces.text()}
+
+
+class ThinkingBlock:
+    """Text of the thoughts before the answer."""
+
+    __slots__ = ("index", "is_open", "is_redacted", "kind", "pieces", "signature")
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.kind = "thinking"
+        self.is_open = True
+        self.is_redacted = False
+        self.pieces = Pieces()
+        self.signature: str | None = None
+
+    def content(self) -> ThinkingContent:
+        """Return the block so far."""
+        content: ThinkingContent = {"type": "thinking", "thinking": self.pieces.text()}
+        if self.signature is not None:
+            content["thinkingSignature"] = self.signature
+        if self.is_redacted:
+            content["redacted"] = True
+        return content
+
+    def end_event(self) -> dict[str, object]:
+        """Close the block."""
+        self.is_open = False
+        return {"type": "thinking_end", "contentIndex": self.index, "content": self.pieces.text()}
+
+
+class ToolCallBlock:
+    """A call with its arguments, read as far as they have come until the block is closed."""
+
+    __slots__ = ("_arguments", "_final", "call_id", "index", "is_open", "kind", "name", "pieces", "signature")
+
+    def __init__(self, index: int, call_id: str, name: str) -> None:
+        self.index = index
+        self.kind = "toolcall"
+        self.is_open = True
+        self.call_id = call_id
+        self.name = name
+        self.signature: str | None = None
+        self._arguments = GrowingArguments()
+        self.pieces = self._arguments.pieces
+        self._final: ToolCall | None = None
+
+    def content(self) -> ToolCall:
+        """Return the call so far; its arguments are a guess while the block is open."""
+        if self._final is not None:
+            return self._final.copy()
+        call: ToolCall = {
+            "type": "toolCall",
+            "id": self.call_id,
+            "name": self.name,
+            "arguments": self._arguments.guess(),
+        }
+        if self.signature is not None:
+            call["thoughtSignature"] = self.signature
+        return call
+
+    def end_event(self) -> dict[str, object]:
+        """Close the block: only now are the arguments complete and validated."""
+        self.is_open = False
+        value, error = read_arguments(self.pieces.text())
+        call: ToolCall = {"type": "toolCall", "id": self.call_id, "name": self.name, "arguments": value}
+        if error is not None:
+            call["argumentsError"] = error
+        if self.signature is not None:
+            call["thoughtSignature"] = self.signature
+        self._final = call
+        return {"type": "toolcall_end", "contentIndex": self.index, "toolCall": call.copy()}
+
+
+class FailureSigns(NamedTuple):
+    """The machine-readable part of a failure, beside its text."""
+
+    status: int | None = None
+    """Of HTTP, also where a stream that began well reports it."""
+    codes: tuple[str, ...] = ()
+    """How the provider classifies it."""
+    retry_after_s: float | None = None
+    """How long the server asks to wait before the next request; not negative, without an upper limit."""
+    kind: FailureCode | None = None
+    """The kind of failure, where it is known without the provider's text."""
+    address: str | None = None
+    """The address of the request, without parts that may be secret."""
+
+
+class UpdateSink(Protocol):
+    """Takes what a message builder reports, in order."""
+
+    def started(self, message: AssistantMessage) -> None:
+        """The provider has begun to answer. At most once, before any update."""
+
+    def update(self, event: Mapping[str, object], builder: "MessageBuilder") -> None:
+        """Take one `assistantMessageEvent`, without `partial`: `builder.snapshot()` is that."""
+
+    async def room(self) -> None:
+        """Wait until more may be produced. A checkpoint; awaited after each piece of the network's."""
 
 
 def _nothing() -> None:
@@ -22,12 +174,12 @@ def _nothing() -> None:
 
 
 class MessageBuilder:
-    """Owns one growing assistant message and tells its sink of every step.
+    """Owns one growing assistant message and reports every step to its sink.
 
     A block is named by a key of the provider's choice: any hashable, unique within the message. The first
     delta for a key opens the block; blocks stay in the order in which they were opened, may grow in turns,
     and are closed by `end_block` or, all that are left and in content order, by the end of the message. What is
-    told and what the message holds has no unpaired surrogates, whatever the provider sends.
+    reported and what the message holds has no unpaired surrogates, whatever the provider sends.
     """
 
     def __init__(self, model: Model, sink: UpdateSink, timestamp_ms: int) -> None:
@@ -38,13 +190,15 @@ class MessageBuilder:
         """Replaced as a whole, never changed, so that updates may hold it."""
         self.response_id: str | None = None
         self.response_model: str | None = None
-        """What answered, where the provider says that it is another model than the one asked for."""
+        """The answering model, if the provider reports another one than the requested one."""
+        self.entry_id = ""
+        """Of the entry that the message will be in a session; empty where there is none. Not part of the message."""
         self.raw_stop_reason: str | None = None
-        """The provider's own word for why it stopped. Not part of the message."""
+        """The provider's own stop reason. Not part of the message."""
         self.on_excess: Callable[[], object] = _nothing
-        """Called when the message gets more blocks than one may have: to end what writes it (R-LIM-04)."""
+        """Called when the message gets more blocks than one may have: ends the stream (R-LIM-04)."""
         self.signs = FailureSigns()
-        """What a failure says beside `errorMessage`. Not part of the message."""
+        """The signs of a failure beside `errorMessage`. Not part of the message."""
         self._sink = sink
         self._timestamp_ms = timestamp_ms
         self._blocks: list[Block] = []
@@ -52,7 +206,7 @@ class MessageBuilder:
         self._thoughts: dict[Hashable, ThinkingBlock] = {}
         self._ended_thoughts: dict[Hashable, ThinkingBlock] = {}  # the last of each key
         self._calls: dict[Hashable, ToolCallBlock] = {}
-        self._stop_reason: StopReason = "stop"  # what an unfinished message says
+        self._stop_reason: StopReason = "stop"  # the stop reason of an unfinished message
         self._error_message: str | None = None
         self._message: AssistantMessage | None = None
 
@@ -63,7 +217,7 @@ class MessageBuilder:
         return self._message
 
     def start(self) -> None:
-        """Say that the provider has begun to answer. Once; before it, nothing can be added."""
+        """Report that the provider has begun to answer. Once; before it, nothing can be added."""
         assert not self.has_started
         self.has_started = True
         self._sink.started(self.snapshot())
@@ -73,7 +227,7 @@ class MessageBuilder:
         await self._sink.room()
 
     def text_delta(self, key: Hashable, delta: str) -> None:
-        """Append to the text block `key`, opening it if need be. An empty delta opens it and is not told."""
+        """Append to the text block `key`, opening it if need be. An empty delta opens it and is not reported."""
         block = self._texts.get(key)
         if block is None:
             block = self._texts[key] = TextBlock(len(self._blocks))
@@ -82,35 +236,35 @@ class MessageBuilder:
             self._sink.update({"type": "text_delta", "contentIndex": block.index, "delta": delta}, self)
 
     def has_block(self, key: Hashable) -> bool:
-        """Tell whether a block of this key is open."""
+        """Return whether a block of this key is open."""
         return key in self._texts or key in self._thoughts or key in self._calls
 
     def thinking_delta(self, key: Hashable, delta: str, signature: str | None = None) -> None:
-        """Append to the thinking block `key`, opening it if need be. An empty delta opens it and is not told.
+        """Append to the thinking block `key`, opening it if need be. An empty delta opens it and is not reported.
 
         Args:
             key: Names the block.
-            delta: What was thought.
+            delta: A piece of the thoughts.
             signature: Replaces the block's signature if given.
         """
         block = self._thoughts.get(key)
         if block is None:
             block = self._thoughts[key] = ThinkingBlock(len(self._blocks))
-            block.signature = None if signature is None else join_halves(signature)
+            block.signature = None if signature is None else combine_surrogates(signature)
             self._open(block, "thinking_start", {})
         elif signature is not None:
-            block.signature = join_halves(signature)
+            block.signature = combine_surrogates(signature)
         if delta := block.pieces.add(delta):
             self._sink.update({"type": "thinking_delta", "contentIndex": block.index, "delta": delta}, self)
 
     def toolcall_start(self, key: Hashable, call_id: str, name: str) -> None:
         """Open the tool call `key`; its id and name are final."""
-        block = ToolCallBlock(len(self._blocks), join_halves(call_id), join_halves(name))
+        block = ToolCallBlock(len(self._blocks), combine_surrogates(call_id), combine_surrogates(name))
         self._calls[key] = block
         self._open(block, "toolcall_start", {"id": block.call_id, "toolName": block.name})
 
     def toolcall_delta(self, key: Hashable, delta: str) -> None:
-        """Append to the JSON text of the arguments of the call `key`. An empty delta is told too."""
+        """Append to the JSON text of the arguments of the call `key`. An empty delta is reported too."""
         block = self._calls[key]
         said = block.pieces.add(delta)
         if said or not delta:
@@ -122,11 +276,11 @@ class MessageBuilder:
 
     def sign_call(self, key: Hashable, signature: str) -> None:
         """Keep the provider's signature of the call `key`, to be sent back with it."""
-        self._calls[key].signature = join_halves(signature)
+        self._calls[key].signature = combine_surrogates(signature)
 
     def sign_text(self, key: Hashable, signature: str) -> None:
-        """Keep what the provider wants back with the text block `key`."""
-        self._texts[key].signature = join_halves(signature)
+        """Keep the provider's data to be sent back with the text block `key`."""
+        self._texts[key].signature = combine_surrogates(signature)
 
     def sign_thinking(self, key: Hashable, signature: str) -> None:
         """Keep the provider's signature of the thinking block `key`, in the place of an earlier one.
@@ -134,22 +288,22 @@ class MessageBuilder:
         Also of one that is closed: some providers sign only in the end.
         """
         block = self._thoughts.get(key) or self._ended_thoughts[key]
-        block.signature = join_halves(signature)
+        block.signature = combine_surrogates(signature)
 
     def redact_thinking(self, key: Hashable, signature: str) -> None:
         """Mark the thinking block `key` as one whose thoughts only the provider can read, from its signature."""
         block = self._thoughts[key]
         block.is_redacted = True
-        block.signature = join_halves(signature)
+        block.signature = combine_surrogates(signature)
 
     def end_block(self, key: Hashable, final: str | None = None) -> None:
-        """Close the block `key`, for providers that say so themselves. A key may then be used again.
+        """Close the block `key`, for providers that end blocks themselves. A key may then be used again.
 
         Args:
             key: Names the block; one that is not open is left alone.
-            final: What the provider says that the block holds as a whole. What its deltas left out is told as one more.
-                A text that contradicts them is passed over, since it has been shown; the JSON text of a call's
-                arguments counts, since it is carried out.
+            final: The complete block as the provider reports it. A part that the deltas left out is reported as one
+                more delta. A text that contradicts them is ignored, since it has been shown; the JSON text of a call's
+                arguments is used, since it is executed.
         """
         block = self._texts.pop(key, None) or self._thoughts.pop(key, None) or self._calls.pop(key, None)
         if block is None or not block.is_open:
@@ -161,7 +315,7 @@ class MessageBuilder:
         self._close(block)
 
     def snapshot(self) -> AssistantMessage:
-        """Return the message so far, safe to keep: nothing that happens later changes it."""
+        """Return the message so far, safe to keep: it never changes afterwards."""
         message: AssistantMessage = {
             "role": "assistant",
             "content": [block.content() for block in self._blocks],
@@ -173,11 +327,13 @@ class MessageBuilder:
             "timestamp": self._timestamp_ms,
         }
         if self.response_id is not None:
-            message["responseId"] = join_halves(self.response_id)
+            message["responseId"] = combine_surrogates(self.response_id)
         if self.response_model is not None:
-            message["responseModel"] = join_halves(self.response_model)
+            message["responseModel"] = combine_surrogates(self.response_model)
         if self._error_message is not None:
             message["errorMessage"] = self._error_message
+            if self.raw_stop_reason is not None:
+                message["rawStopReason"] = self.raw_stop_reason
         return message
 
     def finish(self, stop_reason: StopReason, error_message: str | None = None) -> None:
@@ -199,16 +355,16 @@ class MessageBuilder:
         self._seal()
 
     def abort(self, error_message: str = errors.REQUEST_ABORTED) -> None:
-        """End the message because the user wants no more of it; open blocks are closed first.
+        """End the message because the user aborted it; open blocks are closed first.
 
-        Safe before `start`: the message is empty then, and nothing is told.
+        Safe before `start`: the message is empty then, and nothing is reported.
         """
         self._settle("aborted", error_message)
         self._close_all()
         self._seal()
 
     def replace(self, message: AssistantMessage) -> None:
-        """Let another message stand for the one that has ended; what was told of it stays told."""
+        """Replace the message that has ended; reported updates are not changed."""
         assert self.is_finished
         self._message = message
 
@@ -221,12 +377,12 @@ class MessageBuilder:
         self._sink.update({"type": kind, "contentIndex": block.index, **more}, self)
 
     def _complete(self, block: Block, final: str) -> None:
-        told = block.pieces.text()
-        if final.startswith(told):
-            if said := block.pieces.add(final[len(told) :]):
+        reported = block.pieces.text()
+        if final.startswith(reported):
+            if said := block.pieces.add(final[len(reported) :]):
                 self._sink.update({"type": f"{block.kind}_delta", "contentIndex": block.index, "delta": said}, self)
         elif isinstance(block, ToolCallBlock):
-            block.pieces.replace(join_halves(final))
+            block.pieces.replace(combine_surrogates(final))
 
     def _close(self, block: Block) -> None:
         if rest := block.pieces.finish():
@@ -244,7 +400,7 @@ class MessageBuilder:
     def _settle(self, stop_reason: StopReason, error_message: str | None) -> None:
         assert not self.is_finished
         self._stop_reason = stop_reason
-        self._error_message = None if error_message is None else join_halves(error_message)
+        self._error_message = None if error_message is None else combine_surrogates(error_message)
 
     def _seal(self) -> None:
         for block in self._blocks:

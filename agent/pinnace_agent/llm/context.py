@@ -1,15 +1,16 @@
-"""From the messages of a session to what any provider can be sent.
+"""Converts the messages of a session to a form that every provider can be sent.
 
-Pure. Three roles remain: user, assistant, toolResult. What only another model could read is left out, every tool
-call has its result right behind it, and no result is without its call. The history itself is never changed. Must
-not know any API; providers map the three roles to theirs.
+Pure. Three roles remain: user, assistant, toolResult. Content that only another model can read is left out; every tool
+call is followed by its result, and every result has its call. The history itself is never changed. Must not know any
+API; providers map the three roles to theirs.
 """
 
+import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
-from pinnace_spec.messages import (
+from pinnace_spec.records.messages import (
     AssistantContent,
     AssistantMessage,
     BashExecutionMessage,
@@ -30,10 +31,13 @@ TOOL_IMAGE_OMITTED: Final = "(tool image omitted: model does not support images)
 IMAGE_BLOCKED: Final = "(image omitted: the settings keep images from models)"
 NO_RESULT: Final = "No result provided"
 
-# What a call is named that has no id, and what is kept of an id that needs a number, so that it stays short enough
-# for every API.
+# The id of a call without one, and the length to which an id is cut for a number, so that it is short enough for every
+# API.
 _NO_ID: Final = "call"
 _KEPT_ID_CHARS: Final = 32
+
+_HASH_CHARS: Final = 8
+_NOT_IN_IDS: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 _BRANCH_LEAD: Final = "Another branch of this conversation was left; it is summarised here:"
 _COMPACTION_LEAD: Final = "The earlier part of this conversation was compacted; it is summarised here:"
@@ -46,7 +50,7 @@ def provider_messages(
 
     Args:
         messages: In order; not changed.
-        model: Who will read them.
+        model: The model that receives them.
         normal_id: Makes an id of a tool call that another model gave acceptable to this one's API. The same
             for calls and their results.
     """
@@ -54,13 +58,13 @@ def provider_messages(
     return list(_paired(readable, model, normal_id))
 
 
-def unillustrated(messages: Iterable[Message]) -> list[Message]:
-    """Return messages as a model gets them that must not be sent images, whether it could see them or not."""
+def without_images(messages: Iterable[Message]) -> list[Message]:
+    """Return messages without images, for models that must not be sent any."""
     return [_unillustrated(message) for message in messages]
 
 
 def user_text(message: BashExecutionMessage) -> str:
-    """Tell a model what the user ran in the shell, and what came of it."""
+    """Return the text that describes a shell command of the user and its result to a model."""
     output = message["output"]
     parts = [f"Ran `{message['command']}`\n", f"```\n{output}\n```" if output else "(no output)"]
     exit_code = message.get("exitCode")
@@ -75,7 +79,7 @@ def user_text(message: BashExecutionMessage) -> str:
 
 
 def _with_three_roles(messages: Iterable[Message]) -> Iterator[ContextMessage]:
-    """Convert roles. What another program wrote into a session under a role of its own is left out."""
+    """Convert roles. Messages of other programs with unknown roles are left out."""
     for message in messages:
         match message["role"]:
             case "user":
@@ -87,7 +91,7 @@ def _with_three_roles(messages: Iterable[Message]) -> Iterator[ContextMessage]:
                     message["content"] = []
                 yield message
             case "assistant":
-                # Half an answer is none: models take it for one and go on in its manner.
+                # An incomplete answer is left out: models would treat it as complete and imitate it.
                 if message["stopReason"] not in {"error", "aborted"} and _has_content(message):
                     yield message
             case "bashExecution":
@@ -103,13 +107,13 @@ def _with_three_roles(messages: Iterable[Message]) -> Iterator[ContextMessage]:
 
 
 def llm_text(message: Mapping[str, object]) -> object:
-    """Return what a model is shown of a message with a role of our own: a text, or blocks."""
+    """Return the content that a model gets for a message with a role of the agent's own: a text, or blocks."""
     lead = {"branchSummary": _BRANCH_LEAD, "compactionSummary": _COMPACTION_LEAD}.get(str(message["role"]))
     return message.get("content", "") if lead is None else _summary(lead, str(message["summary"]))
 
 
 def _has_content(message: Mapping[str, object]) -> bool:
-    """Tell whether there is a content at all: other programs have written null, and none."""
+    """Return whether there is a content at all: other programs have written null, and none."""
     return message.get("content") is not None
 
 
@@ -127,7 +131,7 @@ def _text(text: str) -> TextContent:
 
 
 def _for_model(message: ContextMessage, model: Model) -> ContextMessage:
-    """Leave out of one message what the model can't read."""
+    """Remove the content that the model can't read from one message."""
     match message["role"]:
         case "user":
             content = message["content"]
@@ -187,12 +191,12 @@ def _is_from(message: AssistantMessage, model: Model) -> bool:
 
 
 def _readable(block: AssistantContent, is_own: bool) -> AssistantContent | None:
-    """Return a block as its reader may have it: signatures are for the model that made them."""
+    """Return a block for a model: signatures are only for the model that made them."""
     match block["type"]:
         case "text":
             return block if is_own else _text(block["text"])
         case "thinking":
-            # Another model's thoughts are no words of this one: as plain text they teach it to think aloud.
+            # Another model's thoughts are left out: as plain text they would make this one think aloud.
             is_kept = is_own and (block.get("thinkingSignature") or block.get("redacted") or block["thinking"])
             return block if is_kept else None
         case "toolCall":
@@ -219,7 +223,7 @@ def _paired(
 
 
 def _distinct(ids: Sequence[str]) -> list[str]:
-    """Tell calls of one message apart whose ids are the same or empty: some gateways send them, servers refuse them."""
+    """Make the ids of one message's calls distinct: some gateways send equal or empty ones, servers refuse them."""
     taken = dict[str, None]()  # in order
     numbers = dict[str, int]()  # all numbers up to this one are taken
     for call_id in ids:
@@ -275,3 +279,14 @@ def _missing(call: ToolCall, timestamp: int) -> ToolResultMessage:
         "isError": True,
         "timestamp": timestamp,
     }
+
+
+def plain_id(call_id: str, max_chars: int) -> str:
+    """Return an id of plain characters, at most `max_chars` of them; one that is cut ends with a digest of it all."""
+    plain = _NOT_IN_IDS.sub("_", call_id)
+    if len(plain) <= max_chars:
+        return plain
+    from hashlib import sha256  # brings OpenSSL, which a start does without
+
+    digest = sha256(call_id.encode(errors="surrogatepass")).hexdigest()[:_HASH_CHARS]
+    return f"{plain[: max_chars - _HASH_CHARS - 1]}_{digest}"

@@ -1,12 +1,12 @@
-"""What a request cost: tokens times the prices of the model.
+"""The cost of a request: tokens times the prices of the model.
 
-Pure. Must not know where the counts come from.
+Pure. Independent of where the counts come from.
 """
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from pinnace_spec.messages import Cost, Model, ModelCost, PriceTier, Usage
+from pinnace_spec.records.messages import Cost, Model, ModelCost, PriceTier, Usage
 
 # Prices are per million tokens.
 _PER = 1_000_000
@@ -32,7 +32,7 @@ def usage_of(model: Model, tokens: Tokens, *, reported_total: float | None = Non
     Args:
         model: Whose prices count; the tier is chosen by the whole input, cached parts included.
         tokens: What the provider counted.
-        reported_total: US dollars as the provider itself says, which then is the total.
+        reported_total: US dollars as the provider reports them, which take precedence as the total.
     """
     rates = _rates(model["cost"], tokens.input + tokens.cache_read + tokens.cache_write)
     hour = min(tokens.cache_write_1h, tokens.cache_write)
@@ -63,11 +63,11 @@ def usage_of(model: Model, tokens: Tokens, *, reported_total: float | None = Non
 
 
 def _rates(cost: ModelCost, input_tokens: int) -> Mapping[str, float] | ModelCost | PriceTier:
-    """Choose the highest tier that the input is above; it applies to the whole request."""
+    """Select the highest tier whose threshold the input exceeds; it applies to the whole request."""
     tiers = [tier for tier in cost.get("tiers", ()) if input_tokens > tier["inputTokensAbove"]]
     return max(tiers, key=lambda tier: tier["inputTokensAbove"]) if tiers else cost
 
 
 def _price(rate: float, tokens: int) -> float:
-    # 0 and not 0.0 where there is nothing to pay: it is written as JSON.
+    # 0 and not 0.0 without costs: it is written as JSON.
     return rate / _PER * tokens if tokens and rate else 0

@@ -1,15 +1,16 @@
-"""What a failed request tells the user: which model, at which address, which attempt, and what to do about it.
+"""The error text of a failed request: the model, the address, the attempt, and what to do.
 
-The provider's own words stay the beginning of the text, since programs and `verdicts` recognise failures by them; what
-is added is one more line, which `provider_words` takes away again. Pure. Loaded with the first failure.
+The text begins with the provider's own, since programs and `outcomes` recognise failures by it; one line is added,
+which `provider_words` removes again. Pure. Loaded with the first failure.
 """
 
 import re
 from typing import Final, NamedTuple
 
-from pinnace_agent.llm.failures import FailureSigns, provider_words
-from pinnace_agent.llm.verdicts import VerdictKind
-from pinnace_spec.messages import FailureCode, Model
+from pinnace_agent.llm.builder import FailureSigns
+from pinnace_agent.llm.failures import provider_words
+from pinnace_agent.llm.outcomes import OutcomeKind
+from pinnace_spec.records.messages import FailureCode, Model
 
 _HINTS: Final[dict[FailureCode, str]] = {
     "unreachable": "Check that the server runs, baseUrl in models.json, and the network or its proxy",
@@ -58,15 +59,15 @@ class Attempts(NamedTuple):
 
 
 def report_failure(
-    text: str, model: Model, signs: FailureSigns, kind: VerdictKind, attempts: Attempts
+    text: str, model: Model, signs: FailureSigns, kind: OutcomeKind, attempts: Attempts
 ) -> FailureReport:
-    """Say more about a failed request.
+    """Add the model, the address, the attempt and a hint to the text of a failed request.
 
     Args:
-        text: What the provider or the network says. It must hold no secret.
+        text: The text of the provider or the network. It must not contain a secret.
         model: The one that was asked.
-        signs: What came beside the text.
-        kind: What the failure calls for.
+        signs: The signs beside the text.
+        kind: The outcome of the failure.
         attempts: Those of this request.
     """
     status = _status(text, signs)
@@ -76,12 +77,12 @@ def report_failure(
     return FailureReport(f"{text}\n{_line(model, signs, code, kind, attempts)}", code, status)
 
 
-def _line(model: Model, signs: FailureSigns, code: FailureCode, kind: VerdictKind, attempts: Attempts) -> str:
+def _line(model: Model, signs: FailureSigns, code: FailureCode, kind: OutcomeKind, attempts: Attempts) -> str:
     place = "" if signs.address is None else f" at {signs.address}"
     tried = f"attempt {attempts.made} of {attempts.most}"
-    if kind is VerdictKind.FATAL:
+    if kind is OutcomeKind.FATAL:
         tried = f"attempt {attempts.made}, not tried again"
-    elif kind is not VerdictKind.TRANSIENT:
+    elif kind is not OutcomeKind.TRANSIENT:
         tried = f"attempt {attempts.made}"
     hint = _HINTS.get(code)
     if code == "unreachable" and signs.address is not None and is_loopback(signs.address):
@@ -96,21 +97,21 @@ def _status(text: str, signs: FailureSigns) -> int | None:
     return int(found[1]) if found else None
 
 
-def _code(text: str, signs: FailureSigns, kind: VerdictKind, status: int | None) -> FailureCode:
-    if kind in {VerdictKind.OVERFLOW, VerdictKind.LENGTH_OVERFLOW}:
+def _code(text: str, signs: FailureSigns, kind: OutcomeKind, status: int | None) -> FailureCode:
+    if kind in {OutcomeKind.OVERFLOW, OutcomeKind.LENGTH_OVERFLOW}:
         return "context_overflow"
     if signs.kind is not None:
         return signs.kind
     if status is None:
         return "provider_error"
-    if status == 429 and kind is VerdictKind.FATAL:
+    if status == 429 and kind is OutcomeKind.FATAL:
         return "quota"
     if status >= 500:
         return _BY_STATUS.get(status, "server_error")
     return _BY_STATUS.get(status, "rejected")
 
 
-# What refusals of too long requests name: the window that the server has.
+# The context window of the server as refusals of too long requests name it.
 _WINDOWS: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
@@ -129,7 +130,7 @@ _WINDOWS: Final = tuple(
 
 
 def is_loopback(address: str) -> bool:
-    """Tell whether the server at an HTTP address is one of this machine, by its name."""
+    """Return whether an HTTP address names this machine."""
     return _LOOPBACK.match(address) is not None
 
 

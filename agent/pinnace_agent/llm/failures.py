@@ -1,8 +1,8 @@
-"""What a user reads when a provider fails, and what only programs read of it.
+"""The texts of a provider's failures for users, and their signs for programs.
 
-Decides wording only: whether a failure is tried again, or is an overflow of the context, is decided by `verdicts`,
-from these texts and signs. So status and body stay in them, and what the network says keeps its usual words. Keys
-never appear. Pure; must not know httpx.
+Decides wording only: whether a failure is tried again, or is an overflow of the context, is decided by `outcomes`,
+from these texts and signs. So they contain status and body, and errors of the network keep their usual words. Keys
+never appear. Pure; independent of httpx.
 """
 
 import errno
@@ -14,16 +14,16 @@ from collections.abc import Mapping
 from datetime import UTC
 from typing import Final, NamedTuple, cast
 
-from pinnace_agent.llm.json_edge import as_array, as_count, as_object, as_text, compact_json
-from pinnace_agent.llm.secrets import Secrets
-from pinnace_spec.messages import FailureCode
-from pinnace_spec.wire import JsonValue, WireError, decode_line
+from pinnace_agent.core.json_access import as_array, as_count, as_object, as_text, compact_json
+from pinnace_agent.llm.builder import FailureSigns
+from pinnace_agent.redaction.secrets import Secrets
+from pinnace_spec.wire.json_text import JsonValue, WireError, decode_line
 
-# Enough for every error that was written to be read; HTML pages and echoed requests are longer.
+# Enough for every error text; HTML pages and echoed requests are longer.
 MAX_BODY_CHARS: Final = 4000
 # Of a body that is read at all: some servers echo the whole request.
 MAX_BODY_BYTES: Final = 64 * 1024
-# Of something that is no error's text, and is only shown so that it can be recognised.
+# Of content that is not an error text, and is only shown so that it can be recognised.
 _MAX_GLIMPSE_CHARS: Final = 200
 
 _LOOKUP_CODES: Final[dict[int, str]] = {
@@ -36,26 +36,11 @@ STREAM_WITHOUT_REASON: Final = "Stream ended without finish_reason"
 
 
 def finish_reason_failed(reason: str) -> str:
-    """Word that the provider ended the answer for a reason that is no success."""
+    """Return the error for an answer that ended for a reason other than success."""
     return f"Provider finish_reason: {reason}"
 
 
-class FailureSigns(NamedTuple):
-    """What a failure says to programs, beside its text."""
-
-    status: int | None = None
-    """Of HTTP, also where it is told inside of a stream that began well."""
-    codes: tuple[str, ...] = ()
-    """How the provider classifies it."""
-    retry_after_s: float | None = None
-    """How long the server asks to wait before the next request; not negative, and as long as it likes."""
-    kind: FailureCode | None = None
-    """What has failed, where that is known without asking what the provider says."""
-    address: str | None = None
-    """Where the request went, without what may be a secret."""
-
-
-# The line that `failure_report` adds to what a provider says.
+# The line that `failure_report` adds to a provider's text.
 _REPORT: Final = re.compile(r"\nModel [^\n]*, attempt \d+(?: of \d+|, not tried again)?\.[^\n]*\Z")
 
 
@@ -65,7 +50,7 @@ def provider_words(text: str) -> str:
 
 
 def retry_after_s(headers: Mapping[str, str], now_s: float) -> float | None:
-    """Return how long a server asks to wait, None if it does not, or says it in a way that nobody can read.
+    """Return how long a server asks to wait; None if it does not, or in a form that cannot be read.
 
     Args:
         headers: Of the answer, names in lower case or found regardless of case.
@@ -99,10 +84,10 @@ def _number(value: str | None) -> float | None:
 
 
 class RefusalForm(NamedTuple):
-    """How an API's refusals are worded, for clients that look for it."""
+    """The form of an API's error texts, which clients may parse."""
 
     lead: str = "{status}: "
-    """What stands before the JSON."""
+    """The text before the JSON."""
     is_whole: bool = False
     """Whether the JSON is the whole body, or the error inside of it."""
 
@@ -111,26 +96,26 @@ _OPENAI_FORM: Final = RefusalForm()
 
 
 class FailureTexts:
-    """Words the failures of one request. Its secrets are taken out before anything is cut, so that no part is left."""
+    """Formats the errors of one request. Its secrets are redacted before a text is cut, so that no part remains."""
 
     def __init__(self, secrets: Secrets, form: RefusalForm = _OPENAI_FORM) -> None:
         """Hide these."""
         self._form = form
         self.signs = FailureSigns()
-        """Of what was worded last."""
+        """The signs of the last error."""
         self._secrets = secrets
 
     # DEVIATION D-13: status and the whole error object.
     def refused(
         self, status: int, body: bytes, location: str | None = None, wanted_delay_s: float | None = None
     ) -> str:
-        """Word an answer that is no success.
+        """Return the error for a response whose status is not a success.
 
         Args:
             status: Of HTTP.
             body: As much of it as was read.
             location: Where a redirect points to; redirects are not followed, since the request carries a key.
-            wanted_delay_s: How long the server asks to wait; it is no part of the text.
+            wanted_delay_s: How long the server asks to wait; it is not part of the text.
         """
         self.signs = FailureSigns(status, (), wanted_delay_s)
         if location is not None and 300 <= status < 400:
@@ -144,7 +129,7 @@ class FailureTexts:
         except WireError:
             return f"{status} {self.shown(text)}"
         error = _error_of(value)
-        delay_s = _told_delay_s(error) if wanted_delay_s is None else wanted_delay_s
+        delay_s = _requested_delay_s(error) if wanted_delay_s is None else wanted_delay_s
         self.signs = FailureSigns(status, _codes(error or value), delay_s)
         lead = self._form.lead.format(status=status)
         if error is None or self._form.is_whole:
@@ -153,16 +138,16 @@ class FailureTexts:
         return f"{lead}{self._with_raw(shown, error)}"
 
     def broke_off(self, error: object) -> str:
-        """Word an error that came inside of a stream: its message alone."""
+        """Return the error for one inside of a stream: its message alone."""
         members = as_object(error)
         codes = _codes(error)
         status = next((int(code) for code in codes if _is_status(code)), None)
-        self.signs = FailureSigns(status, codes, _told_delay_s(error))
+        self.signs = FailureSigns(status, codes, _requested_delay_s(error))
         message = as_text(members.get("message")) if members else as_text(error)
         return self._with_raw(self.shown(message or compact_json(error)), error)
 
     def error_event(self, data: bytes) -> str:
-        """Word an event of the stream that is named `error`, whatever it holds."""
+        """Return the error for an event named `error`, with any content."""
         try:
             value = decode_line(data)
         except WireError:
@@ -170,13 +155,13 @@ class FailureTexts:
         return self.broke_off(_error_of(value) or value)
 
     def unreadable_chunk(self, problem: str, data: bytes) -> str:
-        """Word that a piece of a stream was no JSON."""
+        """Return the error for a piece of a stream that is not JSON."""
         self.signs = FailureSigns(kind="bad_answer")
         shown = self.shown(data.decode(errors="replace"), _MAX_GLIMPSE_CHARS)
         return f"The stream holds invalid JSON: {problem}: {shown}"
 
     def no_event_stream(self, content_type: str, body: bytes) -> str:
-        """Word a success that held no event at all, such as a web page from a wrong address."""
+        """Return the error for a success without any event, such as a web page from a wrong address."""
         try:
             error = _error_of(decode_line(body.strip()))
         except WireError:
@@ -189,13 +174,13 @@ class FailureTexts:
         return f"{STREAM_WITHOUT_REASON}: {about}{': ' + shown if shown else ''}"
 
     def transport_failed(self, kind: str, error: BaseException) -> str:
-        """Word a failure of the network: what failed, and the deepest cause with its code."""
+        """Return the error for a failure of the network: what failed, and the deepest cause with its code."""
         cause = _deepest(error)
         text = _system_text(cause) or self.shown(str(cause)) or type(cause).__name__
         return f"{kind}: {text}"
 
     def _with_raw(self, text: str, error: object) -> str:
-        """Add what a gateway got from the provider behind it, unless the text says it already."""
+        """Add the error that a gateway got from its provider, unless the text contains it already."""
         metadata = as_object((as_object(error) or {}).get("metadata")) or {}
         raw = metadata.get("raw")
         shown = self.shown(raw if isinstance(raw, str) else compact_json(raw)) if raw else ""
@@ -204,13 +189,13 @@ class FailureTexts:
         return f"{text}\n{shown}"
 
     def shown(self, text: str, limit: int = MAX_BODY_CHARS) -> str:
-        """Return a text of others as the user may see it: no secrets, and not too long."""
+        """Return a foreign text for the user: redacted, and cut to a maximal length."""
         text = self._secrets.hide(text)
         return text if len(text) <= limit else f"{text[:limit]}... [truncated {len(text) - limit} chars]"
 
 
 def _system_text(error: BaseException) -> str | None:
-    """Say what the system says of an error that is its own, and the name of its number."""
+    """Return the system's text for an error of its own, with the name of its number."""
     if not isinstance(error, OSError) or error.errno is None:
         return None
     if isinstance(error, socket.gaierror):
@@ -236,8 +221,8 @@ def _codes(error: object) -> tuple[str, ...]:
     return tuple(str(code) for code in codes if code)
 
 
-def _told_delay_s(error: object) -> float | None:
-    """Find how long Google asks to wait, which it tells in the error's details: `34s`, also with a fraction."""
+def _requested_delay_s(error: object) -> float | None:
+    """Return how long Google asks to wait, from the error's details: `34s`, also with a fraction."""
     for detail in as_array((as_object(error) or {}).get("details")):
         members = as_object(detail) or {}
         if str(members.get("@type")).endswith("google.rpc.RetryInfo"):
@@ -259,7 +244,7 @@ def _deepest(error: BaseException) -> BaseException:
 
 def _cause(error: BaseException) -> BaseException | None:
     if isinstance(error, BaseExceptionGroup):
-        # cast: isinstance can't say of what it is a group
+        # cast: isinstance can't narrow the type of a group's members
         return cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     # httpcore cuts the chain of its errors, but makes each of the one that it caught.
     return error.__cause__ or next((each for each in error.args if isinstance(each, BaseException)), None)

@@ -1,27 +1,27 @@
-"""How long an answer may be, so that it and its question fit the model's window.
+"""The limit of an answer's tokens, so that request and answer fit the model's window.
 
-Pure. Counts characters, since no tokenizer fits every model, and leaves a margin for the error. Must not know how
+Pure. Counts characters, since no tokenizer fits every model, and leaves a margin for the error. Independent of how
 a limit is sent. Rule R-LLM-03.
 """
 
 from typing import Final
 
-from pinnace_agent.llm.base import LlmRequest
-from pinnace_agent.llm.json_edge import compact_json
-from pinnace_agent.message_size import last_count, message_chars
+from pinnace_agent.core.json_access import compact_json
+from pinnace_agent.llm.message_size import last_count, message_chars
+from pinnace_agent.llm.request import LlmRequest
 
 # Code has fewer characters to a token than prose: a request must not be refused for a guess that was too low.
 CHARS_PER_TOKEN: Final = 3.5
 # The most that any text has: no answer must be cut to nothing for a guess that was too high.
 _MOST_CHARS_PER_TOKEN: Final = 5
-# The guess is off by this much, or by this part of it.
+# The error of the estimate: absolute, or a part of it.
 # DEVIATION D-55: in a small window by that part of the window, and never by more than half of what is left.
 MARGIN_TOKENS: Final = 4096
 MARGIN_SHARE: Final = 0.15
 _MARGIN_OF_WINDOW: Final = 8
-# Room for an answer that is worth having; only the smaller margin is kept when there is less.
+# Tokens for a useful answer; with fewer only the smaller margin is kept.
 GOOD_ROOM_TOKENS: Final = 32_768
-# Of the window, what an answer gets where only a guess leaves it less.
+# The part of the window that an answer gets at least if only an estimate leaves it less.
 _LEAST_SHARE: Final = 16
 
 
@@ -39,7 +39,7 @@ def output_cap(request: LlmRequest) -> int | None:
 
 
 def _room(request: LlmRequest, window: int) -> int:
-    """Return the tokens that a window has for an answer, less a margin for what is guessed."""
+    """Return the tokens that a window has for an answer, less a margin for the estimated part."""
     counted, chars = _known(request)
     used = counted + _tokens(chars)
     left = window - used
@@ -52,7 +52,7 @@ def _room(request: LlmRequest, window: int) -> int:
 
 
 def input_tokens(request: LlmRequest) -> int:
-    """Estimate the tokens of a request: what the provider last counted, and a guess of what came after."""
+    """Estimate the tokens of a request: the provider's last count, and an estimate of the messages after it."""
     counted, chars = _known(request)
     return counted + _tokens(chars)
 

@@ -1,12 +1,26 @@
-"""Which provider speaks which API. Each is imported when a model first needs it.
+"""The providers by API. Each is imported when a model first needs it.
 
 Must not import httpx or any provider at module level: start-up time.
 """
 
-from typing import Final
+from typing import Final, Protocol
 
-from pinnace_agent.llm.base import Provider
-from pinnace_spec.errors import ClientError, ErrorCode
+from pinnace_agent.llm.builder import MessageBuilder
+from pinnace_agent.llm.request import LlmRequest
+from pinnace_spec.rules.errors import ClientError, ErrorCode
+
+
+class Provider(Protocol):
+    """A client of one API."""
+
+    async def stream(self, request: LlmRequest, builder: MessageBuilder) -> None:
+        """Ask for one answer and build it; `builder.is_finished` on return.
+
+        Raises nothing but `trio.Cancelled`: every failure becomes `builder.fail(text)`. When Cancelled
+        leaves, the connection is closed and the builder is as it was; the caller that cancelled decides how the
+        message ends.
+        """
+
 
 _providers: dict[str, Provider] = {}
 
@@ -29,7 +43,7 @@ def find_provider(api: str) -> Provider | None:
 
 
 def unsupported_api(api: str) -> ClientError:
-    """Say that a model's API is not spoken."""
+    """Return the error for a model whose API this release does not support."""
     return ClientError(
         f"The API {api} is not supported; this release speaks {', '.join(SUPPORTED_APIS)}.", ErrorCode.NO_MODEL
     )
@@ -38,22 +52,22 @@ def unsupported_api(api: str) -> ClientError:
 def _make(api: str) -> Provider:
     match api:
         case "anthropic-messages":
-            from pinnace_agent.llm.anthropic_messages import AnthropicMessagesProvider
+            from pinnace_agent.llm.anthropic.provider import AnthropicMessagesProvider
 
             return AnthropicMessagesProvider()
         case "google-generative-ai":
-            from pinnace_agent.llm.google_generative_ai import GoogleGenerativeAIProvider
+            from pinnace_agent.llm.google.provider import GoogleGenerativeAIProvider
 
             return GoogleGenerativeAIProvider()
         case "openai-responses":
-            from pinnace_agent.llm.openai_responses import OpenAIResponsesProvider
+            from pinnace_agent.llm.openai_responses.provider import OpenAIResponsesProvider
 
             return OpenAIResponsesProvider()
         case "offline":
-            from pinnace_agent.llm.offline import OfflineProvider
+            from pinnace_agent.llm.offline.provider import OfflineProvider
 
             return OfflineProvider()
         case _:
-            from pinnace_agent.llm.openai_completions import OpenAICompletionsProvider
+            from pinnace_agent.llm.openai_chat.provider import OpenAICompletionsProvider
 
             return OpenAICompletionsProvider()

@@ -9,7 +9,7 @@ from binascii import b2a_base64
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
-from pinnace_agent.redaction.redactor import LEAST_CHARS
+from pinnace_agent.redaction.policy import LEAST_CHARS
 
 # Vendors mark their keys with a public beginning. A part of a key counts once it holds so many characters beyond that.
 _BEYOND_MARK: Final = 4
@@ -96,7 +96,7 @@ def _is_word(text: str) -> bool:
 
 
 def _front(key: str) -> int:
-    """Return how many first characters are a part that says something about the key."""
+    """Return how many first characters are a part that reveals something about the key."""
     size = LEAST_CHARS
     for mark in _MARKS:
         if key.startswith(mark):

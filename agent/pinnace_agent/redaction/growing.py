@@ -8,7 +8,8 @@ every character of the key is left out, and one mark stands for all.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pinnace_agent.redaction.redactor import REDACTED, REDACTOR, Redactor
+from pinnace_agent.redaction.policy import REDACTED
+from pinnace_agent.redaction.redactor import REDACTOR, Redactor
 
 Event = Mapping[str, object]
 

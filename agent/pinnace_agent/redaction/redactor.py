@@ -9,14 +9,11 @@ from collections.abc import Mapping
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from pinnace_agent.redaction.policy import LEAST_CHARS
+
 if TYPE_CHECKING:  # loaded with the first key that is known, or found
     from pinnace_agent.redaction.replacing import Span
     from pinnace_agent.redaction.search import Known
-
-REDACTED: Final = "[redacted]"
-"""What stands in the place of a key."""
-LEAST_CHARS: Final = 8
-"""Keys and parts of keys that are shorter are not looked for: they would be found in ordinary text."""
 
 
 # DEVIATION D-64: known keys are in no output.

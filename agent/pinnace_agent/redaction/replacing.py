@@ -9,7 +9,7 @@ from functools import cache, partial
 from typing import Final, cast
 
 from pinnace_agent.redaction.forms import Form
-from pinnace_agent.redaction.redactor import REDACTED
+from pinnace_agent.redaction.policy import REDACTED
 from pinnace_agent.redaction.search import Search
 
 _STRING: Final = re.compile(rb'"((?:[^"\\]++|\\.)*+)"', re.DOTALL)

@@ -1,4 +1,4 @@
-"""Whether one of some short texts is in a long one: the look that every record and every appended line pays for.
+"""Whether one of some short texts is in a long one: the check that every record and every appended line pays for.
 
 Which way is the fastest depends on how much is searched. A start needs nothing that has to be made: it looks for one
 text after the other. Short lines are then searched by a pattern. Where much is searched, the regular expressions of

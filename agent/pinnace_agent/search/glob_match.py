@@ -1,11 +1,11 @@
-r"""Decides which paths a glob means, relative to the folder that is searched.
+r"""Matches paths with globs, relative to the folder that is searched.
 
-The rule: `?` is one character, `*` any within a name, `[a-z]` and `[!a-z]` one of a set, `{a,b}` a choice, `\` takes
-the next character as it is; none of them matches `/`. `**` as a whole component is any number of folders, and at the
-end everything below. A glob without `/` is matched with names at any depth, one with `/` with paths that may begin at
-any depth; one that begins with `/` with absolute paths. Without a capital letter case does not matter.
+`?` is one character, `*` any number within a name, `[a-z]` and `[!a-z]` one of a set, `{a,b}` a choice, `\` escapes the
+next character; none of them matches `/`. `**` as a whole component is any number of folders, and at the end everything
+below. A glob without `/` matches names at any depth, one with `/` paths that begin at any depth; one that begins with
+`/` matches absolute paths. A glob without a capital letter ignores case.
 
-Pure. Takes time proportional to glob and path, however many stars there are. Must not know files.
+Pure. Takes time proportional to glob and path, for any number of stars.
 """
 
 import re
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 MAX_CHOICES: Final = 1_000
-"""Globs that `{a,b}{c,d}…` may stand for: no one writes so many, and each is tried on each path."""
+"""The number of globs that `{a,b}{c,d}…` may expand to; each is matched against each path."""
 
 _ANY_FOLDERS: Final = None
 _Component = re.Pattern[str] | None
@@ -21,28 +21,28 @@ _Component = re.Pattern[str] | None
 
 
 class BadGlob(ValueError):
-    """A glob that means nothing; the text says why."""
+    """An invalid glob; the text gives the reason."""
 
 
 class Glob:
-    """A glob, ready to be matched."""
+    """A compiled glob."""
 
     __slots__ = ("_choices", "has_folders", "is_absolute")
 
     def __init__(self, pattern: str, *, is_case_exact: bool | None = None) -> None:
-        """Read a glob; None: case matters once there is a capital letter.
+        """Compile a glob; `is_case_exact` None: exact if it has a capital letter.
 
         Raises:
-            BadGlob: It has no meaning.
+            BadGlob: It is invalid.
         """
-        exact = is_case_meant(pattern) if is_case_exact is None else is_case_exact
+        exact = is_case_sensitive(pattern) if is_case_exact is None else is_case_exact
         flags = re.DOTALL | (0 if exact else re.IGNORECASE)
         self.has_folders = "/" in pattern
         self.is_absolute = pattern.startswith("/")
         self._choices = tuple(self._compiled(choice, flags) for choice in _choices(pattern))
 
     def matches(self, path: str) -> bool:
-        """Tell whether it means this path: a relative one, or an absolute one if the glob is absolute."""
+        """Return whether it matches a relative path, or an absolute path if the glob is absolute."""
         if not self.has_folders:
             name = path[path.rfind("/") + 1 :]
             return any(choice[0] is not None and choice[0].match(name) for choice in self._choices)
@@ -64,18 +64,18 @@ class Glob:
         return tuple(components)
 
 
-def is_case_meant(pattern: str) -> bool:
-    """Tell whether upper and lower case matter: they do once there is a capital letter."""
+def is_case_sensitive(pattern: str) -> bool:
+    """Return whether a pattern has a capital letter, so that its case counts."""
     return any(character.isupper() for character in pattern)
 
 
 def escape_glob(text: str) -> str:
-    """Return a glob that means just this text."""
+    """Return a glob that matches exactly this text."""
     return re.sub(r"([\\*?\[\]{},!])", r"\\\1", text)
 
 
 def _match(components: Sequence[_Component], parts: Sequence[str]) -> bool:
-    """Match names one by one; what fails after `**` is tried again one folder further, of the last `**` alone."""
+    """Match names one by one; after a mismatch only the last `**` is extended by a folder."""
     position = part = 0
     retry: tuple[int, int] | None = None
     while part < len(parts):
@@ -95,7 +95,7 @@ def _match(components: Sequence[_Component], parts: Sequence[str]) -> bool:
 
 
 def _name(word: str, flags: int) -> re.Pattern[str]:
-    """Compile a glob of one name. After a star the first place that fits is as good as any: it is not left again."""
+    """Compile a glob of one name. After a star the first match is final, so there is no backtracking."""
     first, *others = (_sequence(piece) for piece in _between_stars(word))
     if not others:
         return re.compile(f"{first}\\Z", flags)
@@ -119,7 +119,7 @@ def _sequence(tokens: Sequence[str]) -> str:
 
 
 def _one(token: str) -> str:
-    """Translate what matches one character."""
+    """Translate a part that matches one character."""
     if token == "?":
         return "[^/]"
     if token[0] == "\\":
@@ -147,7 +147,7 @@ def _tokens(word: str) -> Iterator[str]:
                 raise BadGlob("error parsing glob: dangling '\\'")
             place += 1
         elif character == "[":
-            # A bracket that comes first in a set is a member of it.
+            # A bracket at the beginning of a set is a member of it.
             members = place + (word[place : place + 1] in ("!", "^"))
             end = word.find("]", members + 1)
             if end < 0:
@@ -157,9 +157,9 @@ def _tokens(word: str) -> Iterator[str]:
 
 
 def _choices(pattern: str) -> list[str]:
-    """Return the globs without braces that a glob with braces stands for."""
+    """Return the globs without braces that a glob with braces expands to."""
     done = [""]
-    # Each open brace: what stood before it, and the choices that are complete.
+    # For each open brace: the text before it, and its complete choices.
     opened: list[tuple[list[str], list[str]]] = []
     for token in _tokens(pattern):
         if token == "{":

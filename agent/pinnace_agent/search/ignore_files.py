@@ -1,9 +1,14 @@
-"""Which entries of a tree are searched: ignore files as ripgrep and fd read them, and globs that go before these.
+"""Which entries of a tree are searched: ignore files as ripgrep and fd read them, and globs that override them.
 
-Of several rules of a file the last one that fits counts, of several files of a kind the nearest one. The program's own
-kind (`.rgignore`, `.fdignore`) goes before `.ignore`, that before `.gitignore`, `.git/info/exclude` and the user's
-global file. Git's kinds count inside of a repository only, unless they need none, and those above the nearest
-repository say nothing. Reads files; must not know what is searched for.
+A line is a glob: `#` begins a comment, `!` makes an exception, a slash at the end matches folders only, a slash
+elsewhere ties the glob to the folder of its file. Of several rules of a file the last match counts, of several files of
+one kind the nearest one. The program's own kind (`.rgignore`, `.fdignore`) overrides `.ignore`, which overrides
+`.gitignore`, `.git/info/exclude` and the user's global file. Git's kinds count inside a repository only, unless
+`needs_repository` is off, and those above the nearest repository do not count.
+
+Not built on the package `pathspec`: its patterns are git's, and the results of ripgrep and fd differ. They read `{a,b}`
+as alternatives and a pattern that does not compile as no rule, an override glob reports an error, and bytes that are no
+UTF-8 match themselves. It would also be the only package that the program imports.
 """
 
 import os
@@ -11,21 +16,75 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from pinnace_agent.search.ignore_lines import Rule, Rules, parse_rule, verdict
+from pinnace_agent.search.glob_match import BadGlob, Glob
+
+
+class Rule(NamedTuple):
+    """One line of an ignore file."""
+
+    glob: Glob
+    is_for_folders: bool
+    is_exception: bool
+
+
+Rules = Sequence[Rule]
+
+
+def parse_rule(line: str, *, is_strict: bool = False, has_braces: bool = True) -> Rule | None:
+    """Parse a line of an ignore file; return None for a line without a rule.
+
+    Args:
+        line: Without its line end.
+        is_strict: Whether an invalid glob is an error; otherwise its line has no rule.
+        has_braces: Whether braces hold alternatives, as in ripgrep and fd; for git they are ordinary characters.
+
+    Raises:
+        BadGlob: The glob is invalid, and `is_strict`.
+    """
+    if line.startswith("#"):
+        return None
+    if not line.endswith("\\ "):
+        line = line.rstrip()
+    is_exception = line.startswith("!")
+    pattern = line[1:] if is_exception else line
+    is_anchored = pattern.startswith("/")
+    is_for_folders = pattern.endswith("/")
+    pattern = pattern.removesuffix("/").removeprefix("/")
+    if not pattern:
+        return None
+    if not has_braces:
+        pattern = pattern.replace("{", r"\{").replace("}", r"\}").replace(",", r"\,")
+    if is_anchored or "/" in pattern:
+        pattern = f"/{pattern}"
+    try:
+        return Rule(Glob(pattern, is_case_exact=True), is_for_folders, is_exception)
+    except BadGlob:
+        if is_strict:
+            raise
+        return None
+
+
+def last_match(rules: Rules, path: str, *, is_folder: bool) -> bool | None:
+    """Return whether the last rule that matches a path leaves it out; None if no rule matches."""
+    for rule in reversed(rules):
+        if (is_folder or not rule.is_for_folders) and rule.glob.matches(path):
+            return not rule.is_exception
+    return None
+
 
 _MAX_BYTES: Final = 1024 * 1024
-"""Of an ignore file; what follows is left out."""
+"""The length of an ignore file that is read; the rest is not."""
 
 _GIT_FILE: Final = re.compile(r'(?im)^\s*excludesfile\s*=\s*"?\s*(\S+?)\s*"?\s*$')
 
 
 class Level(NamedTuple):
-    """What one folder says about the entries below it."""
+    """The rules of one folder for the entries below it."""
 
     folder: str
     """Its absolute path."""
     own: Rules
-    """Of the file that only this program reads."""
+    """Of the file that only the imitated program reads, e.g. `.rgignore`."""
     ignore: Rules
     git: Rules
     exclude: Rules
@@ -33,20 +92,20 @@ class Level(NamedTuple):
 
 
 class Overrides:
-    """Globs of the command line: they go before every ignore file, and the last one that fits counts."""
+    """Globs of the command line: they take precedence over every ignore file, and the last match counts."""
 
     def __init__(self, globs: Iterable[str]) -> None:
-        """Read them: `!` before one leaves out, the others let in, and then nothing else is let in.
+        """Parse them: a glob with `!` leaves out; if there are others, only what they match is searched.
 
         Raises:
-            BadGlob: One has no meaning.
+            BadGlob: One is invalid.
         """
         self._rules = [rule for glob in globs if (rule := parse_rule(glob, is_strict=True)) is not None]
         self._has_wanted = any(not rule.is_exception for rule in self._rules)
 
-    def verdict(self, path: str, *, is_folder: bool) -> bool | None:
-        """Return whether an entry is let in; None: they say nothing about it."""
-        is_left_out = verdict(self._rules, path, is_folder=is_folder)
+    def decision(self, path: str, *, is_folder: bool) -> bool | None:
+        """Return whether an entry is searched; None if no glob decides that."""
+        is_left_out = last_match(self._rules, path, is_folder=is_folder)
         if is_left_out is not None:
             return is_left_out
         return False if self._has_wanted and not is_folder else None
@@ -59,9 +118,9 @@ class IgnoreFiles:
         """Read no folder yet.
 
         Args:
-            own_name: The file that only this program reads, e.g. `.rgignore`.
-            env: Knows where git's configuration is.
-            needs_repository: Whether `.gitignore` says nothing outside of a repository.
+            own_name: The file that only the imitated program reads, e.g. `.rgignore`.
+            env: The environment, which locates git's configuration.
+            needs_repository: Whether `.gitignore` has no effect outside of a repository.
         """
         self._own_name = own_name
         self._needs_repository = needs_repository
@@ -76,7 +135,7 @@ class IgnoreFiles:
         return tuple(levels)
 
     def level(self, folder: str) -> Level:
-        """Read what one folder says."""
+        """Read the rules of one folder."""
         return Level(
             folder,
             _read(os.path.join(folder, self._own_name)),
@@ -87,7 +146,7 @@ class IgnoreFiles:
         )
 
     def ignores(self, path: str, levels: Sequence[Level], root: str, *, is_folder: bool) -> bool:
-        """Tell whether an entry is left out.
+        """Return whether an entry is ignored.
 
         Args:
             path: Its absolute path.
@@ -103,10 +162,10 @@ class IgnoreFiles:
             kinds = (level.own, level.ignore, level.git, level.exclude)
             for index, rules in enumerate(kinds):
                 if found[index] is None and rules and (index < 2 or (has_git and not saw_repository)):
-                    found[index] = verdict(rules, below, is_folder=is_folder)
+                    found[index] = last_match(rules, below, is_folder=is_folder)
             saw_repository = saw_repository or level.is_repository
         if has_git and self._global:
-            found.append(verdict(self._global, path[len(root.rstrip("/")) :], is_folder=is_folder))
+            found.append(last_match(self._global, path[len(root.rstrip("/")) :], is_folder=is_folder))
         return next((each for each in found if each is not None), False)
 
 
@@ -122,7 +181,7 @@ def _rules(text: str) -> Iterator[Rule]:
 
 
 def _text(path: str) -> str:
-    """Return what is in a file; nothing if it is no regular one, or can't be read."""
+    """Return the content of a regular file; empty for any other, and if it can't be read."""
     try:
         if not os.path.isfile(path):
             return ""
@@ -133,7 +192,7 @@ def _text(path: str) -> str:
 
 
 def _global_rules(env: Mapping[str, str]) -> Rules:
-    """Return the rules of the user's global file: the one that git's configuration names, else the usual one."""
+    """Return the rules of the user's global file: the one in git's configuration, else the default one."""
     home = env.get("HOME", "")
     configuration = env.get("XDG_CONFIG_HOME") or (os.path.join(home, ".config") if home else "")
     places = [os.path.join(home, ".gitconfig")] if home else []

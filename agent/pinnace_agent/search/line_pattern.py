@@ -1,8 +1,8 @@
 r"""Translates a pattern of ripgrep into one of Python's `re`, for single lines.
 
-What ripgrep refuses is refused here with the same reason: look-around, backreferences, a brace that repeats nothing, a
-line end. What it takes and Python has no word for is translated: names of groups, flags in the middle, `\z`, `\x{…}`,
-`\p{L}`, `[[:alpha:]]`. Set operations (`&&`, `--`, `~~`), nested sets and names of scripts are refused by name.
+A pattern that ripgrep rejects is rejected for the same reason: look-around, backreferences, a repetition of nothing, a
+line end. Syntax that Python lacks is translated: names of groups, inline flags, `\z`, `\x{…}`, `\p{L}`, `[[:alpha:]]`.
+Set operations (`&&`, `--`, `~~`), nested sets and names of scripts are rejected by name.
 
 Pure.
 """
@@ -60,14 +60,14 @@ _KNOWN_ESCAPES: Final = frozenset("dDsSwWbBAzntrfva")
 
 
 class BadPattern(ValueError):
-    """A pattern that can't be searched for; the text says why."""
+    """An invalid pattern; the text gives the reason."""
 
 
 def compiled(pattern: str, *, is_literal: bool, ignores_case: bool) -> re.Pattern[str]:
-    """Return what finds a pattern in a line without its end.
+    """Return the compiled pattern, for lines without their ends.
 
     Raises:
-        BadPattern: There is no such pattern, or it could match a line end.
+        BadPattern: The pattern is invalid, or could match a line end.
     """
     if "\n" in pattern:
         raise _line_end()
@@ -90,9 +90,9 @@ class _Translation:
         self._place = 0
         self._out: list[str] = []
         self._atom = -1
-        """Where in the output the thing begins that a repetition would repeat; -1: there is none."""
+        """The place in the output of the atom that a repetition would repeat; -1: there is none."""
         self._is_repeated = False
-        # Of each open group: where it begins in the output, and the flags that were set inside of it.
+        # For each open group: its place in the output, and the flags that were set inside it.
         self._groups: list[tuple[int, list[str]]] = [(0, [])]
 
     def text(self) -> str:

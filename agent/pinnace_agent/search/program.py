@@ -1,12 +1,12 @@
-"""The program that searches where there is no ripgrep: it takes the options that the tools pass, and writes as it does.
+"""The search program for systems without ripgrep and fd: accepts the options that the tools pass, with the same output.
 
-A program of its own, so that a search can be killed: it runs beside the agent's loop and shares no memory with it. A
-pattern that takes more than `MATCH_S` of a processor on one line ends the search with an error; lines are read up to
-`MAX_LINE_BYTES`, and the process gets no more than `MAX_MEMORY_BYTES`.
+A separate process, so that a search can be killed and shares no memory with the agent. A pattern that takes more than
+`MATCH_S` of processor time on one line ends the search with an error; lines are read up to `MAX_LINE_BYTES`, and the
+process is limited to `MAX_MEMORY_BYTES`.
 
-`--files --null` lists files, `--entries --null` what fd would: folders with a slash behind them, and links. Otherwise
-matches are written as ripgrep's JSON, of a long line its beginning. Exit codes: 0 something was found, 1 nothing, 2
-something could not be read or understood.
+`--files --null` lists files, `--entries --null` lists what fd would: folders with a trailing slash, and links.
+Otherwise matches are written as ripgrep's JSON, with the beginning of long lines. Exit codes: 0 for a match, 1 for
+none, 2 for an error.
 """
 
 import base64
@@ -24,22 +24,22 @@ from pinnace_agent.search.line_pattern import BadPattern, compiled
 from pinnace_agent.search.walk import walk
 
 MATCH_S: Final = 2
-"""Of a processor, for one line; a simple pattern takes some milliseconds for the longest."""
+"""Processor time for one line; a simple pattern takes some milliseconds for the longest line."""
 MAX_LINE_BYTES: Final = 4 * 1024 * 1024
 MAX_MEMORY_BYTES: Final = 2 * 1024**3
 BLOCK_BYTES: Final = 64 * 1024
-"""Read at once. In a folder, a file is searched up to the block with the first NUL, as ripgrep does,
-which reads its first three bytes alone."""
+"""The size of a read. In a folder, a file is searched up to the block with the first NUL, as ripgrep does, whose
+first read is three bytes."""
 SHOWN_BYTES: Final = 8 * 1024
-"""Of a line, at most so much is written: more than the tools show."""
+"""The length of a line that is written: more than the tools show."""
 MAX_BEFORE_BYTES: Final = 4 * 1024 * 1024
-"""Of the lines before a match, at most so much is kept."""
+"""The memory for the lines before a match."""
 
 _IGNORED: Final = frozenset({"--no-config", "--json", "--line-number", "--color=never", "--hidden", "--null"})
 
 
 class Request(NamedTuple):
-    """What is to be done."""
+    """The options of one run."""
 
     words: Sequence[str]
     """The pattern, unless files are listed, and the path."""
@@ -53,7 +53,7 @@ class Request(NamedTuple):
 
 
 class _Failed(Exception):
-    """Nothing can be searched; the text is for stderr."""
+    """The search failed; the text is for stderr."""
 
 
 class _Line(NamedTuple):
@@ -66,7 +66,7 @@ def read_request(arguments: Sequence[str]) -> Request:
     """Read the options that the tools pass.
 
     Raises:
-        ValueError: There is another one.
+        ValueError: An option is unknown.
     """
     place = arguments.index("--")
     globs: list[str] = []
@@ -97,10 +97,10 @@ class Search:
     """One run of the program."""
 
     def __init__(self, request: Request) -> None:
-        """Read the globs.
+        """Parse the globs.
 
         Raises:
-            BadGlob: One has no meaning.
+            BadGlob: One is invalid.
         """
         self._request = request
         self._has_failed = False
@@ -113,13 +113,13 @@ class Search:
         self._out = sys.stdout.buffer
         self.lines_tried = 0
         self.is_matching = False
-        """The pattern is being tried on the last one of them."""
+        """Whether the pattern is being matched against the last of them."""
 
     def run(self) -> int:
         """Search, and return the exit code.
 
         Raises:
-            BadPattern: There is no such pattern.
+            BadPattern: The pattern is invalid.
         """
         has_found = self._list() if self._request.lists else self._search()
         self._out.flush()
@@ -199,10 +199,10 @@ def _written(raw: bytes) -> dict[str, str]:
 
 
 def _lines(path: str, *, is_named: bool) -> Iterator[_Line]:
-    """Yield the lines of a file; of one that nobody named only those before the block with a NUL."""
+    """Yield the lines of a file; unless it was named, only those before the block with a NUL."""
     number = 0
     rest = b""
-    too_long = b""  # the beginning of a line whose end is still looked for
+    too_long = b""  # the beginning of a line whose end was not reached yet
     for block in _blocks(path):
         if not is_named and b"\0" in block:
             return
@@ -224,9 +224,9 @@ def _lines(path: str, *, is_named: bool) -> Iterator[_Line]:
 
 
 def _blocks(path: str) -> Iterator[bytes]:
-    """Yield a file's text as UTF-8, whatever of the Unicode encodings its byte order mark says.
+    """Yield a file's text as UTF-8, decoded by its byte order mark if it has one.
 
-    The first block is as long as a byte order mark can be: a line in it is found whatever follows, as by ripgrep.
+    The first block has the length of the longest byte order mark: a line in it is found before any NUL, as by ripgrep.
     """
     import codecs
 
@@ -245,7 +245,7 @@ def _blocks(path: str) -> Iterator[bytes]:
 
 
 def _limit(search: Search) -> None:
-    """Bound what a pattern may take: memory at once, time by a clock that ticks while the processor works."""
+    """Limit the memory of the process, and the processor time of one line by a virtual timer."""
     import resource
 
     try:

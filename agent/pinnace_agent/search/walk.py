@@ -1,7 +1,7 @@
-"""Walks a tree in the order of names, without what is ignored: regular files, or every entry.
+"""Walks a tree in the order of names, without ignored entries.
 
-Links are not followed and other things than files and folders are no files. What can't be read is reported, and the
-walk goes on. Memory does not grow with the number of files, but with the entries of one folder.
+Links are not followed. A folder that can't be read is reported, and the walk continues. Memory does not grow with the
+number of files, but with the entries of one folder.
 """
 
 import os
@@ -12,7 +12,7 @@ from pinnace_agent.search.ignore_files import IgnoreFiles, Level, Overrides
 
 
 class Entry(NamedTuple):
-    """One thing in a tree."""
+    """A file, folder or anything else in a tree."""
 
     path: str
     """Relative to the root that is walked."""
@@ -23,13 +23,13 @@ class Entry(NamedTuple):
 def walk(
     root: str, ignoring: IgnoreFiles, overrides: Overrides, report: Callable[[str, OSError], None]
 ) -> Iterator[Entry]:
-    """Go through everything below a folder that is not left out.
+    """Yield every entry below a folder that is not ignored.
 
     Args:
         root: An absolute path.
         ignoring: The rules of ignore files.
-        overrides: Globs that go before them.
-        report: Told of a folder that can't be read, by its path relative to the root.
+        overrides: Globs that take precedence over them.
+        report: Called for a folder that can't be read, with its path relative to the root.
     """
     root = os.path.realpath(root)
     walker = _Walk(root, ignoring, overrides, report)
@@ -46,7 +46,7 @@ class _Walk:
         self._report = report
 
     def below(self, folder: str, levels: Sequence[Level]) -> Iterator[Entry]:
-        # Folders that are to be entered, the next one last; a stack of our own, since trees may be deep.
+        # A stack of open folders instead of recursion, since trees may be deep.
         open_folders: list[Iterator[tuple[Entry, Sequence[Level]]]] = [self._entries(folder, levels)]
         while open_folders:
             found = next(open_folders[-1], None)
@@ -71,9 +71,9 @@ class _Walk:
             return
         for name, is_folder, is_file in found:
             path = f"{folder}/{name}" if folder else name
-            verdict = self._overrides.verdict(path, is_folder=is_folder)
-            if verdict is None:
+            is_searched = self._overrides.decision(path, is_folder=is_folder)
+            if is_searched is None:
                 whole = f"{self._root.rstrip('/')}/{path}"
-                verdict = not self._ignoring.ignores(whole, levels, self._root, is_folder=is_folder)
-            if verdict:
+                is_searched = not self._ignoring.ignores(whole, levels, self._root, is_folder=is_folder)
+            if is_searched:
                 yield Entry(path, is_folder, is_file), levels

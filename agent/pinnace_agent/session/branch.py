@@ -1,14 +1,13 @@
-"""A branch of a session: its entries from a root to a leaf, of which each is decoded only when it is asked for.
+"""A branch of a session: its entries from a root to a leaf, each of which is decoded only when it is read.
 
-Pure. What kind of entry stands where is known without decoding it. Must not know what becomes of the entries.
+Pure. The kind of each entry is known without decoding it.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import overload
 
-from pinnace_agent.session.entry_head import head_of
-from pinnace_agent.session.entry_list import EntryList, Item
-from pinnace_spec.entries import Entry
+from pinnace_agent.session.store.entries import EntryList, Item, head_of
+from pinnace_spec.records.entries import Entry
 
 
 class Branch(Sequence[Entry]):
@@ -44,7 +43,7 @@ class Branch(Sequence[Entry]):
         return self._kinds[self._places[place]]
 
     def kinds(self) -> Iterator[str]:
-        """Give the kinds of all entries."""
+        """Yield the kinds of all entries."""
         return map(self._kinds.__getitem__, self._places)
 
     def last(self, kind: str, before: int | None = None) -> int | None:
@@ -53,11 +52,11 @@ class Branch(Sequence[Entry]):
         return next((place for place in places if self.kind(place) == kind), None)
 
     def item(self, place: int) -> Item:
-        """Return an entry as it is held."""
+        """Return an entry, decoded or not."""
         return self._entries.item(self._places[place])
 
     def items(self) -> Iterator[Item]:
-        """Give all entries as they are held."""
+        """Yield all entries, decoded or not."""
         return self._entries.items(self._places)
 
     @overload

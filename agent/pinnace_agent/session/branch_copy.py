@@ -1,16 +1,16 @@
-"""A branch as a session of its own: what a fork or a clone takes along, and where forks may start.
+"""A branch as a session of its own: what a fork or a clone copies, and where forks may start.
 
-Pure. The copy is one chain of entries from a root to its leaf, each hanging from the line before it, and gives a model
-the same context as the branch it was taken from. Must not know files, nor the header of the new one.
+Pure. The copy is one chain of entries from a root to its leaf, each a child of the line before it, and gives a model
+the same context as the branch that it was taken from.
 """
 
 from collections.abc import Callable
 from typing import Final
 
-from pinnace_agent.llm.json_edge import as_array, as_object
+from pinnace_agent.core.json_access import as_array, as_object
 from pinnace_agent.session.context import edit_targets, first_kept
 from pinnace_agent.session.tree import EntryTree
-from pinnace_spec.entries import Entry
+from pinnace_spec.records.entries import Entry
 
 _LABEL: Final = "label"
 
@@ -18,10 +18,10 @@ _LABEL: Final = "label"
 def copy_path(tree: EntryTree, leaf: int | None, new_id: Callable[[], str], now: str) -> list[Entry]:
     """Return the entries of the branch that ends at `leaf`, as the lines of a new file.
 
-    Ids stay. Entries that need no change are the same objects. Labels are left out, and those that are in force for
-    entries of the copy are made anew at its end, with their times: a label may stand anywhere, also behind the leaf,
-    and must not part what it stands between. What a compaction kept begins behind a label that is left out. If an id
-    stands on the branch twice, the last entry keeps it, and the former get new ones along with what names them.
+    Ids stay. Entries that need no change are the same objects. Labels are left out, and the current labels of
+    the entries of the copy are made anew at its end, with their times: a label may occur anywhere, also after the leaf,
+    and must not separate its neighbours. What a compaction kept begins after a label that is left out. If an id occurs
+    on the branch twice, the last entry keeps it, and the former get new ones along with what refers to them.
 
     Args:
         tree: Not changed.
@@ -57,13 +57,13 @@ def fork_point(tree: EntryTree, entry_id: str) -> tuple[int | None, str] | None:
     None if no entry has this id, or it is no message of the user.
     """
     place = tree.find(entry_id)
-    text = None if place is None else _user_text(tree.entries[place])
+    text = None if place is None else user_text(tree.entries[place])
     return None if place is None or text is None else (tree.parent(place), text)
 
 
 def fork_messages(tree: EntryTree) -> list[tuple[str, str]]:
     """Return id and text of the user's messages that have a text, from all branches, in the order of the file."""
-    texts = ((str(entry.get("id", "")), _user_text(entry)) for entry in tree.entries if entry.get("type") == "message")
+    texts = ((str(entry.get("id", "")), user_text(entry)) for entry in tree.entries if entry.get("type") == "message")
     return [(entry_id, text) for entry_id, text in texts if text and entry_id]
 
 
@@ -96,12 +96,16 @@ def _kept_by_compactions(path: list[Entry]) -> dict[int, int]:
     return kept
 
 
-def _user_text(entry: Entry) -> str | None:
+def user_text(entry: Entry) -> str | None:
     """Return the text of a message of the user, its images left out; None if it is none."""
     message = as_object(entry.get("message")) if entry.get("type") == "message" else None
     if message is None or message.get("role") != "user":
         return None
-    content = message.get("content")
+    return content_text(message.get("content"))
+
+
+def content_text(content: object) -> str:
+    """Return the texts of a message's content, its images left out."""
     if isinstance(content, str):
         return content
     blocks = (as_object(block) or {} for block in as_array(content))

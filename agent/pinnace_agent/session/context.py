@@ -1,20 +1,18 @@
-"""What a model is shown of a branch: its messages, compacted and edited, and the choices in force at its end.
+"""The context of a branch: its messages, compacted and edited, and the model and thinking level at its end.
 
-Pure. Works on entries as files hold them, whoever wrote them, and never changes one. Which entries make the branch is
-the tree's to decide; what a provider can read of the messages is `llm.context`'s. Source: R-MSG-01.
+Pure. Works on entries of any origin and never changes one. `tree` decides which entries make the branch; `llm.context`
+turns the messages into what a provider can read. Source: R-MSG-01.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, cast
 
-from pinnace_agent.llm.json_edge import as_list, as_object, as_text
+from pinnace_agent.core.json_access import as_list, as_object, as_text
 from pinnace_agent.session.branch import Branch
-from pinnace_agent.session.entry_head import MESSAGE_KINDS
-from pinnace_agent.session.entry_list import Item, StoredMessage, no_collection
-from pinnace_agent.session.entry_time import time_ms
-from pinnace_agent.session.message_repair import whole_message
-from pinnace_spec.entries import Entry
-from pinnace_spec.messages import Message
+from pinnace_agent.session.store.entries import MESSAGE_KINDS, Item, StoredMessage, no_collection, time_ms
+from pinnace_agent.session.store.message_repair import whole_message
+from pinnace_spec.records.entries import Entry
+from pinnace_spec.records.messages import Message
 
 
 class Context(NamedTuple):
@@ -35,8 +33,8 @@ _MESSAGES: Final = frozenset({*MESSAGE_KINDS.values(), "custom_message", "compac
 _COUNTED_ONE_BY_ONE: Final = frozenset({"compaction", "context_edit", "branch_summary"})
 
 
-class Outline:
-    """A branch whose messages have not been decoded: what they are is known when somebody asks for them.
+class ContextIndex:
+    """A branch whose messages have not been decoded: each is decoded when it is read.
 
     The entries must not change meanwhile.
     """
@@ -78,19 +76,19 @@ class Outline:
             return [message for message in found if message is not None]
 
     def newest_first(self) -> Iterator[Message]:
-        """Give the messages from the last to the first, each decoded when its turn comes."""
+        """Yield the messages from the last to the first, each decoded when its turn comes."""
         found = map(self._message, range(len(self._entries) - 1, -1, -1))
         return (message for message in found if message is not None)
 
     def items(self) -> Sequence[StoredMessage | Message]:
         """Return the messages, as the lines that hold them where they have not been decoded."""
-        held: list[Item | Message | None] = list(self._entries.items())
+        items: list[Item | Message | None] = list(self._entries.items())
         edits = self._edits
-        for index in [each for each, item in enumerate(held) if not isinstance(item, StoredMessage)]:
-            held[index] = self._message(index)
+        for index in [each for each, item in enumerate(items) if not isinstance(item, StoredMessage)]:
+            items[index] = self._message(index)
         for index in edits:
-            held[index] = self._message(index)
-        found = held if None not in held else [item for item in held if item is not None]
+            items[index] = self._message(index)
+        found = items if None not in items else [item for item in items if item is not None]
         return cast("Sequence[StoredMessage | Message]", found)  # cast: no entry is left
 
     def _message(self, index: int) -> Message | None:
@@ -103,7 +101,7 @@ class Outline:
         return context_message(entry)
 
     def _adds_message(self, index: int) -> bool:
-        """Tell whether `context_message` returns one."""
+        """Return whether `context_message` returns one."""
         kind = self._entries.kind(index)
         if kind == "branch_summary":
             return as_text(self._entries[index].get("summary")) is not None
@@ -113,13 +111,13 @@ class Outline:
 def build_context(path: Sequence[Entry]) -> Context:
     """Return the context at the end of a branch.
 
-    The last compaction stands first, then what it kept of the entries before it, then what follows it. Older ones
+    The last compaction comes first, then what it kept of the entries before it, then what follows it. Older ones
     among those, and everything before, is no longer in the context. The choices are those of the whole branch.
 
     Args:
         path: From the root to the leaf.
     """
-    outline = Outline(Branch.of(path))
+    outline = ContextIndex(Branch.of(path))
     return Context(outline.messages(), outline.model, outline.thinking_level)
 
 
@@ -238,7 +236,7 @@ def _kept_places(path: Branch, compaction: int) -> Sequence[int]:
 def _edits(path: Sequence[Entry], places: Sequence[int]) -> dict[int, str | list[object] | None]:
     """Return what the edits among some entries make of contents, by place; None: the message is taken out.
 
-    The latest edit of an entry counts. One that says neither counts for nothing.
+    The latest edit of an entry counts. One without either has no effect.
     """
     chosen = frozenset(places)
     edits: dict[int, str | list[object] | None] = {}

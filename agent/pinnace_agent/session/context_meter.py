@@ -1,24 +1,43 @@
-"""What the messages of a growing context come to: how many there are of each kind, what they used, how large they are.
+"""Counts the messages of a growing context by kind, adds up their usage and estimates their size in tokens.
 
-Pure. Each message is looked at once, when it is there: a look at all of them takes as long as the conversation is, and
-clients ask after every turn. Must not know entries, nor why somebody asks. Rules R-MSG-03, R-CMP-04.
+Pure. Each message is read once: reading all of them takes time in proportion to the conversation, and clients ask after
+every turn. Sizes are what the provider counted last, and four characters a token for the rest; `tokens_per_byte` is for
+requests that must fit a window. Has no access to any tokenizer. Rules R-MSG-03, R-CMP-04, R-CMP-08.
 """
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from typing_extensions import TypedDict
 
-from pinnace_agent.compaction.estimate import estimate_tokens
-from pinnace_agent.message_size import FAILED_STOPS, counted_tokens
-from pinnace_agent.session.entry_list import StoredMessage
+from pinnace_agent.llm.message_size import (
+    FAILED_STOPS,
+    counted_tokens,
+    input_counts,
+    last_count,
+    message_bytes,
+    message_chars,
+)
+from pinnace_agent.session.store.entries import StoredMessage
 from pinnace_agent.session.totals import TokenTotals, add_tokens
-from pinnace_spec.messages import Message
+from pinnace_spec.records.messages import Message
+
+CHARS_PER_TOKEN: Final = 4
+
+# Of UTF-8, where no provider has counted. Prose has four and more, code more than three; Chinese has one character in
+# three, and that is a token or less. Only generated text, such as base64, has fewer.
+BYTES_PER_TOKEN: Final = 3
+# So much of a conversation weighs as much as that assumption.
+_ASSUMED_BYTES: Final = 3000
+# A count beyond these is none of the text: of servers that count only what was new to them, of messages that are short
+# beside their surroundings.
+_MOST_BYTES_PER_TOKEN: Final = 5
+_LEAST_BYTES_PER_TOKEN: Final = 1
 
 
 class ContextCounts(TypedDict):
-    """Counts, tokens and cost of the messages of a context, as clients are told."""
+    """Counts, tokens and cost of the messages of a context, as reported to clients."""
 
     userMessages: int
     assistantMessages: int
@@ -31,7 +50,7 @@ class ContextCounts(TypedDict):
 
 
 class _Size(NamedTuple):
-    """How large a context is in tokens. `compaction.estimate.context_tokens` says the same of a whole one."""
+    """How large a context is in tokens. `context_tokens` returns the same of a whole one."""
 
     newest_ms: int = 0
     counted: int = 0
@@ -83,19 +102,19 @@ class ContextMeter:
 
     def begin(self, items: Iterable[StoredMessage | Message]) -> None:
         """Read the beginning of the list, of which some messages have not been decoded, and as few as possible are."""
-        held = list(items)
-        self._read = self._counts["totalMessages"] = len(held)
-        times_ms = [item.timestamp_ms if isinstance(item, StoredMessage) else item["timestamp"] for item in held]
+        items_read = list(items)
+        self._read = self._counts["totalMessages"] = len(items_read)
+        times_ms = [item.timestamp_ms if isinstance(item, StoredMessage) else item["timestamp"] for item in items_read]
         newest_ms = list(accumulate(times_ms, max, initial=0))
-        self._count_all(held)
-        # The last count that can be trusted includes what came before, so only what follows it is looked at.
+        self._count_all(items_read)
+        # The last count that can be trusted includes what came before, so only what follows it is read.
         first, counted = 0, 0
-        for place in range(len(held) - 1, -1, -1):
-            if times_ms[place] >= newest_ms[place + 1] and (counted := _counted_tokens(held[place])):
+        for place in range(len(items_read) - 1, -1, -1):
+            if times_ms[place] >= newest_ms[place + 1] and (counted := _counted_tokens(items_read[place])):
                 first = place + 1
                 break
         self._size = _Size(newest_ms[-1], counted)
-        for item in held[first:]:
+        for item in items_read[first:]:
             self._size = self._size.with_estimate(item.message() if isinstance(item, StoredMessage) else item)
 
     def tokens(self, *more: Message) -> int:
@@ -160,3 +179,35 @@ def stored_tokens(stored: StoredMessage) -> int:
     if stored.role != "assistant" or usage is None or stored.stop_reason in FAILED_STOPS:
         return 0
     return usage.totalTokens or usage.input + usage.output + usage.cacheRead + usage.cacheWrite
+
+
+def estimate_tokens(message: Message) -> int:
+    """Estimate the tokens of one message."""
+    return -(-message_chars(message) // CHARS_PER_TOKEN)
+
+
+def sum_of_estimates(messages: Iterable[Message]) -> int:
+    """Estimate the tokens of messages of which nothing was counted."""
+    return sum(map(estimate_tokens, messages))
+
+
+def context_tokens(messages: Sequence[Message]) -> int:
+    """Return how large the context is: the last count that can be trusted plus an estimate of what followed."""
+    count = last_count(messages)
+    if count is None:
+        return sum_of_estimates(messages)
+    return count.tokens + sum_of_estimates(messages[count.place + 1 :])
+
+
+def tokens_per_byte(messages: Sequence[Message]) -> float:
+    """Return how many tokens a byte of a conversation comes to, by what its provider has counted.
+
+    The difference of two counts is that of the messages between them: the system prompt and the tools are in both.
+    """
+    counts = input_counts(messages)
+    tokens, read = _ASSUMED_BYTES / BYTES_PER_TOKEN, _ASSUMED_BYTES
+    if counts:
+        first, last = counts[0], counts[-1]
+        tokens += max(0, last.tokens - first.tokens)
+        read += sum(map(message_bytes, messages[first.place : last.place]))
+    return min(1 / _LEAST_BYTES_PER_TOKEN, max(1 / _MOST_BYTES_PER_TOKEN, tokens / read))

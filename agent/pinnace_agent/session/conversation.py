@@ -1,9 +1,9 @@
-"""The session in force: its tree of entries, the context that a model sees, its file, its choices.
+"""One session: its tree of entries, the context that a model sees, its file, and its model, thinking level and name.
 
-Decides what becomes an entry, in which order, and what happens to it when it can't be saved: work in progress is kept
-in memory and told (`keep`), a command is refused and leaves no trace (`accept`, `record`). How a line reaches the disk
-is the file's to know, which entries make the context is `context`'s, what hangs from what is the tree's. Must not know
-records, queues or providers. Without a file everything stays in memory. Rules R-SES-05 to R-SES-08.
+Decides what becomes an entry, in which order, and what happens to an entry that can't be saved: work in progress is
+kept in memory and the failure reported (`keep`), a command is rejected and leaves no trace (`accept`, `choose`).
+`store.file` brings lines to the disk, `context` chooses the entries that make the context, `tree` finds the parents.
+Has no access to records, queues or providers. Without a file everything stays in memory. Rules R-SES-05 to R-SES-08.
 """
 
 import logging
@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
-from pinnace_agent.llm.json_edge import as_object
-from pinnace_agent.session.context import Outline
-from pinnace_agent.session.file import SaveError, SessionFile
+from pinnace_agent.core.json_access import as_object
+from pinnace_agent.session.context import ContextIndex
 from pinnace_agent.session.identity import iso_time, new_entry_id, new_session_id
-from pinnace_agent.session.reading import read_entries
+from pinnace_agent.session.store.file import SaveError, SessionFile
+from pinnace_agent.session.store.reading import read_entries
 from pinnace_agent.session.totals import RunningTotals
 from pinnace_agent.session.tree import EntryTree
-from pinnace_spec.entries import Entry
-from pinnace_spec.messages import Message, Model, ThinkingLevel
-from pinnace_spec.wire import EncodedArray, encode_fragment, encode_record, without_faults
+from pinnace_spec.records.entries import Entry
+from pinnace_spec.records.messages import Message, Model, ThinkingLevel
+from pinnace_spec.wire.json_text import EncodedArray, encode_fragment, encode_record, without_faults
 
 if TYPE_CHECKING:
     from orjson import Fragment
@@ -33,19 +33,18 @@ _log = logging.getLogger("pinnace.session")
 
 # Entries of ours under the type that every reader of the format passes over.
 LEAF_MARKER: Final = "pinnace.leaf"
-RETURNED_QUEUE: Final = "pinnace.returned-queue"
 PENDING_SHELL: Final = "pinnace.pending-shell"
 
 
 @dataclass(slots=True, frozen=True)
 class SessionReport:
-    """What was found wrong in a file when it was read; nothing of it was changed by reading."""
+    """What was wrong with a file when it was read; reading changed nothing."""
 
     damaged_lines: int = 0
     orphans: int = 0
     has_torn_tail: bool = False
     damaged_copy: str | None = None
-    """Where the damaged bytes are kept."""
+    """The quarantine file."""
 
 
 class Session:
@@ -85,18 +84,19 @@ class Session:
         self.model: Model | None = None
         self.thinking_level: ThinkingLevel = "off"
         self.name: str | None = self.tree.name
-        self.on_problem: Callable[[str], None] | None = None  # told once when saving begins to fail
-        self.on_appended: Callable[[], None] | None = None  # told after each line that was written
-        self.users = 0  # who may still append: the host, shells that were admitted here
+        self.on_problem: Callable[[str], None] | None = None  # called once when saving begins to fail
+        self.on_appended: Callable[[], None] | None = None  # called after each line that was written
+        self.users = 0  # that may still append: the host, shells that were accepted here
         self._messages: list[Message] = []
-        self._unread: Outline | None = None  # what `_messages` will hold once somebody asks
+        self._unread: ContextIndex | None = None  # what `_messages` will hold once it is read
         self._meter: ContextMeter | None = None
-        self.recorded_model: tuple[str, str] | None = None  # what the branch in force says about the choices
+        self.recorded_model: tuple[str, str] | None = None  # the latest of the current branch
         self.recorded_level: str | None = None
-        self._told: str | None = None
+        self._reported_problem: str | None = None
         self._may_be_interrupted = tree is not None  # until its first run here
         self._interruption: Interruption | None = None
         self._last_ms = 0
+        self._reserved: set[str] = set()  # ids of entries that are not appended yet
         self._rebuild()
         if file is not None:
             file.on_foreign = self._take_foreign
@@ -124,11 +124,11 @@ class Session:
         if self._may_be_interrupted:
             from pinnace_agent.session.interruption import find_interruption  # not at start: for opened sessions
 
-            self._interruption, self._may_be_interrupted = find_interruption(self._upward()), False
+            self._interruption, self._may_be_interrupted = find_interruption(self.tree.upward(self.tree.leaf)), False
         return self._interruption
 
     def run_begins(self) -> None:
-        """Forget what was cut before: the conversation goes on."""
+        """Forget what was interrupted before: the conversation continues."""
         self._interruption, self._may_be_interrupted = None, False
 
     def run_ends(self) -> None:
@@ -137,7 +137,7 @@ class Session:
             return
         from pinnace_agent.session.interruption import RUN_ENDED, find_interruption  # not at start: no run has ended
 
-        if find_interruption(self._upward()) is not None:
+        if find_interruption(self.tree.upward(self.tree.leaf)) is not None:
             self.keep_custom(RUN_ENDED, {})
 
     def retry_begins(self) -> None:
@@ -147,16 +147,9 @@ class Session:
 
             self.keep_custom(RETRYING, {})
 
-    def _upward(self) -> Iterator[Entry]:
-        """Give the entries of the branch from the leaf to the root."""
-        place = self.tree.leaf
-        while place is not None:
-            yield self.tree.entries[place]
-            place = self.tree.parent(place)
-
     @property
     def message_count(self) -> int:
-        """How many they are. Cheaper than looking at them, after a session was opened."""
+        """How many they are. Cheaper than reading them, after a session was opened."""
         return len(self._messages) if self._unread is None else self._unread.count()
 
     @property
@@ -173,14 +166,14 @@ class Session:
         return self._meter
 
     def newest_first(self) -> Iterator[Message]:
-        """Give the messages from the last to the first; of a session that was just opened only as far as need be."""
+        """Yield the messages from the last to the first; of a session that was just opened only as far as need be."""
         return reversed(self._messages) if self._unread is None else self._unread.newest_first()
 
     def encoded_messages(self) -> "Fragment | EncodedArray":
         """Return the messages as a JSON array. Those that have not been decoded are taken from their lines."""
         if self._unread is None:
             return encode_fragment(self._messages)
-        from pinnace_agent.session.line_json import encoded_messages  # not at start: most sessions are short
+        from pinnace_agent.session.store.line_shape import encoded_messages  # not at start: most sessions are short
 
         return encoded_messages(self._unread.items())
 
@@ -189,16 +182,41 @@ class Session:
         self._last_ms = max(self._last_ms, time.time_ns() // 1_000_000)
         return self._last_ms
 
-    def keep(self, message: Message) -> None:
-        """Append a message of work in progress. Never refused: what can't be saved now is told and tried again."""
+    def reserve_entry_id(self) -> str:
+        """Return an id for an entry that will be appended; no other entry gets it."""
+        entry_id = new_entry_id(self.tree.ids)
+        while entry_id in self._reserved:
+            entry_id = new_entry_id(self.tree.ids)
+        self._reserved.add(entry_id)
+        return entry_id
+
+    def release_entry_id(self, entry_id: str) -> None:
+        """Take a reserved id back: the entry will not be appended."""
+        self._reserved.discard(entry_id)
+
+    def entry_of_message_id(self, message_id: str) -> str | None:
+        """Return the id of the entry that has a message of the user, on any branch; None: no message has this id."""
+        return self.tree.entry_of_message_id(message_id)
+
+    def keep(self, message: Message, *, entry_id: str | None = None, message_id: str = "") -> None:
+        """Append a message of work in progress. Never refused: what can't be saved now is reported and tried again.
+
+        Args:
+            message: Of any role.
+            entry_id: What `reserve_entry_id` returned for it; None: any.
+            message_id: Of a message of the user; empty for others.
+        """
         self._record_choices()
         if message["role"] == "custom":
-            fields = {name: value for name, value in message.items() if name not in {"role", "timestamp"}}
+            fields: Mapping[str, object] = {
+                name: value for name, value in message.items() if name not in {"role", "timestamp"}
+            }
             # The entry's time is what readers take for the message's.
-            entry = self._keep("custom_message", fields, at_ms=message["timestamp"])
+            entry = self._keep("custom_message", fields, at_ms=message["timestamp"], entry_id=entry_id)
             is_whole = all(entry[name] is value for name, value in fields.items())
         else:
-            is_whole = self._keep("message", {"message": message})["message"] is message
+            fields = _fields(message, message_id)
+            is_whole = self._keep("message", fields, entry_id=entry_id)["message"] is message
         self.messages.append(message if is_whole else cast("Message", without_faults(message)))  # cast: its fields are
         if message["role"] == "assistant":  # readers take the model from whichever came last
             self.recorded_model = message["provider"], message["model"]
@@ -207,16 +225,38 @@ class Session:
         """Append an entry that no model reads, as `keep` does, and return it."""
         return self._keep("custom", {"customType": custom_type, "data": data})
 
+    def accept_custom(self, custom_type: str, data: object) -> SaveError | None:
+        """Append an entry that no model reads; return why it is not in the file, and then not in the session either."""
+        _, failure = self._append("custom", {"customType": custom_type, "data": data})
+        if failure is not None and self.file is not None and self.file.withdraw_last():
+            self.tree.remove_last(len(self.tree.entries) - 1)
+        return failure
+
     def keep_label(self, target_id: str, label: str | None) -> None:
         """Append a bookmark of an entry, or that it has none any more, as `keep` does."""
         self._keep("label", {"targetId": target_id, "label": label})
 
+    def choose_label(self, target_id: str, label: str | None) -> None:
+        """Bookmark an entry, or remove its bookmark, where that can be saved.
+
+        Raises:
+            SaveError: What was appended before is still not saved, or nothing may be: nothing was changed.
+        """
+        if self.file is not None:
+            self.file.flush()
+        place = len(self.tree.entries)
+        _, failure = self._append("label", {"targetId": target_id, "label": label})
+        # Else a part of it is in the file, and the rest will be.
+        if failure is not None and self.file is not None and self.file.withdraw_last():
+            self.tree.remove_last(place)
+            raise failure
+
     def move(self, place: int | None, fields: Mapping[str, object] | None = None) -> Entry:
-        """Go on from another entry; None: from before the first. Returns the entry that says so to readers.
+        """Continue from another entry; None: from before the first. Returns the entry that marks this for readers.
 
         Args:
             place: Of the entry.
-            fields: Of a summary of what is left, which stands on the new branch.
+            fields: Of a summary of the branch that is left, which becomes part of the new one.
         """
         left = self.tree.leaf_id
         self.tree.leaf = place
@@ -241,14 +281,14 @@ class Session:
             place = self.tree.parent(place)
         return None if place is None else self.tree.entries[place]
 
-    def accept(self, message: Message) -> int:
-        """Append a message that is refused if it can't be saved. Returns its place, for `drop`.
+    def accept(self, message: Message, message_id: str) -> int:
+        """Append a message of the user that is refused if it can't be saved. Returns its place, for `drop`.
 
         Raises:
             SaveError: The message is not in the branch.
         """
         self._record_choices()
-        _, failure = self._append("message", {"message": message})
+        _, failure = self._append("message", _fields(message, message_id))
         self.messages.append(message)
         place = self.tree.leaf
         assert place is not None
@@ -257,10 +297,10 @@ class Session:
             raise failure
         return place
 
-    def compact(self, fields: Mapping[str, object]) -> None:
+    def compact(self, fields: Mapping[str, object], *, entry_id: str | None = None) -> None:
         """Append a compaction, as `keep` does; the context begins with its summary now."""
         self._record_choices()
-        self._keep("compaction", fields)
+        self._keep("compaction", fields, entry_id=entry_id)
         self._rebuild()
 
     def leave_failed(self) -> None:
@@ -294,20 +334,20 @@ class Session:
         former = self.model, self.thinking_level, self.name
         if self.file is not None:
             self.file.flush()
-            self._told = None
+            self._reported_problem = None
         self.model, self.thinking_level, self.name = model, thinking_level, name
         # A name is the user's own text: it is worth a file; a model alone is not.
         if self.file is None or not (self.file.exists or name != former[2]):
             return
         recorded = len(self.tree.entries), self.recorded_model, self.recorded_level
         self._record_choices()
-        if self._told is None:
+        if self._reported_problem is None:
             return
-        text = self._told
+        text = self._reported_problem
         while len(self.tree.entries) > recorded[0] and self.file.withdraw_last():
             self.tree.remove_last(len(self.tree.entries) - 1)
         if len(self.tree.entries) == recorded[0]:  # else a part of it is in the file, and the rest will be
-            (self.model, self.thinking_level, self.name), self._told = former, None
+            (self.model, self.thinking_level, self.name), self._reported_problem = former, None
             _, self.recorded_model, self.recorded_level = recorded
             raise SaveError(text)
 
@@ -328,13 +368,13 @@ class Session:
             await self.file.close()
 
     def _rebuild(self) -> None:
-        self._unread = outline = Outline(self.tree.branch(), self.tree.kinds)
+        self._unread = index = ContextIndex(self.tree.branch(), self.tree.kinds)
         self._meter = None
-        self.recorded_model = outline.model
-        self.recorded_level = outline.thinking_level
+        self.recorded_model = index.model
+        self.recorded_level = index.thinking_level
 
     def _record_choices(self) -> None:
-        """Make entries of the choices that the branch does not tell yet.
+        """Append entries for choices that the branch does not record yet.
 
         Those of a session that has no file yet wait for the text that makes one.
         """
@@ -349,24 +389,40 @@ class Session:
             self._keep("session_info", {"name": self.name or ""})
 
     def _keep(
-        self, entry_type: str, fields: Mapping[str, object], *, is_setup: bool = False, at_ms: int | None = None
+        self,
+        entry_type: str,
+        fields: Mapping[str, object],
+        *,
+        is_setup: bool = False,
+        at_ms: int | None = None,
+        entry_id: str | None = None,
     ) -> Entry:
-        entry, failure = self._append(entry_type, fields, is_setup=is_setup, at_ms=at_ms)
+        entry, failure = self._append(entry_type, fields, is_setup=is_setup, at_ms=at_ms, entry_id=entry_id)
         if failure is None:
-            self._told = None
+            self._reported_problem = None
         else:
-            if self._told is None and self.on_problem is not None:
+            if self._reported_problem is None and self.on_problem is not None:
                 self.on_problem(failure.text)
-            self._told = failure.text
+            self._reported_problem = failure.text
         return entry
 
     def _append(
-        self, entry_type: str, fields: Mapping[str, object], *, is_setup: bool = False, at_ms: int | None = None
+        self,
+        entry_type: str,
+        fields: Mapping[str, object],
+        *,
+        is_setup: bool = False,
+        at_ms: int | None = None,
+        entry_id: str | None = None,
     ) -> tuple[Entry, SaveError | None]:
         """Append an entry to the file and to the tree, whose leaf it is then. Return why it is not in the file, too."""
+        if entry_id is None:
+            entry_id = self.reserve_entry_id() if self._reserved else new_entry_id(self.tree.ids)
+        if self._reserved:
+            self._reserved.discard(entry_id)
         entry: Entry = {
             "type": entry_type,
-            "id": new_entry_id(self.tree.ids),
+            "id": entry_id,
             "parentId": self.tree.leaf_id,
             "timestamp": iso_time(self.now_ms() if at_ms is None else at_ms),
             **fields,
@@ -376,11 +432,11 @@ class Session:
             try:
                 line = encode_record(entry)
             except (TypeError, ValueError):  # a defect, and no reason to lose the rest
-                _log.exception("an entry of type %s can't be encoded: null stands for what is no JSON", entry_type)
+                _log.exception("an entry of type %s can't be encoded: values that are no JSON become null", entry_type)
                 entry = without_faults(entry)
                 line = encode_record(entry)
             try:
-                # First, so that lines of another program that stand before it come before it in the tree too.
+                # First, so that lines of another program before it come before it in the tree too.
                 self.file.append(line, is_durable=not is_setup)
             except SaveError as error:
                 failure = error
@@ -391,10 +447,15 @@ class Session:
         return entry, failure
 
     def _take_foreign(self, data: bytes) -> None:
-        """Let the lines of another program into the tree; our branch goes on where it was."""
+        """Add the lines of another program to the tree; the current branch stays."""
         entries, _ = read_entries(data)
         for entry in entries:
             self.tree.add_aside(entry)
+
+
+def _fields(message: Message, message_id: str) -> Mapping[str, object]:
+    """Return the fields of a message's entry. Its id stands beside the message: what models and pi read is the same."""
+    return {"message": message, "messageId": message_id} if message_id else {"message": message}
 
 
 def _role(entry: Entry) -> object:

@@ -1,10 +1,9 @@
-"""Names that a session and its entries get: ids, times, the name of the file.
+"""Ids and times of sessions and entries, and the names of session files.
 
-Uses the clock and random bytes for ids, nothing else. Must not know where files lie.
+Uses the clock and random bytes for ids, nothing else.
 """
 
 import os
-import re
 import time
 import uuid
 from collections.abc import Container
@@ -15,22 +14,24 @@ from typing import Final
 # do are no accident of numbers, so the id gets longer instead.
 _ENTRY_ID_BYTES: Final = 4
 _ENTRY_ID_TRIES: Final = 100
-# Safe as a part of a file name on any system, and never a path.
-_SESSION_ID: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
 def new_session_id() -> str:
     """Return a UUID of version 7, which sorts by the time it was made; lower-case, with dashes."""
+    return _uuid7()
+
+
+def new_message_id() -> str:
+    """Return an id for a message of the user that came without one: a UUID of version 7 too."""
+    return _uuid7()
+
+
+def _uuid7() -> str:
     milliseconds = time.time_ns() // 1_000_000
     bits = milliseconds << 80 | int.from_bytes(os.urandom(10))
     bits = bits & ~(0xF << 76) | 0x7 << 76  # version 7
     bits = bits & ~(0x3 << 62) | 0x2 << 62  # the variant of RFC 9562
     return str(uuid.UUID(int=bits))
-
-
-def is_session_id(text: str) -> bool:
-    """Tell whether a user may give a session this id: letters, digits, and inside also `.`, `_` and `-`."""
-    return _SESSION_ID.fullmatch(text) is not None
 
 
 def new_entry_id(taken: Container[str]) -> str:

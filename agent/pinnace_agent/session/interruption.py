@@ -1,7 +1,7 @@
-"""What the last prompt of a session was doing when its process ended without closing it.
+"""Finds what the last prompt of a session was doing when its process ended without closing it.
 
-An orderly end of a run leaves an answer without calls at the end of the branch, or an entry `pinnace.run-ended`. What
-ends otherwise was cut: by kill -9, a crash, or a loss of power. An answer that failed is no end where an entry
+An orderly end of a run leaves an answer without calls at the end of the branch, or an entry `pinnace.run-ended`. Any
+other end is an interruption: kill -9, a crash, or a loss of power. An answer that failed is no end where an entry
 `pinnace.retrying` follows it, nor where the context does not show it any more. Pure.
 """
 
@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from typing import Final, Literal, TypedDict
 
 from pinnace_agent.session.context import context_message
-from pinnace_spec.entries import Entry
-from pinnace_spec.messages import AssistantMessage, UserMessage
+from pinnace_spec.records.entries import Entry
+from pinnace_spec.records.messages import AssistantMessage, UserMessage
 
 RUN_ENDED: Final = "pinnace.run-ended"
-"""Follows messages that look cut and are not, since their run has ended."""
+"""The type of an entry after messages that seem interrupted and are not: their run has ended."""
 RETRYING: Final = "pinnace.retrying"
 """Follows an answer that has failed and is asked for again."""
 MAX_TEXT_CHARS: Final = 200

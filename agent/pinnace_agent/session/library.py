@@ -1,8 +1,8 @@
-"""Where this process' sessions come from: made, opened, copied.
+"""Makes, opens and copies the sessions of this process.
 
-Decides which file a session has and whether it may be written, and says what is wrong with a file in words for people.
-Blocks on the file system, so a running agent calls it from a thread; only `new` and `find_open` touch nothing. A file
-that this process has open is never opened a second time. Must not know commands, models or the chart.
+Decides which file a session has and whether it may be written, and reports what is wrong with a file in words for
+people. Blocks on the file system, so a running agent calls it from a thread; only `new` and `find_open` touch nothing.
+A file that this process has open is never opened a second time.
 Rules R-SES-03, R-SES-06, R-SES-07.
 """
 
@@ -13,34 +13,34 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from pinnace_agent.files.folders import make_folder
 from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_agent.session.branch_copy import copy_path
 from pinnace_agent.session.conversation import Session, SessionReport
-from pinnace_agent.session.file import SessionFile
-from pinnace_agent.session.folders import SessionFolder, make_folder
-from pinnace_agent.session.growing_file import TooLarge, read_whole
+from pinnace_agent.session.folders import SessionFolder
 from pinnace_agent.session.identity import file_name, iso_time, new_entry_id, new_session_id
-from pinnace_agent.session.lease import Lease
-from pinnace_agent.session.migration import migrate
-from pinnace_agent.session.new_file import write_new_file
 from pinnace_agent.session.opening import (
     check_is_session,
-    copy_damage,
     damage_notices,
     is_begun_header,
     mode_notices,
     pending_shells,
+    quarantine_damage,
     read_text,
     to_current,
     unreadable,
     why_unwritable,
     working_folder,
 )
-from pinnace_agent.session.reading import SessionText, read_session
+from pinnace_agent.session.store.append_file import TooLarge, read_whole
+from pinnace_agent.session.store.file import SessionFile
+from pinnace_agent.session.store.lease import Lease
+from pinnace_agent.session.store.migration import migrate
+from pinnace_agent.session.store.reading import SessionText, read_session
 from pinnace_agent.session.tree import EntryTree
-from pinnace_spec import errors
-from pinnace_spec.entries import CURRENT_VERSION, Entry
-from pinnace_spec.wire import encode_record
+from pinnace_spec.records.entries import CURRENT_VERSION, Entry
+from pinnace_spec.rules import errors
+from pinnace_spec.wire.json_text import encode_record
 
 # How long an opener waits for the predecessor that may be dying: clients kill after one to five seconds.
 LEASE_WAIT_S: Final = 6.0
@@ -53,7 +53,7 @@ class Opened(NamedTuple):
 
     session: Session
     notices: tuple[str, ...]
-    """For people: what was found wrong, and where its tools will work if that is not here."""
+    """For people: what is wrong with the file, and where the tools will work if that is another folder."""
 
 
 class Library:
@@ -81,7 +81,7 @@ class Library:
         now_ms = _now_ms()
         path = self._folder(beside) / file_name(session_id, now_ms)
         file = SessionFile.fresh(path, header_line(session_id, cwd, now_ms, parent))
-        return self._taken(Session(cwd, session_id=session_id, parent_session=parent, file=file))
+        return self._register(Session(cwd, session_id=session_id, parent_session=parent, file=file))
 
     def make_at(self, path: Path, cwd: str, session_id: str | None = None, begun: SessionText | None = None) -> Session:
         """Make a session in a file that is not there yet, is empty, or has the beginning of a header (`begun`).
@@ -107,7 +107,7 @@ class Library:
                 file = SessionFile.fresh(path, header, lease=lease)
         except OSError as error:
             raise unreadable(path, error) from None
-        return self._taken(Session(cwd, session_id=session_id, file=file))
+        return self._register(Session(cwd, session_id=session_id, file=file))
 
     def find_open(self, path: Path) -> Session | None:
         """Return the session of this process that has the file; the path is one without links."""
@@ -142,7 +142,7 @@ class Library:
             if lease is not None:
                 lease.release()
             session = self.make_at(path, cwd, begun=text)
-            session.report = SessionReport(len(text.damaged), 0, text.has_torn_tail, copy_damage(path, text))
+            session.report = SessionReport(len(text.damaged), 0, text.has_torn_tail, quarantine_damage(path, text))
             return Opened(session, damage_notices(path, session.report, session.file))
         check_is_session(path, text)
         notices = mode_notices(path)
@@ -152,7 +152,7 @@ class Library:
         text, problem = to_current(path, text) if read_only is None else (migrate(text), None)
         notices += (problem,) if problem else ()
         read_only = read_only or problem
-        copied = copy_damage(path, text) if read_only is None else None
+        copied = quarantine_damage(path, text) if read_only is None else None
         file = SessionFile.opened(
             path,
             size=text.size,
@@ -178,7 +178,7 @@ class Library:
         if file.read_only is None:
             for message in pending_shells(tree):
                 session.keep(message)
-        return Opened(self._taken(session), notices + ((notice,) if notice else ()))
+        return Opened(self._register(session), notices + ((notice,) if notice else ()))
 
     def branch(self, source: Session, leaf: int | None) -> list[Entry]:
         """Return what a copy of the branch of `source` that ends at `leaf` consists of. Touches nothing."""
@@ -193,7 +193,7 @@ class Library:
     def copy(self, source: Session, entries: Sequence[Entry]) -> Session:
         """Make a session of a branch of `source`; entries keep their ids and their bytes.
 
-        Does not look at what `source` holds by now: it may grow while a thread does this.
+        Does not read what `source` holds by now: it may grow while a thread does this.
 
         Raises:
             OSError: It can't be written; nothing is left of it.
@@ -216,13 +216,13 @@ class Library:
             ClientError: It can't be read, or it is no session.
             OSError: The new one can't be written; nothing is left of it.
         """
-        assert self.folder is not None
+        folder = self._folder(None)
         text = migrate(read_text(path, keep_raw=True))
         check_is_session(path, text)
         raw = {id(entry): line for entry, line in zip(text.entries, text.raw, strict=False)}
         new_id = session_id or new_session_id()
-        make_folder(self.folder.path)
-        session = self._write(cwd, new_id, str(path), text.entries, raw, self.folder.path, _now_ms())
+        make_folder(folder)
+        session = self._write(cwd, new_id, str(path), text.entries, raw, folder, _now_ms())
         report = SessionReport(len(text.damaged), session.tree.orphans, text.has_torn_tail)
         return Opened(session, damage_notices(path, report, None))
 
@@ -258,16 +258,18 @@ class Library:
         path = folder / file_name(session_id, now_ms)
         lease = Lease.take(path)
         try:
+            from pinnace_agent.files.atomic_file import create_file  # not at start: for copies
+
             lines = [REDACTOR.line(header_line(session_id, cwd, now_ms, parent)), *_lines(entries, raw)]
-            write_new_file(path, lines)
+            create_file(path, lines)
             file = SessionFile.opened(path, size=sum(map(len, lines)), has_torn_tail=False, damaged=(), lease=lease)
         except BaseException:
             lease.release()
             raise
         tree = EntryTree(entries)
-        return self._taken(Session(cwd, session_id=session_id, parent_session=parent, tree=tree, file=file))
+        return self._register(Session(cwd, session_id=session_id, parent_session=parent, tree=tree, file=file))
 
-    def _taken(self, session: Session) -> Session:
+    def _register(self, session: Session) -> Session:
         assert session.file is not None
         self._open[Path(os.path.realpath(session.file.path))] = session
         return session
@@ -292,7 +294,7 @@ def header_line(session_id: str, cwd: str, now_ms: int, parent: str | None) -> b
 
 
 def _raw_lines(source: Session, entries: Sequence[Entry]) -> dict[int, bytes]:
-    """Find the bytes of the entries that stand in the file as they are in memory."""
+    """Find the bytes of the entries that are the same in the file and in memory."""
     if source.file is None or not source.file.exists:
         return {}
     try:
@@ -309,7 +311,7 @@ def _raw_lines(source: Session, entries: Sequence[Entry]) -> dict[int, bytes]:
 
 
 def _lines(entries: Sequence[Entry], raw: dict[int, bytes]) -> Iterator[bytes]:
-    """Write entries as they stood in their file, those that are new or changed as we write."""
+    """Yield the lines of entries: those of the former file, and new ones of entries that are new or changed."""
     for entry in entries:
         line = raw.get(id(entry))
         yield REDACTOR.line(encode_record(entry) if line is None else line + b"\n")

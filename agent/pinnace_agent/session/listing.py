@@ -1,23 +1,24 @@
-"""Which sessions there are: their files, found by what stands in them.
+"""Lists and finds sessions by the content of their files.
 
-A file's name is no more than a hint, and so is the folder that it lies in: two projects may share one, so the header
-says whose a session is. Looking for a session reads headers only, listing reads whole files. What can't be read, or is
-no session, is passed over. Changes nothing. Blocks on the file system, so a running agent calls it from a thread.
+A file's name is no more than a hint, and so is its folder: two projects may share one, so the header decides which
+project a session belongs to. Finding a session reads headers only, listing reads whole files. What can't be read, or is
+no session, is skipped. Changes nothing. Blocks on the file system, so a running agent calls it from a thread.
 """
 
+import base64
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
-from pinnace_agent.llm.json_edge import as_array, as_count, as_object
-from pinnace_agent.session.entry_time import time_ms
-from pinnace_agent.session.folders import SessionFolder
-from pinnace_agent.session.growing_file import TooLarge, read_whole
-from pinnace_agent.session.reading import read_header, read_session
+from pinnace_agent.core.json_access import as_array, as_count, as_object
+from pinnace_agent.session.folders import SessionFolder, default_folder
+from pinnace_agent.session.store.append_file import TooLarge, read_whole
+from pinnace_agent.session.store.entries import time_ms
+from pinnace_agent.session.store.reading import read_header, read_session
 from pinnace_agent.session.tree import clean_name
-from pinnace_spec.entries import Entry
+from pinnace_spec.records.entries import Entry
 
 NO_MESSAGES: Final = "(no messages)"
 
@@ -25,12 +26,14 @@ NO_MESSAGES: Final = "(no messages)"
 # within a MiB is no session, and must not be read whole to find out.
 _HEADER_READS: Final = (4096, 2**20)
 _SUFFIX: Final = ".jsonl"
-# As many as fit on a screen; who matched more has to give more of the id anyway.
-_MAX_TOLD: Final = 20
+# As many as fit on a screen; a user who matched more has to give more of the id anyway.
+_MAX_LISTED: Final = 20
+# Files that a page looks at, whether they hold a session of the working folder or not: it must not take long.
+_MAX_SCANNED: Final = 2_000
 
 
 class SessionInfo(NamedTuple):
-    """A session as it stands in a list."""
+    """A session in a list."""
 
     path: Path
     id: str
@@ -41,7 +44,7 @@ class SessionInfo(NamedTuple):
     created: str
     """As in the header."""
     modified_ms: int
-    """When the user or a model last said something; else when it was created, else the file's time."""
+    """The time of the last message of the user or a model; else when it was created, else the file's time."""
     message_count: int
     """Of all branches."""
     first_message: str
@@ -52,9 +55,38 @@ class SessionInfo(NamedTuple):
         """The path as a text."""
         return str(self.path)
 
+    def record(self) -> Mapping[str, object]:
+        """Return it as it is on the wire."""
+        record: dict[str, object] = {
+            "id": self.id,
+            "path": self.file,
+            "cwd": self.cwd,
+            "created": self.created,
+            "modified": self.modified_ms,
+            "messageCount": self.message_count,
+            "firstMessage": self.first_message,
+        }
+        if self.name is not None:
+            record["name"] = self.name
+        if self.parent_session is not None:
+            record["parentSession"] = self.parent_session
+        return record
+
+
+class SessionPage(NamedTuple):
+    """Some of the sessions, and where the next ones begin."""
+
+    sessions: Sequence[SessionInfo]
+    next_cursor: str | None
+    """None: there are no more."""
+
+
+class NoCursor(Exception):
+    """A text that is no cursor of a page."""
+
 
 class NotFound(Exception):
-    """No session of this folder is meant. `text` says so, and where there is one."""
+    """No session of this folder matches. `text` names the reference, and a match elsewhere."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -62,7 +94,7 @@ class NotFound(Exception):
 
 
 class Ambiguous(Exception):
-    """Several sessions may be meant. `text` lists them."""
+    """Several sessions match. `text` lists them."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -83,10 +115,10 @@ class _Found(NamedTuple):
 
 
 def list_sessions(folder: SessionFolder, cwd: str | None, report: Report = _ignore) -> list[SessionInfo]:
-    """Return the sessions in a folder, the one in which something happened last first.
+    """Return the sessions in a folder, the most recent first.
 
     Args:
-        folder: Where to look.
+        folder: The folder to search.
         cwd: Only those of this working folder; None: all.
         report: Takes a sentence for people for each file that is too large to be listed.
     """
@@ -95,7 +127,7 @@ def list_sessions(folder: SessionFolder, cwd: str | None, report: Report = _igno
 
 
 def list_all_sessions(root: Path, folder: SessionFolder, report: Report = _ignore) -> list[SessionInfo]:
-    """Return the sessions of all working folders, the one in which something happened last first.
+    """Return the sessions of all working folders, the most recent first.
 
     Args:
         root: The folder of all folders of sessions.
@@ -107,6 +139,70 @@ def list_all_sessions(root: Path, folder: SessionFolder, report: Report = _ignor
         folders = [SessionFolder(path, is_flat=False) for path in root.iterdir()] if root.is_dir() else []
     infos = [info for each in folders for info in list_sessions(each, None, report)]
     return sorted(infos, key=lambda info: info.modified_ms, reverse=True)
+
+
+def page_of_sessions(
+    folder: SessionFolder, cwd: str | None, cursor: str | None, limit: int, check: Callable[[], object]
+) -> SessionPage:
+    """Return the next sessions, those whose files were written to last first.
+
+    Reads names and times of all files, and the content of those on the page alone. A session that is written to between
+    two pages moves to the front: it is not returned twice, and one that was not returned yet is on a new first page.
+
+    Args:
+        folder: Where the user keeps sessions; unless it is flat, the folders of other working folders are beside it.
+        cwd: Only those of this working folder; None: all.
+        cursor: Of the former page; None: the first one.
+        limit: How many to return at most.
+        check: Called before each file, and may raise to end the reading.
+
+    Raises:
+        NoCursor: The cursor is none.
+    """
+    after = None if cursor is None else _place_of(cursor)
+    places = sorted(_places(folder, cwd), reverse=True)
+    infos: list[SessionInfo] = []
+    for number, place in enumerate(places if after is None else [each for each in places if each < after], 1):
+        check()
+        header = _header(place.path)
+        if header is not None and (cwd is None or _is_of(header, cwd, folder)):
+            info = _info(place.path, _ignore)
+            if info is not None:
+                infos.append(info)
+        if len(infos) == limit or number == _MAX_SCANNED:
+            return SessionPage(infos, _cursor_of(place) if place != places[-1] else None)
+    return SessionPage(infos, None)
+
+
+class _Place(NamedTuple):
+    """Where a file is in the order of pages."""
+
+    modified_ns: int
+    path: Path
+
+
+def _places(folder: SessionFolder, cwd: str | None) -> Iterator[_Place]:
+    """Yield the files that may hold sessions of a working folder, or of all."""
+    root = folder.path.parent
+    folders = [folder.path]
+    if not folder.is_flat:
+        folders = _folders(root) if cwd is None else [default_folder(root, cwd).path]
+    for each in folders:
+        for path, (modified_ns, _) in _times(each).items():
+            yield _Place(modified_ns, path)
+
+
+def _cursor_of(place: _Place) -> str:
+    return base64.urlsafe_b64encode(f"{place.modified_ns} {place.path}".encode(errors="surrogateescape")).decode()
+
+
+def _place_of(cursor: str) -> _Place:
+    try:
+        data = base64.b64decode(cursor, altchars=b"-_", validate=True)
+        number, _, path = data.decode(errors="surrogateescape").partition(" ")
+        return _Place(int(number), Path(path))
+    except ValueError:
+        raise NoCursor from None
 
 
 def most_recent(folder: SessionFolder, cwd: str) -> Path | None:
@@ -129,7 +225,7 @@ def find_session(reference: str, root: Path, folder: SessionFolder, cwd: str) ->
         cwd: The working folder.
 
     Raises:
-        NotFound: There is none; says so too if it belongs to another working folder.
+        NotFound: There is none; the text names one of another working folder.
         Ambiguous: Several ids begin so.
     """
     here = _matches(reference, _found(folder, cwd))
@@ -140,7 +236,7 @@ def find_session(reference: str, root: Path, folder: SessionFolder, cwd: str) ->
         raise NotFound(f"No session matches '{_printable(reference)}'")
     raise NotFound(
         f"No session of this folder matches '{_printable(reference)}'. Start in the folder that it belongs to, or use "
-        f"`--fork` to go on in a copy here:{_told(elsewhere)}"
+        f"`--fork` to go on in a copy here:{_lines_of(elsewhere)}"
     )
 
 
@@ -157,8 +253,25 @@ def find_anywhere(reference: str, root: Path, folder: SessionFolder, cwd: str) -
     return _only(reference, found)
 
 
+def files_with_id(session_id: str, root: Path, folder: SessionFolder) -> list[tuple[Path, str]]:
+    """Return the files of the sessions that have exactly an id, with the working folder of each.
+
+    Args:
+        session_id: The whole id.
+        root: The folder of all folders of sessions.
+        folder: Where the user keeps sessions.
+    """
+    return [(found.path, found.cwd) for found in _found_anywhere(root, folder) if found.id == session_id]
+
+
 def _files(folder: Path) -> list[Path]:
     """Return the session files in a folder, the one that was written to last first."""
+    times = _times(folder)
+    return sorted(times, key=times.__getitem__, reverse=True)
+
+
+def _times(folder: Path) -> Mapping[Path, tuple[int, str]]:
+    """Return when each session file in a folder was written to, and its name."""
     times: dict[Path, tuple[int, str]] = {}
     try:
         with os.scandir(folder) as found:
@@ -169,7 +282,7 @@ def _files(folder: Path) -> list[Path]:
                         times[Path(file.path)] = (file.stat().st_mtime_ns, file.name)
     except (OSError, ValueError):
         pass
-    return sorted(times, key=times.__getitem__, reverse=True)
+    return times
 
 
 def _header(path: Path) -> Mapping[str, object] | None:
@@ -187,7 +300,7 @@ def _header(path: Path) -> Mapping[str, object] | None:
 
 
 def _found(folder: SessionFolder, cwd: str | None) -> Iterator[_Found]:
-    """Give the sessions in a folder, of one working folder or of all, the one that was written to last first."""
+    """Yield the sessions in a folder, of one working folder or of all, the one that was written to last first."""
     for path in _files(folder.path):
         header = _header(path)
         if header is not None and (cwd is None or _is_of(header, cwd, folder)):
@@ -195,26 +308,30 @@ def _found(folder: SessionFolder, cwd: str | None) -> Iterator[_Found]:
 
 
 def _found_anywhere(root: Path, folder: SessionFolder) -> Iterator[_Found]:
-    try:
-        folders = [each for each in root.iterdir() if os.path.isdir(each)]
-    except OSError:
-        folders = []
+    folders = _folders(root)
     # One for each place that they really are, so that no session is found twice and ambiguous with itself.
     places = {os.path.realpath(each): each for each in [*folders, folder.path]}
     for place in places.values():
         yield from _found(SessionFolder(place, is_flat=True), None)
 
 
+def _folders(root: Path) -> list[Path]:
+    try:
+        return [each for each in root.iterdir() if os.path.isdir(each)]
+    except OSError:
+        return []
+
+
 def _is_of(header: Mapping[str, object], cwd: str, folder: SessionFolder) -> bool:
-    """Tell whether a session belongs to a working folder, whichever way its header names that."""
-    told = _text(header.get("cwd"))
-    if not told:
+    """Return whether a session belongs to a working folder, whichever way its header names that."""
+    folder_named = _text(header.get("cwd"))
+    if not folder_named:
         # Old headers have none; the folder is all there is to go by, unless everything lies in it.
         return not folder.is_flat
-    if told == cwd:
+    if folder_named == cwd:
         return True
     try:
-        return os.path.isabs(told) and os.path.realpath(told) == os.path.realpath(cwd)
+        return os.path.isabs(folder_named) and os.path.realpath(folder_named) == os.path.realpath(cwd)
     except ValueError:  # it can't be a path
         return False
 
@@ -230,16 +347,16 @@ def _matches(reference: str, sessions: Iterable[_Found]) -> list[_Found]:
 def _only(reference: str, found: list[_Found]) -> Path:
     if len(found) > 1:
         question = f"Several sessions match '{_printable(reference)}'"
-        raise Ambiguous(f"{question}; give more of the id, or the path of the file:{_told(found)}")
+        raise Ambiguous(f"{question}; give more of the id, or the path of the file:{_lines_of(found)}")
     return found[0].path
 
 
-def _told(found: list[_Found]) -> str:
+def _lines_of(found: list[_Found]) -> str:
     """List sessions, a line each: id, working folder, file."""
-    told = sorted(found)[:_MAX_TOLD]
-    lines = [f"{session.id}  {session.cwd or '(unknown folder)'}  {session.path}" for session in told]
-    if len(found) > len(told):
-        lines.append(f"and {len(found) - len(told)} more")
+    listed = sorted(found)[:_MAX_LISTED]
+    lines = [f"{session.id}  {session.cwd or '(unknown folder)'}  {session.path}" for session in listed]
+    if len(found) > len(listed):
+        lines.append(f"and {len(found) - len(listed)} more")
     return "".join(f"\n  {_printable(line)}" for line in lines)
 
 
@@ -260,7 +377,7 @@ def _info(path: Path, report: Report) -> SessionInfo | None:
     if text.header is None:
         return None
     messages = [entry for entry in text.entries if entry.get("type") == "message"]
-    spoken = [ms for entry in messages if (ms := _spoken_ms(entry)) is not None]
+    times_ms = [ms for entry in messages if (ms := _message_ms(entry)) is not None]
     created_ms = time_ms(text.header.get("timestamp"))
     names = [entry.get("name") for entry in text.entries if entry.get("type") == "session_info"]
     name = names[-1] if names else None
@@ -271,14 +388,14 @@ def _info(path: Path, report: Report) -> SessionInfo | None:
         name=clean_name(name) if isinstance(name, str) else None,
         parent_session=_text(text.header.get("parentSession")) or None,
         created=_text(text.header.get("timestamp")),
-        modified_ms=max(spoken, default=file_ms if created_ms is None else created_ms),
+        modified_ms=max(times_ms, default=file_ms if created_ms is None else created_ms),
         message_count=len(messages),
         first_message=next(_user_texts(messages), NO_MESSAGES),
     )
 
 
-def _spoken_ms(entry: Entry) -> int | None:
-    """Return when the user or a model said a message; None if it is of another role or has no time."""
+def _message_ms(entry: Entry) -> int | None:
+    """Return the time of a message of the user or a model; None if it has another role or no time."""
     message = as_object(entry.get("message"))
     if message is None or message.get("role") not in ("user", "assistant"):
         return None
@@ -287,7 +404,7 @@ def _spoken_ms(entry: Entry) -> int | None:
 
 
 def _user_texts(messages: list[Entry]) -> Iterator[str]:
-    """Give what the user said that is not empty."""
+    """Yield the texts of the user that are not empty."""
     for entry in messages:
         message = as_object(entry.get("message"))
         if message is not None and message.get("role") == "user":

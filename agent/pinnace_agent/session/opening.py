@@ -1,30 +1,32 @@
-"""What is found when a session file is opened: whether it is one, what is wrong with it, where it works.
+"""Examines a session file that is opened: whether it is one, what is wrong with it, where its tools work.
 
-Looks, words what it found for people, and does what must be done before a file may be written: damage is copied aside,
-an older format is brought up to date beside a copy. Blocks on the file system. Must not know who opens a file, nor
-which others are open. Rules R-SES-03, R-SES-07.
+Reports its findings in words for people, and does what must be done before a file may be written: damaged lines are
+quarantined, an older format is migrated beside a copy. Blocks on the file system. Has no access to the other open
+sessions. Rules R-SES-03, R-SES-07.
 """
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Final
 
+from pinnace_agent.files.folders import loose_modes
 from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_agent.session.context import context_message
 from pinnace_agent.session.conversation import PENDING_SHELL, SessionReport
-from pinnace_agent.session.file import SessionFile
-from pinnace_agent.session.folders import loose_modes
-from pinnace_agent.session.growing_file import TooLarge, read_whole
-from pinnace_agent.session.migration import migrate
-from pinnace_agent.session.new_file import keep_backup, replace_file
-from pinnace_agent.session.reading import SessionText, read_session
-from pinnace_agent.session.side_file import keep_damaged
+from pinnace_agent.session.store.append_file import TooLarge, read_whole
+from pinnace_agent.session.store.file import SessionFile
+from pinnace_agent.session.store.migration import migrate
+from pinnace_agent.session.store.quarantine import quarantine, quarantine_path
+from pinnace_agent.session.store.reading import SessionText, read_session
 from pinnace_agent.session.tree import EntryTree
-from pinnace_spec import errors
-from pinnace_spec.entries import CURRENT_VERSION, ENTRY_TYPES
-from pinnace_spec.messages import Message
-from pinnace_spec.wire import encode_record
+from pinnace_spec.records.entries import CURRENT_VERSION, ENTRY_TYPES
+from pinnace_spec.records.messages import Message
+from pinnace_spec.rules import errors
+from pinnace_spec.wire.json_text import encode_record
 
 # What a header of ours, and of the original, begins with.
 _HEADER: Final = b'{"type":"session","version":'
@@ -78,16 +80,16 @@ def read_text(path: Path, *, keep_raw: bool = False) -> SessionText:
 
 
 def unreadable(path: Path, error: Exception) -> errors.ClientError:
-    """Word that the system does not give a file."""
+    """Return the error of a file that can't be read."""
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return errors.ClientError(errors.session_unreadable(str(path), reason), errors.ErrorCode.SESSION_UNAVAILABLE)
 
 
 def check_is_session(path: Path, text: SessionText) -> None:
-    """Find out whether anything in a file says that it is a session.
+    """Check that anything in a file marks it as a session.
 
     Raises:
-        ClientError: Nothing does.
+        ClientError: It is no session.
     """
     # Without its first line a session is known by its entries: other files have JSON lines too.
     is_known = text.header is not None or any(entry.get("type") in ENTRY_TYPES for entry in text.entries)
@@ -96,7 +98,7 @@ def check_is_session(path: Path, text: SessionText) -> None:
 
 
 def is_begun_header(text: SessionText) -> bool:
-    """Say whether a file has the beginning of a header and nothing else: its first write was cut.
+    """Return whether a file has the beginning of a header and nothing else: its first write was interrupted.
 
     The process died, or the disk was full. Nothing can have been promised in such a session.
     """
@@ -107,7 +109,7 @@ def is_begun_header(text: SessionText) -> bool:
 
 
 def why_unwritable(text: SessionText) -> str | None:
-    """Say why nothing may be appended to what was read."""
+    """Return why nothing may be appended to what was read."""
     if text.header is None:
         return "its first line is damaged"
     if text.version > CURRENT_VERSION:
@@ -116,36 +118,65 @@ def why_unwritable(text: SessionText) -> str | None:
 
 
 def to_current(path: Path, text: SessionText) -> tuple[SessionText, str | None]:
-    """Bring a file of an older version up to date: beside it first, never in the only copy."""
+    """Migrate a file of an older version: beside it first, never in the only copy."""
     if text.version == CURRENT_VERSION:
         return text, None
     migrated = migrate(text)
     header = migrated.header
     assert header is not None
     lines = [REDACTOR.line(encode_record(record)) for record in (header, *migrated.entries)]
+    from pinnace_agent.files.atomic_file import replace_file  # not at start: for files of older versions
+
     try:
         if text.damaged:
-            keep_damaged(path, [line.data for line in text.damaged])
-        keep_backup(path)
+            quarantine(path, [line.data for line in text.damaged])
+        _keep_backup(path)
         replace_file(path, lines)
     except OSError as error:
         return migrated, f"{path} has an older format and can't be brought up to date: {error.strerror or error}"
     return migrated._replace(size=sum(map(len, lines)), has_torn_tail=False), None
 
 
-def copy_damage(path: Path, text: SessionText) -> str | None:
-    """Copy damaged lines aside; return where to."""
+def _keep_backup(path: Path) -> None:
+    """Copy a file to the first free of the names `<name>.bak`, `<name>.bak.2` and so on."""
+    from pinnace_agent.files.atomic_file import create_file
+
+    content = path.read_bytes()
+    for number in count(1):
+        backup = _backup_path(path, number)
+        with suppress(FileExistsError):
+            create_file(backup, [content])
+            return
+
+
+def _backup_path(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.name}.bak" if number == 1 else f"{path.name}.bak.{number}")
+
+
+def copies_of(path: Path) -> Iterator[Path]:
+    """Yield the files beside a session that hold parts of it: damaged lines, and what it was in older formats."""
+    if os.path.lexists(quarantine_path(path)):
+        yield quarantine_path(path)
+    for number in count(1):
+        backup = _backup_path(path, number)
+        if not os.path.lexists(backup):
+            return
+        yield backup
+
+
+def quarantine_damage(path: Path, text: SessionText) -> str | None:
+    """Quarantine damaged lines; return the path of the file with them."""
     if not text.damaged:
         return None
     try:
-        copied = keep_damaged(path, [line.data for line in text.damaged])
-    except OSError:  # told by the file when it is to be appended to
+        copied = quarantine(path, [line.data for line in text.damaged])
+    except OSError:  # reported when the file is to be appended to
         return None
     return None if copied is None else str(copied)
 
 
 def damage_notices(path: Path, report: SessionReport, file: SessionFile | None) -> tuple[str, ...]:
-    """Say for people what is wrong with a file, and whether it can only be read."""
+    """Describe for people what is wrong with a file, and whether it is read-only."""
     notices: list[str] = []
     if report.damaged_lines or report.orphans:
         kept = f"; the damaged bytes are kept in {report.damaged_copy}" if report.damaged_copy else ""
@@ -159,7 +190,7 @@ def damage_notices(path: Path, report: SessionReport, file: SessionFile | None) 
 
 
 def mode_notices(path: Path) -> tuple[str, ...]:
-    """Say for people that others may read a file."""
+    """Describe for people that others may read a file."""
     notice = loose_modes(path)
     return () if notice is None else (notice,)
 
@@ -167,16 +198,16 @@ def mode_notices(path: Path) -> tuple[str, ...]:
 def working_folder(text: SessionText, cwd: str) -> tuple[str, str | None]:
     """Follow the header's folder if it exists, else stay here."""
     header = text.header or {}
-    told = header.get("cwd")
-    if not isinstance(told, str) or not told or told == cwd:
+    named = header.get("cwd")
+    if not isinstance(named, str) or not named or named == cwd:
         return cwd, None
     try:
-        exists = Path(told).is_dir()
+        exists = Path(named).is_dir()
     except (OSError, ValueError):
         exists = False
     if exists:
-        return told, f"the session works in {told}"
-    return cwd, f"the session's folder {told} does not exist: it works in {cwd}"
+        return named, f"the session works in {named}"
+    return cwd, f"the session's folder {named} does not exist: it works in {cwd}"
 
 
 def pending_shells(tree: EntryTree) -> list[Message]:

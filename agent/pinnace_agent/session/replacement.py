@@ -1,8 +1,8 @@
 """One session command: from its validation, through the wait for a file, to the session that it asks for.
 
-`check` and `prepare` change nothing that anybody could see; `commit` makes the new session or raises, and the former
-one is in force until it has returned. So a command that is refused, vetoed, cancelled or failed leaves everything as it
-was (C-10). What happens to runs, queues and answers is the chart's. Must not know how a command looked on the wire.
+`check` and `prepare` have no visible effect; `commit` makes the new session or raises, and the former one stays current
+until it has returned. So a command that is rejected, vetoed, cancelled or failed leaves everything as it was (C-10).
+The statechart decides what happens to runs, queues and answers.
 """
 
 from typing import Final, Literal, NamedTuple, assert_never
@@ -11,13 +11,13 @@ import trio
 
 from pinnace_agent.session.branch_copy import fork_point
 from pinnace_agent.session.conversation import Session
-from pinnace_agent.session.file import SaveError
-from pinnace_agent.session.lease import LeaseHeld, take_lease
 from pinnace_agent.session.library import LEASE_WAIT_S, Library, Opened
 from pinnace_agent.session.opening import check_path
-from pinnace_spec import errors
+from pinnace_agent.session.store.file import SaveError
+from pinnace_agent.session.store.lease import LeaseHeld, take_lease
+from pinnace_spec.rules import errors
 
-# Nothing was appended, so there is nothing to save: closing only lets go of the lease.
+# Nothing was appended, so there is nothing to save: closing only releases the lease.
 _DISCARD_S: Final = 1.0
 
 
@@ -41,20 +41,34 @@ class ForkSession(NamedTuple):
 
 
 class BranchSession(NamedTuple):
-    """The same, by the place of the message's entry, which `get_branch_messages` tells."""
+    """The same, by the place of the message's entry, which `get_branch_messages` reports."""
 
     entry_index: int
 
 
 class CloneSession(NamedTuple):
-    """A session with the branch in force."""
+    """A session with the current branch."""
+
+
+class MoveRequest(NamedTuple):
+    """A move of the session to another of its entries, which replaces nothing."""
+
+    target_id: str | None
+    """None: before the first entry."""
+    summarize: bool = False
+    """Whether a model is to summarise the branch that is left."""
+    instructions: str | None = None
+    """What the summary should attend to."""
+    replace_instructions: bool = False
+    label: str | None = None
+    """For the summary, or for the entry without one."""
 
 
 SessionRequest = NewSession | SwitchSession | ForkSession | BranchSession | CloneSession
 
 
 class Replacement:
-    """What becomes of the session in force. `text` is the message that a fork starts before."""
+    """The replacement of the current session. `text` is the message that a fork starts before."""
 
     def __init__(self, request: SessionRequest, library: Library, current: Session) -> None:
         """Do nothing yet."""
@@ -75,7 +89,7 @@ class Replacement:
         return isinstance(self.request, SwitchSession)
 
     def check(self) -> None:
-        """Find out what can be known at once.
+        """Validate the command as far as that needs no waiting.
 
         Raises:
             ClientError: The command makes no sense now.
@@ -128,7 +142,7 @@ class Replacement:
         except OSError:
             lease = None
         try:
-            # Not abandoned when cancelled: what was opened must be let go of again, and by nobody else.
+            # Not abandoned when cancelled: what was opened must be closed again, here.
             self._opened = await trio.to_thread.run_sync(self._library.open, path, self._current.cwd, lease)
         except trio.Cancelled:  # before the thread began
             if lease is not None:
@@ -139,19 +153,19 @@ class Replacement:
             await self.discard()
 
     async def discard(self) -> None:
-        """Let go of what was prepared and not committed, or is still being prepared."""
+        """Close what was prepared and not committed, or is still being prepared."""
         self._is_discarded = True
         opened, self._opened = self._opened, None
         if opened is not None:
             self._library.forget(opened.session)
-            with trio.move_on_after(_DISCARD_S, shield=True):  # whoever prepared it is being cancelled
+            with trio.move_on_after(_DISCARD_S, shield=True):  # the task that prepared it is being cancelled
                 await opened.session.close()
 
     async def commit(self) -> Session:
         """Make the session.
 
         Raises:
-            ClientError: It could not be made; the former one is in force.
+            ClientError: It could not be made; the former one stays current.
         """
         current = self._current
         match self.request:
@@ -183,7 +197,7 @@ class Replacement:
 
 
 def _check_saved(session: Session) -> None:
-    """Refuse to leave a session while some of it is in memory alone (R-SES-08)."""
+    """Reject leaving a session while some of it is in memory alone (R-SES-08)."""
     if session.file is None or not session.file.unsaved:
         return
     try:

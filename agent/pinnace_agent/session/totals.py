@@ -1,6 +1,6 @@
-"""What a whole session has used: every request that its file tells of, on every branch and before every compaction.
+"""The usage of a whole session: of every request that its file records, on every branch and before every compaction.
 
-Pure. What is missing or no number counts as nothing. Must not know messages further than their usage. Source: R-MSG-03.
+Pure. What is missing or no number counts as nothing. Source: R-MSG-03.
 """
 
 from collections.abc import Iterable, Mapping
@@ -8,13 +8,13 @@ from typing import Final
 
 from typing_extensions import TypedDict
 
-from pinnace_agent.llm.json_edge import as_amount, as_count, as_object
-from pinnace_agent.session.entry_list import EntryList, Item, StoredMessage
-from pinnace_spec.entries import Entry
+from pinnace_agent.core.json_access import as_amount, as_count, as_object
+from pinnace_agent.session.store.entries import EntryList, Item, StoredMessage
+from pinnace_spec.records.entries import Entry
 
 
 class TokenTotals(TypedDict):
-    """Tokens by kind. `total` is their sum, whatever providers told as theirs."""
+    """Tokens by kind. `total` is their sum, whatever providers reported."""
 
     input: int
     output: int
@@ -31,13 +31,13 @@ class FileTotals(TypedDict):
     """US dollars."""
 
 
-# Roles of messages that tell a usage, and types of entries that do so themselves.
+# Roles of messages with a usage, and types of entries with one of their own.
 _ROLES: Final = ("assistant", "toolResult")
 _TYPES: Final = ("usage", "compaction", "branch_summary")
 
 
 class RunningTotals:
-    """The totals of a list of entries that grows: each entry is looked at once."""
+    """The totals of a list of entries that grows: each entry is read once."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -73,7 +73,7 @@ def _nothing() -> FileTotals:
 
 
 def _add_all(totals: FileTotals, items: Iterable[Item]) -> None:
-    """Add what entries tell. The path of a line that has not been decoded is kept short."""
+    """Add the usage of entries. The path of a line that has not been decoded is kept short."""
     tokens = totals["tokens"]
     input_ = output = cache_read = cache_write = 0
     for item in items:

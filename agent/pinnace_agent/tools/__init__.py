@@ -1,17 +1,17 @@
-"""The built-in tools that a model can call.
+"""The built-in tools that a model can call. Imports `shell`, `search`, `files` and `core`.
 
-Their modules are loaded when somebody asks for more than their names: a process that has not been asked anything yet
-does without.
+The module of a tool is imported at the first use of more than its name, so that a start imports none.
 """
 
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Final, cast
 
 from pinnace_agent.tools.base import Tool
 
 
-class _LateTool:
-    """A tool of which only the name is known, until more is asked for."""
+class _LazyTool:
+    """A tool whose module is imported at the first use of more than its name."""
 
     _loaded: object = None
 
@@ -27,16 +27,21 @@ class _LateTool:
 
 # cast: it has the members of the tool that it loads
 BUILTIN_TOOLS: Final = tuple(
-    cast(Tool, _LateTool(name)) for name in ("read", "bash", "edit", "write", "grep", "find", "ls")
+    cast(Tool, _LazyTool(name)) for name in ("read", "bash", "edit", "write", "grep", "find", "ls")
 )
 """In the order of the system prompt."""
 
 DEFAULT_TOOLS: Final = ("read", "bash", "edit", "write")
-"""Active unless the user says otherwise; the others do what a shell does, for those who want none."""
+"""Active by default; the others do what a shell does, for users who allow none."""
 
 
 READ_ONLY_TOOLS: Final = frozenset({"read", "grep", "find", "ls"})
-"""Those that change nothing."""
+"""The tools that change nothing."""
+
+
+def builtin_source(name: str) -> Mapping[str, object]:
+    """Return where a built-in tool comes from, as on the wire."""
+    return {"path": f"<builtin:{name}>", "source": "builtin", "scope": "temporary", "origin": "top-level"}
 
 
 def builtin_tools() -> dict[str, Tool]:
@@ -44,4 +49,4 @@ def builtin_tools() -> dict[str, Tool]:
     return {tool.name: tool for tool in BUILTIN_TOOLS}
 
 
-__all__ = ["BUILTIN_TOOLS", "DEFAULT_TOOLS", "READ_ONLY_TOOLS", "builtin_tools"]
+__all__ = ["BUILTIN_TOOLS", "DEFAULT_TOOLS", "READ_ONLY_TOOLS", "builtin_source", "builtin_tools"]

@@ -1,17 +1,19 @@
-"""What a tool is, what it may know when it runs, and what it answers.
+"""The contract between the agent and its tools: what a tool is, what a call receives, and what it returns.
 
-The contract between the agent and its tools, built in or from an extension. Must not know any tool. Rules
-R-TOL-01 to R-TOL-05.
+For built-in tools and those of extensions. Has no knowledge of any tool. Rules R-TOL-01 to R-TOL-05.
 """
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import trio
 
-from pinnace_spec.messages import ImageContent, TextContent, Usage
+from pinnace_spec.records.messages import ImageContent, TextContent, Usage
+
+if TYPE_CHECKING:  # loaded with the first tool
+    from pinnace_agent.tools.operations import ClientFiles
 
 _context_numbers: Final[Iterator[int]] = itertools.count()
 
@@ -25,18 +27,18 @@ class ApprovalOutdated(Exception):
 
 
 class ToolResult(NamedTuple):
-    """What a call has produced, in part (progress) or in full."""
+    """The result of a call, partial (progress) or complete."""
 
     content: list[TextContent | ImageContent]
     details: Mapping[str, object] | None = None
     """For clients and extensions, never sent to a model; None leaves the field out."""
     is_error: bool = False
     structured: object = None
-    """The same for programs; None leaves it out."""
+    """The result as a value for programs; None leaves it out."""
     usage: Usage | None = None
-    """What the call has cost by asking models itself."""
+    """The usage of models by the call itself."""
     terminate: bool = False
-    """Whether the run may end here; it does if all calls of the turn say so."""
+    """Whether the run may end here; it does if all calls of the turn return true."""
 
 
 def text_result(text: str, details: Mapping[str, object] | None = None, *, is_error: bool = False) -> ToolResult:
@@ -46,16 +48,16 @@ def text_result(text: str, details: Mapping[str, object] | None = None, *, is_er
 
 @dataclass(slots=True)
 class ToolContext:
-    """What one call may know and use. Made once a call, by whoever runs it.
+    """The context of one call, created by its caller.
 
-    Contexts of calls that run at the same time must be made in call order: `order` is taken from it, and with
-    it who comes first at a file that several calls change.
+    Contexts of concurrent calls must be created in call order: it determines `order`, and so which call changes a
+    shared file first.
     """
 
     cwd: str
     call_id: str
     on_update: Callable[[ToolResult], None]
-    """Takes progress, in the shape of a result. Calls after the end are the receiver's to ignore."""
+    """Receives progress, in the form of a result, and ignores calls after the end."""
     env: Mapping[str, str]
     """The whole environment of a command."""
     shell_path: str | None = None
@@ -63,22 +65,24 @@ class ToolContext:
     supports_images: bool = True
     """Whether the model that will read the result can see images."""
     resizes_images: bool = True
-    """Whether images are made as small as providers take them."""
+    """Whether images are resized to the limits of providers."""
     aborted_result: ToolResult | None = None
-    """Set by a tool before `Cancelled` leaves it, if it has more to say than that it was aborted."""
+    """Set by a tool before `Cancelled` leaves it, if its result is more than that it was aborted."""
     timeout_s: float | None = None
-    """How long the call may take if its arguments don't say it; None: for ever (R-LIM-03)."""
+    """The timeout of a call whose arguments have none; None: unlimited (R-LIM-03)."""
     time_limit: trio.CancelScope = field(default_factory=trio.CancelScope)
-    """Where the call runs; it ends after `timeout_s`. A tool that sees to its time itself takes the deadline away."""
+    """The scope of the call, with the deadline of `timeout_s`, which a tool with a timeout of its own removes."""
     bound_path: str | None = None
-    """The real path of the only file that the call may change, through no link, or of the folder that a command may
-    run in; None: what the arguments and `cwd` name. Set by a gate that has approved that place."""
+    """The real path of the only file that the call may change, without following links, or of the folder that a command
+    may run in; None: the one that the arguments and `cwd` name. Set by the approval hook that approved it."""
+    client_files: "ClientFiles | None" = None
+    """Files that the client serves in the place of the disk; None: it serves none."""
     order: int = field(default_factory=lambda: next(_context_numbers))
-    """Greater than that of every context made earlier."""
+    """Greater than that of every earlier context."""
 
 
 class Tool(Protocol):
-    """A tool as the agent sees it. One object serves any number of calls at once."""
+    """A tool as the agent uses it. One object serves any number of concurrent calls."""
 
     @property
     def name(self) -> str:
@@ -107,7 +111,7 @@ class Tool(Protocol):
 
     @property
     def parameters(self) -> Mapping[str, object]:
-        """The JSON schema of the arguments, as models get it."""
+        """The JSON schema of the arguments, as sent to models."""
         ...
 
     @property
@@ -116,13 +120,13 @@ class Tool(Protocol):
         ...
 
     def prepare(self, raw: Mapping[str, object]) -> Mapping[str, object]:
-        """Repair what models are known to get wrong, before validation; `raw` is left as it is."""
+        """Repair known mistakes of models, before validation; `raw` is not changed."""
         ...
 
     async def execute(self, args: Mapping[str, object], ctx: ToolContext) -> ToolResult:
-        """Do it. `args` is what validation returned.
+        """Run the call with validated arguments.
 
-        Cancelling ends the call as soon as nothing would be left half done.
+        Cancelling ends the call as soon as no change would be left incomplete.
 
         Raises:
             ToolError: The call failed; the text is its result.

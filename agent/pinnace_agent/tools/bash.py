@@ -1,7 +1,6 @@
 """The tool that runs a shell command for the model: progress, then the end of its output.
 
-Words results; how a command runs and how its output is kept is decided elsewhere. Rules R-TOL-05, R-BSH-01 to
-R-BSH-04.
+Builds the texts of results; `shell` runs the command and keeps its output. Rules R-TOL-05, R-BSH-01 to R-BSH-04.
 """
 
 import math
@@ -10,8 +9,9 @@ from typing import Final
 
 import trio
 
-from pinnace_agent.flat_nursery import open_flat_nursery
-from pinnace_agent.output import OutputSnapshot, OutputTail
+from pinnace_agent.core.nursery import open_flat_nursery
+from pinnace_agent.shell.output import OutputSnapshot, OutputTail
+from pinnace_agent.shell.truncation import MAX_BYTES, MAX_LINES, format_size
 from pinnace_agent.tools.base import (
     ApprovalOutdated,
     ToolContext,
@@ -21,19 +21,18 @@ from pinnace_agent.tools.base import (
     text_argument,
     text_result,
 )
-from pinnace_agent.tools.local_programs import LOCAL_BASH
-from pinnace_agent.tools.mutation_queue import real_path
+from pinnace_agent.tools.change_queue import real_path
+from pinnace_agent.tools.local.programs import LOCAL_BASH
 from pinnace_agent.tools.operations import BashOperations, CommandTimedOut
 from pinnace_agent.tools.parameters import fields, number, text
 from pinnace_agent.tools.validation import number_text
-from pinnace_agent.truncation import MAX_BYTES, MAX_LINES, format_size
-from pinnace_spec import errors
+from pinnace_spec.rules import errors
 
 UPDATE_INTERVAL_S: Final = 0.1
-"""Ten updates a second look alive; each carries up to 50 KB, so more would be work for nobody's eyes."""
+"""Ten updates a second look continuous to a person; each carries up to 50 KB."""
 
 MAX_TIMEOUT_S: Final = 2_147_483.647
-"""2^31 - 1 milliseconds, 24 days: the longest timer of other implementations, so that they mean the same."""
+"""2^31 - 1 milliseconds, 24 days: the longest timer of other implementations."""
 
 
 PARAMETERS: Final = fields(
@@ -61,24 +60,24 @@ class BashTool:
     def __init__(self, temp_dir: str | None = None, operations: BashOperations = LOCAL_BASH) -> None:
         """Run commands through `operations`, by default on this machine.
 
-        Long output is kept on this machine in any case: in `temp_dir`, None is a private folder of the user's.
+        Long output is always stored on this machine: in `temp_dir`, or a private folder of the user's if it is None.
         """
         self._temp_dir = temp_dir
         self._operations = operations
 
     def prepare(self, raw: Mapping[str, object]) -> Mapping[str, object]:
-        """Leave the arguments as they are."""
+        """Return the arguments unchanged."""
         return raw
 
     async def execute(self, args: Mapping[str, object], ctx: ToolContext) -> ToolResult:
-        """Run the command. Cancelling kills it with everything it started and sets `ctx.aborted_result`.
+        """Run the command. Cancelling kills it with all its processes and sets `ctx.aborted_result`.
 
         Raises:
-            ToolError: It was not started: a timeout that makes no sense, no such folder or shell.
-            ApprovalOutdated: The folder is another one than that for which it was approved; it was not started.
+            ToolError: It was not started: an invalid timeout, or a missing folder or shell.
+            ApprovalOutdated: The folder is not the one for which it was approved; it was not started.
         """
         timeout_s = _checked_timeout(number_argument(args, "timeout")) or ctx.timeout_s
-        # Not ended from outside: what it has said so far belongs to the result.
+        # Not cancelled from outside: its output so far belongs to the result.
         ctx.time_limit.deadline = math.inf
         command = text_argument(args, "command")
         if ctx.bound_path is not None and await real_path(ctx.cwd) != ctx.bound_path:
@@ -98,14 +97,14 @@ class BashTool:
                 )
                 nursery.cancel_scope.cancel()
         except trio.Cancelled:
-            ctx.aborted_result = _failed(updates.end(), errors.SHELL_ABORTED, is_silence_told=False)
+            ctx.aborted_result = _failed(updates.end(), errors.SHELL_ABORTED, shows_no_output=False)
             raise
         except CommandTimedOut as timeout:
-            return _failed(updates.end(), _timeout_text(timeout, timeout_s), is_silence_told=False)
+            return _failed(updates.end(), _timeout_text(timeout, timeout_s), shows_no_output=False)
         except (OSError, ToolError) as error:
             shown = updates.end()
-            if shown.text:  # it was started, and then got out of reach
-                return _failed(shown, str(error), is_silence_told=False)
+            if shown.text:  # it was started, and the connection was lost
+                return _failed(shown, str(error), shows_no_output=False)
             raise ToolError(str(error)) from error
         finally:
             output.finish()
@@ -113,19 +112,19 @@ class BashTool:
 
 
 class _Updates:
-    """Progress: at once when there was none for a while, else when the interval is over; none is lost."""
+    """Progress: at once after a pause, else at the end of the interval; no output is lost."""
 
-    def __init__(self, output: OutputTail, tell: Callable[[ToolResult], None]) -> None:
+    def __init__(self, output: OutputTail, emit: Callable[[ToolResult], None]) -> None:
         self._output = output
-        self._tell = tell
+        self._emit = emit
         self._next_s = -math.inf
         self._wake = trio.Event()
         self._is_pending = False
-        # The first one, without output, says that the command was taken on.
-        tell(ToolResult([]))
+        # The first update, without output, reports the start of the command.
+        emit(ToolResult([]))
 
     def take(self, data: bytes) -> None:
-        """Take output."""
+        """Add output."""
         if not self._output.feed(data):
             return
         self._is_pending = True
@@ -135,7 +134,7 @@ class _Updates:
             self._wake.set()
 
     def end(self) -> OutputSnapshot:
-        """End the output, tell what was not told yet, and return what is to be shown."""
+        """End the output, send the last update, and return what to show."""
         if self._output.finish():
             self._is_pending = True
         self._flush()
@@ -146,10 +145,10 @@ class _Updates:
             self._is_pending = False
             self._next_s = trio.current_time() + UPDATE_INTERVAL_S
             shown = self._output.snapshot()
-            self._tell(text_result(shown.text, _details(shown)))
+            self._emit(text_result(shown.text, _details(shown)))
 
     async def run(self) -> None:
-        """Tell what comes too soon after an update when its interval is over. Runs until it is cancelled."""
+        """Send delayed updates at the end of their interval. Runs until it is cancelled."""
         while True:
             await self._wake.wait()
             self._wake = trio.Event()
@@ -179,17 +178,17 @@ def _timeout_text(timeout: CommandTimedOut, timeout_s: float | None) -> str:
 
 def _result(shown: OutputSnapshot, exit_code: int | None) -> ToolResult:
     if exit_code is None:
-        return _failed(shown, "Command was killed and its exit status is unknown", is_silence_told=True)
+        return _failed(shown, "Command was killed and its exit status is unknown", shows_no_output=True)
     if exit_code != 0:
-        return _failed(shown, errors.shell_exited(exit_code), is_silence_told=True)
+        return _failed(shown, errors.shell_exited(exit_code), shows_no_output=True)
     return text_result(_body(shown) or "(no output)", _details(shown) or None)
 
 
-def _failed(shown: OutputSnapshot, ending: str, *, is_silence_told: bool) -> ToolResult:
-    body = _body(shown) or ("(no output)" if is_silence_told else "")
+def _failed(shown: OutputSnapshot, ending: str, *, shows_no_output: bool) -> ToolResult:
+    body = _body(shown) or ("(no output)" if shows_no_output else "")
     details = _details(shown)
-    # An exit code is an answer like any other, and has details only if there are any.
-    shown_details = details or None if is_silence_told else details
+    # Like a success, a result with an exit code has details only if there are any.
+    shown_details = details or None if shows_no_output else details
     return text_result(f"{body}\n\n{ending}" if body else ending, shown_details, is_error=True)
 
 

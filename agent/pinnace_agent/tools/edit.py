@@ -1,7 +1,6 @@
 """The tool that replaces texts in one file: all of them or none.
 
-Reads, checks, replaces, writes; what matches and what a replacement does to the text is decided elsewhere.
-Rules R-TOL-02, R-TOL-03.
+Reads, checks, replaces, writes; `tools.text` finds the matches and builds the replacements. Rules R-TOL-02, R-TOL-03.
 """
 
 import json
@@ -10,16 +9,16 @@ from typing import Final, NamedTuple, TypeGuard, cast
 
 import trio
 
+from pinnace_agent.files.text_file import encode_text
 from pinnace_agent.tools.base import ToolContext, ToolError, ToolResult, text_argument, text_result
-from pinnace_agent.tools.file_replacement import encode_text
-from pinnace_agent.tools.line_diff import LineDiff, line_diff
-from pinnace_agent.tools.local_files import LOCAL_EDIT, check_edit_size
-from pinnace_agent.tools.mutation_queue import MUTATIONS, NOT_BOUND, MutationQueue, bound_to, unfollowed
+from pinnace_agent.tools.change_queue import FILE_CHANGES, NOT_BOUND, ChangeQueue, bound_to, unfollowed
+from pinnace_agent.tools.local.files import LOCAL_EDIT, check_edit_size
 from pinnace_agent.tools.operations import BindsEdits, EditOperations, FollowsLinks
 from pinnace_agent.tools.parameters import FILE, fields, items, text
 from pinnace_agent.tools.paths import error_code, notes_of, os_error_text, resolve_path
-from pinnace_agent.tools.text_match import Edit, find_matches
-from pinnace_agent.tools.text_replacement import (
+from pinnace_agent.tools.text.diff import LineDiff, line_diff
+from pinnace_agent.tools.text.match import Edit, find_matches
+from pinnace_agent.tools.text.replacement import (
     exact_replacements,
     fuzzy_replacements,
     lf_text,
@@ -31,7 +30,7 @@ _BOM: Final = "\ufeff"
 
 # DEVIATION D-35: an edit changes nothing else.
 _KEPT_BYTES: Final = "surrogateescape"
-"""What is no UTF-8 is written back byte for byte; no text that a model writes matches it."""
+"""Bytes that are not UTF-8 are written back unchanged; no text of a model matches them."""
 
 
 PARAMETERS: Final = fields(
@@ -69,17 +68,17 @@ class EditTool:
     parameters: Mapping[str, object] = PARAMETERS
     is_sequential: bool = False
 
-    def __init__(self, mutations: MutationQueue = MUTATIONS, operations: EditOperations = LOCAL_EDIT) -> None:
+    def __init__(self, changes: ChangeQueue = FILE_CHANGES, operations: EditOperations = LOCAL_EDIT) -> None:
         """Edit through `operations`, by default files of this machine.
 
-        The lines of `mutations` are shared with whatever else changes files.
+        The queue of `changes` is shared with everything else that changes files.
         """
-        self._mutations = mutations
+        self._changes = changes
         self._operations = operations
         self._real_path = operations.real_path if isinstance(operations, FollowsLinks) else None
 
     def prepare(self, raw: Mapping[str, object]) -> Mapping[str, object]:
-        """Make a list of `edits` in the other forms that models and old sessions have for them.
+        """Return a list of `edits` from the other forms of models and old sessions.
 
         These are JSON text, a single object, and `oldText` and `newText` beside `path`.
         """
@@ -93,10 +92,10 @@ class EditTool:
         return repaired
 
     async def execute(self, args: Mapping[str, object], ctx: ToolContext) -> ToolResult:
-        """Edit the file. Cancelling ends the call at once but for the write; the file is the old or the new one.
+        """Edit the file. Cancelling ends the call at once except during the write, which is atomic.
 
         Raises:
-            ToolError: An edit does not apply, or the system refused; the file is as it was.
+            ToolError: An edit does not apply, the system call failed, or the client refused; the file is unchanged.
             ApprovalOutdated: The path leads to another file than the one that was approved; nothing was changed.
         """
         path = text_argument(args, "path")
@@ -108,21 +107,20 @@ class EditTool:
         file = target if ctx.bound_path is None else ctx.bound_path
         try:
             async with (
-                self._mutations.hold(target, ctx.order, self._real_path),
+                self._changes.hold(target, ctx.order, self._real_path),
                 bound_to(ctx.bound_path, target, self._real_path or unfollowed),
             ):
-                try:
-                    await operations.access(file)
-                except IsADirectoryError as error:
-                    raise ToolError(os_error_text(error, "read")) from error
-                except OSError as error:
-                    text = f"Could not edit file: {path}. Error code: {error_code(error)}."
-                    raise ToolError(" ".join([text, *(f"{note}." for note in notes_of(error))])) from error
-                data = await operations.read_file(file)
+                client = ctx.client_files if self._operations is LOCAL_EDIT else None
+                served = None if client is None else await client.begin_edit(file)
+                data = await _content(operations, file, path) if served is None else served
                 check_edit_size(path, len(data))
                 edited = await trio.to_thread.run_sync(_edited, data, edits, path, abandon_on_cancel=True)
-                await operations.write_file(file, edited.data)
-                # A call that was aborted meanwhile says so, although it has written.
+                if client is None or served is None:
+                    await operations.write_file(file, edited.data)
+                elif not await client.write(file, edited.data, is_bound=ctx.bound_path is not None):
+                    # On the disk it may be another text than the one that was edited.
+                    raise ToolError(f"{path} was not changed: the client that has it open can't write it.")
+                # A call that was aborted during the write reports the abort.
                 await trio.lowlevel.checkpoint_if_cancelled()
         except OSError as error:
             raise ToolError(os_error_text(error, "open", target)) from error
@@ -132,6 +130,17 @@ class EditTool:
         if not isinstance(self._operations, BindsEdits):
             raise ToolError(NOT_BOUND)
         return self._operations.without_links()
+
+
+async def _content(operations: EditOperations, file: str, path: str) -> bytes:
+    try:
+        await operations.access(file)
+    except IsADirectoryError as error:
+        raise ToolError(os_error_text(error, "read")) from error
+    except OSError as error:
+        text = f"Could not edit file: {path}. Error code: {error_code(error)}."
+        raise ToolError(" ".join([text, *(f"{note}." for note in notes_of(error))])) from error
+    return await operations.read_file(file)
 
 
 class _Edited(NamedTuple):
@@ -153,9 +162,9 @@ def _is_list(value: object) -> TypeGuard[list[object]]:
 
 
 def _edits(args: Mapping[str, object]) -> list[Edit]:
-    # The schema has made sure of the types.
+    # The schema has checked the types.
     items = cast("Sequence[Mapping[str, str]]", args["edits"])
-    # Line ends as in the text that is searched; halves of characters could not be written.
+    # Line ends as in the text that is searched; lone surrogates could not be written.
     return [Edit(_clean(item["oldText"]), _clean(item["newText"])) for item in items]
 
 

@@ -1,19 +1,19 @@
 """The tool that searches files and folders by name.
 
-Words results and decides how many there are; how files are searched and what a glob means is decided elsewhere. `.git`
-is not searched unless it is the path itself. Rules R-TOL-02, R-TOL-05, R-TOL-07.
+Builds the text of the result and applies the limit; the operations search the files and match the glob. `.git` is not
+searched unless it is the path itself. Rules R-TOL-02, R-TOL-05, R-TOL-07.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
+from pinnace_agent.shell.truncation import MAX_BYTES
 from pinnace_agent.tools.base import ToolContext, ToolError, ToolResult, text_argument, text_result
-from pinnace_agent.tools.local_find import LOCAL_FIND
+from pinnace_agent.tools.local.find import LOCAL_FIND
 from pinnace_agent.tools.operations import FindOperations, GlobSearch
 from pinnace_agent.tools.parameters import fields, number, text
 from pinnace_agent.tools.paths import os_error_text, resolve_path, shown_name
-from pinnace_agent.tools.search_result import ShownLines, limit_argument
-from pinnace_agent.truncation import MAX_BYTES
+from pinnace_agent.tools.text.search_result import ShownLines, limit_argument
 
 DEFAULT_LIMIT: Final = 1000
 """Paths: about as many as fit into one result."""
@@ -50,14 +50,14 @@ class FindTool:
         self._operations = operations
 
     def prepare(self, raw: Mapping[str, object]) -> Mapping[str, object]:
-        """Leave the arguments as they are."""
+        """Return the arguments unchanged."""
         return raw
 
     async def execute(self, args: Mapping[str, object], ctx: ToolContext) -> ToolResult:
-        """Search. Cancelling kills the program that does.
+        """Search. Cancelling kills the program that searches.
 
         Raises:
-            ToolError: There is no such folder, no program to search with, or it refused.
+            ToolError: The folder or a program for the search is missing, or the program failed.
         """
         folder = resolve_path(str(args.get("path") or "."), ctx.cwd)
         search = GlobSearch(
@@ -76,7 +76,7 @@ class FindTool:
 
 
 class _Paths:
-    """The paths to show, up to the limit; whether there is one more."""
+    """The paths to show, up to the limit, and whether there are more."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -85,7 +85,7 @@ class _Paths:
         self._has_more = False
 
     def take(self, path: str) -> bool:
-        """Take a path; true once no more of them are needed."""
+        """Add a path; return true once no more are needed."""
         if self._count == self._limit:
             self._has_more = True
             return True
@@ -94,7 +94,7 @@ class _Paths:
         return False
 
     def result(self) -> ToolResult:
-        """Return what was found."""
+        """Return the result."""
         if not self._shown:
             return text_result("No files found matching pattern")
         if not self._has_more:

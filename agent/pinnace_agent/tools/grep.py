@@ -1,7 +1,7 @@
 """The tool that searches the content of files: ripgrep's matches, with lines around them.
 
-Words results and decides where to stop; what an event of ripgrep looks like and how a program runs is decided
-elsewhere. `.git` is not searched unless it is the path itself. Rules R-TOL-02, R-TOL-05, R-TOL-07.
+Builds the text of the result and decides when to stop; other modules parse ripgrep's events and run the program. `.git`
+is not searched unless it is the path itself. Rules R-TOL-02, R-TOL-05, R-TOL-07.
 """
 
 import os
@@ -9,20 +9,20 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from pinnace_agent.shell.truncation import MAX_BYTES
 from pinnace_agent.tools.base import ToolContext, ToolError, ToolResult, text_argument, text_result
-from pinnace_agent.tools.local_programs import LOCAL_GREP
-from pinnace_agent.tools.match_events import MatchEvent, MatchEvents
+from pinnace_agent.tools.local.programs import LOCAL_GREP
 from pinnace_agent.tools.operations import GrepOperations
 from pinnace_agent.tools.parameters import fields, flag, number, text
 from pinnace_agent.tools.paths import resolve_path, shown_name
-from pinnace_agent.tools.search_result import ShownLines, limit_argument, whole_argument
-from pinnace_agent.truncation import MAX_BYTES
+from pinnace_agent.tools.text.match_events import MatchEvent, MatchEvents
+from pinnace_agent.tools.text.search_result import ShownLines, limit_argument, whole_argument
 
 DEFAULT_LIMIT: Final = 100
-"""Matches: what a model reads before it refines the pattern; the figure that models have learned."""
+"""Matches: what a model reads before it refines the pattern; the number that models have learned."""
 
 MAX_LINE_CHARS: Final = 500
-"""A longer line is generated or data; a hundred of these still fit into one result."""
+"""A longer line is generated or data; a hundred of this length fit into one result."""
 
 _DOT_SLASH: Final = re.compile(r"^(!?)(?:\./)+")
 
@@ -60,19 +60,19 @@ class GrepTool:
         self._operations = operations
 
     def prepare(self, raw: Mapping[str, object]) -> Mapping[str, object]:
-        """Leave the arguments as they are."""
+        """Return the arguments unchanged."""
         return raw
 
     async def execute(self, args: Mapping[str, object], ctx: ToolContext) -> ToolResult:
         """Search. Cancelling kills ripgrep.
 
         Raises:
-            ToolError: There is no such path, ripgrep is missing, or it refused.
+            ToolError: The path or ripgrep is missing, or ripgrep failed.
         """
         target = resolve_path(str(args.get("path") or "."), ctx.cwd)
         try:
             is_folder = await self._operations.is_folder(target)
-        except OSError as error:  # for whatever reason: nobody can say that it is there
+        except OSError as error:  # for any reason: its existence is unknown
             raise ToolError(f"Path not found: {target}") from error
         context = max(0, whole_argument(args, "context", 0))
         matches = _Matches(
@@ -100,7 +100,7 @@ def _options(args: Mapping[str, object], context: int) -> list[str]:
         options.append("--fixed-strings")
     if glob := args.get("glob"):
         options.append("--glob=" + _DOT_SLASH.sub(r"\1", str(glob)))
-    # The last glob that matches decides, so this one holds whatever the model asks for.
+    # The last matching glob counts, so this one takes precedence over the model's.
     options.append("--glob=!.git")
     if context:
         options.append(f"--context={context}")
@@ -108,7 +108,7 @@ def _options(args: Mapping[str, object], context: int) -> list[str]:
 
 
 class _Matches:
-    """The lines to show: matches up to the limit, and the context of these."""
+    """The lines to show: matches up to the limit, and their context."""
 
     def __init__(self, limit: int, context: int, file_name: str | None) -> None:
         self._limit = limit
@@ -122,11 +122,11 @@ class _Matches:
         self._has_long_lines = False
 
     def take(self, chunk: bytes) -> bool:
-        """Take output of ripgrep; true once no more of it is needed."""
+        """Read output of ripgrep; return true once no more is needed."""
         return any(self._take(event) for event in self._events.feed(chunk))
 
     def result(self) -> ToolResult:
-        """Return what was found."""
+        """Return the result."""
         if not self._count:
             return text_result("No matches found")
         details: dict[str, object] = {}
@@ -149,7 +149,7 @@ class _Matches:
                 self._last = event
             self._show(event, is_match)
             return False
-        # The limit is reached: only the lines after the last match are of interest, and whether there is another.
+        # After the limit only the context of the last match counts, and whether there is another match.
         self._has_more = self._has_more or event.is_match
         last = self._last
         assert last is not None

@@ -1,6 +1,6 @@
 """The tool that lists one folder.
 
-Words results; must not change anything. Rules R-TOL-02, R-TOL-05.
+Builds the text of the result; changes nothing. Rules R-TOL-02, R-TOL-05.
 """
 
 from collections.abc import Mapping
@@ -8,14 +8,14 @@ from typing import Final
 
 import trio
 
-from pinnace_agent.collation import collation_key
+from pinnace_agent.core.collation import collation_key
+from pinnace_agent.shell.truncation import MAX_BYTES
 from pinnace_agent.tools.base import ToolContext, ToolError, ToolResult, text_result
-from pinnace_agent.tools.local_files import LOCAL_LS
+from pinnace_agent.tools.local.files import LOCAL_LS
 from pinnace_agent.tools.operations import LsOperations
 from pinnace_agent.tools.parameters import fields, number, text
 from pinnace_agent.tools.paths import os_error_text, resolve_path, shown_name
-from pinnace_agent.tools.search_result import ShownLines, limit_argument
-from pinnace_agent.truncation import MAX_BYTES
+from pinnace_agent.tools.text.search_result import ShownLines, limit_argument
 
 DEFAULT_LIMIT: Final = 500
 """Entries: a folder with more is searched by name rather than read."""
@@ -49,14 +49,14 @@ class LsTool:
         self._operations = operations
 
     def prepare(self, raw: Mapping[str, object]) -> Mapping[str, object]:
-        """Leave the arguments as they are."""
+        """Return the arguments unchanged."""
         return raw
 
     async def execute(self, args: Mapping[str, object], ctx: ToolContext) -> ToolResult:
-        """List it. Cancelling ends the call at once; a disk that hangs is left behind.
+        """List the folder. Cancelling ends the call at once, and leaves a hanging system call to its thread.
 
         Raises:
-            ToolError: There is no such folder, or the system refused.
+            ToolError: The folder is missing, or a system call failed.
         """
         folder = resolve_path(str(args.get("path") or "."), ctx.cwd)
         limit = limit_argument(args, DEFAULT_LIMIT)
@@ -67,7 +67,7 @@ class LsTool:
             some = names[asked : asked + limit - count]
             asked += len(some)
             for name, is_folder in zip(some, await self._are_folders(folder, some), strict=True):
-                if is_folder is not None:  # else a link to nothing, or gone meanwhile
+                if is_folder is not None:  # else a broken link, or removed meanwhile
                     shown.add(shown_name(name) + ("/" if is_folder else ""))
                     count += 1
         if asked < len(names):
@@ -79,7 +79,7 @@ class LsTool:
         """Return all names, in the order to show them."""
         try:
             is_folder = await self._operations.is_folder(folder)
-        except OSError as error:  # for whatever reason: nobody can say that it is there
+        except OSError as error:  # for any reason: its existence is unknown
             raise ToolError(f"Path not found: {folder}") from error
         if not is_folder:
             raise ToolError(f"Not a directory: {folder}")

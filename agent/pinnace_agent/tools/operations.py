@@ -1,77 +1,77 @@
-"""What each tool asks of the machine that it works on, so that files and processes can be on another one.
+"""The operations that each tool requires of its machine, so that files and processes may be on another one.
 
-One protocol a tool; a tool works through nothing else. The implementations for this machine are the defaults; an
-extension makes a tool with its own, e.g. `ReadTool(operations=...)`. Every path is absolute and already resolved: `~`,
-`@` and the working folder are none of an implementation's business. Rules R-TOL-02, R-TOL-05.
+One protocol for each tool, which works through nothing else. The defaults are the implementations for this machine;
+an extension creates a tool with its own, e.g. `ReadTool(operations=...)`. Every path is absolute and resolved: `~`, `@`
+and the working folder are handled before. Rules R-TOL-02, R-TOL-05.
 
-Of every method:
+For every method:
 
-- Failures are `OSError`s with the `errno` that the system would give (`FileNotFoundError(errno.ENOENT, ...)`), from
-  which the tool makes the text that models know, or a `ToolError` with the whole text of the result. A note added to an
-  error (`add_note`) is told as well.
-- Cancelling ends it. One that changes something must not leave while the change is still under way.
-- It is a task's business to wait: what blocks belongs into a thread.
-- One object serves any number of calls at once.
+- A failure is an `OSError` with the `errno` that the system would return (`FileNotFoundError(errno.ENOENT, ...)`), from
+  which the tool builds the text that models know, or a `ToolError` with the whole text of the result. A note added to
+  an error (`add_note`) is a part of the text.
+- Cancelling ends it. A method that changes something must not return while the change is still in progress.
+- It must not block: blocking calls belong into a thread.
+- One object serves any number of concurrent calls.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from pinnace_agent.tools.image_type import ImageType
+from pinnace_agent.tools.images.header import ImageType
 
 
 class ReadOperations(Protocol):
-    """What `read` needs. Optional beside it: `StreamsFiles`, `DetectsImages`."""
+    """The operations of `read`. Optional in addition: `StreamsFiles`, `DetectsImages`."""
 
     async def access(self, path: str) -> None:
-        """Raise unless this is a file that can be read; `FileNotFoundError` lets other spellings be tried."""
+        """Raise unless this is a readable file; after `FileNotFoundError` other spellings are tried."""
         ...
 
     async def read_file(self, path: str) -> bytes:
-        """Return the whole content. Not called of an object that can stream."""
+        """Return the whole content. Not called on an object that can stream."""
         ...
 
 
 @runtime_checkable
 class StreamsFiles(Protocol):
-    """Of `read`, for large files: the content piece by piece, so that memory stays the same."""
+    """Optional for `read`: reads large files piece by piece, in constant memory."""
 
     async def read_stream(self, path: str, take: Callable[[bytes], None]) -> None:
-        """Pass on the content from beginning to end.
+        """Pass the content to `take`, from beginning to end.
 
         Args:
             path: The file.
-            take: Gets one piece after another, in any thread, never two at once; none after this has returned.
+            take: Called with one piece after another, in any thread, never concurrently, and never after the return.
         """
         ...
 
 
 @runtime_checkable
 class DetectsImages(Protocol):
-    """Of `read`, where somebody else knows what is in a file; without it the tool looks at the content."""
+    """Optional for `read`: detects images without reading them; otherwise the tool inspects the content."""
 
     async def detect_image_type(self, path: str) -> ImageType | None:
-        """Return the type of the image in a file, or None if it is to be shown as text."""
+        """Return the type of the image in a file, or None to show it as text."""
         ...
 
 
 class WriteOperations(Protocol):
-    """What `write` needs. Optional beside it: `FollowsLinks`."""
+    """The operations of `write`. Optional in addition: `FollowsLinks`."""
 
     async def make_folder(self, path: str) -> None:
-        """Make a folder and those above it, as far as they are missing."""
+        """Create a folder and its missing parents."""
         ...
 
     async def write_file(self, path: str, data: bytes) -> None:
-        """Make `data` the content of a file, new or existing. Half of it must never be the content."""
+        """Write `data` to a new or existing file, atomically."""
         ...
 
 
 class EditOperations(Protocol):
-    """What `edit` needs. Optional beside it: `FollowsLinks`."""
+    """The operations of `edit`. Optional in addition: `FollowsLinks`."""
 
     async def access(self, path: str) -> None:
-        """Raise unless this is a file that can be read and written."""
+        """Raise unless this is a readable and writable file."""
         ...
 
     async def read_file(self, path: str) -> bytes:
@@ -79,28 +79,37 @@ class EditOperations(Protocol):
         ...
 
     async def write_file(self, path: str, data: bytes) -> None:
-        """Make `data` the content of the file. Half of it must never be the content."""
+        """Write `data` to the file, atomically."""
         ...
 
 
 @runtime_checkable
 class FollowsLinks(Protocol):
-    """Of `write` and `edit`: tells when two paths are one file, so that changes of it wait for each other.
+    """Optional for `write` and `edit`: identifies paths of one file, so that changes of it wait for each other.
 
-    Without it two paths are one file if they are equal.
+    Without it two paths are one file only if they are equal.
     """
 
     async def real_path(self, path: str) -> str:
-        """Return the path with all links followed; of a file that is not there as far as can be.
+        """Return the path with all links followed, as far as it exists.
 
-        Calls that come later wait for the answer, whichever file they change: it must be quick.
+        Later calls wait for it, whichever file they change, so it must be quick.
         """
         ...
 
 
 @runtime_checkable
+class SeesFiles(Protocol):
+    """Optional for `write`: whether a file is there, so that the result says whether it was created."""
+
+    async def exists(self, path: str) -> bool:
+        """Return whether something of this path is there, also a link that leads nowhere."""
+        ...
+
+
+@runtime_checkable
 class BindsWrites(FollowsLinks, Protocol):
-    """Of `write`: reaches a file by its real path, so that the file changed is the one that was approved."""
+    """Optional for `write`: opens files without following links, so that only the approved file is changed."""
 
     def without_links(self) -> WriteOperations:
         """Return operations to which a link in a path is an error."""
@@ -109,25 +118,55 @@ class BindsWrites(FollowsLinks, Protocol):
 
 @runtime_checkable
 class BindsEdits(FollowsLinks, Protocol):
-    """Of `edit`, the same."""
+    """Optional for `edit`: the same."""
 
     def without_links(self) -> EditOperations:
         """Return operations to which a link in a path is an error."""
         ...
 
 
+class ClientFiles(Protocol):
+    """Files that the client serves, for one call of `read`, `write` or `edit` without operations of its own.
+
+    Each method decides for itself whether a file is on the disk instead, where the tool then does what it does without
+    a client. Cancelling leaves a read at once, and waits shortly for a write.
+    """
+
+    async def read(self, path: str) -> bytes | None:
+        """Return what the client has of a file; None: it is on the disk."""
+        ...
+
+    async def begin_edit(self, path: str) -> bytes | None:
+        """Return what the client has of a file that it can also write; None: it is edited on the disk."""
+        ...
+
+    async def write(self, path: str, data: bytes, *, is_bound: bool) -> bool:
+        """Have the client write a file; return False if it is to be written on the disk, which is not done here.
+
+        Args:
+            path: Absolute.
+            data: The new content, in UTF-8.
+            is_bound: Whether `path` is the real path of a file that was approved, and must not be a link.
+
+        Raises:
+            ToolError: It was not written, or it is unknown whether it was.
+            ApprovalOutdated: The path leads elsewhere now; nothing was written.
+        """
+        ...
+
+
 class CommandTimedOut(Exception):
-    """A command was killed since its time was over. Its output so far has been passed on."""
+    """A command was killed after its timeout. Its output so far was passed on."""
 
     def __init__(self, exit_code: int | None = None, exited_after_s: float | None = None) -> None:
-        """Tell, if the shell itself was gone already and only what it had left behind was killed, how and when."""
+        """Take the exit code and time of a shell that had exited before, leaving processes that were killed."""
         super().__init__(exit_code, exited_after_s)
         self.exit_code = exit_code
         self.exited_after_s = exited_after_s
 
 
 class BashOperations(Protocol):
-    """What `bash` needs."""
+    """The operations of `bash`."""
 
     async def exec(
         self,
@@ -139,60 +178,59 @@ class BashOperations(Protocol):
         env: Mapping[str, str],
         shell_path: str | None,
     ) -> int | None:
-        """Run a command and return its exit code, 128 + n if signal n killed it, None if nobody knows.
+        """Run a command and return its exit code, 128 + n if signal n killed it, None if it is unknown.
 
-        Cancelling kills it with everything that it has started; what it wrote until then is still passed on.
+        Cancelling kills it with all its processes; its output until then is still passed on.
 
         Args:
-            command: As the shell reads it.
+            command: Passed to the shell unchanged.
             cwd: The folder to run in.
-            on_data: Gets the output, stdout and stderr as they come, in the task that called.
-            timeout_s: Seconds after which it is to be killed, or None.
-            env: The whole environment of a command on this machine; what of it makes sense elsewhere is for the
-                implementation to say.
+            on_data: Called with the output of stdout and stderr as it arrives, in the calling task.
+            timeout_s: Seconds after which it is killed, or None.
+            env: The whole environment of a command on this machine; the implementation decides what of it applies to
+                another one.
             shell_path: The shell that the user's settings name for this machine.
 
         Raises:
-            CommandTimedOut: The time was over.
-            OSError: It could not be started or is out of reach.
+            CommandTimedOut: It was killed after its timeout.
+            OSError: It could not be started, or the connection was lost.
             ToolError: The same, with the whole text.
         """
         ...
 
 
 class SearchEnd(NamedTuple):
-    """How a program that searches ended."""
+    """The end of a search program."""
 
     exit_code: int | None
-    """Negative when a signal ended it; None when it hangs in the kernel."""
+    """Negative if a signal ended it; None if it hangs in the kernel."""
     complaints: str
-    """What it wrote to stderr, trimmed; of very much only the beginning."""
+    """The beginning of its stderr, trimmed."""
     was_stopped: bool
-    """Killed by us, since enough was read; then the two above mean nothing."""
+    """Whether it was killed since enough was read; then the two fields above have no meaning."""
 
 
 class GrepOperations(Protocol):
-    """What `grep` needs.
+    """The operations of `grep`.
 
-    Files are only ever read by ripgrep, so a search of another machine runs ripgrep there, e.g. by ssh. Where the
-    other machine's files can be reached by a path of this one (a mount), derive from the local implementation instead
-    and change the path.
+    Only ripgrep reads files, so a search of another machine runs ripgrep there, e.g. by ssh. If its files are mounted
+    on this machine, derive from the local implementation instead and change the path.
     """
 
     async def is_folder(self, path: str) -> bool:
-        """Tell a folder, whose files are searched, from a file, which is. `OSError` if there is neither."""
+        """Return whether the path is a folder; raise `OSError` if it does not exist."""
         ...
 
     async def search(
         self, arguments: Sequence[str], *, cwd: str, env: Mapping[str, str], take: Callable[[bytes], bool]
     ) -> SearchEnd:
-        """Run ripgrep. It has ended when this returns or raises; cancelling kills it.
+        """Run ripgrep. It has exited when this returns or raises; cancelling kills it.
 
         Args:
-            arguments: Those of `rg`, without the program itself.
+            arguments: The arguments of `rg`, without the program itself.
             cwd: The folder to run in, on the machine that is searched.
             env: The whole environment of a program on this machine.
-            take: Gets what ripgrep writes to stdout; once it returns true it gets no more, and ripgrep is killed.
+            take: Called with ripgrep's stdout; once it returns true, it is not called again and ripgrep is killed.
 
         Raises:
             OSError: It could not be started.
@@ -202,7 +240,7 @@ class GrepOperations(Protocol):
 
 
 class GlobSearch(NamedTuple):
-    """What `find` looks for."""
+    """A search of `find`."""
 
     pattern: str
     """A glob: with `/` of paths relative to the folder, which may begin at any depth, without of names at any depth."""
@@ -210,34 +248,34 @@ class GlobSearch(NamedTuple):
     ignore: tuple[str, ...]
     """Names of folders that are not searched, unless they are the folder itself."""
     limit: int
-    """More than this need not be looked for, but one more if there is one."""
+    """The number of paths to find, and one more if there is one."""
     env: Mapping[str, str]
     """The whole environment of a program on this machine."""
 
 
 class FindOperations(Protocol):
-    """What `find` needs: a search of its own, which replaces fd entirely."""
+    """The operations of `find`: a search that replaces fd entirely."""
 
     async def exists(self, path: str) -> bool:
-        """Tell whether there is anything."""
+        """Return whether the path exists."""
         ...
 
     async def glob(self, search: GlobSearch, take: Callable[[str], bool]) -> None:
-        """Search, and pass on each path found; what .gitignore names should be left out.
+        """Search, and pass each path to `take`, without those that .gitignore names.
 
         Args:
-            search: What to look for. A folder that is none is a `NotADirectoryError`.
-            take: Gets a path relative to the folder, with `/` at the end of a folder; what is no UTF-8 as surrogate
-                escapes. Once it returns true no more is wanted.
+            search: The search. Raise `NotADirectoryError` if its folder is none.
+            take: Called with a path relative to the folder, with `/` at the end of a folder, and surrogate escapes for
+                bytes that are not UTF-8. Once it returns true, the search ends.
         """
         ...
 
 
 class LsOperations(Protocol):
-    """What `ls` needs."""
+    """The operations of `ls`."""
 
     async def is_folder(self, path: str) -> bool:
-        """Tell whether this is a folder. `OSError` if there is nothing."""
+        """Return whether the path is a folder; raise `OSError` if it does not exist."""
         ...
 
     async def entry_names(self, path: str) -> list[str]:
@@ -245,8 +283,8 @@ class LsOperations(Protocol):
         ...
 
     async def are_folders(self, path: str, names: Sequence[str]) -> list[bool | None]:
-        """Tell of each of these names in a folder whether it is one, through links; None leaves it out of the list.
+        """Return for each name whether it is a folder, following links; None leaves it out of the list.
 
-        Asked of all at once, so that another machine needs one exchange of messages.
+        Called with all names at once, so that another machine needs one exchange of messages.
         """
         ...

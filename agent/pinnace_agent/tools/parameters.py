@@ -1,8 +1,7 @@
-"""The JSON schemas of the built-in tools' arguments, as models are sent them, from one line a field.
+"""Builds the JSON schemas of the built-in tools' arguments, one line for each field.
 
-Names are those that models write. What is optional is left out, never null, so a schema says nothing of null or of
-defaults. Must not load a library: every process makes these schemas. Calls are held to them by `validation`, as calls
-of any other tool are. Rule R-TOL-04.
+Names are those that models write. Optional arguments are left out, never null, so a schema contains neither null nor
+defaults. Imports no library: every process builds these schemas. `validation` checks calls against them. Rule R-TOL-04.
 """
 
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ Schema: TypeAlias = Mapping[str, object]
 
 
 def text(description: str) -> Schema:
-    """Describe a field that is a text."""
+    """Return the schema of a string."""
     return {"type": "string", "description": description}
 
 
@@ -20,21 +19,21 @@ FILE: Final = text("The file, as an absolute path or relative to the working fol
 
 
 def number(description: str) -> Schema:
-    """Describe a field that is a number; models write whole ones with a fraction at times."""
+    """Return the schema of a number; models sometimes write whole numbers with a fraction."""
     return {"type": "number", "description": description}
 
 
 def flag(description: str) -> Schema:
-    """Describe a field that is true or false."""
+    """Return the schema of a boolean."""
     return {"type": "boolean", "description": description}
 
 
 def items(item: Schema, description: str) -> Schema:
-    """Describe a field that is a list."""
+    """Return the schema of a list."""
     return {"type": "array", "items": item, "description": description}
 
 
 def fields(required: Mapping[str, Schema], optional: Mapping[str, Schema] | None = None) -> Schema:
-    """Describe an object: the fields that it must have, and those that it may have."""
-    demanded = {"required": list(required)} if required else {}
-    return {"type": "object", **demanded, "properties": {**required, **(optional or {})}}
+    """Return the schema of an object, with its required and its optional fields."""
+    names = {"required": list(required)} if required else {}
+    return {"type": "object", **names, "properties": {**required, **(optional or {})}}

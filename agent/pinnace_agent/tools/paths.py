@@ -1,6 +1,6 @@
-"""Turns the path that a model wrote into a path of the system, and words what the system says about files.
+"""Resolves the paths that models write, and formats errors of the file system for them.
 
-No sandbox: paths outside the working folder are allowed. Never looks at the disk. Must not know the tools. Rule
+No sandbox: paths outside the working folder are allowed. Does not access the disk. Has no knowledge of the tools. Rule
 R-TOL-02.
 """
 
@@ -13,7 +13,7 @@ from typing import Final
 from pinnace_agent.tools.base import ToolError
 
 _ODD_SPACES: Final = re.compile("[\u00a0\u2000-\u200a\u202f\u205f\u3000]")
-# Halves of characters that do not stand for a byte: no name of this system has them.
+# Lone surrogates that do not encode a byte: no file name of the system has them.
 _LONE: Final = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 _DAY_HALF: Final = re.compile(r" ([AaPp][Mm]\.)")
 
@@ -30,16 +30,16 @@ _REASONS: Final[Mapping[str, str]] = {
     "ETXTBSY": "text file is busy",
     "EXDEV": "cross-device link not permitted",
 }
-"""What models know in place of the system's own words, where these differ (and from system to system)."""
+"""The texts that models know, where those of the system differ (from these, and between systems)."""
 
 
 def resolve_path(path: str, cwd: str) -> str:
-    """Return the absolute path that is meant; `.` and `..` are resolved without looking at the disk.
+    """Return the absolute path; `.` and `..` are resolved without accessing the disk.
 
-    Models write odd spaces for plain ones, put `@` in front as users do, and use `~` and `file://`.
+    Models write unusual spaces for plain ones, a leading `@` as users do, `~` and `file://`.
 
     Raises:
-        ToolError: A `file://` address of another machine, or a path that no file can have.
+        ToolError: The path is a `file://` address of another machine, or impossible.
     """
     path = _ODD_SPACES.sub(" ", path).removeprefix("@")
     if path == "~" or path.startswith("~/"):
@@ -52,12 +52,12 @@ def resolve_path(path: str, cwd: str) -> str:
         os.fsencode(path)
     except UnicodeEncodeError:
         raise ToolError(f"Not a path, since it contains half a character: {path!r}") from None
-    # POSIX lets `//` at the start mean something else; no system that we run on uses it.
+    # POSIX allows another meaning of a leading `//`; no supported system has one.
     return "/" + os.path.normpath(os.path.join(cwd, path)).lstrip("/")
 
 
 def readable_paths(path: str, cwd: str) -> list[str]:
-    """Return the absolute paths to try for reading, best first: as written, then as macOS writes such a name.
+    """Return the absolute paths to try for reading, in order: as written, then as macOS writes such a name.
 
     The names of its screenshots have a narrow space before AM and PM, decomposed accents and typographic
     apostrophes, and models normalise all of them.
@@ -77,7 +77,7 @@ def readable_paths(path: str, cwd: str) -> list[str]:
 
 
 def shown_name(name: str) -> str:
-    """Return a name of the system as text that can be sent: what is no UTF-8 in it is replaced."""
+    """Return a file name as text that can be sent: bytes that are not UTF-8 are replaced."""
     if name.isascii():
         return name
     return name.encode("utf-8", "surrogateescape" if _LONE.search(name) is None else "replace").decode(
@@ -86,9 +86,9 @@ def shown_name(name: str) -> str:
 
 
 def os_error_text(error: OSError, operation: str, path: str | None = None) -> str:
-    """Word a failure of the system: `ENOENT: no such file or directory, open '/a/b'`, and the notes added to it."""
+    """Format a system error: `ENOENT: no such file or directory, open '/a/b'`, with the notes added to it."""
     code = error_code(error)
-    # What comes from another machine may have no number, only words.
+    # An error of another machine may have no number, only a text.
     reason = _REASONS.get(code, os.strerror(error.errno).lower()) if error.errno else str(error)
     text = f"{code}: {reason}, {operation}" + (f" '{path}'" if path is not None else "")
     return ". ".join([text, *notes_of(error)])
@@ -100,7 +100,7 @@ def error_code(error: OSError) -> str:
 
 
 def notes_of(error: OSError) -> list[str]:
-    """Return what was added to an error for whoever reads it."""
+    """Return the notes that were added to an error."""
     notes: list[str] = getattr(error, "__notes__", [])
     return notes
 

@@ -1,7 +1,6 @@
 """The tool that shows one file: a window of a text, or an image as an attachment.
 
-Words results and chooses between text and image by content; must not change anything. Rules R-TOL-02,
-R-TOL-05.
+Builds the texts of results and chooses between text and image by content; changes nothing. Rules R-TOL-02, R-TOL-05.
 """
 
 import base64
@@ -11,6 +10,7 @@ from typing import Final, NamedTuple
 
 import trio
 
+from pinnace_agent.shell.truncation import MAX_BYTES, MAX_LINES, format_size
 from pinnace_agent.tools.base import (
     ToolContext,
     ToolError,
@@ -19,14 +19,13 @@ from pinnace_agent.tools.base import (
     text_argument,
     text_result,
 )
-from pinnace_agent.tools.image_fitting import MAX_SOURCE_BYTES, FittedImage, UnfitImage, fit_image
-from pinnace_agent.tools.image_type import SNIFF_BYTES, ImageType, image_type
-from pinnace_agent.tools.local_files import LOCAL_READ
+from pinnace_agent.tools.images.fitting import MAX_SOURCE_BYTES, FittedImage, UnfitImage, fit_image
+from pinnace_agent.tools.images.header import SNIFF_BYTES, ImageType, image_type
+from pinnace_agent.tools.local.files import LOCAL_READ
 from pinnace_agent.tools.operations import DetectsImages, ReadOperations, StreamsFiles
 from pinnace_agent.tools.parameters import FILE, fields, number
 from pinnace_agent.tools.paths import os_error_text, readable_paths
-from pinnace_agent.tools.text_window import CHUNK_BYTES, TextWindow, WindowReader
-from pinnace_agent.truncation import MAX_BYTES, MAX_LINES, format_size
+from pinnace_agent.tools.text.window import CHUNK_BYTES, TextWindow, WindowReader
 
 PARAMETERS: Final = fields(
     {"path": FILE},
@@ -57,25 +56,36 @@ class ReadTool:
         self._operations = operations
 
     def prepare(self, raw: Mapping[str, object]) -> Mapping[str, object]:
-        """Leave the arguments as they are."""
+        """Return the arguments unchanged."""
         return raw
 
     async def execute(self, args: Mapping[str, object], ctx: ToolContext) -> ToolResult:
-        """Read the file. Cancelling ends the call at once; a read that hangs in the system is left behind.
+        """Read the file. Cancelling ends the call at once, and leaves a hanging system call to its thread.
 
         Raises:
-            ToolError: There is no such file or line, or the system refused.
+            ToolError: The file or line is missing, or a system call failed.
         """
         request = _Request(
             text_argument(args, "path"),
             number_argument(args, "offset"),
             number_argument(args, "limit"),
         )
-        target = await self._readable(readable_paths(request.path, ctx.cwd))
+        paths = readable_paths(request.path, ctx.cwd)
+        client = ctx.client_files if self._operations is LOCAL_READ else None
+        missing: OSError | None = None
+        target = paths[0]
         try:
-            content = await self._content(target, request)
+            target = await self._readable(paths)
+        except FileNotFoundError as error:
+            missing = error
+        # Also a file that is not on the disk yet: an editor may have it open.
+        served = None if client is None else await client.read(target)
+        if served is None and missing is not None:
+            raise ToolError(os_error_text(missing, "access", target)) from missing
+        try:
+            content = await self._content(target, request) if served is None else await _content(served, request)
         except OSError as error:
-            # The system names the file when it can't be opened, and not when reading from it fails.
+            # The error has a file name if the file can't be opened, and none if reading fails.
             operation = "open" if error.filename is not None else "read"
             raise ToolError(os_error_text(error, operation, target)) from error
         if content.image_type is None:
@@ -83,8 +93,13 @@ class ReadTool:
         return await _image_result(content, content.image_type, ctx)
 
     async def _readable(self, paths: list[str]) -> str:
-        """Return the first of the paths that is there; it is readable."""
-        missing = None
+        """Return the first path that exists, if it is readable.
+
+        Raises:
+            FileNotFoundError: None exists.
+            ToolError: It is not readable.
+        """
+        missing: FileNotFoundError | None = None
         for path in paths:
             try:
                 await self._operations.access(path)
@@ -95,8 +110,8 @@ class ReadTool:
                 raise ToolError(os_error_text(error, "read")) from error
             except OSError as error:
                 raise ToolError(os_error_text(error, "access", path)) from error
-        assert missing is not None  # there is a path at least
-        raise ToolError(os_error_text(missing, "access", paths[0])) from missing
+        assert missing is not None  # there is at least one path
+        raise missing
 
     async def _content(self, target: str, request: "_Request") -> "_Content":
         content = _Content(WindowReader(request.start, request.max_lines))
@@ -109,6 +124,15 @@ class ReadTool:
             await trio.to_thread.run_sync(content.take, data, abandon_on_cancel=True)
         content.finish()
         return content
+
+
+async def _content(data: bytes, request: "_Request") -> "_Content":
+    """Return a text that was read as a whole."""
+    content = _Content(WindowReader(request.start, request.max_lines))
+    content.decide(None)
+    await trio.to_thread.run_sync(content.take, data, abandon_on_cancel=True)
+    content.finish()
+    return content
 
 
 class _Request(NamedTuple):
@@ -128,7 +152,7 @@ class _Request(NamedTuple):
 
 
 class _Content:
-    """A file that comes piece by piece: the whole of an image unless it is too large, a window of anything else.
+    """A file that is read piece by piece: all of an image unless it is too large, a window of anything else.
 
     Memory does not grow with the file.
     """
@@ -142,12 +166,12 @@ class _Content:
         self._is_decided = False
 
     def decide(self, found: ImageType | None) -> None:
-        """Take what follows as an image of this type, or as text."""
+        """Treat the content as an image of this type, or as text."""
         self._is_decided = True
         self.image_type = found
 
     def take(self, piece: bytes) -> None:
-        """Take the next bytes. They are an image or text as soon as there are enough to tell."""
+        """Add the next bytes. Once there are enough of them, the type is detected."""
         if not self._is_decided:
             self._head += piece
             if len(self._head) >= SNIFF_BYTES:
@@ -161,10 +185,10 @@ class _Content:
         if self.image_size <= MAX_SOURCE_BYTES:
             self.image += piece
         else:
-            self.image.clear()  # only its size is of interest from now on
+            self.image.clear()  # only its size is needed from now on
 
     def finish(self) -> None:
-        """Decide on what has come, if nobody has yet."""
+        """Detect the type by what was read, unless it is known."""
         if not self._is_decided:
             self.decide(image_type(bytes(self._head[:SNIFF_BYTES])))
             head, self._head = bytes(self._head), bytearray()
@@ -172,7 +196,7 @@ class _Content:
 
 
 def _parts(piece: bytes) -> Iterator[bytes]:
-    """Split what a file that comes as a whole is: taking lines apart needs several times the memory of its input."""
+    """Split a file that was read as a whole: splitting lines takes several times the memory of its input."""
     if len(piece) <= CHUNK_BYTES:
         yield piece
         return

@@ -1,8 +1,8 @@
-"""Checks what a model wrote as arguments against a tool's schema, after repairing what has one meaning only.
+"""Validates the arguments of a model against a tool's schema, after repairing mistakes that have one meaning only.
 
-Pure. Knows the part of JSON schema that tools use: type, properties, required, items, enum, const, anyOf,
-oneOf, bounds of numbers and lengths. What a schema says beyond that is not enforced. Properties that a schema
-does not name are let through, unless it refuses them. Rule R-TOL-04.
+Pure. Implements the part of JSON schema that tools use: type, properties, required, items, enum, const, anyOf, oneOf,
+bounds of numbers and lengths. Other keywords are not enforced. Properties that a schema does not name are accepted,
+unless it forbids them. Rule R-TOL-04.
 """
 
 import copy
@@ -28,7 +28,7 @@ _LIMITS: Final = (
 
 
 class ValidatedTool(Protocol):
-    """What validation needs of a tool."""
+    """The parts of a tool that validation uses."""
 
     @property
     def name(self) -> str:
@@ -41,15 +41,15 @@ class ValidatedTool(Protocol):
         ...
 
     def prepare(self, raw: Mapping[str, object]) -> Mapping[str, object]:
-        """The tool's own repair, done first."""
+        """Apply the tool's own repair, before validation."""
         ...
 
 
 def validate_arguments(tool: ValidatedTool, raw: Mapping[str, object]) -> dict[str, object]:
-    """Return the arguments to run with: a copy, repaired, coerced, valid. `raw` is left as it is.
+    """Return a repaired, coerced and valid copy of the arguments. `raw` is not changed.
 
     Raises:
-        ToolError: They are not valid; the text lists every problem and the arguments as they came.
+        ToolError: They are invalid; the text lists every problem and the arguments as received.
     """
     arguments = _repair(copy.deepcopy(dict(tool.prepare(raw))), tool.parameters)
     problems = list(_problems(arguments, tool.parameters, ""))
@@ -61,14 +61,14 @@ def validate_arguments(tool: ValidatedTool, raw: Mapping[str, object]) -> dict[s
 
 
 def malformed_arguments(tool_name: str, problem: str) -> ToolError:
-    """Return the failure of a call whose arguments were no JSON; nothing of them may run.
+    """Return the failure of a call whose arguments are not JSON; the call must not run.
 
-    `problem` is the call's `argumentsError`: the parser's text, and what was received.
+    `problem` is the call's `argumentsError`: the parser's text, and the text received.
     """
     return ToolError(f'Invalid arguments for tool "{tool_name}": {problem}')
 
 
-# Repair: drop nulls that stand for "not given", then coerce.
+# Repair: remove nulls that mean "not given", then coerce.
 
 
 def _repair(value: object, schema: Schema) -> object:
@@ -94,7 +94,7 @@ def _repaired_object(value: Mapping[str, object], schema: Schema) -> dict[str, o
             repaired[name] = item
         elif item is not None or name in needed or _accepts(None, expected):
             repaired[name] = _repair(item, expected)
-        # else: strict sampling makes models write null for what they mean to leave out
+        # else: with strict sampling models write null for an argument that they leave out
     return repaired
 
 
@@ -106,7 +106,7 @@ def _coerced(value: object, schema: Schema) -> object:
     for branch in branches:
         for name in _type_names(branch):
             candidate = _as_type(value, name)
-            # Without a choice the type is enough: a text with a number out of bounds is a number out of bounds.
+            # With one branch the type is enough: a string with a number out of bounds is a number out of bounds.
             is_meant = _has_type(candidate, name) if len(branches) == 1 else _accepts(candidate, branch)
             if candidate is not value and is_meant:
                 return candidate
@@ -114,7 +114,7 @@ def _coerced(value: object, schema: Schema) -> object:
 
 
 def _as_type(value: object, name: str) -> object:
-    """Convert to a type of JSON schema; the value itself if there is no one meaning."""
+    """Convert to a type of JSON schema; return the value itself if its meaning is ambiguous."""
     match name:
         case "number" | "integer":
             number = _as_number(value)
@@ -126,7 +126,7 @@ def _as_type(value: object, name: str) -> object:
                 return False
             return True if value == "true" or (_is_number(value) and value == 1) else value
         case "string":
-            # DEVIATION D-36: nothing is no word.
+            # DEVIATION D-36: null is an empty string, not the word "null".
             if value is None:
                 return ""
             if isinstance(value, bool):
@@ -152,7 +152,7 @@ def _as_number(value: object) -> int | float | None:
 
 
 def number_text(number: int | float) -> str:
-    """Write a number as JSON of other languages does: no fraction where there is none."""
+    """Format a number as other languages' JSON does: a whole number without a fraction."""
     return str(int(number)) if isinstance(number, float) and number.is_integer() else str(number)
 
 
@@ -250,12 +250,12 @@ def _has_type(value: object, name: str) -> bool:
             return isinstance(value, bool)
         case "null":
             return value is None
-        case _:  # not a type of JSON schema: nothing to hold against the value
+        case _:  # not a type of JSON schema: not enforced
             return True
 
 
 def _type_name(value: object) -> str:
-    """Name what a value is, as a schema would; a whole number is an integer."""
+    """Return the type of a value by its name in a schema; a whole number is an integer."""
     names = ("null", "boolean", "integer", "number", "string", "array")
     return next((name for name in names if _has_type(value, name)), "object")
 

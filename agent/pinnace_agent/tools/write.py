@@ -1,6 +1,6 @@
 """The tool that creates or overwrites one file.
 
-Writes what it is given, byte for byte in UTF-8; must not look at what was there. Rules R-TOL-02, R-TOL-03.
+Writes the given text in UTF-8, without reading the former content. Rules R-TOL-02, R-TOL-03.
 """
 
 import os
@@ -9,11 +9,11 @@ from typing import Final
 
 import trio
 
+from pinnace_agent.files.text_file import encode_text
 from pinnace_agent.tools.base import ToolContext, ToolError, ToolResult, text_argument, text_result
-from pinnace_agent.tools.file_replacement import encode_text
-from pinnace_agent.tools.local_files import LOCAL_WRITE
-from pinnace_agent.tools.mutation_queue import MUTATIONS, NOT_BOUND, MutationQueue, bound_to, unfollowed
-from pinnace_agent.tools.operations import BindsWrites, FollowsLinks, WriteOperations
+from pinnace_agent.tools.change_queue import FILE_CHANGES, NOT_BOUND, ChangeQueue, bound_to, unfollowed
+from pinnace_agent.tools.local.files import LOCAL_WRITE
+from pinnace_agent.tools.operations import BindsWrites, FollowsLinks, SeesFiles, WriteOperations
 from pinnace_agent.tools.parameters import FILE, fields, text
 from pinnace_agent.tools.paths import os_error_text, resolve_path
 
@@ -21,7 +21,10 @@ PARAMETERS: Final = fields({"path": FILE, "content": text("The complete content 
 
 
 class WriteTool:
-    """Create or overwrite a file, and the folders above it."""
+    """Create or overwrite a file, and the folders above it.
+
+    The details of a result are `{"created": bool}`, whether nothing was there before; absent without `SeesFiles`.
+    """
 
     name: str = "write"
     label: str = "write"
@@ -33,24 +36,24 @@ class WriteTool:
     parameters: Mapping[str, object] = PARAMETERS
     is_sequential: bool = False
 
-    def __init__(self, mutations: MutationQueue = MUTATIONS, operations: WriteOperations = LOCAL_WRITE) -> None:
+    def __init__(self, changes: ChangeQueue = FILE_CHANGES, operations: WriteOperations = LOCAL_WRITE) -> None:
         """Write through `operations`, by default files of this machine.
 
-        The lines of `mutations` are shared with whatever else changes files.
+        The queue of `changes` is shared with everything else that changes files.
         """
-        self._mutations = mutations
+        self._changes = changes
         self._operations = operations
         self._real_path = operations.real_path if isinstance(operations, FollowsLinks) else None
 
     def prepare(self, raw: Mapping[str, object]) -> Mapping[str, object]:
-        """Leave the arguments as they are."""
+        """Return the arguments unchanged."""
         return raw
 
     async def execute(self, args: Mapping[str, object], ctx: ToolContext) -> ToolResult:
-        """Write the file. Cancelling takes effect between the steps; the file is the old or the new one.
+        """Write the file, atomically, or have the client write it. Cancelling takes effect between the steps.
 
         Raises:
-            ToolError: The system refused; the text is its message.
+            ToolError: A system call failed, or the client refused; the text is its message.
             ApprovalOutdated: The path leads to another file than the one that was approved; nothing was written.
         """
         path = text_argument(args, "path")
@@ -60,17 +63,24 @@ class WriteTool:
         file = target if ctx.bound_path is None else ctx.bound_path
         try:
             async with (
-                self._mutations.hold(target, ctx.order, self._real_path),
+                self._changes.hold(target, ctx.order, self._real_path),
                 bound_to(ctx.bound_path, target, self._real_path or unfollowed),
             ):
-                await _make_folder(operations, os.path.dirname(file))
-                await trio.lowlevel.checkpoint_if_cancelled()
-                await operations.write_file(file, data)
-                # A call that was aborted meanwhile says so, although it has written.
+                details = None
+                if isinstance(operations, SeesFiles):
+                    details = {"created": not await operations.exists(file)}
+                client = ctx.client_files if self._operations is LOCAL_WRITE else None
+                is_bound = ctx.bound_path is not None
+                # The client creates the folders, so that nothing is changed if it refuses.
+                if client is None or not await client.write(file, data, is_bound=is_bound):
+                    await _make_folder(operations, os.path.dirname(file))
+                    await trio.lowlevel.checkpoint_if_cancelled()
+                    await operations.write_file(file, data)
+                # A call that was aborted during the write reports the abort.
                 await trio.lowlevel.checkpoint_if_cancelled()
         except OSError as error:
             raise ToolError(os_error_text(error, "open", target)) from error
-        return text_result(f"Successfully wrote to {path}")
+        return text_result(f"Successfully wrote to {path}", details)
 
     def _without_links(self) -> WriteOperations:
         if not isinstance(self._operations, BindsWrites):

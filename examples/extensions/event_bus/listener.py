@@ -1,4 +1,4 @@
-"""Hears what `speaker` tells. Listeners on the bus get the data alone, so the context is kept from an event."""
+"""Receives the data of `speaker`. Bus listeners receive data only, so the context is kept from an event."""
 
 from typing import cast
 
@@ -17,6 +17,6 @@ def extension(pi: ExtensionAPI) -> None:
     def heard(data: object) -> None:
         text = str(cast("dict[str, object]", data)["text"])
         if text == "fail":
-            raise ValueError("a listener that fails is an error of its own extension, and of nobody else")
-        # The context belongs to this session instance, and so does the subscription: both end together.
+            raise ValueError("a failing listener is an error of its own extension only")
+        # The context and the subscription belong to this session instance and end together.
         kept[0].ui.notify(f"Heard: {text}")

@@ -1,4 +1,4 @@
-"""Tells other extensions what happens here.
+"""Sends data to other extensions over the event bus.
 
 The folder has two modules, and both are loaded:
 
@@ -11,5 +11,5 @@ from pinnace.extensions import CommandContext, ExtensionAPI
 def extension(pi: ExtensionAPI) -> None:
     @pi.command("announce", description="Tell all extensions a text")
     def announce(ctx: CommandContext, args: str) -> None:
-        # Any number of listeners, or none: nobody is waited for, and a listener that fails disturbs nobody.
+        # Does not wait for async listeners; a failing listener does not affect others.
         pi.events.emit("announcement", {"text": args, "from": "speaker"})

@@ -19,8 +19,8 @@ import click
 
 from pinnace_fuzz.chaos.moves import from_text, to_text
 from pinnace_fuzz.chaos.world import World
-from pinnace_fuzz.extras import judge_packages
-from pinnace_spec.profiles import Profile
+from pinnace_fuzz.harness.extras import judge_packages
+from pinnace_spec.profiles.profiles import Profile
 
 with judge_packages():
     from pinnace_fuzz.chaos.machine import Course, replay, run_chaos, smaller
@@ -28,7 +28,7 @@ with judge_packages():
 STEPS_EACH = 50
 """Steps of one script; then everything begins anew."""
 SCRIPTS_EACH = 20
-"""Scripts for one seed; then progress is told, and the next number is the seed."""
+"""Scripts for one seed; then progress is logged, and the next number is the seed."""
 
 SHRINKING_S = 180.0
 """A script takes some seconds."""
@@ -41,12 +41,12 @@ SHRINKING_S = 180.0
     "--replay", "script", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Play this again."
 )
 @click.option("--failure", default=Path("chaos-failure.jsonl"), show_default=True, type=click.Path(path_type=Path))
-@click.option("--shrink/--no-shrink", default=True, show_default=True, help="Make a failure as small as can be.")
+@click.option("--shrink/--no-shrink", default=True, show_default=True, help="Shrink a failure.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def main(
     steps: int, first: int | None, script: Path | None, failure: Path, shrink: bool, command: tuple[str, ...]
 ) -> None:
-    """Break the world around agents (by default ours; another COMMAND behind --) and hold them to what is promised."""
+    """Run agents (pinnace, or COMMAND after --) under faults of their surroundings; check their guarantees."""
     chosen = command or (sys.executable, "-P", "-m", "pinnace_rpc")
     # The agent of the checkout that this is run from.
     env = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
@@ -64,7 +64,7 @@ def main(
         return
     number = random.SystemRandom().randrange(2**31) if first is None else first
     try:
-        campaign(course, steps, number, is_shrinking=shrink, tell=click.echo)
+        campaign(course, steps, number, is_shrinking=shrink, log=click.echo)
     except Failed as error:
         failure.write_text(error.script, encoding="utf-8")
         click.echo(f"{error}\nthe smallest script is in {failure}: --replay it")
@@ -80,7 +80,7 @@ class Failed(AssertionError):
         self.script = script
 
 
-def campaign(course: Course, steps: int, number: int, *, is_shrinking: bool, tell: Callable[[str], None]) -> None:
+def campaign(course: Course, steps: int, number: int, *, is_shrinking: bool, log: Callable[[str], None]) -> None:
     """Play so many steps, drawn from this number and those that follow.
 
     Raises:
@@ -100,12 +100,12 @@ def campaign(course: Course, steps: int, number: int, *, is_shrinking: bool, tel
                 moves = smaller(course, moves, SHRINKING_S)
             about = f"seed {number}: {text}"
             raise Failed(f"{about}\n{type(error).__name__}", to_text(moves, about=about.splitlines()[0])) from error
-        tell(f"seed {number}: {course.moves.total()} steps, {time.monotonic() - began_s:.0f} s")
+        log(f"seed {number}: {course.moves.total()} steps, {time.monotonic() - began_s:.0f} s")
         number += 1
 
 
 def summary(course: Course) -> str:
-    """Say what was played."""
+    """Print a summary."""
     probes = sorted(course.probes_s)
     p99 = probes[int(len(probes) * 0.99)] if probes else 0.0
     worst = probes[-1] if probes else 0.0
@@ -113,7 +113,7 @@ def summary(course: Course) -> str:
         f"{course.moves.total()} steps, every invariant held",
         "moves: " + ", ".join(f"{name} {count}" for name, count in sorted(course.moves.items())),
         f"get_state answered: {len(probes)} times, p99 {p99 * 1000:.1f} ms, longest {worst * 1000:.0f} ms",
-        f"invariants at stake: {sum(count > 0 for count in course.armed.values())} of {len(course.armed)}",
+        f"invariants armed: {sum(count > 0 for count in course.armed.values())} of {len(course.armed)}",
     ]
     left_out = [what for name, what in _LEFT_OUT.items() if name in course.missing]
     return "\n".join([*lines, *(f"left out: {each}" for each in left_out)])

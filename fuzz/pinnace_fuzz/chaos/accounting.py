@@ -1,15 +1,17 @@
-"""What must hold of an agent's traces and files, whatever happened to it: kept from process to process.
+"""The guarantees about an agent's traces and files under faults, tracked from process to process.
 
 Pure, on records and bytes. `Witness` judges one process as its trace grows; `Archive` all files over all processes.
-Each finds faults, as texts; none means that all is well. Rules R-SES-05 to R-SES-08, R-QUE-08 to R-QUE-10.
+Each returns faults, as texts; none means that all guarantees hold. Rules R-SES-05 to R-SES-08, R-QUE-08 to R-QUE-13.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, Final
 
-from pinnace_fuzz.conform.recording import Recording
+from pinnace_fuzz.harness.adapters import PreparedHome
+from pinnace_fuzz.judge.playing.recording import Recording
 from pinnace_fuzz.records import NotARecord, Record, parse_record
 from pinnace_fuzz.session_verdict import (
     Files,
@@ -17,15 +19,16 @@ from pinnace_fuzz.session_verdict import (
     find_damage,
     find_losses,
     find_request_faults,
+    queued_texts,
     text_of,
 )
-from pinnace_fuzz.workbench import find_problems
-from pinnace_spec.generations import generation
+from pinnace_fuzz.trials.workbench import find_problems
 from pinnace_spec.observers import Checks, End, Judge
-from pinnace_spec.profiles import Profile
+from pinnace_spec.profiles.generations import generation
+from pinnace_spec.profiles.profiles import Profile
 
 MAX_FAULTS: Final = 10
-"""What is wrong in every record is one fault."""
+"""Faults that recur in every record are reported once."""
 
 
 class Witness:
@@ -35,14 +38,14 @@ class Witness:
         """Begin with the process."""
         self.recording = recording
         self._profile: Profile = profile
-        # It may be stopped, or not be read: when something came says nothing. What must come in time, the world asks.
+        # It may be stopped, or not be read, so times of records prove nothing. `World` checks response times.
         checks = Checks(is_fresh=is_fresh, is_ours=True, is_reading=False, is_overloaded=True)
         self._judge = Judge(generation(profile), checks=checks)
         self._lines = 0
         self._records = 0
 
     def look(self) -> list[str]:
-        """Judge what has come since the last look."""
+        """Judge the records since the last call."""
         recording = self.recording
         verdicts = [each for at in range(self._lines, len(recording.lines)) for each in self._feed(at)]
         records = [each.record for each in recording.records[self._records :]]
@@ -64,12 +67,12 @@ class Witness:
 
     @property
     def armed(self) -> Mapping[str, int]:
-        """Invariant -> how often it was at stake."""
+        """Invariant -> how often it was armed."""
         return self._judge.report.armed
 
 
 class Accepted:
-    """The texts that one process has taken: each is delivered once, or waits, or was handed back."""
+    """The messages that one process has accepted: each is delivered once, or queued, or returned."""
 
     def __init__(self, recording: Recording, texts: Mapping[str, str]) -> None:
         """Begin with the process; `texts` grows: ids of commands -> texts, each its own."""
@@ -80,10 +83,9 @@ class Accepted:
         self._begun: Counter[str] = Counter()
         self._handed_back: Counter[str] = Counter()
         self._waiting: Counter[str] = Counter()
-        self._shown: set[str] = set()
 
     def look(self) -> None:
-        """Read what has come since the last look."""
+        """Read the records since the last call."""
         records = self._recording.records
         while self._at < len(records):
             self._take(records[self._at].record)
@@ -93,7 +95,6 @@ class Accepted:
         match record:
             case {"type": "queue_update", "steering": steering, "followUp": follow_up}:
                 self._waiting = Counter([*map(_queued_text, steering), *map(_queued_text, follow_up)])
-                self._shown |= self._waiting.keys()
             case {"type": "message_start", "message": {"role": "user"} as message}:
                 self._begun[text_of(dict(message))] += 1
             case {"type": "response", "success": True, "id": identity, **rest}:
@@ -103,18 +104,12 @@ class Accepted:
             case _:
                 pass
 
-    @property
-    def unsaved(self) -> set[str]:
-        """The texts that need not be in a file: returned to the client, or queued and not begun (R-QUE-08)."""
-        # What still waits at the end of stdin leaves the queue by a last queue_update.
-        return {*self._handed_back, *(self._shown - self._begun.keys())}
-
     def faults(self, *, waiting: int | None) -> list[str]:
-        """Say which texts are lost or doubled.
+        """Return which messages are lost or duplicated.
 
         Args:
-            waiting: How many the agent says to be queued, while nothing works: what was taken is somewhere. None while
-                something works, or when nobody could ask.
+            waiting: The number of queued messages that the agent reports while it is idle. None while it works, or if
+                no client could ask.
         """
         self.look()
         found = [f"{text!r} was delivered {count} times" for text, count in self._begun.items() if count > 1]
@@ -125,7 +120,7 @@ class Accepted:
                 places = self._begun[text] + self._handed_back[text] + self._waiting[text]
                 if places != 1:
                     where = (self._begun[text], self._handed_back[text], self._waiting[text])
-                    found.append(f"{text!r} was taken; delivered, handed back, waiting: {where}")
+                    found.append(f"{text!r} was accepted; delivered, returned, queued: {where}")
         return found
 
 
@@ -151,7 +146,7 @@ class Archive:
     def __init__(self) -> None:
         self._files: dict[str, bytes] = {}
         self._cuts: dict[str, list[tuple[int, int]]] = {}
-        """Where lines stand that a kill or a full disk has cut."""
+        """The places of lines that a kill or a full disk has cut."""
 
     def close_process(
         self,
@@ -162,11 +157,11 @@ class Archive:
         was_killed: bool,
         has_switched: bool,
     ) -> list[str]:
-        """Compare what a process has told with what is on the disk, and that with what its predecessors left.
+        """Compare the records of a process with the files on disk, and these with those of its predecessors.
 
         Args:
             records: What its client has read while everything could be saved.
-            texts: Ids of prompts -> texts.
+            texts: Ids of messages -> texts.
             files: What is on the disk.
             was_killed: A line may be cut.
             has_switched: A session was opened for a second time. What is opened after a clock was set back is dated by
@@ -175,7 +170,7 @@ class Archive:
         faults = find_losses(records, texts, files)
         for name, former in self._files.items():
             if name not in files:
-                faults.append(f"{name} is gone")
+                faults.append(f"{name} was deleted")
             elif not files[name].startswith(former):
                 faults.append(f"{name} was changed where it was written before")
         for name, data in files.items():
@@ -187,6 +182,11 @@ class Archive:
         self._files = dict(files)
         return faults[:MAX_FAULTS]
 
+    def restored(self, name: str, waiting: int) -> list[str]:
+        """Compare the messages that a process has restored with those that the file of its session leaves queued."""
+        queued = queued_texts(self._files.get(name, b""))
+        return [] if len(queued) == waiting else [f"{name} leaves {queued} queued, and {waiting} texts wait"]
+
     def _changed(self, name: str, former: bytes, data: bytes, *, was_killed: bool) -> list[str]:
         begun = former.rfind(b"\n") + 1
         cuts = self._cuts.setdefault(name, [])
@@ -194,7 +194,7 @@ class Archive:
         # its line feed is a line.
         if begun < len(former) and len(data) > len(former) and not _is_record(former[begun:]):
             if data[len(former) : len(former) + 1] != b"\n":
-                return ["something was glued to a line that was cut"]
+                return ["text was appended to a line that was cut"]
             cuts.append((begun, len(former) + 1))
         for start, end in reversed(cuts):
             data = data[:start] + data[end:]
@@ -226,17 +226,40 @@ def _is_record(line: bytes) -> bool:
 
 
 def request_faults(bodies: Sequence[Record]) -> list[str]:
-    """Say what a provider would refuse in requests."""
+    """Return the parts of requests that a provider would refuse."""
     return [fault for body in bodies for fault in find_request_faults(body)]
 
 
 def never_ran(record: Record) -> bool:
-    """Whether this tells of a shell command that was ended before it began, while its session was being replaced.
+    """Whether this reports a shell command that was ended before it began, while its session was being replaced.
 
-    It leaves nothing in the session, and nothing was said that could be missing.
+    It leaves no entry in the session, and no output that could be missing.
     """
     match record:
         case {"type": "response", "command": "bash", "data": {"cancelled": True, "output": ""}}:
             return True
         case _:
             return False
+
+
+_LONG_OUTPUT = "pi-bash-"
+"""Long outputs of commands are kept for the user."""
+_SESSION_FILES = (".jsonl", ".jsonl.lease", ".jsonl.damaged", ".filler")
+"""A lease of a killed process has no effect; quarantine files are kept."""
+
+
+def left_behind(home: PreparedHome, session: Path | None, *, has_killed: bool) -> list[str]:
+    """Return the files that are left.
+
+    Args:
+        home: The home of the process.
+        session: The session file that it closed at an orderly end.
+        has_killed: A tool may have been killed in the middle of a change, in this process or in one before.
+    """
+    left = [each for each in home.temp.rglob("*") if each.is_file() and not each.name.startswith(_LONG_OUTPUT)]
+    left += [each for each in home.sessions.iterdir() if not each.name.endswith(_SESSION_FILES)]
+    if not has_killed:
+        left += [each for each in home.work.rglob(".*") if each.is_file()]
+    if session is not None and (lease := session.with_name(f"{session.name}.lease")).exists():
+        left.append(lease)
+    return [f"left behind: {each.relative_to(home.root)}" for each in left]

@@ -1,4 +1,4 @@
-/* The time of day, moved by the number of seconds in a file: loaded before an agent (LD_PRELOAD), see clocks.py.
+/* The time of day, moved by the number of seconds in a file: loaded before an agent (LD_PRELOAD), see faults.py.
  *
  * CLOCK_REALTIME, gettimeofday and time alone: the monotonic clock goes on, as when a clock is set or a machine wakes.
  * The file is mapped, so that a jump takes effect at once and costs nothing; without it nothing is moved.

@@ -5,7 +5,6 @@ The only module here that knows hypothesis.
 
 import shutil
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,10 +18,10 @@ from pinnace_fuzz.chaos import moves
 from pinnace_fuzz.chaos.moves import Move
 from pinnace_fuzz.chaos.run import Broken
 from pinnace_fuzz.chaos.world import World
-from pinnace_spec.profiles import Profile
+from pinnace_spec.profiles.profiles import Profile
 
 MAX_UNSEEN: Final = 20
-"""Commands that a client sends while it sees nothing: fewer than a pipe holds."""
+"""Commands that a client sends while it does not read: fewer than a pipe holds."""
 _TRIVIAL: Final = 3
 _YEAR_S: Final = 365 * 24 * 3600
 
@@ -150,7 +149,7 @@ def _command(family: str, table: Sequence[object]) -> tuple[Mapping[str, Any], C
 RULES: Final[Mapping[str, tuple[Mapping[str, Any], Callable[[World], bool]]]] = {
     "ask": ({"kind": _numbers(moves.TEXTS), "answers": answers}, _is_open),
     "ask__again": ({"kind": _numbers(moves.TEXTS), "answers": answers}, _is_seeing),
-    # Most of what can go wrong needs an agent at work, and texts that wait.
+    # Most faults need an agent at work, and queued messages.
     "ask__held": ({"kind": st.just(0), "answers": st.just(["held"])}, _is_open),
     "ask__queued": ({"kind": st.integers(2, len(moves.TEXTS) - 1), "answers": st.just(["held"])}, _is_open),
     "ask__later": ({"kind": st.just(5), "answers": st.just(["text"])}, _is_open),
@@ -207,7 +206,7 @@ def play(world: World | None, move: Move) -> None:
 
 
 def can_play(world: World, move: Move) -> bool:
-    """Say whether a move makes sense now."""
+    """Return whether a move can be played now."""
     return any(name.partition("__")[0] == move.name and condition(world) for name, (_, condition) in RULES.items())
 
 
@@ -232,7 +231,7 @@ def run_chaos(course: Course, *, number: int, examples: int, steps: int) -> None
 
 
 def replay(course: Course, script: Sequence[Move]) -> None:
-    """Play a script that was written down; moves that make no sense where they stand are passed over.
+    """Play a script that was written down; moves that can't be played in their place are skipped.
 
     Raises:
         Exception: An invariant does not hold.
@@ -254,22 +253,12 @@ def replay(course: Course, script: Sequence[Move]) -> None:
 
 
 def smaller(course: Course, script: Sequence[Move], seconds: float) -> list[Move]:
-    """Leave out what a failure does not need, in ever smaller parts, until nothing can be left out or time is up."""
-    ends_s = time.monotonic() + seconds
-    kept, size = list(script), len(script) // 2
-    while size and time.monotonic() < ends_s:
-        has_shrunk, at = False, len(kept) - size
-        while at >= 1 and time.monotonic() < ends_s:
-            tried = kept[:at] + kept[at + size :]
-            if is_broken(course, tried):
-                kept, has_shrunk = tried, True
-            at -= size
-        size = size if has_shrunk and size == 1 else size // 2
-    return kept
+    """Remove the moves that a failure does not need (`moves.shrink`), but for the first."""
+    return [script[0], *moves.shrink(script[1:], lambda tried: is_broken(course, [script[0], *tried]), seconds)]
 
 
 def is_broken(course: Course, script: Sequence[Move]) -> bool:
-    """Play a script; say whether an invariant does not hold."""
+    """Play a script; return whether an invariant is violated."""
     try:
         replay(course, script)
     except Broken:

@@ -1,13 +1,16 @@
 """The script of a chaos run: moves that can be written down, read back and played again.
 
-Pure. A move is a name and what it was drawn with; ids and texts are made when it is played, from a count, so that
-the same moves say the same. Must not know how anything is done.
+Pure. A move is a name and what it was drawn with; ids and texts are made when it is played, from a count, so that the
+same moves have the same texts. Independent of how moves are executed.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
+
+from pinnace_fuzz.script import Scripted
 
 Drawn = Mapping[str, Any]
 """The edge of JSON: what a move was drawn with."""
@@ -24,7 +27,7 @@ class Move(NamedTuple):
 ANSWERS: Final[Sequence[str]] = tuple(
     "text text tools tools held held hanging long refused overloaded later cut reset".split()
 )
-"""What the model does when it is asked; see `answers.answer`."""
+"""The behaviour of the model at a request; see `answer`."""
 
 SETTINGS: Final[Sequence[Mapping[str, object]]] = (
     {"type": "set_model", "provider": "fake", "modelId": "m1"},
@@ -43,12 +46,16 @@ SETTINGS: Final[Sequence[Mapping[str, object]]] = (
     {"type": "set_auto_retry", "enabled": False},
     {"type": "set_auto_retry", "enabled": True},
     {"type": "set_session_name", "name": "a name"},
+    {"type": "set_active_tools", "names": ["read", "bash", "edit", "write"]},
+    {"type": "set_tool_approval", "mode": "read-only"},
+    {"type": "set_tool_approval", "mode": "never"},
 )
 READS: Final[Sequence[Mapping[str, object]]] = tuple(
     {"type": name}
     for name in (
         *("get_state", "get_messages", "get_session_stats", "get_last_assistant_text", "get_commands", "get_tree"),
-        *("get_available_models", "get_fork_messages", "get_entries", "get_available_thinking_levels"),
+        *("get_available_models", "get_fork_messages", "get_entries", "get_available_thinking_levels", "get_tools"),
+        *("list_sessions", "get_queue"),
     )
 )
 STOPS: Final[Sequence[Mapping[str, object]]] = (
@@ -78,7 +85,7 @@ SHELLS: Final[Sequence[str]] = (
     "cd /nowhere",
 )
 HANGING: Final = "sleep 1000"
-"""A shell command with this in it ends only when somebody ends it."""
+"""A shell command with this text ends only when it is killed."""
 SESSIONS: Final[Sequence[str]] = ("new_session", "new_session", "fork", "clone", "switch_session")
 ODD_LINES: Final[Sequence[str]] = (
     "",
@@ -130,3 +137,61 @@ def from_text(text: str) -> list[Move]:
         raise ValueError("no script of a chaos run")
     read = [json.loads(line) for line in lines if line.strip()]
     return [Move(each.pop("move"), each) for each in read]
+
+
+def shrink(script: Sequence[Move], is_broken: Callable[[Sequence[Move]], bool], seconds: float) -> list[Move]:
+    """Remove the moves that a failure does not need, in ever smaller parts, until none can be removed or time is up."""
+    ends_s = time.monotonic() + seconds
+    kept, size = list(script), (len(script) + 1) // 2
+    while size and time.monotonic() < ends_s:
+        has_shrunk, at = False, len(kept) - size
+        while at >= 0 and time.monotonic() < ends_s:
+            tried = kept[:at] + kept[at + size :]
+            if is_broken(tried):
+                kept, has_shrunk = tried, True
+            at -= size
+        size = size if has_shrunk and size == 1 else size // 2
+    return kept
+
+
+FINE: Final[Scripted] = {"text": "fine", "repeat": -1}
+"""When nothing else is scripted: also for requests of retries and compactions."""
+LATER_S: Final = 40
+"""A server that asks for a long delay: the agent waits for it."""
+
+
+def answer(name: str, number: int) -> Scripted:
+    """Make the answer with this name; the number makes its gate and its texts its own."""
+    match name:
+        case "text":
+            return {"text": [f"part {part} of {number}. " for part in range(4)]}
+        case "tools":
+            calls: list[dict[str, object]] = [
+                {"name": "bash", "args": {"command": f"echo {number}; seq 40"}},
+                {"name": "write", "args": {"path": f"file-{number % 5}", "content": f"line {number}\n" * 50}},
+                {"name": "read", "args": {"path": f"file-{number % 5}"}},
+            ]
+            return {"text": "now ", "tool_calls": calls[: 1 + number % 3]}
+        case "held":
+            return {"text": ["begun ", {"gate": gate(number)}, "ended"]}
+        case "hanging":
+            return {"tool_calls": [{"name": "bash", "args": {"command": f"echo {number}; {HANGING}"}}]}
+        case "long":
+            return {"gen": {"n": 150, "size": 40}}
+        case "refused":
+            return {"error": {"status": 400}}
+        case "overloaded":
+            return {"error": {"status": 503}}
+        case "later":
+            return {"error": {"status": 529, "headers": {"Retry-After": str(LATER_S)}}}
+        case "cut":
+            return {"chunks": [{"text": "never more than "}, {"disconnect": "rst"}]}
+        case "reset":
+            return {"refuse": "rst"}
+        case _:
+            raise ValueError(name)
+
+
+def gate(number: int) -> str:
+    """Name the gate of a held answer."""
+    return f"gate-{number}"

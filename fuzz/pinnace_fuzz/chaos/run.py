@@ -1,6 +1,6 @@
-"""One agent process of a chaos run: what its client sees, what holds it up, and what judges it.
+"""One agent process of a chaos run: its client, its blockers, and its judge.
 
-Waits by what was seen. Must not know what else is broken meanwhile.
+Waits for records, not for times. Independent of other faults.
 """
 
 import os
@@ -9,16 +9,16 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from pinnace_fuzz.agent_process import DriverTimeout
 from pinnace_fuzz.chaos.accounting import Accepted, Witness
 from pinnace_fuzz.chaos.moves import HANGING
-from pinnace_fuzz.journal import id_key
+from pinnace_fuzz.harness.agent_process import DriverTimeout
+from pinnace_fuzz.harness.journal import id_key
 from pinnace_fuzz.process_tree import PROC
 from pinnace_fuzz.records import Record
-from pinnace_fuzz.workbench import HomedAgent
+from pinnace_fuzz.trials.workbench import HomedAgent
 from pinnace_spec.observers import End
 from pinnace_spec.observers.verdicts import Ending
-from pinnace_spec.profiles import Profile
+from pinnace_spec.profiles.profiles import Profile
 
 PROBE_S: Final = 10.0
 """A `get_state` is answered in this time; ours takes a millisecond, the rest is for the machine."""
@@ -48,7 +48,7 @@ MAX_DESCRIPTORS: Final = 24
 """Of an idle agent: ten when it has started, a session file and its lease, connections kept for the next request."""
 _SHOWN: Final = 240
 _SHOWN_LINES: Final = 40
-# The driver names what it asks for itself so.
+# The prefix of the driver's own ids.
 _PROBE: Final = re.compile(rb'^.{0,4}"id":"driver-')
 
 
@@ -57,7 +57,7 @@ class Broken(AssertionError):
 
 
 class Seen(NamedTuple):
-    """What a client saw before the end of a process that had nothing to do."""
+    """The state that a client read before the end of an idle process."""
 
     path: str | None
     messages: list[Record]
@@ -72,24 +72,19 @@ class Run:
         self.probes_s: list[float] = []
         self.state: Record = {}
         self.hanging_shells: set[str] = set()
-        """Ids of commands that end when somebody ends them."""
+        """Ids of commands that end only when they are killed."""
         self._witness = Witness(agent.recording, profile, is_fresh=is_fresh)
         self._accepted = Accepted(agent.recording, texts)
         self.troubled: set[str] = set()
-        """Session files that the agent has told not to be saved, and not seen to be saved since."""
+        """Session files that the agent has reported as unsaved, and that were not saved since."""
         self._hanging_calls: set[str] = set()
         self._is_delayed = False
         self._scanned = 0
 
     @property
     def armed(self) -> Mapping[str, int]:
-        """Invariant -> how often it was at stake."""
+        """Invariant -> how often it was armed."""
         return self._witness.armed
-
-    @property
-    def unsaved_texts(self) -> set[str]:
-        """Texts that need not be in a file."""
-        return self._accepted.unsaved
 
     @property
     def is_idle(self) -> bool:
@@ -108,7 +103,7 @@ class Run:
         try:
             response = self.agent.request({"type": "get_state"}, PROBE_S)
         except DriverTimeout as error:
-            raise Broken(f"get_state is not answered in {PROBE_S} s\n{self.told()}") from error
+            raise Broken(f"get_state is not answered in {PROBE_S} s\n{self.evidence()}") from error
         self.probes_s.append(time.monotonic() - begun_s)
         self.state = response["data"]
         return self.state
@@ -145,12 +140,12 @@ class Run:
             if waiting_gates() or self._hanging_calls or self._is_delayed or self._is_done():
                 break
             if time.monotonic() > deadline_s:
-                raise Broken(f"not at rest: unanswered {self._unanswered()}, state {self.state}\n{self.told()}")
+                raise Broken(f"not idle: unanswered {self._unanswered()}, state {self.state}\n{self.evidence()}")
             self._await_news(waiting_gates)
         self.look()
 
     def _await_news(self, waiting_gates: Waiting) -> None:
-        """Wait until something came that may be an end, not just more of the same, or a gate was reached."""
+        """Wait until a record arrives that may end the work, or a gate is reached."""
         journal = self.agent.journal
         until_s = time.monotonic() + _PATIENCE_S
         while time.monotonic() < until_s and not journal.has_ended and not waiting_gates():
@@ -198,13 +193,13 @@ class Run:
 
     @property
     def is_saved(self) -> bool:
-        """Whether everything is on the disk, as far as can be seen: of a session no longer in force that is nothing."""
+        """Whether everything is on the disk, as far as is known; former sessions do not count."""
         if self.state["sessionStatus"]["saved"]:
             self.troubled.discard(str(self.state.get("sessionFile")))
         return bool(self.state["sessionStatus"]["saved"]) and not self.troubled
 
     def look(self) -> None:
-        """Judge what was seen since the last look."""
+        """Judge the records since the last call."""
         faults = self._witness.look()
         waiting: int | None = self.state["pendingMessageCount"] if self.state and self.is_idle else None
         faults += self._accepted.faults(waiting=waiting)
@@ -217,10 +212,10 @@ class Run:
             Broken: There are.
         """
         if faults:
-            raise Broken("\n".join([*faults, self.told()]))
+            raise Broken("\n".join([*faults, self.evidence()]))
 
-    def told(self) -> str:
-        """Write the end of the trace for people."""
+    def evidence(self) -> str:
+        """Return the end of the trace as text."""
         agent, recording = self.agent, self.agent.recording
         lines = [
             f"{each.time_s - recording.begun_s:9.4f} {each.direction:3} {each.data[:_SHOWN].decode(errors='replace')}"
@@ -240,13 +235,13 @@ class Run:
         """Wait for the exit and judge the whole trace.
 
         Args:
-            how: As observers know it; `killed` also when the client has stopped reading: more was said than was read.
+            how: As observers know it; `killed` also if the client has stopped reading: more was written than was read.
             codes: Of the exit.
         """
         try:
             code = self.agent.wait_exit(EXIT_S)
         except DriverTimeout as error:
-            raise Broken(f"no exit\n{self.told()}") from error
+            raise Broken(f"no exit\n{self.evidence()}") from error
         self._scan()
         faults = [] if code in codes else [f"exit code {code} instead of {sorted(codes)}"]
         journal = self.agent.journal

@@ -1,8 +1,7 @@
-"""The world that a chaos run breaks: one home, one model server, one disk, one clock, and one agent after the other.
+"""The faults of a chaos run: one home, one model server, one disk, one clock, and one agent after the other.
 
-Each method that a move names breaks or mends one thing, or is the client. Steps follow one another by what was seen,
-never by time: after each the agent is at rest, which means idle or held up by something that the run holds.
-Must not know how moves are chosen.
+Each method that a move names causes or removes one fault, or acts as the client. Steps wait for records, never for
+times: after each the agent is idle, or blocked by a gate or fault of the run. Independent of how moves are chosen.
 """
 
 import contextlib
@@ -13,22 +12,19 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from pinnace_fuzz.adapters import prepare_pi_home
 from pinnace_fuzz.chaos import moves
-from pinnace_fuzz.chaos.accounting import Archive, never_ran, request_faults
-from pinnace_fuzz.chaos.answers import FINE, answer
-from pinnace_fuzz.chaos.clocks import Clock
-from pinnace_fuzz.chaos.disks import Disk, limit_files
-from pinnace_fuzz.chaos.moves import made_command
-from pinnace_fuzz.chaos.remains import left_behind
+from pinnace_fuzz.chaos.accounting import Archive, left_behind, never_ran, request_faults
+from pinnace_fuzz.chaos.faults import Clock, Disk, limit_files
+from pinnace_fuzz.chaos.moves import FINE, answer, made_command
 from pinnace_fuzz.chaos.run import Broken, Run, Seen
-from pinnace_fuzz.fake_llm import FakeLlm
-from pinnace_fuzz.workbench import HomedAgent
-from pinnace_spec.profiles import Profile
+from pinnace_fuzz.harness.adapters import prepare_pi_home
+from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
+from pinnace_fuzz.trials.workbench import HomedAgent
+from pinnace_spec.profiles.profiles import Profile
 
 # A crash is this late at most when there are too few records for its moment.
 _MOMENT_S: Final = 0.1
-# A sip is waited for so long; an agent that has nothing to say gives none.
+# How long a slow read waits for output; an idle agent writes none.
 _SIP_S: Final = 0.2
 SETTINGS: Final = {"retry": {"baseDelayMs": 5}, "compaction": {"keepRecentTokens": 100}}
 _KILLED: Final = frozenset({-signal.SIGKILL})
@@ -56,7 +52,7 @@ class World:
         self.is_paused = self.is_frozen = False
         self.disk_fault: str | None = None
         self.unseen = 0
-        """Commands, or other moves, since the client last saw anything."""
+        """Commands, or other moves, since the client last read anything."""
         self._texts: dict[str, str] = {}
         self._count = 0
         self._asked = 0
@@ -82,7 +78,7 @@ class World:
             self._stack = stack.pop_all()
 
     def close(self) -> None:
-        """End the last agent in order, judge it, and leave nothing."""
+        """End the last agent in order, judge it, and clean up."""
         try:
             self.make_room()
             if self.is_frozen:
@@ -92,7 +88,7 @@ class World:
             self.discard()
 
     def discard(self) -> None:
-        """Leave nothing and judge nothing: something has failed already."""
+        """Clean up without judging, after a failure."""
         try:
             self.agent.process.close()
         finally:
@@ -100,12 +96,12 @@ class World:
 
     @property
     def agent(self) -> HomedAgent:
-        """The agent that lives now."""
+        """The running agent."""
         return self.run.agent
 
     @property
     def can_break(self) -> Mapping[str, bool]:
-        """What depends on the machine -> whether it can be broken here."""
+        """Kinds of fault that depend on the machine -> whether they are possible here."""
         return {"disk": self.disk.is_own, "clock": self.clock.is_there}
 
     @property
@@ -116,7 +112,7 @@ class World:
     # The client.
 
     def ask(self, kind: int, answers: Sequence[str]) -> None:
-        """Send a text; the model will answer so."""
+        """Send a message, and set the model's answer."""
         self._script(answers)
         self._send(["ask", kind])
 
@@ -150,19 +146,19 @@ class World:
         self._write([command])
 
     def line(self, pick: int) -> None:
-        """Write what is no command."""
+        """Write a line that is not a command."""
         self.agent.send_bytes(moves.ODD_LINES[pick].encode() + b"\n")
         self._go_on(1)
 
     def release(self) -> None:
-        """Let the answers that wait go on."""
+        """Open the gates of waiting answers."""
         self.llm.release(*self.llm.waiting)
         self._go_on(0)
 
     # The reader, and the process.
 
     def pause(self) -> None:
-        """Read nothing any more."""
+        """Stop reading."""
         self.agent.pause_reading()
         self.is_paused = True
 
@@ -195,7 +191,7 @@ class World:
         self.is_frozen = True
 
     def thaw(self) -> None:
-        """Let it go on."""
+        """Continue the process."""
         self.agent.signal(signal.SIGCONT)
         self.is_frozen = False
         self._go_on(0)
@@ -219,17 +215,17 @@ class World:
         self._restart(again, before)
 
     def vanish(self, again: str) -> None:
-        """Close the read end of stdout: the agent finds that nobody listens, and leaves."""
+        """Close the read end of stdout: the agent detects that no reader is left, and exits."""
         if self.is_frozen:
             self.agent.signal(signal.SIGCONT)
         self.agent.close_stdout()
-        with contextlib.suppress(AssertionError):  # it may have found that already
+        with contextlib.suppress(AssertionError):  # it may have detected that already
             self.agent.send({"type": "get_state"})
         self._finish("killed", _VANISHED)
         self._restart(again, None)
 
     def leave(self, again: str) -> None:
-        """Close stdin: the agent ends what works and exits with 0."""
+        """Close stdin: the agent ends its work and exits with 0."""
         before = self._seen()
         self._leave()
         self._restart(again, before)
@@ -247,15 +243,15 @@ class World:
         self._finish("exit", frozenset({143}))
         self._restart(again, before)
 
-    # The rest of the world.
+    # Model server, disk and clock.
 
     def server_away(self) -> None:
-        """The model server dies."""
+        """Stop the model server."""
         self.llm.go_away()
         self._go_on(0)
 
     def server_back(self) -> None:
-        """The model server returns, at the same port."""
+        """Start the model server again, at the same port."""
         self.llm.come_back()
         self._go_on(0)
 
@@ -270,7 +266,7 @@ class World:
         self._go_on(0)
 
     def make_room(self) -> None:
-        """Let everything be written again."""
+        """Remove the limits of the disk."""
         self.disk.empty()
         limit_files(self.agent.process.pid, None)
         self.disk_fault = None
@@ -281,7 +277,7 @@ class World:
         self.clock.jump(offset_s)
         self._go_on(0)
 
-    # What a move is made of.
+    # The parts of moves.
 
     def _script(self, answers: Iterable[str]) -> None:
         self.llm.forget()
@@ -307,14 +303,14 @@ class World:
             command["id"] = f"c{self._count}"
             if "message" in command:
                 command["message"] = self._texts[str(command["id"])] = f"say {self._count}"
-            if "command" in command:  # told apart, as the texts are
+            if "command" in command:  # distinguished, as the texts are
                 command["command"] = f"{command['command']} # {command['id']}"
             if moves.HANGING in str(command.get("command")):
                 self.run.hanging_shells.add(str(command["id"]))
         self.agent.send_many(commands)
 
     def _go_on(self, sent: int) -> None:
-        """Wait until the agent is at rest and judge what it said; a client that sees nothing can only count."""
+        """Wait until the agent is idle and judge its records; without a reader only count the commands."""
         if not self.is_seeing:
             self.unseen += max(sent, 1)
             return
@@ -368,16 +364,15 @@ class World:
             agent.process.close()
         self.probes_s += run.probes_s
         self.armed.update(run.armed)
-        # A session that is no longer in force is closed with its last shell; what it could not save is lost, and told.
+        # A former session is closed with its last shell; entries that it could not save are lost, and reported.
         is_all_saved = not run.troubled - {str(path)}
         if is_orderly and not self.disk_fault and is_all_saved:
             self._unsafe_from = None
         files = {each.name: each.read_bytes() for each in sorted(self.home.sessions.glob("*.jsonl"))}
         records = [each.record for each in agent.records[: self._unsafe_from] if not never_ran(each.record)]
         is_cut = not is_orderly or self.disk_fault is not None
-        texts = {name: text for name, text in self._texts.items() if text not in run.unsaved_texts}
         run.blame(
-            self._archive.close_process(records, texts, files, was_killed=is_cut, has_switched=self._has_switched)
+            self._archive.close_process(records, self._texts, files, was_killed=is_cut, has_switched=self._has_switched)
         )
         is_done_with = path if is_orderly else None
         run.blame(left_behind(self.home, is_done_with, has_killed=self._has_killed))
@@ -394,6 +389,9 @@ class World:
                 self._start()
             case _:
                 self._start("--continue")
+        if (continued := self.run.state.get("sessionFile")) is not None:
+            waiting = self.run.state["pendingMessageCount"]
+            self.run.blame(self._archive.restored(Path(continued).name, waiting))
         if before is not None and has_file and self.run.state.get("sessionFile") == before.path:
             now = self.run.read("get_messages")["messages"]
             if now != before.messages:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from pinnace_fuzz.extras import judge_packages
+from pinnace_fuzz.harness.extras import judge_packages
 from pinnace_fuzz.mutants.catalogue import AGENT_MUTANTS, AgentMutant
 from pinnace_fuzz.mutants.seen_on_the_wire import WIRE_MUTANTS
 from pinnace_fuzz.mutants.trial import Copy

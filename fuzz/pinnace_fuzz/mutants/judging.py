@@ -12,15 +12,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from pinnace_fuzz.conform.adapter import PiAdapter
-from pinnace_fuzz.conform.campaigns import CAMPAIGNS
-from pinnace_fuzz.conform.coverage import Coverage
-from pinnace_fuzz.conform.hunting import Hunt
-from pinnace_fuzz.conform.kit import Kit
-from pinnace_fuzz.conform.results import BAD, CaseResult
-from pinnace_fuzz.conform.running import CONFIRMATIONS, run
-from pinnace_fuzz.conform.scenario_files import load
-from pinnace_fuzz.conform.session import Options, opened
+from pinnace_fuzz.judge.adapter import PiAdapter
+from pinnace_fuzz.judge.campaigns.campaign_run import CampaignRun
+from pinnace_fuzz.judge.campaigns.schedule import CAMPAIGNS
+from pinnace_fuzz.judge.coverage import Coverage
+from pinnace_fuzz.judge.playing.kit import Kit
+from pinnace_fuzz.judge.results import BAD, CaseResult
+from pinnace_fuzz.judge.running import CONFIRMATIONS, run
+from pinnace_fuzz.judge.scenarios.files import load
+from pinnace_fuzz.judge.session import Options, opened
 from pinnace_fuzz.mutants.catalogue import AgentMutant, Judged
 from pinnace_fuzz.mutants.trial import Copy
 
@@ -44,7 +44,7 @@ class Judgement(NamedTuple):
 def command_of(root: Path) -> tuple[str, ...]:
     """Return the command that starts the program of a checkout; a home of its own has no PYTHONPATH."""
     roots = [str(root / name) for name in _ROOTS]
-    start = f"import sys; sys.path[:0] = {roots!r}; from pinnace_rpc.cli import main; sys.exit(main())"
+    start = f"import sys; sys.path[:0] = {roots!r}; from pinnace_rpc.cli.main import main; sys.exit(main())"
     return (sys.executable, "-P", "-c", start)
 
 
@@ -92,19 +92,19 @@ def _named(results: Sequence[CaseResult]) -> tuple[str, ...]:
 
 def _results(kit: Kit, judged: Judged, confirmations: int) -> Sequence[CaseResult]:
     if judged.by in CAMPAIGNS:
-        return _hunted(kit, judged)
+        return _found_by_campaigns(kit, judged)
     scenario = next(each for each in load() if each.id == judged.by)
     return [run(scenario, kit, confirmations)]
 
 
-def _hunted(kit: Kit, judged: Judged) -> Sequence[CaseResult]:
-    """Let a campaign hunt until it has named the fault."""
-    hunt = Hunt(kit, Coverage(), time.monotonic() + CAMPAIGN_S, SEED)
-    with hunt.pool() as pool:
+def _found_by_campaigns(kit: Kit, judged: Judged) -> Sequence[CaseResult]:
+    """Let a campaign run until it has named the fault."""
+    run = CampaignRun(kit, Coverage(), time.monotonic() + CAMPAIGN_S, SEED)
+    with run.pool() as pool:
         CAMPAIGNS[judged.by].campaign(
-            hunt,
+            run,
             pool,
             random.Random(f"{SEED} {judged.by} 0"),
-            lambda: hunt.is_over or judged.named in _named(hunt.results),
+            lambda: run.is_over or judged.named in _named(run.results),
         )
-    return hunt.results
+    return run.results

@@ -9,9 +9,9 @@ from pinnace_fuzz.mutants.catalogue import AgentMutant, Judged
 
 _QUEUE: Final = "statechart/pinnace_statechart/actions_queue.py"
 _RUN: Final = "statechart/pinnace_statechart/actions_run.py"
-_LOG: Final = "agent/pinnace_agent/run_log.py"
-_DISPATCH: Final = "rpc/pinnace_rpc/dispatch.py"
-_STDIO: Final = "rpc/pinnace_rpc/stdio.py"
+_LOG: Final = "agent/pinnace_agent/engine/run_recorder.py"
+_DISPATCH: Final = "rpc/pinnace_rpc/server/dispatch.py"
+_STDIO: Final = "rpc/pinnace_rpc/server/stdio.py"
 
 
 def _fault(name: str, text: str, file: str, old: str, new: str, by: str, named: str) -> AgentMutant:
@@ -51,8 +51,8 @@ WIRE_MUTANTS: Final = (
         "follow-up-lost",
         "A follow-up is accepted and forgotten.",
         _QUEUE,
-        "(context.state.steering if steers else context.state.follow_up).put(_item(command))",
-        "_ = steers and context.state.steering.put(_item(command))",
+        "(context.state.steering if command.is_steering else context.state.follow_up).put(_item(command))",
+        "_ = command.is_steering and context.state.steering.put(_item(command))",
         "QUE/a-follow-up-waits-for-the-stop",
         "I-QUE-2",
     ),
@@ -60,36 +60,36 @@ WIRE_MUTANTS: Final = (
         "steer-as-follow-up",
         "A steering text waits for the end of the run.",
         _QUEUE,
-        'steers = command.name == "steer" or command.behavior == "steer"',
-        'steers = command.behavior == "steer"',
+        "(context.state.steering if command.is_steering else",
+        '(context.state.steering if command.behavior == "steer" else',
         "QUE/steer-after-tools",
         "R-QUE-03",
     ),
     _fault(
         "queued-without-a-word",
-        "What joins a queue is not told.",
+        "A message that joins a queue is not reported.",
         _QUEUE,
-        "if not (isinstance(trigger, Command) and trigger.custom is not None):",
-        "if isinstance(trigger, Command) and trigger.custom is not None:",
+        "_report_queues(context)\n    return command.ref",
+        "return command.ref",
         "QUE/steer-after-tools",
         "I-QUE-1",
     ),
     _fault(
         "delivered-without-a-word",
-        "What leaves a queue is not told.",
+        "A message that leaves a queue is not reported.",
         _QUEUE,
-        "        if item.custom is None:\n            _tell_queues(context)",
-        "        if item.custom is not None:\n            _tell_queues(context)",
+        "        if item.custom is None:\n            _report_queues(context)",
+        "        if item.custom is not None:\n            _report_queues(context)",
         "QUE/steer-after-tools",
         "I-QUE-1",
     ),
     _fault(
         "withdrawn-without-a-word",
-        "A queue goes with its session, and nobody is told.",
+        "A queue is withdrawn with its session without a report.",
         _QUEUE,
-        "    if cleared != ((), ()):\n        _tell_queues(context)\n    return cleared",
-        "    return cleared",
-        "QUE/withdrawn-by-a-session-and-told",
+        "    if steering or follow_up:\n        _report_queues(context)\n",
+        "    if steering or follow_up:\n",
+        "QUE/withdrawn-by-a-session-and-reported",
         "I-QUE-1",
     ),
     _fault(
@@ -130,7 +130,7 @@ WIRE_MUTANTS: Final = (
     ),
     _fault(
         "no-delay",
-        "The next attempt comes at once, whatever delay was told.",
+        "The next attempt comes at once, whatever delay was announced.",
         _RUN,
         "StartTimer(state.job, delay))",
         "StartTimer(state.job, 0))",
@@ -139,9 +139,9 @@ WIRE_MUTANTS: Final = (
     ),
     _fault(
         "compaction-left-open",
-        "A compaction that fails is never told to be over.",
+        "The end of a failed compaction is never reported.",
         _RUN,
-        'context.emit(CompactionEnd(reason, "failed", text=errors.compaction_failed(reason, context.happening.text)))',
+        'context.emit(CompactionEnd(reason, "failed", text=text))',
         "pass",
         "CMP/the-summary-fails",
         "I-EVT-10",
@@ -150,7 +150,7 @@ WIRE_MUTANTS: Final = (
         "cancelled-compact-unanswered",
         "A compact that is aborted has no answer.",
         _RUN,
-        'context.emit(Refuse(ref, "compaction_cancelled"))',
+        'context.emit(Refuse(_asked(context), "compaction_cancelled"))',
         "pass",
         "CMP/cancelled",
         "I-RSP-1",
@@ -191,13 +191,13 @@ WIRE_MUTANTS: Final = (
         _DISPATCH,
         "pending = self._pending.pop(ref)\n",
         "pending = self._pending[ref]\n        self._succeed(ref, None)\n",
-        "UI/nobody-waits-unknown-id",
+        "UI/no-dialog-waits-unknown-id",
         "I-RSP-3",
     ),
     _fault(
         "defects-in-words",
-        "A refusal tells of the program's inside.",
-        "spec/pinnace_spec/errors.py",
+        "A rejection shows internals of the program.",
+        "spec/pinnace_spec/rules/errors.py",
         'return f"Unknown command: {command}"',
         """return f"Unknown command: {command}: KeyError: '{command}'\\nTraceback (most recent call last):\"""",
         "ERR/unknown-command-word",
@@ -206,7 +206,7 @@ WIRE_MUTANTS: Final = (
     _fault(
         "null-kills",
         "The value null ends the process.",
-        "spec/pinnace_spec/records.py",
+        "spec/pinnace_spec/records/parsing.py",
         "if not isinstance(value, dict):\n        text",
         "if value is None:\n        raise SystemExit(1)\n    if not isinstance(value, dict):\n        text",
         "ERR/no-object-null",
@@ -215,7 +215,7 @@ WIRE_MUTANTS: Final = (
     _fault(
         "next-line-ends-a-line",
         "U+0085 inside a line cuts it.",
-        "spec/pinnace_spec/framing.py",
+        "spec/pinnace_spec/wire/framing.py",
         'data.split(b"\\n")',
         'data.replace(b"\\xc2\\x85", b"\\n").split(b"\\n")',
         "FRM/separator-u0085",
@@ -224,7 +224,7 @@ WIRE_MUTANTS: Final = (
     _fault(
         "last-line-lost",
         "What stands behind the last LF is not read.",
-        "spec/pinnace_spec/framing.py",
+        "spec/pinnace_spec/wire/framing.py",
         "if self._line or self._is_skipping:",
         "if self._is_skipping:",
         "FRM/a-last-line-without-lf",
@@ -242,7 +242,7 @@ WIRE_MUTANTS: Final = (
     _fault(
         "wrong-code-at-the-end",
         "The end of stdin is a failure.",
-        "rpc/pinnace_rpc/process.py",
+        "rpc/pinnace_rpc/server/process.py",
         "def exit_code(self, otherwise: int = 0) -> int:",
         "def exit_code(self, otherwise: int = 3) -> int:",
         "EOF/while-idle",
@@ -251,7 +251,7 @@ WIRE_MUTANTS: Final = (
     _fault(
         "torn-session-line",
         "Entries of a session are written without the end of their line.",
-        "agent/pinnace_agent/session/growing_file.py",
+        "agent/pinnace_agent/session/store/append_file.py",
         "count = os.write(number, data)\n",
         'count = os.write(number, data.rstrip(b"\\n") + b" ")\n',
         "SES/killed-and-opened-again",
@@ -260,7 +260,7 @@ WIRE_MUTANTS: Final = (
     _fault(
         "shell-outlives-its-abort",
         "A tool that is aborted works on.",
-        "agent/pinnace_agent/shell.py",
+        "agent/pinnace_agent/shell/process.py",
         "        if not is_done:\n            run.child.kill()\n",
         "",
         "ABT/a-tool",
@@ -288,14 +288,14 @@ WIRE_MUTANTS: Final = (
         "message-without-a-beginning",
         "Messages of users end without having begun.",
         _LOG,
-        '    def _append(self, message: Message) -> None:\n        self._emitter.emit({"type": "message_start",'
-        ' "message": message})\n',
-        "    def _append(self, message: Message) -> None:\n",
+        "    def _append(self, message: Message, names: Mapping[str, str]) -> None:\n"
+        '        self._emitter.emit({"type": "message_start", **names, "message": message})\n',
+        "    def _append(self, message: Message, names: Mapping[str, str]) -> None:\n",
         "QUE/steer-after-tools",
         "I-EVT-1",
     ),
     _fault(
-        "failed-tool-told-as-good",
+        "failed-tool-reported-as-good",
         "tool_execution_end says that a failed call was good.",
         _LOG,
         '"result": body,\n            "isError": result.is_error,',
@@ -306,7 +306,7 @@ WIRE_MUTANTS: Final = (
     _fault(
         "not-streaming-at-work",
         "The state says that nothing works.",
-        "rpc/pinnace_rpc/queries.py",
+        "rpc/pinnace_rpc/server/queries.py",
         '"isStreaming": view.is_streaming,',
         '"isStreaming": False,',
         "STA/read-at-work-state",
@@ -315,10 +315,10 @@ WIRE_MUTANTS: Final = (
     _fault(
         "short-key-in-errors",
         "A short key that a server sends back stands in the error.",
-        "agent/pinnace_agent/llm/secrets.py",
+        "agent/pinnace_agent/redaction/secrets.py",
         r'text = re.sub(rf"(?<![\w-]){re.escape(form)}(?![\w-])", REDACTED, text)',
         "pass",
-        "MOD/a-refusal-tells-no-key",
+        "MOD/a-refusal-reveals-no-key",
         "R-CFG-02",
     ),
 )

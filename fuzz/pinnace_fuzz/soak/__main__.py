@@ -17,18 +17,18 @@ from typing import Final
 
 import click
 
-from pinnace_fuzz.adapters import prepare_pi_home
-from pinnace_fuzz.driver import Agent
-from pinnace_fuzz.extras import judge_packages
-from pinnace_fuzz.fake_llm import FakeLlm
+from pinnace_fuzz.harness.adapters import prepare_pi_home
+from pinnace_fuzz.harness.driver import Agent
+from pinnace_fuzz.harness.extras import judge_packages
+from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
 from pinnace_fuzz.soak.samples import Place, Sample, take
 from pinnace_fuzz.soak.traffic import ForgettingJournal, Traffic
 from pinnace_fuzz.soak.verdict import WEEK_PROMPTS, Row, judge, page
-from pinnace_spec.profiles import DEFAULT_PROFILE
+from pinnace_spec.profiles.profiles import DEFAULT_PROFILE
 
 SETTINGS: Final = {"retry": {"baseDelayMs": 5}, "compaction": {"keepRecentTokens": 2000}}
 _EXIT_S: Final = 30.0
-_TOLD_EVERY_S: Final = 30.0
+_LOG_EVERY_S: Final = 30.0
 
 
 def soak(
@@ -60,7 +60,7 @@ def soak(
 def _samples(
     agent: Agent, journal: ForgettingJournal, traffic: Traffic, place: Place, seconds: float | None
 ) -> list[Sample]:
-    began_s = told_s = time.monotonic()
+    began_s = logged_s = time.monotonic()
     samples: list[Sample] = []
     while True:
         traffic.converse()
@@ -74,8 +74,8 @@ def _samples(
                 stderr_bytes=journal.stderr_bytes,
             )
         )
-        if now_s - told_s > _TOLD_EVERY_S:
-            told_s = now_s
+        if now_s - logged_s > _LOG_EVERY_S:
+            logged_s = now_s
             last = samples[-1]
             click.echo(f"{last.time_s:.0f} s, {last.prompts} prompts, private {last.private_kib} KiB", err=True)
         if _is_enough(samples[-1], seconds):

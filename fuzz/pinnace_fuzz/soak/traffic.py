@@ -9,9 +9,9 @@ import itertools
 from collections import Counter
 from typing import Any, Final
 
-from pinnace_fuzz.driver import Agent
-from pinnace_fuzz.fake_llm import FakeLlm
-from pinnace_fuzz.journal import Journal
+from pinnace_fuzz.harness.driver import Agent
+from pinnace_fuzz.harness.journal import Journal
+from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
 from pinnace_fuzz.records import Record
 from pinnace_fuzz.script import Scripted
 

@@ -1,12 +1,11 @@
 """A client for any agent that speaks the protocol, in another process: async on trio, or blocking.
 
-Imports the specification and trio, never the agent, so that it serves where only somebody else's agent runs.
+Imports the specification and trio, never the agent: it works where only another agent of the family is installed.
 """
 
 from pinnace_rpc.client.blocking import BlockingClient, BlockingEvents, BlockingTextStream
 from pinnace_rpc.client.client import Client
 from pinnace_rpc.client.dialogs import Dialogs
-from pinnace_rpc.client.events import Event
 from pinnace_rpc.client.failures import (
     AgentExited,
     ClientClosed,
@@ -16,7 +15,8 @@ from pinnace_rpc.client.failures import (
     ProtocolError,
     RunFailed,
 )
-from pinnace_rpc.client.progress import Run
+from pinnace_rpc.client.records.events import Event
+from pinnace_rpc.client.records.progress import Run
 from pinnace_rpc.client.runs import TextStream
 from pinnace_rpc.client.subscriptions import Events
 

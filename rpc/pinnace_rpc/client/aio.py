@@ -12,27 +12,28 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import Self, TypeVar, cast
+from typing import Self, TypeVar, Unpack, cast
 
 import trio
 
 from pinnace_rpc.client.client import EXIT_TIMEOUT_S, Client, checked_command
+from pinnace_rpc.client.connection.attachment import Attachment, AttachOptions
+from pinnace_rpc.client.connection.feed import Feed, next_piece
+from pinnace_rpc.client.connection.lifetime import DRAIN_S
+from pinnace_rpc.client.connection.portal import Portal
 from pinnace_rpc.client.dialogs import Answer, Callback, Dialogs, Request
-from pinnace_rpc.client.events import Event
 from pinnace_rpc.client.failures import ClientClosed, ProtocolError
-from pinnace_rpc.client.feed import Feed, next_piece
-from pinnace_rpc.client.lifetime import DRAIN_S
-from pinnace_rpc.client.portal import Portal
-from pinnace_rpc.client.progress import Run
+from pinnace_rpc.client.records.events import Event
+from pinnace_rpc.client.records.progress import Run
 from pinnace_rpc.client.runs import TextStream
 from pinnace_rpc.client.session_commands import Commands
-from pinnace_spec.messages import ImageContent
+from pinnace_spec.records.messages import ImageContent
 
 Result = TypeVar("Result")
 
 
 class AsyncioClient(Commands):
-    """Starts an agent on entry, ends it on exit; nothing of it outlives the `async with`, whatever happens inside.
+    """Starts an agent on entry, ends it on exit; no process or task outlives the `async with`, also after an error.
 
     What is raised inside comes out as it is. Methods may be called from any task. Cancelling a task cancels what it
     waits for, as with `Client`: a run is aborted, and `CancelledError` comes out when that is done.
@@ -47,9 +48,13 @@ class AsyncioClient(Commands):
         dialogs: Dialogs | None = None,
         on_malformed: Callable[[ProtocolError], None] | None = None,
         exit_timeout_s: float = EXIT_TIMEOUT_S,
+        attachment: Attachment | None = None,
     ) -> None:
         """Prepare, as `Client`. Callbacks are called in the event loop; those of dialogs may be async."""
-        self._make = partial(Client, checked_command(command), cwd=cwd, env=env, exit_timeout_s=exit_timeout_s)
+        self._attachment = attachment
+        self._make = partial(
+            Client, checked_command(command), cwd=cwd, env=env, exit_timeout_s=exit_timeout_s, attachment=attachment
+        )
         self._dialogs = dialogs
         self._on_malformed = on_malformed
         self._portal: Portal[Client] | None = None
@@ -58,6 +63,29 @@ class AsyncioClient(Commands):
         self._body: asyncio.Task[object] | None = None
         self._is_leaving = False
         self._has_cancelled_body = False
+
+    @classmethod
+    def attach(
+        cls,
+        name: str | None = None,
+        *,
+        cwd: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        dialogs: Dialogs | None = None,
+        on_malformed: Callable[[ProtocolError], None] | None = None,
+        exit_timeout_s: float = EXIT_TIMEOUT_S,
+        **options: Unpack[AttachOptions],
+    ) -> Self:
+        """Prepare a client of an agent of the host, as `Client.attach`."""
+        return cls(
+            (),
+            cwd=cwd,
+            env=env,
+            dialogs=dialogs,
+            on_malformed=on_malformed,
+            exit_timeout_s=exit_timeout_s,
+            attachment=Attachment(name, **options),
+        )
 
     async def __aenter__(self) -> Self:
         """Start the agent.
@@ -75,7 +103,7 @@ class AsyncioClient(Commands):
         if self._portal is not None:
             raise RuntimeError("a client starts one agent, once: make another client")
         dialogs = None if self._dialogs is None else _in_loop(self._dialogs, loop)
-        on_malformed = None if self._on_malformed is None else _told_in_loop(self._on_malformed, loop)
+        on_malformed = None if self._on_malformed is None else _called_in_loop(self._on_malformed, loop)
         self._portal = Portal(partial(self._make, dialogs=dialogs, on_malformed=on_malformed), "pinnace-client")
         self._has_ended, is_open = _Flag(loop), _Flag(loop)
         self._portal.start(is_open.set, partial(_post, loop, self._take_end))
@@ -111,13 +139,18 @@ class AsyncioClient(Commands):
 
     @property
     def exit_code(self) -> int | None:
-        """How the agent's process has ended, minus the signal if by one; None while it lives."""
+        """How the agent's process has ended, as an exit code, or minus the number of a signal; None while it runs."""
         return self._entered.exit_code
 
     @property
     def stderr_tail(self) -> str:
         """The end of what the agent wrote to stderr, 64 KiB at most."""
         return self._entered.stderr_tail
+
+    @property
+    def cursor(self) -> str | None:
+        """Of an attached client: where the events that have come end, as `Client.cursor`."""
+        return None if self._attachment is None else self._attachment.cursor
 
     async def request(self, command: str, /, **fields: object) -> object:
         """Send any command, as `Client.request`."""
@@ -130,7 +163,7 @@ class AsyncioClient(Commands):
         return await _call(self._open, lambda: client.run(message, images=images, check=check))
 
     def stream_text(self, message: str, *, images: Sequence[ImageContent] | None = None) -> "AsyncioTextStream":
-        """Ask the agent, and get what the model says as it says it: an async iterator of pieces."""
+        """Ask the agent, and get the model's text as it arrives: an async iterator of pieces."""
         return AsyncioTextStream(self._open, self._entered.stream_text(message, images=images))
 
     def events(self) -> "AsyncioEvents":
@@ -150,7 +183,7 @@ class AsyncioClient(Commands):
         return self._client
 
     async def _leave(self, portal: Portal[Client], has_ended: "_Flag") -> bool:
-        """End the agent and the thread, also when cancelled; say whether it was."""
+        """End the agent and the thread, also when cancelled; return whether it was."""
         self._is_leaving = True
         portal.stop()
         is_cancelled = await _uncancelled(has_ended)
@@ -158,7 +191,7 @@ class AsyncioClient(Commands):
         return is_cancelled
 
     def _take_end(self) -> None:
-        """In the loop: the thread is at its end. Unless that was asked for, cancel the body of the `async with`."""
+        """In the loop: the thread has ended. Unless that was requested, cancel the body of the `async with`."""
         if self._has_ended is not None:
             self._has_ended.take()
         if self._client is not None and self._body is not None and not self._is_leaving:
@@ -166,7 +199,7 @@ class AsyncioClient(Commands):
 
 
 class AsyncioTextStream:
-    """What the model says, piece by piece, as an async iterator; as `TextStream`."""
+    """The model's text, piece by piece, as an async iterator; as `TextStream`."""
 
     def __init__(self, portal: Portal[Client], stream: TextStream) -> None:
         """Take over a stream of the client in the portal's thread; nothing is sent."""
@@ -175,7 +208,7 @@ class AsyncioTextStream:
 
     @property
     def result(self) -> Run:
-        """What has come of the run so far; all of it after the loop."""
+        """The result of the run so far; complete after the loop."""
         return self._stream.result
 
     async def __aenter__(self) -> Self:
@@ -205,7 +238,8 @@ class AsyncioTextStream:
 class AsyncioEvents:
     """The events from now on, as an async iterator. Drop it, or leave its `with`, when no more are wanted.
 
-    Ends when the client is left; if the agent is gone before, its end raises `AgentExited`. Cancelling loses nothing.
+    Ends when the client is left; if the agent exits before, the iterator ends with `AgentExited`. Cancelling loses
+    nothing.
     """
 
     def __init__(self, portal: Portal[Client]) -> None:
@@ -239,7 +273,7 @@ class AsyncioEvents:
         return [self._feed.taken.popleft() for _ in range(len(self._feed.taken))]
 
     def close(self) -> None:
-        """Want no more; what was kept is dropped."""
+        """Stop; events that are not taken yet are dropped."""
         self._portal.post(self._feed.close)
         self._feed.taken.clear()
 
@@ -252,7 +286,7 @@ class AsyncioEvents:
 
 
 class _Flag:
-    """Something that happens once, in another thread, and is waited for in a loop."""
+    """An event that is set once, in another thread, and awaited in a loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -276,7 +310,7 @@ def _post(loop: asyncio.AbstractEventLoop, function: Callable[[], object]) -> No
 
 
 async def _uncancelled(flag: _Flag) -> bool:
-    """Wait for what is bounded, also when cancelled; say whether it was."""
+    """Wait, also when cancelled, for an event that is bound to come; return whether it was cancelled."""
     is_cancelled = False
     while True:
         try:
@@ -302,7 +336,7 @@ async def _call(portal: Portal[Client], work: Callable[[], Awaitable[Result]]) -
 
 
 def _in_loop(dialogs: Dialogs, loop: asyncio.AbstractEventLoop) -> Dialogs:
-    """Let callbacks run in the event loop, where they are from."""
+    """Make callbacks run in the event loop of their program."""
     return Dialogs(
         select=_asked_in_loop(dialogs.select, loop),
         confirm=_asked_in_loop(dialogs.confirm, loop),
@@ -311,10 +345,10 @@ def _in_loop(dialogs: Dialogs, loop: asyncio.AbstractEventLoop) -> Dialogs:
     )
 
 
-def _told_in_loop(
+def _called_in_loop(
     callback: Callable[[ProtocolError], None], loop: asyncio.AbstractEventLoop
 ) -> Callable[[ProtocolError], None]:
-    """Let a callback that is not waited for run in the event loop; what it raises is the loop's to handle."""
+    """Make a callback without a result run in the event loop, which handles its exceptions."""
     return lambda error: _post(loop, partial(callback, error))
 
 
@@ -369,7 +403,7 @@ class _Question:
         try:
             answer = self._work()
             self.answer = await cast("Awaitable[object]", answer) if inspect.isawaitable(answer) else answer
-        except asyncio.CancelledError:  # the dialog or the loop is at its end: no answer
+        except asyncio.CancelledError:  # the dialog or the loop has ended: no answer
             pass
         except BaseException as error:  # raised in the client, which decides; SystemExit would stop the loop at once
             self.error = error

@@ -1,4 +1,4 @@
-"""What an answer's data must be before it is given a type: an object, where the command promises one."""
+"""Checks the data of a response before it gets a type: an object, if the command always has data."""
 
 from pinnace_rpc.client.failures import ProtocolError
 

@@ -1,6 +1,6 @@
 """`BlockingClient`: the client for programs without trio. The same methods, which block.
 
-An async `Client` in a thread of its own (`portal`) does the work. Must not know how.
+An async `Client` in its own thread (`portal`) does the work.
 """
 
 import inspect
@@ -10,24 +10,25 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
 import trio
 
 from pinnace_rpc.client.blocking_session_commands import BlockingCommands
 from pinnace_rpc.client.client import EXIT_TIMEOUT_S, Client
+from pinnace_rpc.client.connection.attachment import Attachment, AttachOptions
+from pinnace_rpc.client.connection.feed import Feed, next_piece
+from pinnace_rpc.client.connection.portal import Portal
 from pinnace_rpc.client.dialogs import Answer, Callback, Dialogs, Request
-from pinnace_rpc.client.events import Event
 from pinnace_rpc.client.failures import ClientClosed, ProtocolError
-from pinnace_rpc.client.feed import Feed, next_piece
-from pinnace_rpc.client.portal import Portal
-from pinnace_rpc.client.progress import Run
+from pinnace_rpc.client.records.events import Event
+from pinnace_rpc.client.records.progress import Run
 from pinnace_rpc.client.runs import TextStream
-from pinnace_spec.messages import ImageContent
+from pinnace_spec.records.messages import ImageContent
 
 
 class BlockingClient(BlockingCommands):
-    """Starts an agent on entry, ends it on exit; nothing of it outlives the `with`, nor the interpreter.
+    """Starts an agent on entry, ends it on exit; no process or thread of it outlives the `with` or the interpreter.
 
     Methods may be called from any thread, several at a time. KeyboardInterrupt in a call aborts what it waits for.
     """
@@ -41,6 +42,7 @@ class BlockingClient(BlockingCommands):
         dialogs: Dialogs | None = None,
         on_malformed: Callable[[ProtocolError], None] | None = None,
         exit_timeout_s: float = EXIT_TIMEOUT_S,
+        attachment: Attachment | None = None,
     ) -> None:
         """Prepare, as `Client`. Callbacks of dialogs are plain functions; each is called in a thread of its own.
 
@@ -54,8 +56,33 @@ class BlockingClient(BlockingCommands):
             dialogs=None if dialogs is None else _in_threads(dialogs),
             on_malformed=on_malformed,
             exit_timeout_s=exit_timeout_s,
+            attachment=attachment,
         )
+        self._attachment = attachment
         self._portal: Portal[Client] = Portal(make, "pinnace-client")
+
+    @classmethod
+    def attach(
+        cls,
+        name: str | None = None,
+        *,
+        cwd: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        dialogs: Dialogs | None = None,
+        on_malformed: Callable[[ProtocolError], None] | None = None,
+        exit_timeout_s: float = EXIT_TIMEOUT_S,
+        **options: Unpack[AttachOptions],
+    ) -> Self:
+        """Prepare a client of an agent of the host, as `Client.attach`."""
+        return cls(
+            (),
+            cwd=cwd,
+            env=env,
+            dialogs=dialogs,
+            on_malformed=on_malformed,
+            exit_timeout_s=exit_timeout_s,
+            attachment=Attachment(name, **options),
+        )
 
     def __enter__(self) -> Self:
         """Start the agent.
@@ -80,13 +107,18 @@ class BlockingClient(BlockingCommands):
 
     @property
     def exit_code(self) -> int | None:
-        """How the agent's process has ended, minus the signal if by one; None while it lives."""
+        """How the agent's process has ended, as an exit code, or minus the number of a signal; None while it runs."""
         return self._portal.context.exit_code
 
     @property
     def stderr_tail(self) -> str:
         """The end of what the agent wrote to stderr, 64 KiB at most."""
         return self._portal.context.stderr_tail
+
+    @property
+    def cursor(self) -> str | None:
+        """Of an attached client: where the events that have come end, as `Client.cursor`."""
+        return None if self._attachment is None else self._attachment.cursor
 
     def request(self, command: str, /, **fields: object) -> object:
         """Send any command, as `Client.request`."""
@@ -99,7 +131,7 @@ class BlockingClient(BlockingCommands):
         return self._portal.call(lambda: client.run(message, images=images, check=check))
 
     def stream_text(self, message: str, *, images: Sequence[ImageContent] | None = None) -> "BlockingTextStream":
-        """Ask the agent, and get what the model says as it says it. Leaving the loop early aborts the run."""
+        """Ask the agent, and get the model's text as it arrives. Leaving the loop early aborts the run."""
         return BlockingTextStream(self._portal, self._portal.context.stream_text(message, images=images))
 
     def events(self) -> "BlockingEvents":
@@ -108,7 +140,7 @@ class BlockingClient(BlockingCommands):
 
 
 class BlockingTextStream:
-    """What the model says, piece by piece, as an iterator; what it thinks and calls is not in it.
+    """The model's text, piece by piece, as an iterator; without thinking and tool calls.
 
     The prompt is sent with the first step. The run is aborted when the iterator is closed, or dropped: a loop that is
     left early drops it. A dropped one never waits; the next call of the client does, until the run is aborted.
@@ -124,7 +156,7 @@ class BlockingTextStream:
 
     @property
     def result(self) -> Run:
-        """What has come of the run so far; all of it after the loop."""
+        """The result of the run so far; complete after the loop."""
         return self._stream.result
 
     def __enter__(self) -> Self:
@@ -158,7 +190,8 @@ class BlockingTextStream:
 class BlockingEvents:
     """The events from now on, as an iterator. Drop it, or leave its `with`, when no more are wanted.
 
-    Ends when the client is left; if the agent is gone before, its end raises `AgentExited`. Interrupting loses nothing.
+    Ends when the client is left; if the agent exits before, the iterator ends with `AgentExited`. Interrupting loses
+    nothing.
     """
 
     def __init__(self, portal: Portal[Client]) -> None:
@@ -191,13 +224,13 @@ class BlockingEvents:
         return self._feed.taken.popleft()
 
     def close(self) -> None:
-        """Want no more; what was kept is dropped."""
+        """Stop; events that are not taken yet are dropped."""
         self._portal.post(self._feed.close)
         self._feed.taken.clear()
 
 
 def _in_threads(dialogs: Dialogs) -> Dialogs:
-    """Let callbacks that block run in threads; one that is asked too long is left behind there."""
+    """Make blocking callbacks run in threads; one that exceeds its time is abandoned there."""
     return Dialogs(
         select=_in_thread(dialogs.select),
         confirm=_in_thread(dialogs.confirm),

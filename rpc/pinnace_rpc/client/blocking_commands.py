@@ -8,20 +8,20 @@ from collections.abc import Sequence
 from typing import Literal, cast
 
 from pinnace_rpc.client.answers import data_of, optional_data
-from pinnace_rpc.client.replies import Cleared, CompactionResult, Disposition, Hello, QueuedTexts, ShellResult
-from pinnace_spec.messages import ImageContent, QueueMode
-from pinnace_spec.profiles import ClientProfile
+from pinnace_rpc.client.records.replies import Cleared, CompactionResult, Disposition, Hello, QueuedTexts, ShellResult
+from pinnace_spec.profiles.profiles import ClientProfile
+from pinnace_spec.records.messages import ContextItem, ImageContent, QueueMode
 
 
 class BlockingWorkCommands(ABC):
-    """Commands that make the agent work, and that say how it works."""
+    """Commands that start and control the agent's work."""
 
     @abstractmethod
     def request(self, command: str, /, **fields: object) -> object:
-        """Send any command, also one that is not known here; return its data. Fields that are None are left out."""
+        """Send any command, also one without a method here; return its data. Fields that are None are left out."""
 
     def hello(self, *, protocol: ClientProfile | None = None) -> Hello:
-        """Ask what the agent is; as the first command, choose the profile. Other agents than pinnace don't know it."""
+        """Identify the agent; as the first command, select the profile. Only pinnace has this command."""
         data = self.request("hello", protocol=protocol)
         return cast("Hello", data_of("hello", data))
 
@@ -30,41 +30,66 @@ class BlockingWorkCommands(ABC):
         message: str,
         *,
         images: Sequence[ImageContent] | None = None,
+        context: Sequence[ContextItem] | None = None,
         streaming_behavior: Literal["steer", "followUp"] | None = None,
+        message_id: str | None = None,
     ) -> Disposition | None:
-        """Ask the agent; return as soon as it has accepted. While it works, `streaming_behavior` says how to queue.
+        """Send a prompt; return as soon as it is accepted. During a run, `streaming_behavior` selects the queue.
 
-        `run` also waits for the end, `stream_text` gives the text as it comes.
+        `run` also waits for the end, `stream_text` yields the text as it arrives. `message_id` is the identity of the
+        message, 1 to 128 characters: records and the session name it. None: the agent makes one. `context` are texts
+        that go with it, such as files that an editor has open: each has `uri` and `text`, and `mimeType` if known.
         """
-        data = self.request("prompt", message=message, images=images, streamingBehavior=streaming_behavior)
+        data = self.request(
+            "prompt",
+            message=message,
+            images=images,
+            context=context,
+            streamingBehavior=streaming_behavior,
+            messageId=message_id,
+        )
         return cast("Disposition | None", optional_data(data))
 
-    def steer(self, message: str, *, images: Sequence[ImageContent] | None = None) -> Disposition | None:
-        """Queue a text for the next request."""
-        data = self.request("steer", message=message, images=images)
+    def steer(
+        self,
+        message: str,
+        *,
+        images: Sequence[ImageContent] | None = None,
+        context: Sequence[ContextItem] | None = None,
+        message_id: str | None = None,
+    ) -> Disposition | None:
+        """Queue a text for the next request; `message_id` and `context` as for `prompt`."""
+        data = self.request("steer", message=message, images=images, context=context, messageId=message_id)
         return cast("Disposition | None", optional_data(data))
 
-    def follow_up(self, message: str, *, images: Sequence[ImageContent] | None = None) -> Disposition | None:
-        """Queue a text for when the agent would stop."""
-        data = self.request("follow_up", message=message, images=images)
+    def follow_up(
+        self,
+        message: str,
+        *,
+        images: Sequence[ImageContent] | None = None,
+        context: Sequence[ContextItem] | None = None,
+        message_id: str | None = None,
+    ) -> Disposition | None:
+        """Queue a text for when the agent would stop; `message_id` and `context` as for `prompt`."""
+        data = self.request("follow_up", message=message, images=images, context=context, messageId=message_id)
         return cast("Disposition | None", optional_data(data))
 
-    def clear_queue(self) -> QueuedTexts:
-        """Withdraw what is queued; return it."""
-        data = self.request("clear_queue")
+    def clear_queue(self, *, by: str | None = None) -> QueuedTexts:
+        """Empty the queue; return its messages. Repeated with the same `by`, it returns the same ones again."""
+        data = self.request("clear_queue", by=by)
         return cast("QueuedTexts", data_of("clear_queue", data))
 
     def abort(self, *, queue: Literal["hold", "clear", "continue"] | None = None) -> Cleared | None:
-        """End what works; return when it has ended. `queue` says what becomes of queued texts; "clear" returns them."""
+        """Abort the run; return when it has ended. `queue`: what becomes of queued messages; "clear" returns them."""
         data = self.request("abort", queue=queue)
         return cast("Cleared | None", optional_data(data))
 
     def abort_retry(self) -> None:
-        """Don't try again."""
+        """Cancel a pending retry."""
         self.request("abort_retry")
 
     def bash(self, command: str, *, exclude_from_context: bool | None = None) -> ShellResult:
-        """Run a shell command in the agent's folder; the model will see its output, unless that is excluded."""
+        """Run a shell command in the agent's folder; the model gets its output, unless that is excluded."""
         data = self.request("bash", command=command, excludeFromContext=exclude_from_context)
         return cast("ShellResult", data_of("bash", data))
 
@@ -73,7 +98,7 @@ class BlockingWorkCommands(ABC):
         self.request("abort_bash")
 
     def compact(self, *, custom_instructions: str | None = None) -> CompactionResult:
-        """Summarise the conversation; what works is ended first."""
+        """Summarise the conversation; a run is ended first."""
         data = self.request("compact", customInstructions=custom_instructions)
         return cast("CompactionResult", data_of("compact", data))
 
@@ -86,9 +111,9 @@ class BlockingWorkCommands(ABC):
         self.request("set_auto_retry", enabled=enabled)
 
     def set_steering_mode(self, mode: QueueMode) -> None:
-        """Set how many steering texts a delivery takes."""
+        """Set how many steering messages are delivered at once."""
         self.request("set_steering_mode", mode=mode)
 
     def set_follow_up_mode(self, mode: QueueMode) -> None:
-        """Set how many follow-ups a delivery takes."""
+        """Set how many follow-ups are delivered at once."""
         self.request("set_follow_up_mode", mode=mode)

@@ -5,10 +5,10 @@ The same methods; they block, and may be called from any thread.
 
 from typing import cast
 
-from pinnace_rpc.client import replies
 from pinnace_rpc.client.answers import data_of, optional_data
 from pinnace_rpc.client.blocking_commands import BlockingWorkCommands
-from pinnace_spec.messages import Model, ThinkingLevel
+from pinnace_rpc.client.records import replies
+from pinnace_spec.records.messages import ApprovalMode, Model, ThinkingLevel
 
 
 class BlockingCommands(BlockingWorkCommands):
@@ -30,7 +30,7 @@ class BlockingCommands(BlockingWorkCommands):
         return cast("replies.Forked", data_of("fork", data))
 
     def clone(self) -> replies.Replaced:
-        """Go on in a copy of the session."""
+        """Continue in a copy of the session."""
         data = self.request("clone")
         return cast("replies.Replaced", data_of("clone", data))
 
@@ -38,13 +38,39 @@ class BlockingCommands(BlockingWorkCommands):
         """Name the session."""
         self.request("set_session_name", name=name)
 
+    def set_tool_approval(self, mode: ApprovalMode) -> None:
+        """Choose which tool calls need the user's approval, from the next call on."""
+        self.request("set_tool_approval", mode=mode)
+
+    def reload(self) -> None:
+        """Let the agent read settings, models, keys, resources and extensions again; the session stays."""
+        self.request("reload")
+
+    def set_label(self, entry_id: str, label: str | None = None) -> None:
+        """Label an entry, or remove its label."""
+        self.request("set_label", entryId=entry_id, label=label)
+
+    def navigate_tree(
+        self, entry_id: str | None, *, summarize: bool | None = None, instructions: str | None = None
+    ) -> replies.Navigation:
+        """Continue the session from another entry, None: from before the first; with a summary of what is left."""
+        data = self.request("navigate_tree", entryId=entry_id, summarize=summarize, instructions=instructions)
+        return cast("replies.Navigation", data_of("navigate_tree", data))
+
+    def list_sessions(
+        self, *, cwd: str | None = None, all: bool | None = None, cursor: str | None = None, limit: int | None = None
+    ) -> replies.Sessions:
+        """Read a page of the saved sessions, those that were written to last first."""
+        data = self.request("list_sessions", cwd=cwd, all=all, cursor=cursor, limit=limit)
+        return cast("replies.Sessions", data_of("list_sessions", data))
+
     def export_html(self, *, output_path: str | None = None) -> replies.Path:
         """Write the session as a page."""
         data = self.request("export_html", outputPath=output_path)
         return cast("replies.Path", data_of("export_html", data))
 
     def get_state(self) -> replies.State:
-        """Read what the agent is doing, with what, and what waits."""
+        """Read the state of the agent: its work, its settings and its queues."""
         data = self.request("get_state")
         return cast("replies.State", data_of("get_state", data))
 
@@ -59,19 +85,33 @@ class BlockingCommands(BlockingWorkCommands):
         return cast("replies.LastText", data_of("get_last_assistant_text", data))
 
     def get_session_stats(self) -> replies.Stats:
-        """Read what the session has used."""
+        """Read the tokens and the cost of the session."""
         data = self.request("get_session_stats")
         return cast("replies.Stats", data_of("get_session_stats", data))
 
     def get_fork_messages(self) -> replies.ForkMessages:
-        """Read what can be forked from."""
+        """Read the messages from which the session can be forked."""
         data = self.request("get_fork_messages")
         return cast("replies.ForkMessages", data_of("get_fork_messages", data))
 
     def get_commands(self) -> replies.Commands:
-        """Read what a prompt can name after a slash."""
+        """Read the commands that a prompt can name after a slash."""
         data = self.request("get_commands")
         return cast("replies.Commands", data_of("get_commands", data))
+
+    def get_queue(self, *, returned: bool | None = None) -> replies.Queue:
+        """Read the queued messages; `returned`: also those that were returned to clients."""
+        data = self.request("get_queue", returned=returned)
+        return cast("replies.Queue", data_of("get_queue", data))
+
+    def get_tools(self) -> replies.Tools:
+        """Read every tool, and which are active."""
+        data = self.request("get_tools")
+        return cast("replies.Tools", data_of("get_tools", data))
+
+    def set_active_tools(self, names: list[str]) -> None:
+        """Select the tools that the next request declares."""
+        self.request("set_active_tools", names=names)
 
     def get_entries(self, *, since: str | None = None) -> replies.Entries:
         """Read the session's entries, or those after one of them."""

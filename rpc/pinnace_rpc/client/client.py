@@ -1,31 +1,32 @@
-"""`Client`: an agent for as long as an `async with` lasts, spoken to by methods.
+"""`Client`: an agent process that lives as long as an `async with`, with a method for every command.
 
-What users see; the work is done in `lifetime` (process and tasks), `link` (records), `runs` and the commands. Must not
-know what kind of agent it is: whatever speaks the protocol on stdin and stdout.
+The public class; the work is done in `lifetime` (process and tasks), `link` (records), `runs` and the commands. Works
+with any agent that implements the protocol on stdin and stdout.
 """
 
 import os
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
 import trio
 
+from pinnace_rpc.client.connection.attachment import AttachedLifetime, Attachment, AttachOptions
+from pinnace_rpc.client.connection.lifetime import Lifetime
 from pinnace_rpc.client.dialogs import Dialogs
 from pinnace_rpc.client.failures import ClientClosed, ProtocolError
-from pinnace_rpc.client.lifetime import Lifetime
-from pinnace_rpc.client.progress import Run
+from pinnace_rpc.client.records.progress import Run
 from pinnace_rpc.client.runs import FollowedRun, TextStream, checked
 from pinnace_rpc.client.session_commands import Commands
 from pinnace_rpc.client.subscriptions import Events
-from pinnace_spec.messages import ImageContent
+from pinnace_spec.records.messages import ImageContent
 
 # pinnace needs less than one second, other agents of the family two.
 EXIT_TIMEOUT_S = 3.0
 
 
 class Client(Commands):
-    """Starts an agent on entry, ends it on exit; nothing of it outlives the `async with`, whatever happens inside.
+    """Starts an agent on entry, ends it on exit; no process or task outlives the `async with`, also after an error.
 
     What is raised inside comes out as it is. Methods may be called from any task of the same trio run.
     """
@@ -39,6 +40,7 @@ class Client(Commands):
         dialogs: Dialogs | None = None,
         on_malformed: Callable[[ProtocolError], None] | None = None,
         exit_timeout_s: float = EXIT_TIMEOUT_S,
+        attachment: Attachment | None = None,
     ) -> None:
         """Prepare; the agent is started by `async with`.
 
@@ -46,10 +48,11 @@ class Client(Commands):
             command: The agent with its arguments, for instance `["pinnace", "--mode", "rpc"]`.
             cwd: The folder that it works in; None: this process'.
             env: Its whole environment; None: this process'.
-            dialogs: Who answers the dialogs of its extensions; nobody by default, so the answer is no.
-            on_malformed: Gets what the agent writes and is no record; the conversation goes on. None: it ends, and
-                everyone who waits gets the `ProtocolError`.
-            exit_timeout_s: How long the agent may take to leave after the end of its stdin, before TERM and KILL.
+            dialogs: Answers the dialogs of its extensions; by default the answer is no.
+            on_malformed: Called with each line that is not a record; the conversation continues. None: the conversation
+                ends, and all pending calls raise `ProtocolError`.
+            exit_timeout_s: How long the agent may take to exit after the end of its stdin, before TERM and KILL.
+            attachment: Of a client that `attach` makes, instead of a command.
         """
         self._command = checked_command(command)
         self._cwd = cwd
@@ -57,7 +60,46 @@ class Client(Commands):
         self._dialogs = dialogs or Dialogs()
         self._on_malformed = on_malformed
         self._exit_timeout_s = exit_timeout_s
+        self._attachment = attachment
         self._lifetime: Lifetime | None = None
+
+    @classmethod
+    def attach(
+        cls,
+        name: str | None = None,
+        *,
+        cwd: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        dialogs: Dialogs | None = None,
+        on_malformed: Callable[[ProtocolError], None] | None = None,
+        exit_timeout_s: float = EXIT_TIMEOUT_S,
+        **options: Unpack[AttachOptions],
+    ) -> Self:
+        """Prepare a client of an agent of the host, which goes on when the client is left, or when its program ends.
+
+        A connection that is lost, for whatever reason, is replaced: every event comes once, and what was not answered
+        is written again, unless that could carry it out twice (`CommandFailed`, code `outcome_unknown`). `run` raises
+        `RunFailed` if the agent's process has ended meanwhile.
+
+        Args:
+            name: The agent's name, which is begun if there is none, or the id or the file of a session; None: a new
+                agent without a name, which ends with the client.
+            cwd: As for a client that starts its agent, like the other arguments.
+            env: Likewise; what is missing in it is missing in the agent that is begun.
+            dialogs: Likewise. A dialog that has been answered is not asked again.
+            on_malformed: Likewise.
+            exit_timeout_s: Likewise.
+            **options: Where to begin and which words to add (`AttachOptions`).
+        """
+        return cls(
+            (),
+            cwd=cwd,
+            env=env,
+            dialogs=dialogs,
+            on_malformed=on_malformed,
+            exit_timeout_s=exit_timeout_s,
+            attachment=Attachment(name, **options),
+        )
 
     @trio.lowlevel.enable_ki_protection
     async def __aenter__(self) -> Self:
@@ -73,9 +115,15 @@ class Client(Commands):
             )
         if self._lifetime is not None:
             raise RuntimeError("a client starts one agent, once: make another client")
-        self._lifetime = await Lifetime.enter(
-            self._command, cwd=self._cwd, env=self._env, dialogs=self._dialogs, on_malformed=self._on_malformed
-        )
+        cwd, env, dialogs, on_malformed = self._cwd, self._env, self._dialogs, self._on_malformed
+        if self._attachment is None:
+            self._lifetime = await Lifetime.enter(
+                self._command, cwd=cwd, env=env, dialogs=dialogs, on_malformed=on_malformed
+            )
+        else:
+            self._lifetime = await AttachedLifetime.attach(
+                self._attachment, cwd=cwd, env=env, dialogs=dialogs, on_malformed=on_malformed
+            )
         return self
 
     @trio.lowlevel.enable_ki_protection
@@ -91,7 +139,7 @@ class Client(Commands):
 
     @property
     def exit_code(self) -> int | None:
-        """How the agent's process has ended, minus the signal if by one; None while it lives."""
+        """How the agent's process has ended, as an exit code, or minus the number of a signal; None while it runs."""
         return self._open.process.exit_code
 
     @property
@@ -99,15 +147,22 @@ class Client(Commands):
         """The end of what the agent wrote to stderr, 64 KiB at most."""
         return self._open.process.stderr_tail
 
-    async def request(self, command: str, /, **fields: object) -> object:
-        """Send any command, also one that is not known here; return its data. Fields that are None are left out.
+    @property
+    def cursor(self) -> str | None:
+        """Of an attached client: where the events that have come end, for `since`; None before the first record.
 
-        Cancelled, a command that was not written yet is not sent; one that was is carried out.
+        A reader that may be behind takes the one of the last event that it has handled: `event["cursor"]`.
+        """
+        return None if self._attachment is None else self._attachment.cursor
+
+    async def request(self, command: str, /, **fields: object) -> object:
+        """Send any command, also one without a method here; return its data. Fields that are None are left out.
+
+        Cancelled, a command that was not written yet is not sent; a written one is executed.
 
         Raises:
-            CommandFailed: The agent says so.
-            AgentExited: The agent is gone.
-            ProtocolError: It wrote what is no record.
+            CommandFailed: The agent has refused the command, or it has failed. AgentExited: The agent has exited.
+            ProtocolError: It wrote a line that is not a record.
         """
         link = self._open.link
         await trio.lowlevel.checkpoint_if_cancelled()
@@ -116,17 +171,17 @@ class Client(Commands):
     async def run(self, message: str, *, images: Sequence[ImageContent] | None = None, check: bool = True) -> Run:
         """Ask the agent, and wait until it has settled: retries, compactions and queued texts included.
 
-        Cancelled, the agent is told to abort, and three seconds are given to it at most.
+        On cancellation the agent is aborted, which takes three seconds at most.
 
         Args:
             message: The prompt.
             images: Pictures for it.
-            check: Raise if the run has ended with an error. What was aborted has not failed.
+            check: Raise if the run has ended with an error. An aborted run has not failed.
 
         Raises:
-            RunFailed: The last answer has failed, for instance since the key is wrong; with what there is of the run.
+            RunFailed: The last answer has failed, for instance since the key is wrong; with the result so far.
             CommandFailed: The prompt was refused, for instance since the agent is at work.
-            AgentExited: The agent is gone.
+            AgentExited: The agent has exited.
         """
         link = self._open.link
         await trio.lowlevel.checkpoint_if_cancelled()
@@ -136,7 +191,7 @@ class Client(Commands):
         return checked(followed.result()) if check else followed.result()
 
     def stream_text(self, message: str, *, images: Sequence[ImageContent] | None = None) -> TextStream:
-        """Ask the agent, and get what the model says as it says it: an async iterator of pieces."""
+        """Ask the agent, and get the model's text as it arrives: an async iterator of pieces."""
         return TextStream(self, self._open.link, message, images)
 
     def events(self) -> Events:
@@ -152,6 +207,6 @@ class Client(Commands):
 
 def checked_command(command: Sequence[str]) -> tuple[str, ...]:
     """Return an agent's command, refusing one in a single text."""
-    if isinstance(command, str):  # a sequence as well, of letters
+    if isinstance(command, str):  # a string is a sequence as well
         raise TypeError("the command is a list: the program, then its arguments")
     return tuple(command)

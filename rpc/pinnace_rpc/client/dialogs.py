@@ -1,8 +1,8 @@
-"""Dialogs of extensions: whom to ask, and what is answered. Without somebody to ask the answer is no, at once.
+"""Dialogs of extensions: selects the callback, and the answer. Without a callback the answer is no, at once.
 
-So nothing hangs because a program has no user. A callback that raises, takes longer than the dialog's timeout, or
-returns what was not offered, has said no as well. One that raises what is no `Exception` (SystemExit, for instance)
-has also left the client. Must not know how an answer travels. Source: R-UI-01.
+So an agent never waits for a program without a user. The answer is also no if a callback raises, takes longer than the
+dialog's timeout, or returns a value that was not offered. An exception that is not an `Exception` (SystemExit, for
+instance) also closes the client. Has no access to the transport. Source: R-UI-01.
 """
 
 import inspect
@@ -13,21 +13,21 @@ from typing import Final, TypeAlias, TypeVar, cast
 
 import trio
 
-from pinnace_rpc.client.reading import Record
-from pinnace_rpc.client.ui_requests import Confirm, Editor, Input, Select
+from pinnace_rpc.client.records.events import Record
+from pinnace_rpc.client.records.ui_requests import Confirm, Editor, Input, Select
 
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 Callback: TypeAlias = Callable[[Request], Answer | Awaitable[Answer]]
 
 _LOGGER: Final = logging.getLogger("pinnace.client")
-# These wait for no answer. Of a method that is not known one can't tell; the agent passes over an answer too many.
+# These wait for no answer. Whether an unknown method waits is not known; the agent ignores an answer too many.
 _SHOWN: Final = frozenset({"notify", "setStatus", "setWidget", "setTitle", "set_editor_text"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialogs:
-    """Whom to ask. None: nobody, the answer is no.
+    """The callbacks. None: the answer is no.
 
     A callback gets the request as it is and returns the answer; None means cancelled. With `Client` it may be async,
     and must not block; with `BlockingClient` it is a plain function, called in a thread of its own.
@@ -40,12 +40,12 @@ class Dialogs:
 
 
 def is_dialog(record: Record) -> bool:
-    """Say whether the agent waits for an answer to this `extension_ui_request`."""
+    """Return whether the agent waits for an answer to this `extension_ui_request`."""
     return isinstance(record.get("id"), str) and record.get("method") not in _SHOWN
 
 
 def callback_of(dialogs: Dialogs, record: Record) -> Callback[Record, object] | None:
-    """Find whom to ask."""
+    """Select the callback."""
     callbacks: Mapping[object, object] = {
         "select": dialogs.select,
         "confirm": dialogs.confirm,
@@ -57,13 +57,13 @@ def callback_of(dialogs: Dialogs, record: Record) -> Callback[Record, object] | 
 
 
 def refusal(record: Record) -> dict[str, object]:
-    """Say no."""
+    """Answer no."""
     answer: dict[str, object] = {"confirmed": False} if record.get("method") == "confirm" else {"cancelled": True}
     return _response(record, answer)
 
 
 async def answer_of(callback: Callback[Record, object], record: Record) -> dict[str, object]:
-    """Ask, for as long as the dialog says; return the response to send.
+    """Call the callback, within the dialog's timeout; return the response to send.
 
     Raises:
         BaseException: What the callback raised, unless it is an `Exception`, which is logged and means no.

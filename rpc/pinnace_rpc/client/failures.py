@@ -1,7 +1,6 @@
-"""What goes wrong for a client, one exception for each way. All of them are `ClientFailure`s.
+"""The exceptions of a client. All of them are `ClientFailure`s.
 
-Words and facts only; must not know who raises them when. A command that could not be started is none of them: that is
-the OSError of the operating system.
+Data and texts only. A command that could not be started raises the OSError of the operating system instead.
 """
 
 import signal
@@ -9,14 +8,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pinnace_rpc.client.progress import Run
+    from pinnace_rpc.client.records.progress import Run
 
 # Enough to see what was printed instead of a record, without filling a terminal with base64.
 MAX_SHOWN_CHARS = 200
 
 
 class ClientFailure(Exception):
-    """Base. Copies and pickles with everything that it carries, whatever its constructor takes."""
+    """Base. Can be copied and pickled with its attributes, independently of the constructor's parameters."""
 
     def __reduce__(self) -> tuple[object, ...]:
         # Without this a copy is made by calling the constructor with `args`, which only some subclasses could take.
@@ -24,10 +23,10 @@ class ClientFailure(Exception):
 
 
 class CommandFailed(ClientFailure):
-    """The agent has refused a command, or it has failed: the answer said `success: false`."""
+    """The agent has refused a command, or it has failed: the response had `success: false`."""
 
     def __init__(self, command: str, error: str, error_code: str | None) -> None:
-        """Keep the answer's parts; `error_code` is None for agents that tell none."""
+        """Keep the answer's parts; `error_code` is None for agents that write none."""
         super().__init__(command, error, error_code)
         self.command = command
         self.error = error
@@ -38,7 +37,7 @@ class CommandFailed(ClientFailure):
 
 
 class RunFailed(ClientFailure):
-    """The agent's work has ended with an error, for instance of the model. `run` is what there was until then."""
+    """The agent's work has ended with an error, for instance of the model. `run` is the result until then."""
 
     def __init__(self, run: "Run") -> None:
         super().__init__(run)
@@ -49,10 +48,10 @@ class RunFailed(ClientFailure):
 
 
 class AgentExited(ClientFailure):
-    """The agent is gone: it can't answer what it has not answered."""
+    """The agent has exited: it can't answer pending commands."""
 
     def __init__(self, command: Sequence[str], exit_code: int | None, stderr_tail: str, cut_record: str | None) -> None:
-        """Keep what is known of its end.
+        """Keep the facts of its end.
 
         Args:
             command: What was started.
@@ -76,17 +75,17 @@ class AgentExited(ClientFailure):
 
 
 class ProtocolError(ClientFailure):
-    """The agent wrote something that is no record, or an answer without what its command promises."""
+    """The agent wrote a line that is not a record, or a response without the data of its command."""
 
     def __init__(self, problem: str, line: bytes | None = None) -> None:
-        """Say what is wrong; with `line`, the text has its beginning."""
+        """Keep the error; with `line`, the text quotes its beginning."""
         self.problem = problem
         self.beginning = None if line is None else shown(line)
         super().__init__(problem if line is None else f"{problem}: {self.beginning}")
 
 
 class FellBehind(ClientFailure):
-    """Events were not taken while others waited for the agent, until they were too many to be kept.
+    """Events were not taken while calls waited for the agent, until they were too many to be kept.
 
     Raised after those that were kept. Take them faster, or start the agent with `--protocol 1.5`: its events are small.
     """

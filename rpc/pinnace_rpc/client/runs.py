@@ -1,7 +1,7 @@
-"""Following a run over the link: to its end, piece by piece, or until whoever follows it is cancelled.
+"""Follows a run over the link: to its end, piece by piece, or until the caller is cancelled.
 
-Cancelled, the agent is told to abort, so that it does not work on for nobody; bounded, so that a deaf agent holds up
-nobody. When a run is over is decided in `progress`.
+On cancellation the agent is aborted, so that it does not continue without a client; with a limit, so that an agent that
+does not answer blocks no caller. When a run is over is decided in `progress`.
 """
 
 from collections import deque
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final, Self, cast
 
 import trio
 
+from pinnace_rpc.client.connection.link import Link, answered_data
 from pinnace_rpc.client.failures import ClientClosed, ClientFailure, RunFailed
-from pinnace_rpc.client.link import Link, answered_data
-from pinnace_rpc.client.progress import Progress, Run, text_delta_of
-from pinnace_rpc.client.reading import Record
-from pinnace_spec.messages import ImageContent
+from pinnace_rpc.client.records.events import Record
+from pinnace_rpc.client.records.progress import Progress, Run, text_delta_of
+from pinnace_spec.records.messages import ImageContent
 
 if TYPE_CHECKING:
     from pinnace_rpc.client.session_commands import Commands
@@ -29,7 +29,7 @@ LAST_POLL_S: Final = 0.8
 
 
 class FollowedRun:
-    """One prompt and everything that comes of it."""
+    """One prompt and its run."""
 
     def __init__(self, commands: "Commands", link: Link, message: str, images: Sequence[ImageContent] | None) -> None:
         """Send the prompt; what the agent writes from now on is kept.
@@ -41,7 +41,7 @@ class FollowedRun:
         self._link = link
         self._events = link.hub.subscribe(has_answers=True)
         self._asked = link.ask("prompt", {"message": message, "images": images})
-        self._progress = Progress(tells_settled=link.hub.tells_settled)
+        self._progress = Progress(writes_settled=link.hub.writes_settled)
         self._poll_s = FIRST_POLL_S
 
     async def take(self) -> Sequence[Record]:
@@ -62,13 +62,13 @@ class FollowedRun:
         return records
 
     def result(self) -> Run:
-        """Tell what has come of it so far."""
+        """Return its result so far."""
         return self._progress.result()
 
     async def abandon(self) -> None:
-        """Follow it no more; abort it, unless it is over or was never sent. Takes `ABORT_S` at most."""
+        """Stop following it; abort it, unless it is over or was never sent. Takes `ABORT_S` at most."""
         answer = self._asked.answer
-        # Refused, since other work goes on: that is not ours to abort.
+        # Refused during other work, which must not be aborted.
         was_refused = answer is not None and answer.get("success") is not True
         if self._asked.is_begun and not (self._progress.is_over or was_refused):
             with trio.move_on_after(ABORT_S, shield=True), suppress(ClientFailure):
@@ -119,9 +119,9 @@ class FollowedRun:
 
 
 class TextStream:
-    """What the model says, piece by piece, as an async iterator; what it thinks and calls is not in it.
+    """The model's text, piece by piece, as an async iterator; without thinking and tool calls.
 
-    The prompt is sent with the first step. Leaving the loop early lets the agent work on, unless the stream is used as
+    The prompt is sent with the first step. Leaving the loop early does not abort the run, unless the stream is used as
     an async context manager, whose end aborts the run; being cancelled in a step aborts it as well.
     """
 
@@ -133,8 +133,8 @@ class TextStream:
 
     @property
     def result(self) -> Run:
-        """What has come of the run so far; all of it after the loop."""
-        return (self._run or Progress(tells_settled=False)).result()
+        """The result of the run so far; complete after the loop."""
+        return (self._run or Progress(writes_settled=False)).result()
 
     async def __aenter__(self) -> Self:
         return self

@@ -1,11 +1,11 @@
-"""The commands about sessions and models, and those that read, as typed methods. As `commands` says."""
+"""The commands about sessions and models, and reads, as typed methods. For the errors see `commands`."""
 
 from typing import cast
 
-from pinnace_rpc.client import replies
 from pinnace_rpc.client.answers import data_of, optional_data
 from pinnace_rpc.client.commands import WorkCommands
-from pinnace_spec.messages import Model, ThinkingLevel
+from pinnace_rpc.client.records import replies
+from pinnace_spec.records.messages import ApprovalMode, Model, ThinkingLevel
 
 
 class Commands(WorkCommands):
@@ -27,7 +27,7 @@ class Commands(WorkCommands):
         return cast("replies.Forked", data_of("fork", data))
 
     async def clone(self) -> replies.Replaced:
-        """Go on in a copy of the session."""
+        """Continue in a copy of the session."""
         data = await self.request("clone")
         return cast("replies.Replaced", data_of("clone", data))
 
@@ -35,13 +35,39 @@ class Commands(WorkCommands):
         """Name the session."""
         await self.request("set_session_name", name=name)
 
+    async def set_tool_approval(self, mode: ApprovalMode) -> None:
+        """Choose which tool calls need the user's approval, from the next call on."""
+        await self.request("set_tool_approval", mode=mode)
+
+    async def reload(self) -> None:
+        """Let the agent read settings, models, keys, resources and extensions again; the session stays."""
+        await self.request("reload")
+
+    async def set_label(self, entry_id: str, label: str | None = None) -> None:
+        """Label an entry, or remove its label."""
+        await self.request("set_label", entryId=entry_id, label=label)
+
+    async def navigate_tree(
+        self, entry_id: str | None, *, summarize: bool | None = None, instructions: str | None = None
+    ) -> replies.Navigation:
+        """Continue the session from another entry, None: from before the first; with a summary of what is left."""
+        data = await self.request("navigate_tree", entryId=entry_id, summarize=summarize, instructions=instructions)
+        return cast("replies.Navigation", data_of("navigate_tree", data))
+
+    async def list_sessions(
+        self, *, cwd: str | None = None, all: bool | None = None, cursor: str | None = None, limit: int | None = None
+    ) -> replies.Sessions:
+        """Read a page of the saved sessions, those that were written to last first."""
+        data = await self.request("list_sessions", cwd=cwd, all=all, cursor=cursor, limit=limit)
+        return cast("replies.Sessions", data_of("list_sessions", data))
+
     async def export_html(self, *, output_path: str | None = None) -> replies.Path:
         """Write the session as a page."""
         data = await self.request("export_html", outputPath=output_path)
         return cast("replies.Path", data_of("export_html", data))
 
     async def get_state(self) -> replies.State:
-        """Read what the agent is doing, with what, and what waits."""
+        """Read the state of the agent: its work, its settings and its queues."""
         data = await self.request("get_state")
         return cast("replies.State", data_of("get_state", data))
 
@@ -56,19 +82,33 @@ class Commands(WorkCommands):
         return cast("replies.LastText", data_of("get_last_assistant_text", data))
 
     async def get_session_stats(self) -> replies.Stats:
-        """Read what the session has used."""
+        """Read the tokens and the cost of the session."""
         data = await self.request("get_session_stats")
         return cast("replies.Stats", data_of("get_session_stats", data))
 
     async def get_fork_messages(self) -> replies.ForkMessages:
-        """Read what can be forked from."""
+        """Read the messages from which the session can be forked."""
         data = await self.request("get_fork_messages")
         return cast("replies.ForkMessages", data_of("get_fork_messages", data))
 
     async def get_commands(self) -> replies.Commands:
-        """Read what a prompt can name after a slash."""
+        """Read the commands that a prompt can name after a slash."""
         data = await self.request("get_commands")
         return cast("replies.Commands", data_of("get_commands", data))
+
+    async def get_queue(self, *, returned: bool | None = None) -> replies.Queue:
+        """Read the queued messages; `returned`: also those that were returned to clients."""
+        data = await self.request("get_queue", returned=returned)
+        return cast("replies.Queue", data_of("get_queue", data))
+
+    async def get_tools(self) -> replies.Tools:
+        """Read every tool, and which are active."""
+        data = await self.request("get_tools")
+        return cast("replies.Tools", data_of("get_tools", data))
+
+    async def set_active_tools(self, names: list[str]) -> None:
+        """Select the tools that the next request declares."""
+        await self.request("set_active_tools", names=names)
 
     async def get_entries(self, *, since: str | None = None) -> replies.Entries:
         """Read the session's entries, or those after one of them."""

@@ -1,9 +1,9 @@
-"""Events for many readers: each gets all of them, in order, from when it subscribed.
+"""Events for many readers: each gets all of them, in order, from its subscription on.
 
-Decides what happens to readers that are slow. While nobody waits for the agent, reading pauses as soon as one of them
-is a mebibyte behind: the agent notices, and waits (back-pressure). While somebody waits, for an answer, a run or the
-next event, reading goes on, since pausing could mean for ever; then a slow reader gets what was kept, and after that
-`FellBehind`. So memory is bounded, nothing is lost in silence, and a reader may send commands. Must not know processes.
+Decides how slow readers are treated. While no call waits for the agent, reading pauses as soon as one of them is a
+mebibyte behind: the agent waits (back-pressure). While a call waits, for a response, a run or the next event, reading
+continues, since a pause could be a deadlock; then a slow reader gets the events that were kept, and after them
+`FellBehind`. So memory is bounded, every loss is reported, and a reader may send commands. Has no access to processes.
 """
 
 import weakref
@@ -15,9 +15,8 @@ from typing import Final, Self, cast
 
 import trio
 
-from pinnace_rpc.client.events import Event
 from pinnace_rpc.client.failures import ClientFailure, FellBehind
-from pinnace_rpc.client.reading import Record
+from pinnace_rpc.client.records.events import Event, Record
 
 # Some hundred events: enough that a reader and the agent seldom wait for each other.
 PAUSE_BYTES: Final = 1024 * 1024
@@ -25,14 +24,14 @@ PAUSE_BYTES: Final = 1024 * 1024
 KEPT_BYTES: Final = 64 * 1024 * 1024
 
 Loss = Callable[[], ClientFailure]
-"""Makes the exception that tells why there is nothing more; a new one for each who is told."""
+"""Creates the exception that ends the events; a new one for each reader."""
 
 
 class Mailbox:
-    """What one reader has not taken yet."""
+    """The events that one reader has not taken yet."""
 
     def __init__(self, *, has_answers: bool) -> None:
-        """Begin empty; `has_answers`: it also gets the answers that somebody waits for."""
+        """Begin empty; `has_answers`: it also gets the responses of pending calls."""
         self.has_answers = has_answers
         self.kept: deque[tuple[Record, int]] = deque()
         self.kept_bytes = 0
@@ -57,7 +56,7 @@ class Mailbox:
         return record
 
     def end(self, loss: Loss | None) -> None:
-        """Let nothing more in; what is kept can still be taken."""
+        """Accept no more events; those that are kept can still be taken."""
         if not self.is_over:
             self.is_over, self.loss = True, loss
             self.arrivals.unpark_all()
@@ -66,7 +65,8 @@ class Mailbox:
 class Events:
     """The events from now on, as an async iterator. Drop it, or leave its `with`, when no more are wanted.
 
-    Ends when the client is left; if the agent is gone before, its end raises `AgentExited`. Cancelling loses nothing.
+    Ends when the client is left; if the agent exits before, the iterator ends with `AgentExited`. Cancelling loses
+    nothing.
     """
 
     def __init__(self, hub: "Hub", mailbox: Mailbox) -> None:
@@ -89,7 +89,7 @@ class Events:
         """Wait for the next event.
 
         Raises:
-            AgentExited, ProtocolError: There will be no more, and that was not asked for.
+            AgentExited, ProtocolError: There will be no more events, and the client was not closed.
             FellBehind: This reader has missed some.
         """
         if not await self._has_arrived():
@@ -102,13 +102,13 @@ class Events:
         return [self._pop() for _ in range(len(self._mailbox.kept))]
 
     def rest(self) -> list[Event]:
-        """After the client was left, in any thread: take what is still there, or nothing. Raises as above."""
+        """After the client was left, in any thread: take the remaining events, or none. Raises as above."""
         if not self._mailbox.kept and self._mailbox.loss is not None:
             raise self._mailbox.loss()
         return [cast("Event", self._mailbox.pop()) for _ in range(len(self._mailbox.kept))]
 
     def close(self) -> None:
-        """Want no more; what was kept is dropped."""
+        """Stop; events that are not taken yet are dropped."""
         self._mailbox.end(None)
         self._mailbox.kept.clear()
         self._mailbox.kept_bytes = 0
@@ -129,25 +129,37 @@ class Events:
     def _pop(self) -> Event:
         record = self._mailbox.pop()
         self._hub.has_moved()
-        return cast("Event", record)  # as the agent promises
+        return cast("Event", record)  # as the protocol guarantees
 
 
 class Hub:
-    """Gives every record to every reader, and tells whoever reads stdout when to pause."""
+    """Gives every record to every reader, and pauses the reader of stdout."""
 
     def __init__(self) -> None:
-        # Weak: whoever breaks out of a loop over events has unsubscribed.
+        # Weak: breaking out of a loop over events unsubscribes.
         self._mailboxes: weakref.WeakSet[Mailbox] = weakref.WeakSet()
+        self._held: Mailbox | None = None
         self._waiting = 0
         self._moves = trio.lowlevel.ParkingLot()
         self._loss: Loss | None = None
         self._is_over = False
         self._may_pause = True
-        self.tells_settled = False
+        self.writes_settled = False
         """The agent has written an `agent_settled`, so it always will."""
 
+    def hold(self) -> None:
+        """Collect events for the first reader, which subscribes later."""
+        self._held = Mailbox(has_answers=False)
+        self._mailboxes.add(self._held)
+
     def subscribe(self, *, has_answers: bool = False) -> Events:
-        """Collect events from now on; with `has_answers`, also the answers that somebody waits for."""
+        """Collect events from now on; with `has_answers`, also the responses of pending calls.
+
+        The first reader that wants no answers gets what is held.
+        """
+        if self._held is not None and not has_answers:
+            mailbox, self._held = self._held, None
+            return Events(self, mailbox)
         mailbox = Mailbox(has_answers=has_answers)
         if self._is_over:
             mailbox.end(self._loss)
@@ -156,25 +168,25 @@ class Hub:
         return Events(self, mailbox)
 
     def publish(self, record: Record, size_bytes: int, *, is_answer: bool = False) -> None:
-        """Give a record to all readers, or an answer to those that want answers."""
-        self.tells_settled = self.tells_settled or record["type"] == "agent_settled"
+        """Deliver a record to all readers, or a response to the readers with `has_answers`."""
+        self.writes_settled = self.writes_settled or record["type"] == "agent_settled"
         for mailbox in list(self._mailboxes):
             if mailbox.has_answers or not is_answer:
                 mailbox.put(record, size_bytes)
 
     async def room(self) -> None:
-        """Wait while a reader is behind and nobody waits for the agent."""
+        """Wait while a reader is behind and no call waits for the agent."""
         while self._may_pause and self._waiting == 0 and any(map(_is_behind, self._mailboxes)):
             await self._moves.park()
 
     def stop_pausing(self) -> None:
-        """Read on whatever happens: the agent has ended or shall, and what is in its pipe is little."""
+        """Never pause again: the agent has ended or is being ended, and its pipe holds little."""
         self._may_pause = False
         self.has_moved()
 
     @contextmanager
     def waiting(self) -> Generator[None]:
-        """While inside, somebody waits for what the agent writes: reading does not pause."""
+        """A context in which a call waits for the agent: reading does not pause."""
         self._waiting += 1
         self.has_moved()
         try:
@@ -183,16 +195,16 @@ class Hub:
             self._waiting -= 1
 
     def has_moved(self) -> None:
-        """Look again whether reading may go on."""
+        """Check whether reading may continue."""
         self._moves.unpark_all()
 
     def forget(self, mailbox: Mailbox) -> None:
-        """Give nothing more to a reader."""
+        """Stop delivering to a reader."""
         self._mailboxes.discard(mailbox)
         self.has_moved()
 
     def end(self, loss: Loss | None) -> None:
-        """Tell all readers, now and later, that there is nothing more: by an exception, or quietly (None)."""
+        """End all readers, now and later: by an exception, or quietly (None)."""
         if not self._is_over:
             self._is_over, self._loss = True, loss
             for mailbox in list(self._mailboxes):

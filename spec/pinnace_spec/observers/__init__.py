@@ -1,6 +1,6 @@
-"""Observers: automata that judge any recorded trace of records, one for each invariant.
+"""Observers: automata that judge recorded traces of any agent, one for each invariant.
 
-A judge of other agents, of our own in tests, and of logs. They see records, never the agent, and do not know the chart.
+Used for other agents, for pinnace in tests, and for logs. They see records only, and are independent of the statechart.
 """
 
 from pinnace_spec.observers.judge import INVARIANTS, Judge, armed_table, judge, never_armed, observers

@@ -1,12 +1,12 @@
-"""What all observers share: a fold, a way to accuse, a count of how often they had something to judge.
+"""The base of all observers: a fold, the report of violations, and a count of the steps that they judged.
 
-Pure. An observer is a class with a name, the rules behind it, and what it does with a step.
+Pure. An observer is a class with a name, its rules, and the judgement of a step.
 """
 
 from typing import ClassVar
 
-from pinnace_spec.observers.fold import Fold
 from pinnace_spec.observers.levels import level_of
+from pinnace_spec.observers.state.fold import Fold
 from pinnace_spec.observers.verdicts import End, Level, Step, Verdict
 
 
@@ -15,7 +15,7 @@ class Automaton:
 
     id: ClassVar[str]
     rules: ClassVar[tuple[str, ...]]
-    """What it accuses of, unless it says otherwise."""
+    """The rules that a violation breaks by default."""
 
     def __init__(self, fold: Fold) -> None:
         """Begin before the first step of the fold's trace."""
@@ -26,14 +26,14 @@ class Automaton:
         self._found: list[Verdict] = []
 
     def feed(self, step: Step) -> list[Verdict]:
-        """Take the next step and say what it breaks."""
+        """Take the next step and return its violations."""
         self.fold.advance(step)
         self._found = []
         self.take(step)
         return self._found
 
     def finish(self, end: End) -> list[Verdict]:
-        """Take the end of the trace and say what it breaks."""
+        """Take the end of the trace and return its violations."""
         self._found = []
         self.end(end)
         return self._found
@@ -44,21 +44,21 @@ class Automaton:
     def end(self, end: End) -> None:
         """Judge the end."""
 
-    def accuse(
+    def report(
         self, text: str, *steps: int, rules: tuple[str, ...] = (), level: Level | None = None, is_timed: bool = False
     ) -> None:
-        """Say that something is wrong, and which steps prove it.
+        """Report a violation, and the steps that prove it.
 
         Args:
             text: One line, which names the steps.
             steps: Their numbers; zeros are none.
-            rules: What is broken, if not what the class says.
-            level: How grave it is, if not as grave as the rules.
+            rules: The broken rules, if not those of the class.
+            level: The level, if not that of the rules.
             is_timed: It is a missed deadline, which is only information where the machine lagged.
         """
         broken = rules or self.rules
         numbers = tuple(sorted({number for number in steps if number}))
-        grave = level or level_of(broken, is_ours=self.is_ours, generation=self.fold.generation.name)
+        severity = level or level_of(broken, is_ours=self.is_ours, generation=self.fold.generation.name)
         if is_timed and self.fold.checks.is_overloaded:
-            grave = "information"
-        self._found.append(Verdict(self.id, broken, numbers, text, grave, is_timed))
+            severity = "information"
+        self._found.append(Verdict(self.id, broken, numbers, text, severity, is_timed))

@@ -1,8 +1,8 @@
-"""What one trace can't show: I-FRM-3, I-FRM-4, I-ABT-2, I-LLM-1, I-PER-1, as functions over several things.
+"""Invariants that one trace can't show: I-FRM-3, I-FRM-4, I-ABT-2, I-LLM-1, I-PER-1, as functions over several things.
 
-Pure. Traces, lists of processes, requests that a model's server received, lines of session files: whoever has them
-asks. The verdicts are those of observers; numbers of steps are those of the first trace. Sources: R-FRM-01, R-FRM-02,
-R-BSH-04, R-PRM-02, R-QUE-03, R-TOL-01, R-SES-07.
+Pure. They compare traces, lists of processes, requests to a model server, and lines of session files. The verdicts are
+those of observers; numbers of steps are those of the first trace. Sources: R-FRM-01, R-FRM-02, R-BSH-04, R-PRM-02,
+R-QUE-03, R-TOL-01, R-SES-07.
 """
 
 import json
@@ -16,13 +16,13 @@ from pinnace_spec.observers.levels import level_of
 from pinnace_spec.observers.trace_file import record_of
 from pinnace_spec.observers.verdicts import Record, Step, Verdict
 
-# What no two runs share.
+# Fields that differ in every run.
 _TIME_KEYS: Final = frozenset(
     {"timestamp", "durationMs", "delayMs", "labelTimestamp", "pid", "sessionId", "sessionFile"}
 )
 _ID: Final = re.compile(r"\b(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{8})\b")
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d(?:[.-]\d+)?Z?")
-# Told in pieces of whatever size.
+# Reported in pieces of any size.
 _GROWING: Final = frozenset({"message_update", "tool_execution_update", "bash_execution_update"})
 
 
@@ -106,11 +106,11 @@ def _without_times(value: object) -> object:
 
 
 class Process(NamedTuple):
-    """A process that an agent has started, as a list of processes shows it."""
+    """A process that an agent has started, as in a list of processes."""
 
     pid: int
     started: float
-    """Tells it from another one that got its number later."""
+    """Distinguishes it from a later process with the same number."""
     command: str
     is_shell_of_client: bool = False
     """It belongs to a `bash` of the client, which an abort leaves alone."""
@@ -119,14 +119,14 @@ class Process(NamedTuple):
 def left_behind(
     step: int, before: Sequence[Process], after: Sequence[Process], *, is_end: bool = False, is_ours: bool = True
 ) -> list[Verdict]:
-    """Look for processes of tools that outlive an abort, or any that outlive the agent (I-ABT-2).
+    """Find processes of tools that outlive an abort, or any that outlive the agent (I-ABT-2).
 
     Args:
         step: The response of the abort, or of `abort_bash`; the last step at the end.
-        before: What lived before it.
-        after: What lives after it.
-        is_end: The agent has ended: then a shell of the client's has to go as well.
-        is_ours: The agent has promised to keep our rules.
+        before: The processes before it.
+        after: The processes after it.
+        is_end: The agent has ended: then a shell of the client must have ended as well.
+        is_ours: The agent claims to follow the rules of origin `ours`.
     """
     old = {(process.pid, process.started) for process in before}
     rules = ("R-BSH-04",) if is_end else ("R-BSH-04", "R-ABT-01")
@@ -155,13 +155,13 @@ class Delivery(NamedTuple):
 def requests_hold(
     requests: Sequence[Mapping[str, Any]], deliveries: Sequence[Delivery], *, is_ours: bool = True
 ) -> list[Verdict]:
-    """Look for each delivered text in the next request, once, in order; and for results behind their calls (I-LLM-1).
+    """Find each delivered message in the next request, once, in order; and results after their calls (I-LLM-1).
 
     Args:
         requests: Bodies in the order of arrival: OpenAI's completions or Anthropic's messages. No summaries.
         deliveries: In the order of the trace; each text once, or equal ones as often as they were delivered. One
             without words (images alone) leaves no text in a request.
-        is_ours: The agent has promised to keep our rules.
+        is_ours: The agent claims to follow the rules of origin `ours`.
     """
     found: list[Verdict] = []
     deliveries = [each for each in deliveries if each.words]
@@ -181,8 +181,8 @@ def requests_hold(
                 what = f"request {number + 1} holds {edge.shown(each.words)} of record {each.step} {times}"
                 found.append(_verdict("I-LLM-1", ("R-PRM-02", "R-QUE-03"), [each.step], what, is_ours=is_ours))
         order = [text for text in _user_texts(messages) if text in wanted]
-        told = [each.words for each in known if each.words in said]
-        if order != told and Counter(order) == Counter(told):
+        reported = [each.words for each in known if each.words in said]
+        if order != reported and Counter(order) == Counter(reported):
             steps = [each.step for each in next_ones]
             what = f"request {number + 1} holds the texts in another order than they were delivered"
             found.append(_verdict("I-LLM-1", ("R-PRM-02", "R-QUE-03"), steps, what, is_ours=is_ours))
@@ -196,7 +196,7 @@ def _user_texts(messages: Sequence[Record]) -> list[str]:
 
 
 def _call_faults(messages: Sequence[Record]) -> list[str]:
-    """Say which call has no result right behind it, and which result no call before it."""
+    """Return the calls without a result directly after them, and the results without a call."""
     faults: list[str] = []
     waiting: list[str] = []
     for message in messages:
@@ -241,31 +241,31 @@ def file_is_entries(
     Args:
         lines: Without their LF; blank ones do not count.
         entries: As the response has them.
-        inherited: The lines that were there when the process began. A damaged one of them may stay where it is and
-            be passed over: nothing is ever rewritten.
+        inherited: The lines that were there when the process began. A damaged one of them may stay in its place and be
+            skipped: files are never rewritten.
         step: The response.
-        is_ours: The agent has promised to keep our rules.
+        is_ours: The agent claims to follow the rules of origin `ours`.
     """
     damaged = {line for line in inherited if record_of(line) is None}
     records = [record_of(line) for line in lines if line.strip() and line not in damaged]
     found: list[Verdict] = []
 
-    def accuse(text: str) -> None:
+    def report(text: str) -> None:
         found.append(_verdict("I-PER-1", ("R-SES-07",), [step], text, is_ours=is_ours))
 
     if not records or records[0] is None or records[0].get("type") != "session":
-        accuse("the first line of the session file is no header")
+        report("the first line of the session file is no header")
         return found
     kept = records[1:]
     for place, (kept_entry, entry) in enumerate(zip(kept, entries, strict=False), 2):
         if kept_entry is None:
-            accuse(f"line {place} of the session file is no JSON object")
+            report(f"line {place} of the session file is not a JSON object")
             return found
         if not edge.is_equal(kept_entry, entry):
-            accuse(f"line {place} of the session file is not what record {step} shows in its place")
+            report(f"line {place} of the session file is not what record {step} shows in its place")
             return found
     if len(kept) != len(entries):
-        accuse(f"the session file holds {len(kept)} entries, record {step} shows {len(entries)}")
+        report(f"the session file holds {len(kept)} entries, record {step} shows {len(entries)}")
     return found
 
 
@@ -274,13 +274,13 @@ def resumed_is_prefix(
 ) -> list[Verdict]:
     """Compare what a killed process left in its file with what the next one shows of it (I-PER-1).
 
-    Every entry that can be read is shown, in order; a torn last line is dropped; what is new stands behind.
+    Every entry that can be read is shown, in order; a torn last line is dropped; new entries follow.
 
     Args:
         before: The lines of the file as they were left, its header first.
         after: The entries that the next process shows.
         step: The response with them.
-        is_ours: The agent has promised to keep our rules.
+        is_ours: The agent claims to follow the rules of origin `ours`.
     """
     records = [record_of(line) for line in before if line.strip()]
     kept = [record for record in records[1:] if record is not None]

@@ -1,6 +1,6 @@
-"""Reads what may be anything: fields of records of any agent, with a plain answer where they are missing or wrong.
+"""Reads fields of arbitrary records, with a default where they are missing or of another type.
 
-Pure. Raises nothing for any JSON value. What a wrong type means is decided by who asks.
+Pure. Raises nothing for any JSON value. The caller decides what a wrong type means.
 """
 
 import json
@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from pinnace_spec.observers.verdicts import Record, Step
+from pinnace_spec.wire.file_texts import message_words
 
 EMPTY: Final[Record] = {}
 _NOTHING: Final[Sequence[Any]] = ()
-# A text is shown so far that it can be recognised.
+# The length to which quoted texts are cut.
 _SHOWN_CHARACTERS: Final = 60
 
 
@@ -21,29 +22,29 @@ def as_record(value: object) -> Record:
 
 
 def is_object(value: object) -> bool:
-    """Tell whether a value is an object."""
+    """Return whether a value is an object."""
     return isinstance(value, Mapping)
 
 
 def text(record: Record, key: str) -> str:
-    """Read a text; empty where there is none."""
+    """Read a text; empty if there is none."""
     value = record.get(key)
     return value if isinstance(value, str) else ""
 
 
 def inner(record: Record, key: str) -> Record:
-    """Read an object; empty where there is none."""
+    """Read an object; empty if there is none."""
     return as_record(record.get(key))
 
 
 def items(record: Record, key: str) -> Sequence[Any]:
-    """Read a list; empty where there is none."""
+    """Read a list; empty if there is none."""
     value: object = record.get(key)
     return cast(Sequence[Any], value) if isinstance(value, list | tuple) else _NOTHING
 
 
 def number(record: Record, key: str) -> float | None:
-    """Read a number; None where there is none. Truth values are none."""
+    """Read a number; None where there is none. Booleans are not numbers."""
     value = record.get(key)
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
@@ -71,8 +72,8 @@ def blocks(message: Record) -> list[Record]:
 
 
 def words(message: Record) -> str:
-    """Join the texts of a message."""
-    return "".join(text(block, "text") for block in blocks(message) if block.get("type") == "text")
+    """Join the texts of a message, without those that go with it as context."""
+    return message_words(text(block, "text") for block in blocks(message) if block.get("type") == "text")
 
 
 def calls(message: Record) -> list[Record]:
@@ -81,9 +82,9 @@ def calls(message: Record) -> list[Record]:
 
 
 def out_kind(step: Step) -> str:
-    """Name what an agent wrote by its type; empty for what a client wrote, and for what has none.
+    """Return the type of a record of the agent; empty for records of the client, and without a type.
 
-    Compactions have one name here, whatever their generation calls them.
+    Compactions have one name here for all generations.
     """
     if step.direction != "out" or step.record is None:
         return ""
@@ -92,7 +93,7 @@ def out_kind(step: Step) -> str:
 
 
 def id_key(value: object) -> str | None:
-    """Write an id, of whatever type, as something that can be a key; 1 and "1" differ. None: too deep to be one."""
+    """Return a hashable key for an id of any type; 1 and "1" differ. None: nested too deeply."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)  # the same number: -0.0 may come back as 0
     try:

@@ -1,31 +1,38 @@
 """The judge of one trace: all observers, fed in step; as a whole, or record by record while a trace grows.
 
-Pure. Says nothing itself. `never_armed` tells which observers proved nothing over a set of traces.
+Pure. Prints nothing. `never_armed` reports the observers that judged nothing in a set of traces.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from pinnace_spec.generations import Generation
-from pinnace_spec.observers.aborts import Aborted
-from pinnace_spec.observers.answers import AnsweredOnce, CauseFirst, DialogsUnanswered, NoInternals, ResponseShape
 from pinnace_spec.observers.automaton import Automaton
-from pinnace_spec.observers.brackets import NoIds, RunGrammar, Times, UpdatesInside
-from pinnace_spec.observers.causes import Compactions, Retries, Settled
-from pinnace_spec.observers.contexts import CountsAgree, MessagesAgree
-from pinnace_spec.observers.deliveries import DeliveryOrder, DeliveryPlaces
-from pinnace_spec.observers.endings import ClosedInTime, NoCrash
-from pinnace_spec.observers.fold import Fold
-from pinnace_spec.observers.frames import Alive, Framing, OnlyRecords, RoundTrip
-from pinnace_spec.observers.queues import NothingStranded, QueuesShown, TextsConserved
-from pinnace_spec.observers.states import RefusedChangesNothing, StateAgrees
-from pinnace_spec.observers.sums import Sums
-from pinnace_spec.observers.tools import CallsPaired, OutputGrows
-from pinnace_spec.observers.updates import DeltasAddUp, PartialsGrow
+from pinnace_spec.observers.invariants.aborts import Aborted
+from pinnace_spec.observers.invariants.answers import (
+    AnsweredOnce,
+    CauseFirst,
+    DialogsUnanswered,
+    NoInternals,
+    ResponseShape,
+)
+from pinnace_spec.observers.invariants.brackets import NoIds, RunGrammar, Times, UpdatesInside
+from pinnace_spec.observers.invariants.causes import Compactions, Retries, Settled
+from pinnace_spec.observers.invariants.contexts import CountsAgree, MessagesAgree
+from pinnace_spec.observers.invariants.deliveries import DeliveryOrder, DeliveryPlaces
+from pinnace_spec.observers.invariants.endings import ClosedInTime, NoCrash
+from pinnace_spec.observers.invariants.frames import Alive, Framing, OnlyRecords, RoundTrip
+from pinnace_spec.observers.invariants.names import NamesAgree
+from pinnace_spec.observers.invariants.queues import NothingStranded, QueuesShown, TextsConserved
+from pinnace_spec.observers.invariants.states import RefusedChangesNothing, StateAgrees
+from pinnace_spec.observers.invariants.sums import Sums
+from pinnace_spec.observers.invariants.tools import CallsPaired, FileRequests, OutputGrows
+from pinnace_spec.observers.invariants.updates import DeltasAddUp, PartialsGrow
+from pinnace_spec.observers.state.fold import Fold
 from pinnace_spec.observers.verdicts import WHOLE, Checks, End, Observer, Report, Step, Verdict
+from pinnace_spec.profiles.generations import Generation
 
-# MessagesAgree is behind whoever reads the fold, since it lets the fold learn.
+# MessagesAgree is after all readers of the fold, since it updates the fold.
 OBSERVERS: Final[tuple[type[Automaton], ...]] = (
     Framing,
     OnlyRecords,
@@ -43,11 +50,13 @@ OBSERVERS: Final[tuple[type[Automaton], ...]] = (
     NoIds,
     CallsPaired,
     OutputGrows,
+    FileRequests,
     Sums,
     Retries,
     Compactions,
     Settled,
     Times,
+    NamesAgree,
     QueuesShown,
     TextsConserved,
     DeliveryOrder,
@@ -82,14 +91,14 @@ class Judge:
         self._steps = 0
 
     def feed(self, step: Step) -> list[Verdict]:
-        """Take the next step; return what it breaks."""
+        """Take the next step; return its violations."""
         self._steps += 1
         found = [verdict for observer in self._observers for verdict in observer.feed(step)]
         self._verdicts += found
         return found
 
     def finish(self, end: End) -> list[Verdict]:
-        """Take the end; return what it breaks."""
+        """Take the end; return its violations."""
         found = [verdict for observer in self._observers for verdict in observer.finish(end)]
         self._verdicts += found
         return found
@@ -107,8 +116,8 @@ def judge(steps: Iterable[Step], end: End, generation: Generation, checks: Check
     Args:
         steps: In order.
         end: How it ended.
-        generation: What the agent speaks.
-        checks: What is known about the trace.
+        generation: The protocol generation of the agent.
+        checks: The facts about the trace.
     """
     judging = Judge(generation, checks=checks)
     for step in steps:
@@ -118,7 +127,7 @@ def judge(steps: Iterable[Step], end: End, generation: Generation, checks: Check
 
 
 def never_armed(reports: Iterable[Report]) -> list[str]:
-    """Name the invariants that were not armed once: of them these traces prove nothing."""
+    """Return the invariants that were never armed: these traces prove nothing about them."""
     total = armed_in(reports)
     return [invariant for invariant, count in total.items() if not count]
 

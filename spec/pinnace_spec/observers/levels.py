@@ -1,7 +1,7 @@
-"""How grave a finding is: what the broken rules demand, and whether the agent has promised to keep them.
+"""The level of a finding: that of the broken rules, and whether they bind the agent.
 
-A rule of ours that the original leaves open, or gets wrong, binds our own agent alone: for any other a breach of it is
-`nonstrict`. Rules: `rules.toml`.
+A rule of origin `ours`, which the original leaves open or violates, binds only agents that claim it: for others a
+violation is `nonstrict`. Rules: `rules.toml`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,16 +14,16 @@ from pinnace_spec.observers.verdicts import Level
 
 @cache
 def _rules() -> Mapping[str, Mapping[str, Any]]:
-    # Any: TOML, whose shape a test holds.
+    # Any: TOML, whose form a test checks.
     return cast("Mapping[str, Mapping[str, Any]]", data.table("rules.toml"))
 
 
 def level_of(rules: Sequence[str], *, is_ours: bool, generation: str = "") -> Level:
-    """Say how grave it is to break these rules: as the gravest of them.
+    """Return the level of a violation of these rules: the highest of theirs.
 
     Args:
         rules: Their ids.
-        is_ours: The agent has promised to keep all of them, ours too.
+        is_ours: The agent claims to follow all of them, including those of origin `ours`.
         generation: Its generation; a rule that names others does not bind it.
     """
     levels: set[Level] = set()
@@ -42,5 +42,5 @@ def level_of(rules: Sequence[str], *, is_ours: bool, generation: str = "") -> Le
 
 
 def _binds(rule: Mapping[str, Any], generation: str) -> bool:
-    """Tell whether a rule binds agents of others."""
+    """Return whether a rule binds agents of others."""
     return rule.get("origin") != "ours" and (not generation or generation in rule.get("generations", [generation]))

@@ -1,10 +1,10 @@
-"""Recorded traces: how a trace is written as a file, and what else is read as one.
+"""Recorded traces: the file format of traces, and other formats that are read as traces.
 
 The format is JSON lines. The first is the head, `{"trace": 1, "generation": …}`; then a line for each step, `{"n":
-number, "at": seconds, "dir": "in" or "out", "line": the raw line, "group": number}`; the last may be the end,
-`{"end": {"how", "code", …}}`. Bytes that are no UTF-8 stand in a line as lone surrogates, escaped. Also read: logs of
-outputs alone; and transcripts for people, where `> ` stands before what was sent, `< ` before what was written, `# `
-before what is said about it, and `$ ` before the end, as in the format above.
+number, "at": seconds, "dir": "in" or "out", "line": the raw line, "group": number}`; the last may be the end, `{"end":
+{"how", "code", …}}`. Bytes that are not UTF-8 are lone surrogates in a line, escaped. Also read: logs of outputs alone;
+and transcripts for people, where `> ` precedes input, `< ` output, `# ` a comment, and `$ ` the end, as in the format
+above.
 
 Pure: texts in, texts out. Source: R-FRM-01.
 """
@@ -28,24 +28,24 @@ class Trace(NamedTuple):
     """A recorded trace."""
 
     head: Mapping[str, Any]
-    """`generation`, and whatever else the recorder knew; empty for a log."""
+    """`generation`, and further facts of the recorder; empty for a log."""
     steps: tuple[Step, ...]
     end: End
-    """`open` if the file does not say how it ended."""
+    """`open` if the file has no end."""
 
     @property
     def has_inputs(self) -> bool:
-        """What was sent is in the trace."""
+        """The trace contains the input."""
         return any(step.direction == "in" for step in self.steps)
 
     @property
     def checks(self) -> Checks:
-        """What the recording alone tells about what can be judged in it."""
+        """The facts about the trace that the recording itself shows."""
         return Checks(has_inputs=self.has_inputs, has_times=any(step.at for step in self.steps))
 
 
 class NotATrace(ValueError):
-    """A text is none of what is read here. Says where and why."""
+    """A text has none of these formats. The error text has the place and the reason."""
 
 
 def step_of(number: int, direction: Direction, line: str | bytes, at: float = 0.0, group: int = 0) -> Step:
@@ -56,7 +56,7 @@ def step_of(number: int, direction: Direction, line: str | bytes, at: float = 0.
 
 
 def record_of(line: str) -> Record | None:
-    """Read a line as a JSON object; None: it is none, as strictly read as the protocol wants it."""
+    """Parse a line as a JSON object, as strictly as the protocol requires; None: it is not one."""
     text = line.removesuffix("\r")
     if any("\udc80" <= character <= "\udcff" for character in text if not character.isascii()):
         return None
@@ -81,7 +81,7 @@ def _read_float(digits: str) -> float:
 def steps_of(records: Iterable[Record], direction: Direction = "out") -> Iterator[Step]:
     """Make steps of records that were read already, from 1."""
     for number, record in enumerate(records, 1):
-        # The line of a record that somebody else has read is not kept; written anew it holds nothing odd.
+        # The original line of a parsed record is unknown; it is encoded again.
         yield Step(number, direction, "", record, 0.0, 0)
 
 
@@ -91,7 +91,7 @@ def write_trace(steps: Iterable[Step], end: End | None = None, **head: object) -
     Args:
         steps: In order.
         end: None: not known (yet).
-        head: `generation`, and what else is worth keeping.
+        head: `generation`, and further facts.
     """
     yield _line({"trace": VERSION, **head})
     for step in steps:
@@ -115,7 +115,7 @@ def read_trace(text: str) -> Trace:
     """Read a trace, a transcript or a log, whichever it is.
 
     Raises:
-        NotATrace: A line of a trace or a transcript makes no sense. Logs may hold anything.
+        NotATrace: A line of a trace or a transcript is invalid. Logs may hold anything.
     """
     # Not splitlines: it splits at characters that a line may hold.
     lines = text.split("\n")
@@ -139,7 +139,7 @@ def _read_lines(lines: list[str]) -> Trace:
             continue
         row = record_of(line)
         if row is None:
-            raise NotATrace(f"line {place} is no JSON object")
+            raise NotATrace(f"line {place} is not a JSON object")
         if head is None:
             if row.get("trace") != VERSION:
                 raise NotATrace(f"line {place}: a trace of version {row.get('trace')}, known is {VERSION}")

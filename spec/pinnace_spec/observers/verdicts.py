@@ -1,6 +1,6 @@
-"""What observers are fed and what they say: steps of a trace, its end, verdicts that cite the steps.
+"""The input and the output of observers: steps of a trace, its end, verdicts that cite the steps.
 
-Pure data. Nothing may be assumed of a step: its line is whatever an agent or a client wrote.
+Pure data. No assumption about a step is valid: its line is what an agent or a client wrote.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,10 +13,10 @@ Record = Mapping[str, Any]
 """The edge of JSON: records of any agent, of which nothing may be assumed."""
 
 Level = Literal["violation", "nonstrict", "information"]
-"""A rule broken; one that this agent has not promised to keep; worth a look."""
+"""A broken rule; one that does not bind this agent; an information."""
 
 Ending = Literal["exit", "killed", "hang", "open"]
-"""The process exited by itself, was ended by a signal of the kit, had not ended in time, or was still running."""
+"""The process exited by itself, was ended by a signal of the tester, had not ended in time, or was still running."""
 
 
 ORDERLY: Final = frozenset({None, 0, 129, 130, 143, -1, -2, -15})
@@ -32,7 +32,7 @@ class Step(NamedTuple):
     line: str
     """Without its LF. Bytes that are no UTF-8 are surrogate escapes."""
     record: Record | None
-    """What the line says; None: it is no JSON object."""
+    """The JSON object of the line; None: it is not one."""
     at: float = 0.0
     """Seconds since the agent was started; 0 where that is not known."""
     group: int = 0
@@ -49,32 +49,32 @@ class End(NamedTuple):
     seconds: float = 0.0
     """From the end of stdin, or from the signal, to the exit."""
     rest: str = ""
-    """What stood on stdout behind the last LF."""
+    """The bytes of stdout after the last LF."""
     after: int | None = None
-    """The last step before the end of stdin, or before the signal that ended the process; None: nobody knows."""
+    """The last step before the end of stdin, or before the signal that ended the process; None: unknown."""
 
 
 class Checks(NamedTuple):
-    """What is known about a trace, and so what can be judged in it. The default: all, by a kit on a quiet machine."""
+    """The facts about a trace, which decide what can be judged. The default: everything, on a quiet machine."""
 
     has_inputs: bool = True
-    """Commands are in the trace. Without them nothing is said that needs one."""
+    """Commands are in the trace. Without them nothing is judged that needs one."""
     is_whole: bool = True
     """The trace begins with the process. Otherwise what came before is unknown, and so is the state."""
     is_fresh: bool = True
     """The session was empty when the process began."""
     is_ours: bool | None = None
-    """The agent has promised to keep the rules of origin `ours`; None: as its generation says."""
+    """The agent claims to follow the rules of origin `ours`; None: as its generation does."""
     has_times: bool = True
     """`Step.at` is known."""
     has_extensions: bool = False
     """Extensions may send texts and messages of their own, and take commands away."""
     is_reading: bool = True
-    """The client read all the time; otherwise times and the order of inputs and outputs say nothing."""
+    """The client read all the time; otherwise times and the order of inputs and outputs prove nothing."""
     is_overloaded: bool = False
     """The machine lagged: a deadline that was missed is information."""
     settle_s: float = 30.0
-    """In this time behind the last input an agent with a scripted model is done with everything."""
+    """Within this time after the last input an agent with a scripted model is idle."""
     answer_s: float = 5.0
     """A `get_state` is answered in this time."""
     exit_s: float = 5.0
@@ -98,12 +98,12 @@ class Verdict(NamedTuple):
     """One line for people. Names the steps."""
     level: Level = "violation"
     is_timed: bool = False
-    """It is a missed deadline: on a machine without time for anybody it proves nothing."""
+    """It is a missed deadline: on an overloaded machine it proves nothing."""
 
 
 @runtime_checkable
 class Observer(Protocol):
-    """An automaton that judges one invariant. Never raises, whatever it is fed."""
+    """An automaton that judges one invariant. Never raises, for any input."""
 
     @property
     def id(self) -> str:
@@ -111,14 +111,14 @@ class Observer(Protocol):
         ...
 
     armed: int
-    """How often what the invariant is about was seen: one that is never armed proves nothing."""
+    """How often the invariant was applicable: one that is never armed proves nothing."""
 
     def feed(self, step: Step) -> Sequence[Verdict]:
-        """Take the next step and say what it breaks."""
+        """Take the next step and return its violations."""
         ...
 
     def finish(self, end: End) -> Sequence[Verdict]:
-        """Take the end of the trace and say what it breaks."""
+        """Take the end of the trace and return its violations."""
         ...
 
 

@@ -16,16 +16,15 @@ from typing import Any, NamedTuple, Unpack
 
 import anyio
 import pytest
+from tests.source_tree import PYTHONPATH
 
-from pinnace_fuzz.adapters import HomeOptions, prepare_pi_home
-from pinnace_fuzz.fake_llm import FakeLlm
+from pinnace_fuzz.harness.adapters import HomeOptions, prepare_pi_home
+from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
 from pinnace_fuzz.process_tree import RUN_VARIABLE, await_end
 from pinnace_fuzz.script import Scripted
 from pinnace_rpc.client import BlockingClient, Client
 from pinnace_rpc.client.aio import AsyncioClient
 
-REPOSITORY = Path(__file__).parents[3]
-ROOTS = os.pathsep.join(str(REPOSITORY / name) for name in ("spec", "statechart", "agent", "rpc", "fuzz"))
 OURS = (sys.executable, "-P", "-m", "pinnace_rpc")
 STAND_IN = (sys.executable, str(Path(__file__).with_name("stand_in.py")))
 # An agent that leaves in order must have the time for it, also on a busy machine, or it is killed and seems not to.
@@ -91,7 +90,7 @@ def prepare(run_id: str, llm: Callable[[Iterable[Scripted]], FakeLlm], tmp_path:
         script: Iterable[Scripted] = (), *flags: str, command: Iterable[str] = OURS, **options: Unpack[HomeOptions]
     ) -> Prepared:
         model = llm(script)
-        options["env"] = {"PYTHONPATH": ROOTS, RUN_VARIABLE: run_id, **options.get("env", {})}
+        options["env"] = {"PYTHONPATH": PYTHONPATH, RUN_VARIABLE: run_id, **options.get("env", {})}
         home = prepare_pi_home(tmp_path / f"home-{next(numbers)}", model.base_url, **options)
         return Prepared([*command, *home.arguments, *flags], {"cwd": home.work, "env": home.env}, model)
 
@@ -124,4 +123,4 @@ def marked(run_id: str) -> dict[str, str]:
 @pytest.fixture
 def our_environment(marked: dict[str, str], tmp_path: Path) -> dict[str, str]:
     """The same, in which Python finds this checkout, and a home without anything."""
-    return {**marked, "PYTHONPATH": ROOTS, "HOME": str(tmp_path)}
+    return {**marked, "PYTHONPATH": PYTHONPATH, "HOME": str(tmp_path)}

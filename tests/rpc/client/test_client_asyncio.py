@@ -138,7 +138,7 @@ def test_callbacks_run_in_the_event_loop_and_end_with_the_client(stand_in: Stand
     asyncio.run(main())
 
 
-def test_what_is_no_record_is_told_in_the_event_loop(stand_in: StandIn) -> None:
+def test_what_is_no_record_is_reported_in_the_event_loop(stand_in: StandIn) -> None:
     async def main() -> list[threading.Thread]:
         told: list[threading.Thread] = []
         async with stand_in("--banner", on_malformed=lambda _: told.append(threading.current_thread())) as client:

@@ -93,7 +93,7 @@ def test_a_stream_in_a_reference_cycle_is_aborted_when_it_is_collected(
         gc.enable()
 
 
-def test_a_stream_can_be_closed_and_tells_what_there_is(prepare: Prepare) -> None:
+def test_a_stream_can_be_closed_and_reports_what_there_is(prepare: Prepare) -> None:
     with prepare([{"text": ["x", {"gate": "never"}, "y"]}]).blocking() as client:
         with client.stream_text("go") as pieces:
             assert "x" == next(pieces)
@@ -264,7 +264,7 @@ def command_line(process_id: int) -> bytes:
 
 @pytest.mark.parametrize("script", [FORGOTTEN, FORGOTTEN_ASYNCIO], ids=["blocking", "asyncio"])
 @pytest.mark.parametrize("flags", [[], ["--stubborn", "--child"]], ids=["ours", "stubborn"])
-def test_a_client_that_nobody_leaves_ends_with_the_interpreter(
+def test_a_client_that_no_one_leaves_ends_with_the_interpreter(
     our_environment: dict[str, str], run_id: str, stand_in_command: list[str], flags: list[str], script: str
 ) -> None:
     command = [*stand_in_command, *flags] if flags else offline([])

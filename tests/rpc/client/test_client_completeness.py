@@ -15,22 +15,23 @@ from pydantic import BaseModel
 from typing_extensions import get_type_hints, is_typeddict
 
 import pinnace_rpc.client.session_commands as module_of_commands
-from pinnace_rpc.client import Events, TextStream, dialogs, events, generate, ui_requests
+from pinnace_rpc.client import Events, TextStream, dialogs, generate
 from pinnace_rpc.client.aio import AsyncioClient, AsyncioEvents, AsyncioTextStream
 from pinnace_rpc.client.blocking import BlockingClient
 from pinnace_rpc.client.blocking_session_commands import BlockingCommands
 from pinnace_rpc.client.client import Client
+from pinnace_rpc.client.records import events, ui_requests
 from pinnace_rpc.client.session_commands import Commands
-from pinnace_spec.commands import MODELS
-from pinnace_spec.events import EVENTS
-from pinnace_spec.profiles import PROFILES
-from pinnace_spec.responses import DATA
-from pinnace_spec.ui_requests import AnyUiRequest
+from pinnace_spec.profiles.profiles import PROFILES
+from pinnace_spec.records.commands import MODELS
+from pinnace_spec.records.events import EVENTS
+from pinnace_spec.records.responses import DATA
+from pinnace_spec.records.ui_requests import AnyUiRequest
 
-# What the client sends by itself.
-INTERNAL = {"extension_ui_response"}
-# Fields of the oldest generation in commands that the client has for their newer fields.
-OLDEST_FIELDS = {"attachments"}
+# What the client sends by itself, and the answer to what it never offers: files of its own.
+INTERNAL = {"extension_ui_response", "client_response"}
+# Fields of the oldest generation in commands that the client has for their newer fields, and the offer of files.
+LEFT_OUT = {"attachments", "delegate"}
 COMMANDS = [name for name, model in MODELS.items() if name not in INTERNAL and model.until is None]
 # Types are judged here, by whatever they are.
 Type = Any
@@ -46,7 +47,7 @@ def fields_of(command: str) -> dict[str, tuple[Type, bool]]:
         field.alias or name: (field.annotation, field.is_required())
         for name, field in MODELS[command].model_fields.items()
     }
-    return {name: each for name, each in found.items() if name not in {"type", "id"} | OLDEST_FIELDS}
+    return {name: each for name, each in found.items() if name not in {"type", "id"} | LEFT_OUT}
 
 
 def parameters_of(command: str) -> dict[str, tuple[Type, bool]]:

@@ -9,7 +9,7 @@ import pytest
 from tests.rpc.client.conftest import on_trio_and_asyncio
 
 from pinnace_rpc.client import ClientClosed, CommandFailed, RunFailed
-from pinnace_spec.profiles import PROFILES
+from pinnace_spec.profiles.profiles import PROFILES
 
 Prepare = Callable[..., Any]
 
@@ -18,7 +18,7 @@ CALL = {"tool_calls": [{"name": "bash", "args": {"command": "echo from the tool"
 
 @pytest.mark.parametrize("protocol", PROFILES)
 @on_trio_and_asyncio
-async def test_a_run_waits_for_the_end_and_tells_what_came_of_it(prepare: Prepare, protocol: str) -> None:
+async def test_a_run_waits_for_the_end_and_reports_what_came_of_it(prepare: Prepare, protocol: str) -> None:
     async with prepare([CALL, {"text": ["do", "ne"]}], "--protocol", protocol).client() as client:
         run = await client.run("go")
 

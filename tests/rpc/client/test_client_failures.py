@@ -16,10 +16,10 @@ from pinnace_rpc.client.failures import (
     ProtocolError,
     RunFailed,
 )
-from pinnace_rpc.client.progress import Run
-from pinnace_spec.errors import ClientError, ErrorCode, InternalError
-from pinnace_spec.records import CommandError
-from pinnace_spec.wire import WireError
+from pinnace_rpc.client.records.progress import Run
+from pinnace_spec.records.parsing import CommandError
+from pinnace_spec.rules.errors import ClientError, ErrorCode, InternalError
+from pinnace_spec.wire.json_text import WireError
 
 FAILED = Run("half", [{"role": "user", "content": "go", "timestamp": 1}], "error", False, "401", None)
 PUBLIC = [getattr(module, name) for module in (pinnace, pinnace.extensions) for name in module.__all__]

@@ -26,7 +26,7 @@ PATIENCE_S = 60.0
 
 
 @on_trio_and_asyncio
-async def test_its_death_is_told_to_everyone_who_waits_and_who_asks_later(stand_in: StandIn) -> None:
+async def test_its_death_is_reported_to_everyone_who_waits_and_who_asks_later(stand_in: StandIn) -> None:
     told: list[AgentExited] = []
 
     async def wait(client: Client) -> None:
@@ -78,7 +78,7 @@ async def test_what_it_wrote_before_its_death_arrives_and_a_cut_record_is_quoted
 
 
 @on_trio_and_asyncio
-async def test_much_that_it_wrote_before_its_death_arrives_before_that_is_told(stand_in: StandIn) -> None:
+async def test_much_that_it_wrote_before_its_death_arrives_before_that_is_reported(stand_in: StandIn) -> None:
     async with stand_in() as client:
         events = client.events()
         with pytest.raises(AgentExited):
@@ -242,7 +242,7 @@ async def test_a_record_may_be_huge_and_deep(stand_in: StandIn) -> None:
 
 
 @on_trio_and_asyncio
-async def test_a_record_that_is_too_long_is_not_kept_and_told(stand_in: StandIn) -> None:
+async def test_a_record_that_is_too_long_is_not_kept_and_reported(stand_in: StandIn) -> None:
     async with stand_in() as client:
         with pytest.raises(ProtocolError, match="longer than 67108864 bytes"):
             await client.request("flood", count=1, size=67_200_000)

@@ -6,8 +6,8 @@ from functools import partial
 import trio
 import trio.testing
 
-from pinnace_rpc.client.link import Link
-from pinnace_rpc.client.reading import Record
+from pinnace_rpc.client.connection.link import Link
+from pinnace_rpc.client.records.events import Record
 from pinnace_rpc.client.subscriptions import Hub
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pinnace_rpc.client.connection.reading import _read_deep, read_record
 from pinnace_rpc.client.failures import AgentExited, ProtocolError
-from pinnace_rpc.client.progress import Progress, text_delta_of
-from pinnace_rpc.client.reading import _read_deep, read_record
+from pinnace_rpc.client.records.progress import Progress, text_delta_of
 
 START = {"type": "agent_start"}
 END = {"type": "agent_end", "messages": []}
@@ -33,8 +33,8 @@ def said(text: str, stop_reason: str = "stop", **more: str) -> dict[str, Any]:
     }
 
 
-def followed(*records: dict[str, Any], tells_settled: bool = False) -> Progress:
-    progress = Progress(tells_settled=tells_settled)
+def followed(*records: dict[str, Any], writes_settled: bool = False) -> Progress:
+    progress = Progress(writes_settled=writes_settled)
     for record in records:
         if record["type"] == "response":
             progress.accept(record)
@@ -72,7 +72,7 @@ def test_a_run_is_over_when_nothing_can_follow(records: list[dict[str, Any]], is
 
 
 def test_an_agent_that_has_ever_settled_will_do_so_again() -> None:
-    assert not followed(SUCCESS, START, END, tells_settled=True).may_be_over
+    assert not followed(SUCCESS, START, END, writes_settled=True).may_be_over
 
 
 def test_the_result_is_what_was_said_last_and_everything_before() -> None:
@@ -102,7 +102,7 @@ def test_the_result_is_what_was_said_last_and_everything_before() -> None:
         ),
     ],
 )
-def test_the_result_tells_aborts_failures_and_limits(
+def test_the_result_reports_aborts_failures_and_limits(
     records: list[dict[str, Any]], is_aborted: bool, error: str | None, limit: str | None
 ) -> None:
     run = followed(SUCCESS, START, *records).result()

@@ -32,7 +32,7 @@ async def is_paused(hub: Hub) -> bool:
     return scope.cancelled_caught
 
 
-async def test_reading_pauses_while_a_reader_is_behind_and_nobody_waits() -> None:
+async def test_reading_pauses_while_a_reader_is_behind_and_no_one_waits() -> None:
     hub = Hub()
     events = hub.subscribe()
     assert not await is_paused(hub)
@@ -44,7 +44,7 @@ async def test_reading_pauses_while_a_reader_is_behind_and_nobody_waits() -> Non
     assert not await is_paused(hub)
 
 
-async def test_reading_goes_on_while_somebody_waits_for_the_agent() -> None:
+async def test_reading_goes_on_while_someone_waits_for_the_agent() -> None:
     hub = Hub()
     behind = hub.subscribe()
     hub.publish(FILLER, PAUSE_BYTES + 1)
@@ -60,7 +60,7 @@ async def test_reading_goes_on_while_somebody_waits_for_the_agent() -> None:
     assert FILLER == await anext(behind)
 
 
-async def test_a_pause_ends_as_soon_as_somebody_waits() -> None:
+async def test_a_pause_ends_as_soon_as_someone_waits() -> None:
     hub = Hub()
     behind = hub.subscribe()
     hub.publish(FILLER, PAUSE_BYTES + 1)
@@ -88,7 +88,7 @@ async def test_a_reader_that_keeps_too_much_gets_that_and_then_an_error() -> Non
     assert not await is_paused(hub)
 
 
-async def test_a_reader_that_was_dropped_or_closed_holds_nobody_up() -> None:
+async def test_a_reader_that_was_dropped_or_closed_holds_no_one_up() -> None:
     hub = Hub()
     dropped, closed = hub.subscribe(), hub.subscribe()
     hub.publish(FILLER, PAUSE_BYTES + 1)
@@ -123,7 +123,7 @@ async def test_being_cancelled_loses_no_event() -> None:
     assert FILLER == await anext(events)
 
 
-async def test_a_late_reader_is_told_the_end_as_well() -> None:
+async def test_a_late_reader_gets_the_end_as_well() -> None:
     hub = Hub()
     hub.end(lambda: AgentExited(["agent"], 3, "", None))
 
@@ -163,7 +163,7 @@ async def test_a_reader_may_send_commands_however_much_is_written(stand_in: Stan
 
 
 @on_trio_and_asyncio
-async def test_a_reader_that_never_reads_hinders_nobody(stand_in: StandIn) -> None:
+async def test_a_reader_that_never_reads_hinders_no_one(stand_in: StandIn) -> None:
     with anyio.fail_after(PATIENCE_S):
         async with stand_in() as client:
             lazy = client.events()

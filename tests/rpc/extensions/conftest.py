@@ -1,34 +1,36 @@
 """Real agents with extensions, as a client sees them."""
 
 import itertools
+import subprocess
 import textwrap
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Unpack
 
 import pytest
+from tests.rpc.conftest import COMMAND, CONVERSATION_TIMEOUT_S
 
-from pinnace_fuzz.adapters import HomeOptions
-from pinnace_fuzz.fake_llm import FakeLlm
+from pinnace_fuzz.harness.adapters import HomeOptions, PreparedHome
+from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
 from pinnace_fuzz.records import Record
 from pinnace_fuzz.script import Scripted
-from pinnace_fuzz.workbench import AgentStarter, HomedAgent
+from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "extensions"
 
 
 class Extended:
-    """An agent with extensions, and what its client does."""
+    """An agent with extensions, and its client."""
 
     def __init__(self, agent: HomedAgent) -> None:
         self.pi = agent
         self._numbers = itertools.count(1)
 
-    # What the client says.
+    # Commands of the client.
 
     def begin(self, text: str, **fields: object) -> str:
-        """Send a prompt, and wait for nothing: a command answers when it has ended. Returns its id."""
-        command_id = f"said-{next(self._numbers)}"
+        """Send a prompt and return its id, without waiting: a command of an extension is answered when it has ended."""
+        command_id = f"prompt-{next(self._numbers)}"
         self.pi.send({"id": command_id, "type": "prompt", "message": text, **fields})
         return command_id
 
@@ -37,31 +39,31 @@ class Extended:
         assert response["success"], str(response)
 
     def say(self, text: str) -> None:
-        """Send a prompt, and wait until the agent has settled."""
+        """Send a prompt and wait until the agent has settled."""
         mark = self.pi.mark()
         self.accepted(self.begin(text))
         self.pi.wait({"type": "agent_settled"}, since=mark)
 
     def command(self, text: str) -> None:
-        """Send a command of an extension that asks nothing, and wait until it has ended."""
+        """Send a command of an extension that opens no dialog, and wait until it has ended."""
         self.accepted(self.begin(text))
 
     def reply(self, request: Record, **answer: object) -> None:
         """Answer a dialog."""
         self.pi.send({"type": "extension_ui_response", "id": request["id"], **answer})
 
-    # What it is told.
+    # Records for the client.
 
     def asked(self, method: str) -> Record:
-        """Wait for the next frame of a kind."""
+        """Wait for the next `extension_ui_request` of a method."""
         return self.pi.wait({"type": "extension_ui_request", "method": method})
 
     def notice(self) -> str:
-        """Wait for the next message that is shown."""
+        """Wait for the next shown message."""
         return str(self.asked("notify")["message"])
 
     def frames(self, *methods: str) -> list[Record]:
-        """Return the frames so far, or those of some kinds."""
+        """Return the `extension_ui_request`s so far, optionally of some methods."""
         return [
             each for each in self.pi.found({"type": "extension_ui_request"}) if each["method"] in methods or not methods
         ]
@@ -73,13 +75,13 @@ class Extended:
 
     @property
     def ends(self) -> list[tuple[str, bool]]:
-        """The text of each result so far, and whether it is an error."""
+        """The text of each tool result so far, and whether it is an error."""
         found = self.pi.found({"type": "tool_execution_end"})
         return [(text_of(each["result"]), each["isError"]) for each in found]
 
     @property
     def read(self) -> list[str]:
-        """What the model has read of results in the last request."""
+        """The tool results in the last request."""
         messages = self.pi.llm.requests[-1].body["messages"]
         return [_content(message) for message in messages if message["role"] == "tool"]
 
@@ -89,8 +91,8 @@ class Extended:
         return _content(self.pi.llm.requests[-1].body["messages"][0])
 
     @property
-    def heard(self) -> list[str]:
-        """What users say in the last request."""
+    def user_messages(self) -> list[str]:
+        """The user messages in the last request."""
         messages = self.pi.llm.requests[-1].body["messages"]
         return [_content(message) for message in messages if message["role"] == "user"]
 
@@ -116,13 +118,42 @@ def _content(message: Record) -> str:
 
 
 def call(name: str, **arguments: object) -> dict[str, object]:
-    """What a model says that calls one tool."""
+    """A scripted answer that calls one tool."""
     return calls((name, arguments))
 
 
 def calls(*each: tuple[str, dict[str, object]]) -> dict[str, object]:
-    """What a model says that calls several."""
+    """A scripted answer that calls several tools."""
     return {"tool_calls": [{"name": name, "args": arguments} for name, arguments in each]}
+
+
+def rejected_provider(fields: str) -> str:
+    """Return an extension that registers a provider with wrong fields, and shows the error."""
+    return f"""
+        def extension(pi):
+            try:
+                pi.register_provider("x", base_url="http://127.0.0.1", {fields})
+            except TypeError as error:
+                rejected = str(error)
+
+            @pi.on("session_start")
+            def started(ctx, event):
+                ctx.ui.notify(rejected)
+    """
+
+
+def run_to_end(home: PreparedHome, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run the command line in a home until it ends, with empty stdin."""
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        env=home.env,
+        cwd=home.work,
+        capture_output=True,
+        text=True,
+        timeout=CONVERSATION_TIMEOUT_S,
+        check=False,
+        input="",
+    )
 
 
 Start = Callable[..., Extended]
@@ -142,7 +173,9 @@ def extended(agent: AgentStarter) -> Start:
         **options: Unpack[HomeOptions],
     ) -> Extended:
         wanted = [extensions] if isinstance(extensions, str | Path) else list(extensions)
-        words = [word for each in wanted for word in ("-e", str(EXAMPLES / each))]  # of two absolute paths, the second
+        words = [
+            word for each in wanted for word in ("-e", str(EXAMPLES / each))
+        ]  # an absolute path replaces the folder
         if again is not None:
             return Extended(agent((), *words, *flags, again=again, is_checked=is_checked))
         return Extended(agent(script, *words, *flags, is_checked=is_checked, **options))
@@ -152,7 +185,7 @@ def extended(agent: AgentStarter) -> Start:
 
 @pytest.fixture
 def changed(tmp_path: Path) -> MakeExtension:
-    """Makes a copy of an example in which texts are replaced: times, above all."""
+    """Makes a copy of an example with other values of its constants, such as time limits."""
 
     def make(name: str, **replaced: str) -> Path:
         text = (EXAMPLES / name).read_text(encoding="utf-8")

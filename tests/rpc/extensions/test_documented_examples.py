@@ -288,8 +288,8 @@ def test_the_examples_of_events_in_a_run(eventful: Extended) -> None:
     one.begin("ping")
     assert "pong" == one.notice()
     one.say("?quick what is pruned")
-    assert "Respond briefly: what is pruned" not in one.heard
-    assert "Additional context for the LLM" in one.heard
+    assert "Respond briefly: what is pruned" not in one.user_messages
+    assert "Additional context for the LLM" in one.user_messages
     assert one.prompt.endswith("Extra instructions for this turn...")
     assert [("from the profile\nran\npatched", False)] == one.ends
     assert 0 == one.pi.llm.requests[-1].body["temperature"]
@@ -582,7 +582,7 @@ def test_the_examples_of_commands(commanded: Extended) -> None:
     assert base64.b64decode(PNG)
     one.begin("/message")
     one.pi.wait({"type": "agent_settled"})
-    assert "Message text" in one.heard
+    assert "Message text" in one.user_messages
     one.command("/compact-it")
     assert one.notice().startswith("Compaction ")
     assert [] == one.errors
@@ -798,7 +798,7 @@ def test_a_command_that_a_tool_queues_runs_when_the_agent_has_settled(extended: 
 
     assert "reload" == one.notice()
     assert [("Queued /reload-runtime as a follow-up command.", False)] == one.ends
-    assert ["go"] == one.heard
+    assert ["go"] == one.user_messages
     one.say("and now")
     assert [] == one.errors
 
@@ -809,9 +809,7 @@ _LOADED = """
 """
 
 
-def test_a_queued_command_is_not_run_after_an_abort_and_its_extension_is_told(
-    extended: Start, written: MakeExtension
-) -> None:
+def test_a_queued_command_does_not_run_after_an_abort_and_is_reported(extended: Start, written: MakeExtension) -> None:
     text = """
         def extension(pi):
             pi.command("later")(lambda ctx, args: ctx.ui.notify("ran"))
@@ -849,11 +847,11 @@ def test_a_command_goes_to_the_model_as_text_where_the_author_says_so(extended: 
     one = extended(written(text), [call("queue"), MORE])
     one.say("go")
 
-    assert ["go", "/later now"] == one.heard
+    assert ["go", "/later now"] == one.user_messages
     assert [] == one.frames("notify")
 
 
-def test_another_session_with_another_model_is_told_as_restored(
+def test_a_session_with_another_model_fires_model_select_restore(
     extended: Start, written: MakeExtension, tmp_path: Path
 ) -> None:
     text = """

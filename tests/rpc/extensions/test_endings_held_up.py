@@ -15,7 +15,7 @@ import pytest
 from tests.rpc.conftest import COMMAND, ENVIRONMENT
 
 from pinnace_fuzz.records import Record
-from pinnace_fuzz.workbench import AgentStarter, HomedAgent
+from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
 
 # Five seconds were promised; the rest is for a machine that runs a whole suite.
 BOUND_S: Final = 15.0
@@ -29,7 +29,7 @@ from pathlib import Path
 
 def extension(pi):
     async def begun(ctx):
-        # What is queued is told before the loop stands still.
+        # Queued events are delivered before the loop is blocked.
         while not ctx.has_pending_messages():
             await trio.sleep(0.01)
         await trio.sleep(0.2)
@@ -92,7 +92,7 @@ CLOSED = [  # the loop lives: all is answered and closed
     Case("bare", (HUP,), 129),
     Case("thread", (TERM,), 143),
 ]
-HELD = [  # the loop is held up: nothing more can be told
+HELD = [  # the loop is blocked: nothing more can be delivered
     Case("blocking", (None,), 0),
     Case("blocking", (TERM,), 143),
     Case("spinning", (TERM,), 143),
@@ -193,8 +193,8 @@ def test_the_session_of_a_process_that_was_held_up_has_everything_that_was_accep
     entries = ends[case].entries
     roles = [entry["message"]["role"] for entry in entries if entry["type"] == "message"]
     assert roles[:2] == ["user", "assistant"]
-    returned = [entry["data"] for entry in entries if entry.get("customType") == "pinnace.returned-queue"]
-    assert returned == [{"steering": ["queued"], "followUp": []}]
+    queued = [entry["data"] for entry in entries if entry.get("customType") == "pinnace.queue"]
+    assert [("add", "queued")] == [(data["op"], data["text"]) for data in queued]
 
 
 @cases([case for case in CASES if case.tool != "thread" and case not in TWICE])

@@ -24,7 +24,7 @@ def entry(one: Extended) -> object:
 def test_the_summary_is_the_extensions(extended: Start) -> None:
     one = two_prompts(extended, {"text": "a boat, painted"}, {"text": "ok"})
     result = one.pi.ask("compact")
-    asked = one.heard
+    asked = one.user_messages
     stored = entry(one)
     one.say("go on")
 
@@ -33,7 +33,7 @@ def test_the_summary_is_the_extensions(extended: Start) -> None:
     assert (True, {"by": "custom_compaction"}) == (stored["fromHook"], stored["details"])
     assert "Summarised by the extension" == one.notice()
     assert "[User]: build a boat" in asked[0]
-    assert any("a boat, painted" in text for text in one.heard)
+    assert any("a boat, painted" in text for text in one.user_messages)
 
 
 def test_a_summary_that_fails_is_the_built_in_one(extended: Start) -> None:

@@ -2,8 +2,8 @@
 
 from tests.rpc.extensions.conftest import EXAMPLES, Start, call
 
-from pinnace_fuzz.one_shot import OneShotStarter
 from pinnace_fuzz.script import Scripted
+from pinnace_fuzz.trials.one_shot import OneShotStarter
 
 NAME = "dynamic_tools.py"
 
@@ -23,10 +23,10 @@ def test_a_tool_of_a_command_is_there_with_the_next_request(extended: Start) -> 
     one.say("first")
     assert "shout" not in one.declared
     one.command("/echo-tool shout HEY")
-    told = one.notice()
+    reported = one.notice()
     one.say("second")
 
-    assert told.endswith("echo_session, shout")
+    assert reported.endswith("echo_session, shout")
     assert "shout" in one.declared
     assert "Use shout whenever" in one.prompt
     assert [("HEY: hello", False)] == one.ends

@@ -3,14 +3,14 @@
 from tests.rpc.extensions.conftest import Start
 
 
-def test_what_one_tells_the_other_hears(extended: Start) -> None:
+def test_one_extension_receives_the_data_of_another(extended: Start) -> None:
     one = extended("event_bus")
     one.command("/announce land ahoy")
 
     assert "Heard: land ahoy" == one.notice()
 
 
-def test_a_listener_that_fails_disturbs_nobody(extended: Start) -> None:
+def test_a_failing_listener_does_not_affect_others(extended: Start) -> None:
     one = extended("event_bus")
     one.command("/announce fail")
     one.command("/announce again")
@@ -29,7 +29,7 @@ def test_after_a_reload_the_old_listener_is_silent(extended: Start) -> None:
     assert ["Heard: one", "Heard: two"] == [frame["message"] for frame in one.frames("notify")]
 
 
-def test_a_new_session_hears_once(extended: Start) -> None:
+def test_a_new_session_receives_an_event_once(extended: Start) -> None:
     one = extended("event_bus")
     one.pi.ask("new_session")
     one.command("/announce one")

@@ -94,7 +94,7 @@ def test_files_as_they_were_committed_are_a_checkpoint_too(extended: Start) -> N
 
 
 @pytest.mark.parametrize("position", ["fork", "clone"])
-def test_outside_of_a_repository_nobody_is_asked(extended: Start, position: str) -> None:
+def test_outside_of_a_repository_no_question_is_asked(extended: Start, position: str) -> None:
     one = extended(NAME, [{"text": "done"}], has_session=True)
     one.say("one")
     [user] = one.pi.ask("get_fork_messages")["messages"]

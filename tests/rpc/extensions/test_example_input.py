@@ -2,7 +2,7 @@
 
 from tests.rpc.extensions.conftest import EXAMPLES, MakeExtension, Start
 
-from pinnace_fuzz.one_shot import OneShotStarter
+from pinnace_fuzz.trials.one_shot import OneShotStarter
 
 NAME = "input_transform.py"
 TEXT = {"text": "ok"}
@@ -12,7 +12,7 @@ def test_a_prefix_is_rewritten(extended: Start) -> None:
     one = extended(NAME, [TEXT])
     one.say("?quick what is a pinnace")
 
-    assert ["Answer in one sentence: what is a pinnace"] == one.heard
+    assert ["Answer in one sentence: what is a pinnace"] == one.user_messages
 
 
 def test_images_are_kept_when_the_text_is_rewritten(extended: Start) -> None:
@@ -25,7 +25,7 @@ def test_images_are_kept_when_the_text_is_rewritten(extended: Start) -> None:
     assert ["text", "image_url"] == [block["type"] for block in blocks]
 
 
-def test_what_is_handled_asks_no_model_and_stores_nothing(extended: Start) -> None:
+def test_a_handled_message_starts_no_run_and_stores_nothing(extended: Start) -> None:
     one = extended(NAME, [TEXT])
     one.command("ping")
 
@@ -34,7 +34,7 @@ def test_what_is_handled_asks_no_model_and_stores_nothing(extended: Start) -> No
     assert [] == one.pi.ask("get_messages")["messages"]
 
 
-def test_what_another_extension_says_is_passed_on(extended: Start, written: MakeExtension) -> None:
+def test_data_on_the_bus_reaches_other_extensions(extended: Start, written: MakeExtension) -> None:
     speaker = written(
         """
         def extension(pi):
@@ -47,7 +47,7 @@ def test_what_another_extension_says_is_passed_on(extended: Start, written: Make
     one.begin("/speak ?quick hello")
     one.pi.wait({"type": "agent_settled"})
 
-    assert ["?quick hello"] == one.heard
+    assert ["?quick hello"] == one.user_messages
 
 
 def test_skills_and_templates_are_seen_as_they_were_typed(extended: Start, written: MakeExtension) -> None:
@@ -66,7 +66,7 @@ def test_skills_and_templates_are_seen_as_they_were_typed(extended: Start, writt
     again.say("/ask me")
 
     assert "rpc: /ask me" == again.notice()
-    assert ["Expanded: me"] == again.heard
+    assert ["Expanded: me"] == again.user_messages
 
 
 def test_a_handler_that_fails_changes_nothing(extended: Start, written: MakeExtension) -> None:
@@ -81,11 +81,11 @@ def test_a_handler_that_fails_changes_nothing(extended: Start, written: MakeExte
     one = extended([broken, NAME], [TEXT])
     one.say("?quick hello")
 
-    assert ["Answer in one sentence: hello"] == one.heard
+    assert ["Answer in one sentence: hello"] == one.user_messages
     assert [("input", "broken")] == one.errors
 
 
-def test_queued_texts_are_changed_too(extended: Start) -> None:
+def test_queued_messages_are_transformed_too(extended: Start) -> None:
     one = extended(NAME, [{"chunks": [{"text": "begun"}, {"gate": "g"}]}, TEXT])
     one.begin("hello")
     one.pi.llm.wait_reached("g")
@@ -93,7 +93,7 @@ def test_queued_texts_are_changed_too(extended: Start) -> None:
     one.pi.llm.release("g")
     one.pi.wait({"type": "agent_settled"})
 
-    assert ["hello", "Answer in one sentence: and this"] == one.heard
+    assert ["hello", "Answer in one sentence: and this"] == one.user_messages
 
 
 def test_it_works_without_a_client(print_agent: OneShotStarter) -> None:

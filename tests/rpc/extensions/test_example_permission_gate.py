@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.rpc.extensions.conftest import EXAMPLES, Extended, MakeExtension, Start, call, calls
 
-from pinnace_fuzz.one_shot import OneShotStarter
+from pinnace_fuzz.trials.one_shot import OneShotStarter
 
 REMOVE = call("bash", command="rm -rf build")
 NAME = "permission_gate.py"
@@ -18,7 +18,7 @@ def at_the_gate(extended: Start, gate: str | Path = NAME) -> Extended:
     return one
 
 
-def test_what_the_user_allows_is_run(extended: Start) -> None:
+def test_a_call_that_the_user_approves_runs(extended: Start) -> None:
     one = at_the_gate(extended)
     one.begin("clean up")
     question = one.asked("select")
@@ -54,8 +54,8 @@ def test_any_other_answer_blocks(extended: Start, answer: dict[str, object]) -> 
     one.pi.wait({"type": "agent_settled"})
 
     assert (one.work / "build").exists()
-    assert [("The user has not allowed this command.", True)] == one.ends
-    assert ["The user has not allowed this command."] == one.read
+    assert [("The user did not allow this command.", True)] == one.ends
+    assert ["The user did not allow this command."] == one.read
 
 
 def test_no_answer_in_time_blocks_and_a_late_one_changes_nothing(extended: Start, changed: MakeExtension) -> None:
@@ -68,7 +68,7 @@ def test_no_answer_in_time_blocks_and_a_late_one_changes_nothing(extended: Start
 
     assert 200 == question["timeout"]
     assert (one.work / "build").exists()
-    assert [("The user has not allowed this command.", True)] == one.ends
+    assert [("The user did not allow this command.", True)] == one.ends
 
 
 def test_a_gate_that_raises_blocks(extended: Start, changed: MakeExtension) -> None:
@@ -82,7 +82,7 @@ def test_a_gate_that_raises_blocks(extended: Start, changed: MakeExtension) -> N
     assert "'NoneType' object has no attribute 'search'" in text
 
 
-def test_what_is_harmless_is_run_unasked(extended: Start) -> None:
+def test_a_harmless_command_runs_without_a_question(extended: Start) -> None:
     one = extended(NAME, [call("bash", command="echo fine"), {"text": "done"}])
     one.say("go")
 
@@ -107,7 +107,7 @@ def test_two_calls_of_one_turn_are_asked_about_one_after_the_other(extended: Sta
     assert first["toolCallId"] != second["toolCallId"]
 
 
-def test_with_nobody_to_ask_it_blocks(print_agent: OneShotStarter) -> None:
+def test_without_a_user_it_denies_the_call(print_agent: OneShotStarter) -> None:
     def prepare(work: Path) -> None:
         (work / "build").mkdir()
 
@@ -117,4 +117,4 @@ def test_with_nobody_to_ask_it_blocks(print_agent: OneShotStarter) -> None:
 
     assert (0, "done\n") == (printed.code, printed.out)
     assert (one_shot.home.work / "build").exists()
-    assert "nobody to ask" in str(one_shot.llm.requests[-1].body["messages"][-1]["content"])
+    assert "no user to ask" in str(one_shot.llm.requests[-1].body["messages"][-1]["content"])

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.rpc.extensions.conftest import EXAMPLES, Start, call
 
-from pinnace_fuzz.one_shot import OneShotStarter
+from pinnace_fuzz.trials.one_shot import OneShotStarter
 
 NAME = "protected_paths.py"
 
@@ -31,7 +31,7 @@ def test_a_protected_file_is_not_written_however_it_is_called(extended: Start, p
     assert "warning" == one.asked("notify")["notifyType"]
 
 
-def test_edit_is_kept_away_as_well(extended: Start) -> None:
+def test_edit_is_denied_as_well(extended: Start) -> None:
     edit = call("edit", path=".env", edits=[{"oldText": "KEY=1", "newText": "KEY=2"}])
     one = extended(NAME, [edit, {"text": "done"}])
     (one.work / ".env").write_text("KEY=1\n")

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from tests.rpc.extensions.conftest import EXAMPLES, Extended, Start, call
 
-from pinnace_fuzz.one_shot import OneShotStarter
 from pinnace_fuzz.script import Scripted
+from pinnace_fuzz.trials.one_shot import OneShotStarter
 
 NAME = "remote_operations.py"
 DONE: Scripted = {"text": "done"}
@@ -75,14 +75,14 @@ def test_commands_run_there(extended: Start, machine: Path) -> None:
     assert "3" in text
 
 
-def test_a_command_of_the_user_runs_there_as_well(extended: Start, machine: Path) -> None:
+def test_a_command_of_the_user_runs_remotely_as_well(extended: Start, machine: Path) -> None:
     one = remote(extended, machine)
     result = one.pi.ask("bash", command="cat a.txt; echo $MACHINE")
 
     assert ("from therethere\n", 0) == (result["output"], result["exitCode"])
 
 
-def test_the_model_is_told_where_it_works(extended: Start, machine: Path) -> None:
+def test_the_prompt_names_the_remote_folder(extended: Start, machine: Path) -> None:
     one = remote(extended, machine, DONE)
     one.say("go")
 
@@ -104,7 +104,7 @@ def test_a_machine_out_of_reach_is_not_replaced_by_this_one(extended: Start, mac
 
 
 @pytest.mark.parametrize("tool", ["grep", "find", "ls"])
-def test_what_has_no_operations_is_blocked(extended: Start, machine: Path, tool: str) -> None:
+def test_a_command_without_operations_is_denied(extended: Start, machine: Path, tool: str) -> None:
     script: list[Scripted] = [call(tool, pattern="x") if tool != "ls" else call(tool), DONE]
     tools = ssh_in(machine, FAKE_SSH)
     one = extended(NAME, script, "--ssh", f"far:{machine}", "--tools", "read,bash,grep,find,ls", path_first=tools)

@@ -3,8 +3,8 @@
 import pytest
 from tests.rpc.extensions.conftest import EXAMPLES, Extended, Start
 
-from pinnace_fuzz.one_shot import OneShotStarter
 from pinnace_fuzz.records import Record
+from pinnace_fuzz.trials.one_shot import OneShotStarter
 
 NAME = "rpc_demo.py"
 # Of which kind an answer has to be, by dialog.
@@ -30,7 +30,7 @@ def demo(one: Extended, answers: dict[str, dict[str, object]]) -> str:
     return shown
 
 
-def test_every_frame_is_as_the_protocol_says(extended: Start) -> None:
+def test_every_record_follows_the_protocol(extended: Start) -> None:
     one = extended(NAME)
     assert "green True Bob 'edited'" == demo(one, ANSWERS)
     one.pi.ask("get_state")
@@ -59,7 +59,7 @@ def test_every_frame_is_as_the_protocol_says(extended: Start) -> None:
     [{"cancelled": True}, {"value": 7}, {"confirmed": "yes"}, {}],
     ids=["cancelled", "a-number", "a-text-for-yes", "nothing"],
 )
-def test_what_is_no_answer_counts_as_cancelled(extended: Start, answer: dict[str, object]) -> None:
+def test_an_invalid_answer_counts_as_cancelled(extended: Start, answer: dict[str, object]) -> None:
     assert "None False None None" == demo(extended(NAME), dict.fromkeys(ANSWERS, answer))
 
 
@@ -71,13 +71,13 @@ def test_the_three_kinds_of_answers_are_not_mixed_up(extended: Start) -> None:
 
 def test_an_answer_to_nothing_is_dropped(extended: Start) -> None:
     one = extended(NAME)
-    for request_id in ("nobody-asked", 7, None):
+    for request_id in ("not-asked", 7, None):
         one.pi.send({"type": "extension_ui_response", "id": request_id, "value": "x"})
 
     assert "green True Bob 'edited'" == demo(one, ANSWERS)
 
 
-def test_what_needs_a_terminal_sends_nothing(extended: Start) -> None:
+def test_methods_that_need_a_terminal_send_nothing(extended: Start) -> None:
     one = extended(NAME)
     one.command("/demo-terminal")
 
@@ -86,7 +86,7 @@ def test_what_needs_a_terminal_sends_nothing(extended: Start) -> None:
     assert [] == one.errors
 
 
-def test_an_error_of_a_command_is_told(extended: Start) -> None:
+def test_an_error_of_a_command_is_reported(extended: Start) -> None:
     one = extended(NAME)
     one.begin("/demo-error")
     error = one.pi.wait({"type": "extension_error"})

@@ -19,7 +19,7 @@ def test_a_command_names_the_session(extended: Start) -> None:
     assert "the long voyage" == one.frames("setTitle")[-1]["title"]
 
 
-def test_a_name_of_the_client_is_heard_of(extended: Start) -> None:
+def test_renaming_by_the_client_fires_an_event(extended: Start) -> None:
     one = extended(NAME)
     one.pi.ask("set_session_name", name="of the client")
 

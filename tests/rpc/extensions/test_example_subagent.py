@@ -4,13 +4,13 @@ import time
 
 from tests.rpc.extensions.conftest import EXAMPLES, Start, call, calls
 
-from pinnace_fuzz.one_shot import OneShotStarter
 from pinnace_fuzz.script import Scripted
+from pinnace_fuzz.trials.one_shot import OneShotStarter
 
 NAME = "subagent.py"
 
 
-def test_the_answer_and_what_it_has_cost_come_back(extended: Start) -> None:
+def test_complete_returns_the_answer_and_its_usage(extended: Start) -> None:
     one = extended(
         NAME,
         [call("subagent", task="count the sails"), {"text": ["two ", "sails"]}, {"text": "done"}],

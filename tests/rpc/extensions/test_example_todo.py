@@ -2,8 +2,8 @@
 
 from tests.rpc.extensions.conftest import EXAMPLES, Extended, Start, call
 
-from pinnace_fuzz.one_shot import OneShotStarter
 from pinnace_fuzz.script import Scripted
+from pinnace_fuzz.trials.one_shot import OneShotStarter
 
 NAME = "todo.py"
 DONE: Scripted = {"text": "done"}
@@ -39,7 +39,7 @@ def test_the_model_keeps_a_list(extended: Start) -> None:
     assert "toggle each item when it is done" in one.prompt
 
 
-def test_a_call_that_makes_no_sense_tells_the_model_why(extended: Start) -> None:
+def test_invalid_arguments_are_explained_to_the_model(extended: Start) -> None:
     one = extended(
         NAME, [call("todo", action="toggle", id=7), call("todo", action="add"), call("todo", action="x"), DONE]
     )

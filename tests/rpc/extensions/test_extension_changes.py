@@ -26,7 +26,7 @@ def test_a_prompt_for_this_run_and_a_message_before_it(extended: Start, written:
     one = extended(written(text), [MORE])
     one.say("first")
     assert one.prompt.endswith("Be brief.")
-    assert "a hint" in one.heard
+    assert "a hint" in one.user_messages
     one.say("second")
 
     assert not one.prompt.endswith("Be brief.")
@@ -57,7 +57,7 @@ def test_a_block_that_terminates_ends_the_run(extended: Start, written: MakeExte
     assert 1 == len(one.pi.llm.requests)
 
 
-def test_a_result_is_what_a_handler_has_made_of_it(extended: Start, written: MakeExtension) -> None:
+def test_a_handler_changes_the_result(extended: Start, written: MakeExtension) -> None:
     text = handles(
         "tool_result",
         "return {'content': [{'type': 'text', 'text': 'redacted'}], 'details': {'by': 'me'}, 'isError': True}",
@@ -73,7 +73,7 @@ def test_a_result_is_what_a_handler_has_made_of_it(extended: Start, written: Mak
     assert (True, {"by": "me"}) == (result["isError"], result["details"])
 
 
-def test_a_message_is_what_a_handler_has_made_of_it(extended: Start, written: MakeExtension) -> None:
+def test_a_handler_replaces_a_message(extended: Start, written: MakeExtension) -> None:
     text = handles(
         "message_end",
         "if event.message['role'] == 'assistant':",
@@ -82,12 +82,14 @@ def test_a_message_is_what_a_handler_has_made_of_it(extended: Start, written: Ma
     one = extended(written(text), [DONE])
     one.say("go")
 
-    told = [each["message"] for each in one.pi.found({"type": "message_end"}) if each["message"]["role"] == "assistant"]
-    assert ["rewritten"] == [each["content"][0]["text"] for each in told]
+    reported = [
+        each["message"] for each in one.pi.found({"type": "message_end"}) if each["message"]["role"] == "assistant"
+    ]
+    assert ["rewritten"] == [each["content"][0]["text"] for each in reported]
     assert "rewritten" == one.pi.ask("get_last_assistant_text")["text"]
 
 
-def test_the_model_is_shown_what_a_handler_wants(extended: Start, written: MakeExtension) -> None:
+def test_a_handler_changes_the_messages_of_a_request(extended: Start, written: MakeExtension) -> None:
     text = handles(
         "context",
         "blocks = [{'type': 'text', 'text': 'and a thought'}]",
@@ -96,7 +98,7 @@ def test_the_model_is_shown_what_a_handler_wants(extended: Start, written: MakeE
     one = extended(written(text), [MORE])
     one.say("one")
 
-    assert ["one", "and a thought"] == one.heard
+    assert ["one", "and a thought"] == one.user_messages
     assert 2 == len(one.pi.ask("get_messages")["messages"])
 
 
@@ -113,7 +115,7 @@ def test_a_request_is_sent_as_handlers_have_changed_it(extended: Start, written:
     assert "yes" == {name.lower(): value for name, value in request.headers.items()}["x-mine"]
 
 
-def test_a_run_goes_on_when_a_handler_wants_so(extended: Start, written: MakeExtension) -> None:
+def test_a_handler_can_continue_a_run(extended: Start, written: MakeExtension) -> None:
     text = handles(
         "agent_before_settle",
         "seen.append(1)",
@@ -124,21 +126,19 @@ def test_a_run_goes_on_when_a_handler_wants_so(extended: Start, written: MakeExt
     one.say("go")
 
     assert 2 == len(one.pi.llm.requests)
-    assert ["go", "go on"] == one.heard
+    assert ["go", "go on"] == one.user_messages
     assert 1 == len(one.pi.found({"type": "agent_settled"}))
     assert [] == one.errors
 
 
-def test_what_is_asked_for_when_the_agent_has_settled_begins_afterwards(
-    extended: Start, written: MakeExtension
-) -> None:
+def test_requests_of_agent_settled_handlers_start_afterwards(extended: Start, written: MakeExtension) -> None:
     text = handles("agent_settled", "seen.append(1)", "if len(seen) == 1: pi.send_user_message('once more')")
     one = extended(written(text), [{"text": "one"}, {"text": "two"}])
     one.begin("go")
     one.pi.wait({"type": "agent_settled"})
     one.pi.wait({"type": "agent_settled"})
 
-    assert ["go", "once more"] == one.heard
+    assert ["go", "once more"] == one.user_messages
 
 
 @pytest.mark.parametrize("answer", ["result", "operations"])
@@ -177,7 +177,7 @@ def test_resources_of_an_extension_are_there(extended: Start, written: MakeExten
     names = [each["name"] for each in one.pi.ask("get_commands")["commands"]]
 
     assert {"tack", "skill:sailing"} <= set(names)
-    assert ["Tack to port"] == one.heard
+    assert ["Tack to port"] == one.user_messages
     assert "How to sail" in one.prompt
 
 
@@ -205,7 +205,7 @@ def test_all_parts_of_a_result(extended: Start, written: MakeExtension) -> None:
     assert {"a": 1} == message["details"]
 
 
-def test_progress_of_a_tool_is_told_as_it_comes(extended: Start, written: MakeExtension) -> None:
+def test_progress_of_a_tool_is_delivered_as_it_comes(extended: Start, written: MakeExtension) -> None:
     text = '''
         def extension(pi):
             @pi.tool
@@ -223,7 +223,7 @@ def test_progress_of_a_tool_is_told_as_it_comes(extended: Start, written: MakeEx
     assert [("all", False)] == one.ends
 
 
-def test_an_extensions_tool_stands_in_for_the_built_in_one(extended: Start, written: MakeExtension) -> None:
+def test_an_extensions_tool_replaces_the_built_in_one(extended: Start, written: MakeExtension) -> None:
     text = """
         def extension(pi):
             @pi.tool(name="read", description="Read nothing")

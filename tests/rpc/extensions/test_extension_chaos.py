@@ -5,12 +5,13 @@ agent ends in order and in time, and that nothing of it is left.
 """
 
 import re
+from pathlib import Path
 
 import pytest
 from tests.rpc.extensions.conftest import Extended, MakeExtension, Start, call
 
-from pinnace_fuzz.one_shot import OneShotStarter
 from pinnace_fuzz.script import Scripted
+from pinnace_fuzz.trials.one_shot import OneShotStarter
 
 DONE: dict[str, object] = {"text": "done"}
 WITH_A_CALL: list[Scripted] = [call("bash", command="touch ran"), DONE, {"text": "still here"}]
@@ -101,7 +102,7 @@ EVENTS += ["tool_execution_start", "tool_execution_end", "tool_result", "turn_en
 EVENTS += ["agent_settled"]
 
 
-def test_handlers_that_raise_are_told_and_nothing_else_changes(extended: Start, written: MakeExtension) -> None:
+def test_a_handler_that_raises_is_reported_and_changes_nothing(extended: Start, written: MakeExtension) -> None:
     handlers = "".join(
         f"    @pi.on({event!r})\n    def of_{event}(ctx, event):\n        raise ValueError('on purpose')\n"
         for event in EVENTS
@@ -115,7 +116,7 @@ def test_handlers_that_raise_are_told_and_nothing_else_changes(extended: Start, 
     assert "still here" == one.pi.ask("get_last_assistant_text")["text"]
 
 
-def test_whatever_handlers_do_the_session_goes_on(extended: Start, written: MakeExtension) -> None:
+def test_the_session_continues_whatever_handlers_do(extended: Start, written: MakeExtension) -> None:
     handlers = "".join(
         f"    @pi.on('agent_start')\n    async def handler_{number}(ctx, event):\n        {deed}\n"
         for number, deed in enumerate(MISDEEDS.values())
@@ -130,7 +131,7 @@ def test_whatever_handlers_do_the_session_goes_on(extended: Start, written: Make
 
 
 @pytest.mark.parametrize("deed", HARMLESS)
-def test_what_is_odd_and_no_failure_disturbs_nobody(extended: Start, written: MakeExtension, deed: str) -> None:
+def test_a_diagnostic_does_not_fail_the_extension(extended: Start, written: MakeExtension, deed: str) -> None:
     one = extended(written(misbehaves("turn_start", HARMLESS[deed])), WITH_A_CALL)
     one.say("go")
 
@@ -139,7 +140,7 @@ def test_what_is_odd_and_no_failure_disturbs_nobody(extended: Start, written: Ma
 
 
 @pytest.mark.parametrize("deed", ["prints", "writes to the descriptor", "has a child that prints"])
-def test_what_is_printed_while_loading_is_no_record(extended: Start, written: MakeExtension, deed: str) -> None:
+def test_output_printed_while_loading_is_not_a_record(extended: Start, written: MakeExtension, deed: str) -> None:
     one = extended(written(f"{HEAD}    {HARMLESS[deed]}\n"), [DONE])
     one.say("go")
 
@@ -174,6 +175,17 @@ def test_a_gate_that_makes_no_sense_blocks(extended: Start, written: MakeExtensi
     assert ["tool_call"] * len(answers) == [event for event, _ in one.errors]
 
 
+def aborted_in_hook(extended: Start, extension: Path) -> Extended:
+    """Abort while the extension's approval hook decides about a call, and prompt again."""
+    one = extended(extension, [call("bash", command="touch ran"), {"text": "more"}])
+    one.begin("go")
+    one.pi.wait({"type": "tool_execution_start"})
+    one.pi.ask("abort")
+    one.pi.wait({"type": "agent_settled"}, since=0)
+    one.say("and on")
+    return one
+
+
 @pytest.mark.parametrize(
     "deed",
     [
@@ -184,12 +196,7 @@ def test_a_gate_that_makes_no_sense_blocks(extended: Start, written: MakeExtensi
     ids=["hangs", "asks", "is shielded"],
 )
 def test_a_gate_that_takes_for_ever_is_ended_by_an_abort(extended: Start, written: MakeExtension, deed: str) -> None:
-    one = extended(written(misbehaves("tool_call", deed)), [call("bash", command="touch ran"), {"text": "more"}])
-    one.begin("go")
-    one.pi.wait({"type": "tool_execution_start"})
-    one.pi.ask("abort")
-    one.pi.wait({"type": "agent_settled"}, since=0)
-    one.say("and on")
+    one = aborted_in_hook(extended, written(misbehaves("tool_call", deed)))
 
     assert not runs(one)
     assert [] == one.errors
@@ -197,12 +204,7 @@ def test_a_gate_that_takes_for_ever_is_ended_by_an_abort(extended: Start, writte
 
 def test_a_gate_that_swallows_the_abort_lets_nothing_through(extended: Start, written: MakeExtension) -> None:
     deed = "\n        ".join(["try: await trio.sleep_forever()", "except trio.Cancelled: pass"])
-    one = extended(written(misbehaves("tool_call", deed)), [call("bash", command="touch ran"), {"text": "more"}])
-    one.begin("go")
-    one.pi.wait({"type": "tool_execution_start"})
-    one.pi.ask("abort")
-    one.pi.wait({"type": "agent_settled"}, since=0)
-    one.say("and on")
+    one = aborted_in_hook(extended, written(misbehaves("tool_call", deed)))
 
     assert not runs(one)
 
@@ -221,8 +223,8 @@ def test_a_gate_that_blocks_the_loop_decides_all_the_same(
     assert not runs(one)
     assert [("slow, and no", True)] == one.ends
     # While it does, with the place, or behind it: whichever thread gets the processor first.
-    told = re.search(r"block(s|ed) the event loop", one.pi.stderr_text)
-    assert is_loop_blocked == (told is not None)
+    expected = re.search(r"block(s|ed) the event loop", one.pi.stderr_text)
+    assert is_loop_blocked == (expected is not None)
 
 
 def test_a_gate_that_aborts_the_run_lets_nothing_through(extended: Start, written: MakeExtension) -> None:
@@ -298,7 +300,7 @@ def test_a_handler_that_keeps_a_context_of_a_command_can_not_lock_the_session(
 
     [(event, error)] = one.errors
     assert "turn_start" == event
-    assert "it would wait for itself" in error
+    assert "this would be a deadlock" in error
 
 
 # Background tasks, tools, commands, the end.
@@ -330,7 +332,7 @@ def test_a_tool_that_fails_in_any_way_is_a_result(extended: Start, written: Make
     assert [] == one.errors
 
 
-def test_a_command_that_fails_in_any_way_is_told(extended: Start, written: MakeExtension) -> None:
+def test_every_failure_of_a_command_is_reported(extended: Start, written: MakeExtension) -> None:
     one = extended(written(chooses('@pi.command("odd")', "args", "args")), [DONE])
     for deed in MISDEEDS:
         one.begin(f"/odd {deed}")
@@ -348,9 +350,7 @@ def test_the_end_does_not_wait_for_a_handler(extended: Start, written: MakeExten
     assert 0 == one.pi.wait_exit(8)
 
 
-def test_what_is_printed_without_a_client_is_not_the_answer(
-    print_agent: OneShotStarter, written: MakeExtension
-) -> None:
+def test_output_printed_without_a_client_is_not_the_answer(print_agent: OneShotStarter, written: MakeExtension) -> None:
     path = written(misbehaves("agent_start", HARMLESS["prints"]))
     printed = print_agent(["-p", "go", "-e", str(path)], [DONE]).end()
 
@@ -362,7 +362,7 @@ def test_what_is_printed_without_a_client_is_not_the_answer(
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("def extension(pi:\n", "SyntaxError"),
         ("import not_there\n", "not_there"),
@@ -373,13 +373,13 @@ def test_what_is_printed_without_a_client_is_not_the_answer(
         ("def extension(pi):\n    pi.send_message('a', 'b')\n", "session"),
     ],
 )
-def test_an_extension_that_does_not_load_is_no_start(
-    extended: Start, written: MakeExtension, text: str, told: str
+def test_an_extension_that_fails_to_load_prevents_the_start(
+    extended: Start, written: MakeExtension, text: str, expected: str
 ) -> None:
     path = written(text)
     one = extended(path, is_checked=False)
 
     assert 1 == one.pi.wait_exit()
-    assert told in one.pi.stderr_text
+    assert expected in one.pi.stderr_text
     assert str(path) in one.pi.stderr_text
     assert [] == one.pi.records

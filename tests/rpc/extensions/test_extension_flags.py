@@ -3,12 +3,13 @@
 import os
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.rpc.extensions.conftest import EXAMPLES, Extended, MakeExtension, Start, call, calls
 
-from pinnace_fuzz.one_shot import OneShotStarter
-from pinnace_fuzz.workbench import AgentStarter
+from pinnace_fuzz.trials.one_shot import OneShotStarter
+from pinnace_fuzz.trials.workbench import AgentStarter
 
 DONE: dict[str, object] = {"text": "done"}
 NAMED = 'def extension(pi):\n    pi.command("{0}")(lambda ctx, args: ctx.ui.notify("{0}"))\n'
@@ -87,7 +88,7 @@ def test_an_extension_of_the_user_may_decide_about_trust(
     assert one.pi.ask("get_state")["projectTrusted"] is (decision == "yes")
 
 
-def test_a_path_that_is_not_there_is_no_start(extended: Start, tmp_path: Path) -> None:
+def test_a_missing_path_prevents_the_start(extended: Start, tmp_path: Path) -> None:
     one = extended(tmp_path / "nothing.py", is_checked=False)
 
     assert 1 == one.pi.wait_exit()
@@ -113,7 +114,7 @@ def test_a_typescript_extension_is_left_out_with_a_notice(agent: AgentStarter) -
     assert "TypeScript" in one.pi.stderr_text
 
 
-def test_what_is_needed_and_not_installed_is_named(extended: Start, written: MakeExtension) -> None:
+def test_a_missing_dependency_is_named(extended: Start, written: MakeExtension) -> None:
     text = '# /// script\n# dependencies = ["seamanship>=2"]\n# ///\ndef extension(pi): ...\n'
     one = extended(written(text), is_checked=False)
 
@@ -192,15 +193,16 @@ def test_flags_survive_a_reload(extended: Start, written: MakeExtension) -> None
 
 
 @pytest.mark.parametrize(
-    ("words", "told"), [(("--wrod", "x"), "Unknown option: --wrod (did you mean --word?)"), (("--word",), "--word")]
+    ("words", "expected_text"),
+    [(("--wrod", "x"), "Unknown option: --wrod (did you mean --word?)"), (("--word",), "--word")],
 )
 def test_flags_that_make_no_sense_are_no_start(
-    extended: Start, written: MakeExtension, words: tuple[str, ...], told: str
+    extended: Start, written: MakeExtension, words: tuple[str, ...], expected_text: str
 ) -> None:
     one = extended(written(FLAGS), (), *words, is_checked=False)
 
     assert 0 != one.pi.wait_exit()
-    assert told in one.pi.stderr_text
+    assert expected_text in one.pi.stderr_text
 
 
 def test_flags_are_in_the_manual(print_agent: OneShotStarter, written: MakeExtension) -> None:
@@ -225,7 +227,7 @@ def test_flags_are_in_the_manual(print_agent: OneShotStarter, written: MakeExten
 def test_options_choose_among_all_tools(extended: Start, words: tuple[str, ...], declared: list[str]) -> None:
     one = extended("dynamic_tools.py", [DONE], *words)
     one.say("go")
-    tools = one.pi.llm.requests[-1].body.get("tools") or []
+    tools: list[Any] = one.pi.llm.requests[-1].body.get("tools") or []
 
     assert declared == [tool["function"]["name"] for tool in tools]
 
@@ -248,13 +250,14 @@ def test_ask_asks_and_a_refusal_blocks(extended: Start, is_discovering: bool) ->
     assert (one.work / "ran").exists()
     ids = [each["toolCallId"] for each in one.pi.found({"type": "tool_execution_start"})]
     assert ids == [first["toolCallId"], second["toolCallId"]]
+    assert ["allow_once", "allow_always", "reject_once"] == first["optionKinds"]
 
 
 def test_yes_for_this_session_ends_with_the_session(extended: Start) -> None:
     touch = call("bash", command="true")
     one = extended((), [touch, touch, DONE, touch, DONE], "--tool-approval", "ask")
     one.begin("go")
-    one.reply(one.asked("select"), value="Yes for this session")
+    one.reply(one.asked("select"), value="Yes for bash in this session")
     one.pi.wait({"type": "agent_settled"})
     assert 1 == len(one.frames("select"))
     one.pi.ask("new_session")
@@ -265,7 +268,7 @@ def test_yes_for_this_session_ends_with_the_session(extended: Start) -> None:
     assert [False, False, True] == [is_error for _, is_error in one.ends]
 
 
-def test_read_only_runs_what_changes_nothing_and_explains_the_rest(extended: Start) -> None:
+def test_read_only_runs_read_only_tools_and_denies_the_rest(extended: Start) -> None:
     script = [call("read", path="a.txt"), call("echo_session", message="x"), call("todo", action="list"), DONE]
     one = extended(["dynamic_tools.py", "todo.py"], script, "--tool-approval", "read-only")
     (one.work / "a.txt").write_text("content")
@@ -333,7 +336,7 @@ def test_a_link_that_leads_elsewhere_after_the_approval_is_asked_about_again(ext
     }
 
 
-def test_a_call_whose_file_is_never_the_approved_one_is_not_run(extended: Start, written: MakeExtension) -> None:
+def test_a_call_whose_file_keeps_changing_is_not_run(extended: Start, written: MakeExtension) -> None:
     source = """
         def extension(pi):
             asked = []
@@ -361,11 +364,11 @@ def test_yes_for_this_session_does_not_let_the_model_write_what_the_agent_loads(
     put(first.home.work / "gate.py", "gate")
     one = Extended(agent((), "--tool-approval", "ask", "-e", "gate.py", again=first))
     one.begin("go")
-    one.reply(one.asked("select"), value="Yes for this session")
+    one.reply(one.asked("select"), value="Yes for write in this session")
     for reason in ("configures agents", "belongs to git", "is a loaded extension", "is in the agent folder"):
         question = one.asked("select")
         assert f"(always asked about: it {reason}" in question["title"]
-        one.reply(question, value="Yes for this session")
+        one.reply(question, value="Yes for write in this session")
     one.pi.wait({"type": "agent_settled"})
 
     assert [False, True, True, True, True, False] == [is_error for _, is_error in one.ends]

@@ -1,4 +1,4 @@
-"""Every event of the lifecycle at its place, told to an extension of the real program, and what handlers change."""
+"""Every event of the lifecycle as an extension of the real program receives it, and the changes of handlers."""
 
 import json
 from pathlib import Path
@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from tests.rpc.extensions.conftest import Extended, MakeExtension, Start, call
 
-from pinnace_fuzz.one_shot import OneShotStarter
 from pinnace_fuzz.records import Record
 from pinnace_fuzz.script import Scripted
+from pinnace_fuzz.trials.one_shot import OneShotStarter
 
 DONE: dict[str, object] = {"text": "done"}
 MORE: dict[str, object] = {**DONE, "repeat": -1}
@@ -68,7 +68,7 @@ class Recorded:
         self._notes.unlink(missing_ok=True)
 
     def wait_for(self, name: str, count: int = 1) -> None:
-        """Wait for so many of an event that nobody waits for."""
+        """Wait for a number of events whose handlers are not awaited."""
         for _ in range(500):
             if len(self.of(name)) >= count:
                 return
@@ -123,7 +123,7 @@ def test_one_prompt_from_its_text_to_its_end(recorded: MakeRecorded) -> None:
     ] == rec.names()
 
 
-def test_messages_are_told_as_they_begin_grow_and_end(recorded: MakeRecorded) -> None:
+def test_message_events_fire_at_start_update_and_end(recorded: MakeRecorded) -> None:
     rec = recorded([{"text": ["one ", "two"]}])
     rec.one.say("go")
 
@@ -138,7 +138,7 @@ def test_messages_are_told_as_they_begin_grow_and_end(recorded: MakeRecorded) ->
     assert rec.of("provider_stream_event")
 
 
-def test_what_is_told_of_a_call(recorded: MakeRecorded) -> None:
+def test_the_events_of_one_call(recorded: MakeRecorded) -> None:
     rec = recorded([call("bash", command="echo hello; exit 3"), DONE])
     rec.one.say("go")
     [start], [asked], [result], [end] = (
@@ -176,7 +176,7 @@ def test_the_end_of_a_turn_and_of_a_run(recorded: MakeRecorded) -> None:
     assert [{"aborted": False}] == rec.of("agent_settled")
 
 
-def test_an_abort_is_told_and_nothing_can_go_on(recorded: MakeRecorded) -> None:
+def test_an_abort_fires_its_events_and_prevents_continuing(recorded: MakeRecorded) -> None:
     rec = recorded([{"chunks": [{"text": "begun"}, {"gate": "g"}]}])
     rec.one.begin("go")
     rec.pi.llm.wait_reached("g")
@@ -188,7 +188,7 @@ def test_an_abort_is_told_and_nothing_can_go_on(recorded: MakeRecorded) -> None:
     assert "agent_before_settle" not in rec.names()
 
 
-def test_the_source_of_a_text_is_told(recorded: MakeRecorded) -> None:
+def test_the_source_of_a_message_is_in_the_event(recorded: MakeRecorded) -> None:
     rec = recorded([{"chunks": [{"text": "begun"}, {"gate": "g"}]}, MORE])
     rec.one.begin("go")
     rec.pi.llm.wait_reached("g")
@@ -204,7 +204,7 @@ def test_the_source_of_a_text_is_told(recorded: MakeRecorded) -> None:
     ] == [{key: value for key, value in each.items() if value is not None} for each in rec.of("input")]
 
 
-def test_the_answer_of_a_provider_is_told(recorded: MakeRecorded) -> None:
+def test_the_response_of_a_provider_fires_events(recorded: MakeRecorded) -> None:
     rec = recorded([{**DONE, "headers": {"x-told": "yes"}}])
     rec.one.say("go")
     [response] = rec.of("after_provider_response")
@@ -219,26 +219,23 @@ def test_the_answer_of_a_provider_is_told(recorded: MakeRecorded) -> None:
 # Sessions.
 
 
-def test_what_a_new_session_is_told(recorded: MakeRecorded) -> None:
+REPLACEMENT = ["session_before_switch", "session_shutdown", "session_start", "session_switch", "resources_discover"]
+
+
+def test_the_events_of_a_new_session(recorded: MakeRecorded) -> None:
     rec = recorded([MORE], has_session=True)
     rec.one.say("go")
     old = rec.pi.ask("get_state")["sessionFile"]
     rec.forget()
     rec.pi.ask("new_session")
 
-    assert [
-        "session_before_switch",
-        "session_shutdown",
-        "session_start",
-        "session_switch",
-        "resources_discover",
-    ] == rec.names()
+    assert REPLACEMENT == rec.names()
     assert [{"reason": "new"}] == rec.of("session_before_switch")
     assert "new" == rec.of("session_shutdown")[0]["reason"]
     assert [{"reason": "new", "previousSessionFile": old}] == rec.of("session_start")
 
 
-def test_what_another_session_is_told(recorded: MakeRecorded) -> None:
+def test_the_events_of_a_resumed_session(recorded: MakeRecorded) -> None:
     rec = recorded([MORE], has_session=True)
     rec.one.say("go")
     old = rec.pi.ask("get_state")["sessionFile"]
@@ -248,20 +245,14 @@ def test_what_another_session_is_told(recorded: MakeRecorded) -> None:
     rec.forget()
     rec.pi.ask("switch_session", sessionPath=old)
 
-    assert [
-        "session_before_switch",
-        "session_shutdown",
-        "session_start",
-        "session_switch",
-        "resources_discover",
-    ] == rec.names()
+    assert REPLACEMENT == rec.names()
     assert [{"reason": "resume", "targetSessionFile": old}] == rec.of("session_before_switch")
     assert [{"reason": "resume", "targetSessionFile": old}] == rec.of("session_shutdown")
     assert [{"reason": "resume", "previousSessionFile": newer}] == rec.of("session_start")
 
 
 @pytest.mark.parametrize("command", ["fork", "clone"])
-def test_what_a_fork_is_told(recorded: MakeRecorded, command: str) -> None:
+def test_the_events_of_a_fork(recorded: MakeRecorded, command: str) -> None:
     rec = recorded([MORE], has_session=True)
     rec.one.say("go")
     old = rec.pi.ask("get_state")["sessionFile"]
@@ -307,7 +298,7 @@ def test_a_replacement_that_is_cancelled_changes_nothing(recorded: MakeRecorded,
     rec.one.say("go on")
 
 
-def test_a_compaction_is_told_before_and_after(recorded: MakeRecorded) -> None:
+def test_a_compaction_fires_events_before_and_after(recorded: MakeRecorded) -> None:
     rec = recorded([MORE], settings={"compaction": {"keepRecentTokens": 1}})
     rec.one.say("one")
     rec.one.say("two")
@@ -323,7 +314,7 @@ def test_a_compaction_is_told_before_and_after(recorded: MakeRecorded) -> None:
     assert "compaction" == after["compactionEntry"]["type"]
 
 
-def test_a_compaction_that_fails_is_told(recorded: MakeRecorded) -> None:
+def test_a_failed_compaction_fires_an_event(recorded: MakeRecorded) -> None:
     refused: Scripted = {"error": {"status": 400, "body": {"error": {"message": "no"}}}}
     rec = recorded([DONE, DONE, refused], settings={"compaction": {"keepRecentTokens": 1}})
     rec.one.say("one")
@@ -347,7 +338,7 @@ def test_a_compaction_can_be_cancelled(recorded: MakeRecorded) -> None:
     assert [] == [each for each in rec.pi.ask("get_entries")["entries"] if each["type"] == "compaction"]
 
 
-def test_going_elsewhere_is_told_before_and_after(recorded: MakeRecorded) -> None:
+def test_moving_in_the_tree_fires_events_before_and_after(recorded: MakeRecorded) -> None:
     rec = recorded([MORE])
     rec.one.say("one")
     target = rec.pi.ask("get_entries")["leafId"]
@@ -376,7 +367,7 @@ def test_going_elsewhere_can_be_cancelled(recorded: MakeRecorded) -> None:
 # Model, level, name, dialogs.
 
 
-def test_another_model_and_another_level_are_told(recorded: MakeRecorded) -> None:
+def test_a_change_of_model_or_level_fires_an_event(recorded: MakeRecorded) -> None:
     rec = recorded([])
     rec.pi.ask("set_model", provider="fake", modelId="m2")
     rec.pi.ask("set_thinking_level", level="high")
@@ -390,7 +381,7 @@ def test_another_model_and_another_level_are_told(recorded: MakeRecorded) -> Non
     assert {"level": "high", "previousLevel": "medium"} in rec.of("thinking_level_select")
 
 
-def test_another_name_is_told(recorded: MakeRecorded) -> None:
+def test_a_rename_fires_an_event(recorded: MakeRecorded) -> None:
     rec = recorded([])
     rec.pi.ask("set_session_name", name="the voyage")
     rec.wait_for("session_info_changed")
@@ -398,7 +389,7 @@ def test_another_name_is_told(recorded: MakeRecorded) -> None:
     assert [{"name": "the voyage"}] == rec.of("session_info_changed")
 
 
-def test_a_command_of_the_user_is_told(recorded: MakeRecorded) -> None:
+def test_a_shell_command_of_the_user_fires_an_event(recorded: MakeRecorded) -> None:
     rec = recorded([])
     rec.pi.ask("bash", command="true", excludeFromContext=True)
 
@@ -420,7 +411,7 @@ def test_in_print_mode_the_source_is_interactive(print_agent: OneShotStarter, wr
 def test_a_command_that_comes_first_of_all_is_answered_when_it_has_ended(
     extended: Start, written: MakeExtension
 ) -> None:
-    """R-EXT-03: nobody knows what calls a command before the extensions are there, so it waits for them."""
+    """R-EXT-03: a message may call a command of an extension, so it waits until extensions are loaded."""
     asks = written(
         """
         def extension(pi):
@@ -442,10 +433,10 @@ def test_a_command_that_comes_first_of_all_is_answered_when_it_has_ended(
     assert "not_queueable" == one.pi.wait_response("s")["errorCode"]
     assert one.pi.wait_response("p")["success"]
     one.pi.wait({"type": "agent_settled"}, since=0)
-    assert ["/else"] == one.heard
+    assert ["/else"] == one.user_messages
 
 
-def test_a_text_behind_a_new_session_means_what_its_extensions_say(extended: Start, written: MakeExtension) -> None:
+def test_a_message_after_a_new_session_is_expanded_by_its_extensions(extended: Start, written: MakeExtension) -> None:
     """R-EXT-03, R-EXT-06"""
     path = written(
         """
@@ -476,3 +467,40 @@ def test_a_text_behind_a_new_session_means_what_its_extensions_say(extended: Sta
     assert "handled" == one.pi.wait_response("a")["data"]["disposition"]
     assert "started" == one.pi.wait_response("b")["data"]["disposition"]
     one.pi.wait({"type": "agent_settled"}, since=0)
+
+
+WORKER = """
+import trio
+
+
+def extension(pi):
+    finish = trio.Event()
+
+    async def work(ctx):
+        await finish.wait()
+        ctx.ui.notify("done")
+
+    @pi.command("begin")
+    async def begin(ctx, args):
+        pi.background.start_soon(work, ctx)
+
+    @pi.command("finish")
+    async def end(ctx, args):
+        finish.set()
+"""
+
+
+def test_the_state_lists_extensions_with_a_background_task(extended: Start, written: MakeExtension) -> None:
+    """R-EXT-13: what a host must not cut."""
+
+    def at_work() -> object:
+        return one.pi.ask("get_state").get("extensionsAtWork")
+
+    path = written(WORKER, "worker.py")
+    one = extended(path)
+    assert at_work() is None
+    one.command("/begin")
+    assert at_work() == [str(path)]
+    one.command("/finish")
+    one.asked("notify")
+    assert at_work() is None

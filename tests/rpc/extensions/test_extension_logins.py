@@ -6,7 +6,6 @@ import json
 import subprocess
 import threading
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,10 +15,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from tests.rpc.conftest import COMMAND, CONVERSATION_TIMEOUT_S, ENVIRONMENT
-from tests.rpc.extensions.conftest import EXAMPLES, Extended, MakeExtension, Start
+from tests.rpc.extensions.conftest import EXAMPLES, Extended, MakeExtension, Start, rejected_provider, run_to_end
 
-from pinnace_fuzz.adapters import prepare_pi_home
-from pinnace_fuzz.one_shot import OneShotStarter
+from pinnace_fuzz.harness.adapters import prepare_pi_home
+from pinnace_fuzz.trials.one_shot import OneShotStarter
 
 EXAMPLE = EXAMPLES / "corporate_login.py"
 # In every token, so that one that shows up anywhere is found.
@@ -114,7 +113,7 @@ def corporation() -> Iterator[Corporation]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, *_: object) -> None:
+        def log_message(self, format: str, *args: object) -> None:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
@@ -210,7 +209,7 @@ def test_two_processes_that_refresh_at_once_refresh_once(
 
 
 @pytest.mark.parametrize(
-    ("refresh", "told"),
+    ("refresh", "expected"),
     [
         ("fails", "refresh_token failed: refused: [redacted]"),
         ("dict", "has expired already"),
@@ -218,7 +217,7 @@ def test_two_processes_that_refresh_at_once_refresh_once(
     ],
 )
 def test_a_login_that_can_not_be_refreshed_is_kept_and_refused_by_name(
-    extended: Start, written: MakeExtension, corporation: Corporation, refresh: str, told: str
+    extended: Start, written: MakeExtension, corporation: Corporation, refresh: str, expected: str
 ) -> None:
     text = f"""
         def fails(credentials):
@@ -239,7 +238,7 @@ def test_a_login_that_can_not_be_refreshed_is_kept_and_refused_by_name(
     refused = one.pi.wait_response(one.begin("hello"))
     assert (False, "authentication_failed") == (refused["success"], refused["errorCode"])
     assert 'Authentication failed for "corporate"' in refused["error"]
-    assert told in refused["error"]
+    assert expected in refused["error"]
     assert login == kept(one)
     shows_no_token(one)
 
@@ -259,7 +258,7 @@ def test_a_login_at_the_terminal(tmp_path: Path, corporation: Corporation) -> No
         browse(process.stderr.readline())
         out, err = process.communicate(timeout=CONVERSATION_TIMEOUT_S)
     auth = home.agent_dir / "auth.json"
-    assert (0, f"corporate: logged in; the login is kept in {auth}\n") == (process.returncode, out)
+    assert (0, f"corporate: logged in; the login is stored in {auth}\n") == (process.returncode, out)
     assert corporation.access == json.loads(auth.read_text())["corporate"]["access"]
     assert MARK not in out + err
 
@@ -267,18 +266,9 @@ def test_a_login_at_the_terminal(tmp_path: Path, corporation: Corporation) -> No
 def test_a_login_with_an_extension_that_has_none_is_refused(tmp_path: Path, written: MakeExtension) -> None:
     home = prepare_pi_home(tmp_path / "home", "http://127.0.0.1:9/v1", env=ENVIRONMENT)
     path = written("def extension(pi):\n    pass\n")
-    done = subprocess.run(
-        [*COMMAND, "auth", "login", "corporate", "-e", str(path)],
-        env=home.env,
-        cwd=home.work,
-        capture_output=True,
-        text=True,
-        timeout=CONVERSATION_TIMEOUT_S,
-        check=False,
-        input="",
-    )
+    done = run_to_end(home, "auth", "login", "corporate", "-e", str(path))
     assert 1 == done.returncode
-    assert "no extension that was named has logins for corporate" in done.stderr
+    assert "none of the named extensions has logins for corporate" in done.stderr
     assert not (home.agent_dir / "auth.json").exists()
 
 
@@ -315,7 +305,7 @@ def extension(pi):
 
 
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "expected"),
     [
         ("123456", "The x: logged in"),
         (None, "The x: the login was cancelled"),
@@ -323,8 +313,8 @@ def extension(pi):
         ("wrong", "expires must count milliseconds"),
     ],
 )
-def test_what_a_login_asks_is_asked_by_dialogs(
-    extended: Start, written: MakeExtension, code: str | None, told: str
+def test_login_callbacks_ask_through_dialogs(
+    extended: Start, written: MakeExtension, code: str | None, expected: str
 ) -> None:
     one = extended(written(ASKS), ())
     one.begin("/login x")
@@ -336,7 +326,7 @@ def test_what_a_login_asks_is_asked_by_dialogs(
     prompt = one.asked("input")
     assert ("Code:", "six digits") == (prompt["title"], prompt["placeholder"])
     one.reply(prompt, **({"cancelled": True} if code is None else {"value": code}))
-    assert told in one.notice()
+    assert expected in one.notice()
     file = one.pi.home.agent_dir / "auth.json"
     assert file.exists() is (code == "123456")
     if file.exists():
@@ -404,7 +394,7 @@ def test_refreshed_models_are_listed(print_agent: OneShotStarter, written: MakeE
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "expected"),
     [
         ("{", "Expecting property name"),
         ("7", "it must return a list of models"),
@@ -412,7 +402,7 @@ def test_refreshed_models_are_listed(print_agent: OneShotStarter, written: MakeE
     ],
 )
 def test_models_stay_as_they_are_when_they_can_not_be_refreshed(
-    extended: Start, written: MakeExtension, content: str, told: str
+    extended: Start, written: MakeExtension, content: str, expected: str
 ) -> None:
     path = written(REFRESHES)
     path.with_name("models.json").write_text(content)
@@ -421,39 +411,23 @@ def test_models_stay_as_they_are_when_they_can_not_be_refreshed(
     [(event, text)] = one.errors
     assert "refresh_models" == event
     assert 'provider "x"' in text
-    assert told in text
+    assert expected in text
 
 
 @pytest.mark.parametrize(
-    ("oauth", "told"),
+    ("oauth", "text"),
     [
         ("7", "must be an OAuth or a dict"),
         ("{'login': lambda callbacks: 1}", "refreshToken is missing"),
         ("{**GOOD, 'login': 7}", "login"),
         ("{**GOOD, 'refresh_token': lambda: 1}", "(credentials)"),
         ("{**GOOD, 'modifyModels': 7}", "there is no field 'modifyModels'"),
-        ("{**GOOD, 'name': 7}", "name must be a text"),
+        ("{**GOOD, 'name': 7}", "name must be a string"),
     ],
 )
 def test_wrong_logins_are_refused_where_they_are_registered(
-    extended: Start, written: MakeExtension, oauth: str, told: str
+    extended: Start, written: MakeExtension, oauth: str, text: str
 ) -> None:
-    text = f"""
-        GOOD = {{
-            "login": lambda callbacks: 1,
-            "refreshToken": lambda credentials: 1,
-            "getApiKey": lambda credentials: "k",
-        }}
-
-
-        def extension(pi):
-            try:
-                pi.register_provider("x", base_url="http://127.0.0.1", oauth={oauth})
-            except TypeError as error:
-                refused = str(error)
-
-            @pi.on("session_start")
-            def started(ctx, event):
-                ctx.ui.notify(refused)
-    """
-    assert told in extended(written(text), ()).notice()
+    good = "{'login': lambda callbacks: 1, 'refreshToken': lambda credentials: 1, 'getApiKey': lambda credentials: 'k'}"
+    extension = written(rejected_provider(f"oauth={oauth.replace('GOOD', good)}"))
+    assert text in extended(extension, ()).notice()

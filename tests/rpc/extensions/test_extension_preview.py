@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pinnace_fuzz.one_shot import OneShotStarter
+from pinnace_fuzz.trials.one_shot import OneShotStarter
 
 SOURCE = """
 print("hello from the extension")
@@ -55,5 +55,5 @@ def test_one_that_fails_does_not_keep_the_rest_from_being_listed(print_agent: On
     ended = print_agent(["--list-models", "-e", f"{file}.not", "-e", file]).end()
 
     assert 0 == ended.code
-    assert "is not there" in ended.err
+    assert "does not exist" in ended.err
     assert any(line.startswith("box") for line in ended.out.splitlines())

@@ -1,13 +1,12 @@
 """Providers that extensions register: their models at the start, after a reload and in other sessions."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
-from tests.rpc.conftest import COMMAND, CONVERSATION_TIMEOUT_S, ENVIRONMENT
-from tests.rpc.extensions.conftest import Extended, MakeExtension, Start
+from tests.rpc.conftest import ENVIRONMENT
+from tests.rpc.extensions.conftest import Extended, MakeExtension, Start, run_to_end
 
-from pinnace_fuzz.adapters import prepare_pi_home
+from pinnace_fuzz.harness.adapters import prepare_pi_home
 
 DONE: dict[str, object] = {"text": "done"}
 MORE: dict[str, object] = {**DONE, "repeat": -1}
@@ -140,16 +139,7 @@ def test_a_wrong_model_is_refused_at_the_start(
     home = prepare_pi_home(tmp_path / "home", "http://127.0.0.1:9/v1", names_model=False, env=ENVIRONMENT)
     named = ["-e", str(provider)] if has_extension else []
     for mode in ([], ["--mode", "text", "-p", "hello"]):
-        done = subprocess.run(
-            [*COMMAND, *home.arguments, *named, *words, *mode],
-            env=home.env,
-            cwd=home.work,
-            capture_output=True,
-            text=True,
-            timeout=CONVERSATION_TIMEOUT_S,
-            check=False,
-            input="",
-        )
+        done = run_to_end(home, *home.arguments, *named, *words, *mode)
         assert (1, "") == (done.returncode, done.stdout)
         assert f"pinnace: {text}" in done.stderr
         assert "Traceback" not in done.stderr

@@ -1,4 +1,4 @@
-"""What `ctx` and `pi` tell of the running agent, and what they do to it: each member, in the real program."""
+"""Each member of `ctx` and `pi` in the real program."""
 
 import json
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.rpc.extensions.conftest import Extended, MakeExtension, Start
 
-from pinnace_fuzz.one_shot import OneShotStarter
+from pinnace_fuzz.trials.one_shot import OneShotStarter
 
 DONE: dict[str, object] = {"text": "done"}
 MORE: dict[str, object] = {**DONE, "repeat": -1}
@@ -41,7 +41,7 @@ def seer(extended: Start, written: MakeExtension) -> Callable[..., Extended]:
     return lambda *arguments, **options: extended(path, *arguments, **options)
 
 
-def test_what_a_context_tells_at_rest(seer: Callable[..., Extended]) -> None:
+def test_the_values_of_a_context_when_idle(seer: Callable[..., Extended]) -> None:
     one = seer([MORE])
     assert [True, "rpc", str(one.work), True, False, True] == see(
         one,
@@ -87,7 +87,7 @@ def test_the_models_that_there_are(seer: Callable[..., Extended]) -> None:
     assert ["sk-fake", {}] == see(one, "ctx.model_registry.api_key_and_headers(ctx.model)")
 
 
-def test_what_there_is_to_call(seer: Callable[..., Extended], written: MakeExtension) -> None:
+def test_the_names_of_the_commands(seer: Callable[..., Extended], written: MakeExtension) -> None:
     one = seer()
     assert ["read", "bash", "edit", "write"] == see(one, "pi.get_active_tools()")
     tools = see(one, "{each.name: each.source_info['source'] for each in pi.get_all_tools()}")
@@ -131,7 +131,7 @@ def test_a_message_is_stored_and_starts_a_run_only_if_it_is_to(seer: Callable[..
     see(one, "pi.send_message('note', 'answer me', trigger_turn=True)")
     one.pi.wait({"type": "agent_settled"}, since=0)
 
-    assert ["aside", "answer me"] == one.heard
+    assert ["aside", "answer me"] == one.user_messages
     assert ["note", "note"] == [each["customType"] for each in one.pi.ask("get_messages")["messages"][:2]]
 
 
@@ -140,10 +140,10 @@ def test_something_is_said_as_the_user(seer: Callable[..., Extended]) -> None:
     see(one, "pi.send_user_message('from the extension')")
     one.pi.wait({"type": "agent_settled"}, since=0)
 
-    assert ["from the extension"] == one.heard
+    assert ["from the extension"] == one.user_messages
 
 
-def test_while_a_model_answers_what_is_said_is_queued_or_refused(seer: Callable[..., Extended]) -> None:
+def test_messages_during_a_run_are_queued_or_rejected(seer: Callable[..., Extended]) -> None:
     one = seer([{"chunks": [{"text": "begun"}, {"gate": "g"}]}, MORE])
     one.begin("go")
     one.pi.llm.wait_reached("g")
@@ -155,7 +155,7 @@ def test_while_a_model_answers_what_is_said_is_queued_or_refused(seer: Callable[
     one.pi.llm.release("g")
     one.pi.wait({"type": "agent_settled"})
 
-    assert ["go", "steering", "following"] == one.heard
+    assert ["go", "steering", "following"] == one.user_messages
     assert ["send_user_message"] == [event for event, _ in one.errors]
 
 
@@ -212,7 +212,7 @@ def test_a_provider_comes_and_goes(seer: Callable[..., Extended]) -> None:
     assert "x1" not in [each["id"] for each in one.pi.ask("get_available_models")["models"]]
 
 
-def test_a_provider_that_makes_no_sense_is_told(extended: Start, written: MakeExtension) -> None:
+def test_an_invalid_provider_is_reported(extended: Start, written: MakeExtension) -> None:
     path = written("def extension(pi):\n    pi.register_provider('odd', models=[{'id': 7}])\n")
     one = extended(path, [DONE])
     one.say("hello")
@@ -238,7 +238,9 @@ def test_a_command_waits_until_the_agent_is_idle(seer: Callable[..., Extended]) 
 
 
 @pytest.mark.parametrize("method", ["new_session", "fork", "switch_session"])
-def test_a_command_replaces_the_session_and_goes_on_there(extended: Start, written: MakeExtension, method: str) -> None:
+def test_a_command_replaces_the_session_and_continues_there(
+    extended: Start, written: MakeExtension, method: str
+) -> None:
     text = f"""
         def extension(pi):
             @pi.command("replace")
@@ -263,7 +265,7 @@ def test_a_command_replaces_the_session_and_goes_on_there(extended: Start, writt
     one.command(f"/replace {arguments}")
 
     assert "there: " in one.notice()
-    assert "hello there" == one.heard[-1]
+    assert "hello there" == one.user_messages[-1]
     assert "StaleContextError" in one.pi.stderr_text
     assert (state["sessionId"] == one.pi.ask("get_state")["sessionId"]) is (method == "switch_session")
 
@@ -284,7 +286,7 @@ def test_a_new_session_can_be_filled_before_it_begins(extended: Start, written: 
     one.command("/fresh")
     one.say("hello")
 
-    assert ["before", "hello"] == one.heard
+    assert ["before", "hello"] == one.user_messages
     assert "filled" == one.pi.ask("get_state")["sessionName"]
 
 
@@ -296,11 +298,11 @@ def test_a_command_goes_elsewhere_in_the_session(seer: Callable[..., Extended]) 
     see(one, f"ctx.navigate_tree({leaf!r}, label='back here')")
     one.say("three")
 
-    assert ["one", "three"] == one.heard
+    assert ["one", "three"] == one.user_messages
     assert "back here" == see(one, f"ctx.session_manager.get_label({leaf!r})")
 
 
-def test_the_inputs_of_the_prompt_are_told(seer: Callable[..., Extended]) -> None:
+def test_the_parts_of_the_system_prompt_are_in_the_event(seer: Callable[..., Extended]) -> None:
     assert isinstance(see(seer(), "dict(ctx.get_system_prompt_options())"), dict)
 
 
@@ -325,12 +327,10 @@ def test_commands_are_listed_and_refused_where_they_can_not_be(extended: Start, 
     one.pi.llm.release("g")
     one.pi.wait({"type": "agent_settled"})
 
-    assert ["go"] == one.heard
+    assert ["go"] == one.user_messages
 
 
-def test_in_print_mode_a_context_knows_that_there_is_nobody(
-    print_agent: OneShotStarter, written: MakeExtension
-) -> None:
+def test_in_print_mode_a_context_has_no_user(print_agent: OneShotStarter, written: MakeExtension) -> None:
     text = 'def extension(pi):\n    pi.command("who")(lambda ctx, args: print(ctx.mode, ctx.has_ui, flush=True))\n'
     path = Path(written(text))
     for words, mode in ((["-p", "/who"], "print"), (["--mode", "json", "/who"], "json")):

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from tests.rpc.extensions.conftest import Extended, MakeExtension, Start
+from tests.rpc.extensions.conftest import Extended, MakeExtension, Start, rejected_provider
 
 SECRET = "sk-stream-secret-123456"
 # Answers as the last message of the user says.
@@ -192,7 +192,7 @@ def test_a_plain_generator_is_read_in_a_thread(streams: Callable[..., Extended])
     assert "from a thread" == answer(streams("t"), "hello")
 
 
-def test_what_returns_no_stream_is_refused_by_name(streams: Callable[..., Extended]) -> None:
+def test_a_function_that_returns_no_stream_fails_the_request(streams: Callable[..., Extended]) -> None:
     one = streams("n")
     one.say("hello")
     assert 'provider "n": it must return an async iterator of events, not int' in str(last(one)["errorMessage"])
@@ -210,18 +210,7 @@ def test_what_returns_no_stream_is_refused_by_name(streams: Callable[..., Extend
 def test_a_wrong_registration_is_refused_where_it_is_made(
     extended: Start, written: MakeExtension, fields: str, word: str
 ) -> None:
-    text = f"""
-        def extension(pi):
-            try:
-                pi.register_provider("x", base_url="http://127.0.0.1", {fields})
-            except TypeError as error:
-                refused = str(error)
-
-            @pi.on("session_start")
-            def started(ctx, event):
-                ctx.ui.notify(refused)
-    """
-    assert word in extended(written(text), ()).notice()
+    assert word in extended(written(rejected_provider(fields)), ()).notice()
 
 
 def test_the_example_of_a_stream(extended: Start) -> None:

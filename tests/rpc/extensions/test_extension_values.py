@@ -85,7 +85,7 @@ def ends_of(one: Extended) -> list[tuple[str, bool]]:
     return [(text_of(ends[each]["result"]), ends[each]["isError"]) for each in starts]
 
 
-def test_a_value_that_is_no_json_fails_its_call_and_names_the_place(extended: Start, written: MakeExtension) -> None:
+def test_a_value_that_is_not_json_fails_the_call_and_names_the_place(extended: Start, written: MakeExtension) -> None:
     wrong = [(where, kind) for where in PLACES for kind in WRONG]
     others = [("details", "object"), ("label", "bytes"), ("status", "set"), ("flag", "path")]
     right = [(where, "path") for where in PLACES]
@@ -97,7 +97,7 @@ def test_a_value_that_is_no_json_fails_its_call_and_names_the_place(extended: St
 
     ends = ends_of(one)
     expected = [PLACES[where].format(WRONG[kind]) for where, kind in wrong]
-    expected += ["details: object is not JSON", "label must be a text", "setStatus: statusText must be a text"]
+    expected += ["details: object is not JSON", "label must be a string", "setStatus: statusText must be a string"]
     expected += ["is_error of a ToolResult must be True or False, not str"]
     assert [] == [
         (text, end)
@@ -113,7 +113,7 @@ def test_a_value_that_is_no_json_fails_its_call_and_names_the_place(extended: St
 
 
 HANDLERS = {
-    # event, what its handler returns, what the client is told
+    # event, what its handler returns, the error for the client
     "tool_result": ("{'details': {'a': b''}}", "tool_result: details.a: bytes is not JSON"),
     "message_end": (
         "{'message': {**event.message, 'extra': {1}}} if event.message['role'] == 'assistant' else None",
@@ -137,7 +137,7 @@ HANDLERS = {
 
 
 @pytest.mark.parametrize("event", HANDLERS)
-def test_an_answer_of_a_handler_that_is_no_json_is_reported_and_the_run_ends(
+def test_a_handler_result_that_is_not_json_is_reported_and_ends_the_run(
     extended: Start, written: MakeExtension, event: str
 ) -> None:
     answer, text = HANDLERS[event]
@@ -195,7 +195,7 @@ def test_a_queued_text_is_refused_when_a_handler_of_input_can_not_be_understood(
     response = one.pi.wait_response("s")
     assert (False, "refused_by_extension") == (response["success"], response["errorCode"])
     one.say("go")
-    assert ["go"] == one.heard
+    assert ["go"] == one.user_messages
 
 
 def test_keys_that_are_not_known_are_reported_once_and_the_rest_counts(extended: Start, written: MakeExtension) -> None:
@@ -218,7 +218,7 @@ def test_keys_that_are_not_known_are_reported_once_and_the_rest_counts(extended:
 
     assert [("mine", False)] * 2 == one.ends
     assert ["mine", "mine"] == one.read
-    assert ["go"] == one.heard
+    assert ["go"] == one.user_messages
     assert ["context", "tool mine", "tool mine", "tool mine"] == sorted(event for event, _ in one.errors)
     texts = " ".join(text for _, text in one.errors)
     assert "'myField'" in texts
@@ -227,7 +227,7 @@ def test_keys_that_are_not_known_are_reported_once_and_the_rest_counts(extended:
     assert "'note'" in texts
 
 
-def test_what_a_tool_has_returned_does_not_change_with_its_own_list(
+def test_a_result_does_not_change_with_the_list_that_a_tool_returned(
     extended: Start, written: MakeExtension, tmp_path: Path
 ) -> None:
     """Not in the next request, nor for clients, nor in the file of a clone, nor for handlers."""
@@ -284,7 +284,7 @@ def test_what_a_tool_has_returned_does_not_change_with_its_own_list(
     assert 1 == sum(json.loads(line).get("customType") == "log" for line in copied.splitlines())
 
 
-def test_what_extensions_are_given_does_not_change_the_agent(extended: Start, written: MakeExtension) -> None:
+def test_changing_received_values_does_not_change_the_agent(extended: Start, written: MakeExtension) -> None:
     """Events, contexts and the session: copies, or only to be read."""
     body = '''
         def spoil(value, seen=()):
@@ -417,7 +417,7 @@ def test_a_message_of_a_handler_of_agent_settled_begins_no_run(extended: Start, 
         one.pi.wait({"type": "message_end", "message": {"role": "custom"}}, since=mark)
 
     assert 2 == len(one.pi.found({"type": "agent_start"}))
-    assert ["go", "settled", "again"] == one.heard
+    assert ["go", "settled", "again"] == one.user_messages
 
 
 def test_an_exit_code_that_is_none_fails_the_command(extended: Start, written: MakeExtension) -> None:

@@ -41,9 +41,7 @@ def extension(pi):
 """
 
 
-def test_output_goes_on_after_a_tool_has_reported_progress_from_other_threads(
-    extended: Start, written: MakeExtension
-) -> None:
+def test_output_continues_after_progress_from_other_threads(extended: Start, written: MakeExtension) -> None:
     script = [call("work", kind="worker"), call("work", kind="thread"), {"text": "done"}]
     pi = extended(written(WORKER), script)
     pi.say("go")

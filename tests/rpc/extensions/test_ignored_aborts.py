@@ -2,8 +2,8 @@
 
 from tests.rpc.extensions.conftest import Extended, MakeExtension, Start, calls
 
-from pinnace_agent.jobs import ABORT_GRACE_S
-from pinnace_spec import errors
+from pinnace_agent.core.jobs import ABORT_GRACE_S
+from pinnace_spec.rules import errors
 
 ABANDONED = errors.tool_abandoned(f"{ABORT_GRACE_S:g}")
 
@@ -83,4 +83,4 @@ def test_an_abort_refuses_a_prompt_whose_handler_ignores_it(extended: Start, wri
     (agent.work / "released").touch()
     agent.say("and now?")
     assert "late" != agent.prompt
-    assert ["and now?"] == agent.heard
+    assert ["and now?"] == agent.user_messages

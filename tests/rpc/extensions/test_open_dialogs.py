@@ -50,7 +50,7 @@ def extension(pi):
     @pi.on("tool_call", tool="bash")
     async def gate(ctx, event):
         if await ask(ctx, event.input["command"], "gate") in ("None", "False"):
-            return {"block": True, "reason": "nobody has said yes"}
+            return {"block": True, "reason": "not approved"}
 
     @pi.on("session_start")
     def start(ctx, event):
@@ -119,7 +119,7 @@ def test_an_abort_ends_the_question_and_the_run(extended: Start, asker: Path, wh
 def test_an_abort_answers_the_question_of_a_command_with_its_default(extended: Start, asker: Path, method: str) -> None:
     asked = asking(extended, asker, "command", method)
     asked.pi.ask("abort")
-    asked.one.accepted("said-1")
+    asked.one.accepted("prompt-1")
 
     assert [f"command {METHODS[method]}"] == asked.notes
 
@@ -170,7 +170,7 @@ def test_a_reload_ends_the_question_of_what_was_there_before(extended: Start, as
 
 
 @pytest.mark.parametrize("where", PLACES)
-def test_a_client_that_says_nothing_can_still_do_everything_else(extended: Start, asker: Path, where: str) -> None:
+def test_an_unanswered_dialog_does_not_block_the_client(extended: Start, asker: Path, where: str) -> None:
     asked = asking(extended, asker, where, "confirm")
     state = asked.pi.ask("get_state")
     asked.pi.ask("set_session_name", name="meanwhile")
@@ -184,7 +184,7 @@ def test_an_answer_after_the_abort_is_dropped(extended: Start, asker: Path) -> N
     asked = asking(extended, asker, "command", "select")
     request = asked.one.frames("select")[0]
     asked.pi.ask("abort")
-    asked.one.accepted("said-1")
+    asked.one.accepted("prompt-1")
     asked.one.reply(request, value="a")
     asked.one.say("go on")
 

@@ -87,10 +87,10 @@ def test_no_tool_runs_when_the_gate_of_the_command_line_is_gone(extended: Start,
 
     [(text, is_error)] = one.ends
     assert is_error
-    assert text.startswith(f"Not executed: extensions that may guard tools are missing: {gate}: is not there.")
+    assert text.startswith(f"Not executed: extensions that may guard tools are missing: {gate}: does not exist.")
     assert not (one.work / "made.txt").exists()
     problems = [error for event, error in one.errors if event == "load"]
-    assert [True, True] == [str(gate) in problem or "is not there" in problem for problem in problems]
+    assert [True, True] == [str(gate) in problem or "does not exist" in problem for problem in problems]
     response = one.pi.request({"type": "bash", "command": "touch made.txt"})
     assert "refused_by_extension" == response["errorCode"]
     assert not (one.work / "made.txt").exists()

@@ -93,7 +93,7 @@ def test_no_command_runs_when_an_abort_has_cut_an_extension_short(extended: Star
     [(text, is_error)] = pi.ends
     assert is_error
     assert str(path) in text
-    assert "has not begun" in text
+    assert "has not started" in text
     bash = pi.pi.request({"type": "bash", "command": "touch went-through"})
-    assert "has not begun" in str(bash)
+    assert "has not started" in str(bash)
     assert not (pi.work / "went-through").exists()

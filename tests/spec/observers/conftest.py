@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from pinnace_fuzz.short_trace import read_short
-from pinnace_spec.generations import GenerationName, generation
+from pinnace_fuzz.trials.short_trace import read_short
 from pinnace_spec.observers import Checks, Report, judge
+from pinnace_spec.profiles.generations import GenerationName, generation
 
 Judged = Callable[..., Report]
 

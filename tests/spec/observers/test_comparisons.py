@@ -1,11 +1,11 @@
-"""What several traces, requests, processes or files tell together. I-FRM-3, I-FRM-4, I-ABT-2, I-LLM-1, I-PER-1."""
+"""What several traces, requests, processes or files report together. I-FRM-3, I-FRM-4, I-ABT-2, I-LLM-1, I-PER-1."""
 
 import json
 from typing import Any
 
 import pytest
 
-from pinnace_fuzz.short_trace import read_short
+from pinnace_fuzz.trials.short_trace import read_short
 from pinnace_spec.observers import Verdict
 from pinnace_spec.observers.comparisons import (
     Delivery,
@@ -115,7 +115,7 @@ def test_a_request_that_holds_what_was_delivered_is_good(requests: list[dict[str
     ],
     ids=["lost", "twice", "in another order", "no result", "no call", "a result elsewhere"],
 )
-def test_a_request_that_does_not_is_told(request_body: dict[str, Any], steps: list[tuple[int, ...]]) -> None:
+def test_a_request_that_does_not_is_reported(request_body: dict[str, Any], steps: list[tuple[int, ...]]) -> None:
     verdicts = requests_hold([body(said("user", "one")), request_body], [FIRST, SECOND])
 
     assert steps == cites(verdicts, "I-LLM-1")
@@ -142,7 +142,7 @@ def test_a_session_file_is_what_the_agent_shows_of_it() -> None:
     ],
     ids=["no header", "one lacks", "one too many", "torn", "another order", "empty"],
 )
-def test_a_session_file_that_is_something_else_is_told(lines: list[str]) -> None:
+def test_a_session_file_that_is_something_else_is_reported(lines: list[str]) -> None:
     assert [(9,)] == cites(file_is_entries(lines, ENTRIES, step=9), "I-PER-1")
 
 

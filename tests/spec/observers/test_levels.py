@@ -47,7 +47,7 @@ def test_without_inputs_nothing_is_said_that_needs_one(judged: Callable[..., Rep
     assert () == judged(text, has_inputs=False).verdicts
 
 
-def test_texts_of_extensions_are_nobody_s_fault(judged: Callable[..., Report]) -> None:
+def test_messages_of_extensions_are_no_fault_of_the_agent(judged: Callable[..., Report]) -> None:
     text = (
         "< queue x | / agent_start / turn_start / queue | / user x / says y / turn_end / agent_end / settled\n$ exit 0"
     )

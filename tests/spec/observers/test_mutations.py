@@ -11,10 +11,10 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from pinnace_fuzz.trace_mutations import CHANGES, mutants
-from pinnace_spec.generations import generation
+from pinnace_fuzz.trials.trace_mutations import CHANGES, mutants
 from pinnace_spec.observers import End, Step, judge
 from pinnace_spec.observers.trace_file import Trace, read_trace
+from pinnace_spec.profiles.generations import generation
 
 TRACES = sorted((Path(__file__).parents[2] / "data" / "traces").glob("*.jsonl"))
 OURS = generation("pi")
@@ -25,18 +25,18 @@ REASONS: Final[Mapping[tuple[str, str], str]] = {
         "the output in the answer may be shortened, so that the pieces need not add up to it"
     ),
     ("drop|duplicate", "tool_execution_update"): (
-        "each update tells everything so far, and any number of them may be written"
+        "each update reports everything so far, and any number of them may be written"
     ),
     ("drop|duplicate", "message_update toolcall_delta"): "the delta is empty",
     ("drop", "message_update text_end"): "of a message that was aborted, blocks may stay open",
-    ("duplicate", "queue_update"): "both queues are told whole, so that telling them twice says the same",
+    ("duplicate", "queue_update"): "both queues are reported whole, so that telling them twice says the same",
     ("duplicate", "agent_settled"): (
         "while an abort or another session waits for its answer it may have been work of its own"
     ),
     ("lose a queued text", "queue_update"): "with the mode `all` the text is delivered with the next record",
     ("lose a message", "response get_messages"): "a failure whose retry was cancelled is in the context or not",
-    ("change a mode", "response get_state"): "nothing has told the mode before",
-    ("count another message", "response get_state"): "nothing tells how many messages a compaction keeps",
+    ("change a mode", "response get_state"): "nothing has reported the mode before",
+    ("count another message", "response get_state"): "nothing reports how many messages a compaction keeps",
     ("swap", ".*tool_execution_update.*"): "updates come when there is output, also between other records",
     ("swap", "tool_execution_end / tool_execution_end"): "ends come in the order of completion",
     ("swap", "tool_execution_end / message_start toolResult"): (
@@ -51,7 +51,7 @@ REASONS: Final[Mapping[tuple[str, str], str]] = {
     ),
     ("swap", "auto_retry_end / turn_end"): "the bracket of a retry ends anywhere behind the answer that decides it",
     ("swap", "bash_execution_update / response bash"): "the last piece of output may be read late",
-    ("swap", "(message_end user|turn_start) / queue_update"): "the queues may be told anywhere before the delivery",
+    ("swap", "(message_end user|turn_start) / queue_update"): "the queues may be reported anywhere before the delivery",
     ("swap", "response parse .* / response parse .*"): "neither has an id, so that they are the same",
 }
 

@@ -1,6 +1,6 @@
 """What the observers say of queues and aborts: nothing of good traces, the steps that prove it of bad ones."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pytest
 
@@ -114,7 +114,7 @@ GOOD: list[tuple[str, str, str]] = [
 ]
 
 BAD: list[tuple[str, str, str, list[tuple[int, ...]]]] = [
-    ("a text that nobody sent is queued", "I-QUE-1", BEGUN + "< queue B |", [(7,)]),
+    ("a text that no client sent is queued", "I-QUE-1", BEGUN + "< queue B |", [(7,)]),
     ("queued in another order", "I-QUE-1", BEGUN + TWO + "< queue C B |", [(7, 8, 13)]),
     (
         "one that was in the midst is gone",
@@ -135,7 +135,7 @@ BAD: list[tuple[str, str, str, list[tuple[int, ...]]]] = [
         BEGUN + TWO + "< says x / turn_end / turn_start / queue C | / user B / says y / turn_end / turn_start / user B",
         [(7, 9, 21, 30)],
     ),
-    ("delivered by nobody's wish", "I-QUE-2", BEGUN + "< says x / turn_end / turn_start / user B", [(14,)]),
+    ("delivered without a request", "I-QUE-2", BEGUN + "< says x / turn_end / turn_start / user B", [(14,)]),
     (
         "accepted, and no run",
         "I-QUE-2",
@@ -247,25 +247,6 @@ BAD: list[tuple[str, str, str, list[tuple[int, ...]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("invariant", "text"), [row[1:] for row in GOOD], ids=[row[0] for row in GOOD])
-def test_nothing_is_said_of_a_good_trace(invariant: str, text: str, judged: Callable[..., Report]) -> None:
-    report = judged(text)
-
-    assert () == report.verdicts
-    assert report.armed[invariant] > 0
-
-
-@pytest.mark.parametrize(("invariant", "text", "steps"), [row[1:] for row in BAD], ids=[row[0] for row in BAD])
-def test_a_bad_trace_is_told_with_the_steps_that_prove_it(
-    invariant: str,
-    text: str,
-    steps: list[tuple[int, ...]],
-    judged: Callable[..., Report],
-    cited: Callable[[Report, str], Sequence[tuple[int, ...]]],
-) -> None:
-    assert steps == cited(judged(text), invariant)
-
-
 LOST = [
     ("that was to steer", TOGETHER + " / turn_start / user A / says x" + ENDED + "$ exit 0", ("R-PRM-02",)),
     ("and nothing works", "> prompt a A\n< ok a\n@ 1.5\n> get_state s\n< state s\n$ exit 0", ("R-PRM-02",)),
@@ -274,7 +255,7 @@ LOST = [
 
 
 @pytest.mark.parametrize(("text", "rules"), [row[1:] for row in LOST], ids=[row[0] for row in LOST])
-def test_a_prompt_that_is_lost_is_told_with_the_rule(
+def test_a_prompt_that_is_lost_is_reported_with_the_rule(
     text: str, rules: tuple[str, ...], judged: Callable[..., Report]
 ) -> None:
     assert rules in [each.rules for each in judged(text, "0.87").verdicts if each.invariant == "I-QUE-2"]

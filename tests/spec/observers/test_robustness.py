@@ -2,19 +2,20 @@
 
 import json
 import time
+from collections.abc import Mapping
 from typing import Any, get_args
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinnace_fuzz.short_trace import read_short
+from pinnace_fuzz.trials.short_trace import read_short
 from pinnace_spec import data
-from pinnace_spec.generations import GENERATIONS, generation
 from pinnace_spec.observers import INVARIANTS, Checks, End, Judge, Observer, Step, armed_table, judge, never_armed
 from pinnace_spec.observers import observers as make_observers
 from pinnace_spec.observers.judge import OBSERVERS
 from pinnace_spec.observers.trace_file import step_of
 from pinnace_spec.observers.verdicts import Ending
+from pinnace_spec.profiles.generations import GENERATIONS, generation
 
 TYPES = sorted(generation("pi").written | generation("0.18").written | {"response", "x"})
 COMMANDS = sorted(generation("pi").commands | generation("0.18").commands | {"bogus"})
@@ -28,13 +29,19 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4),
     max_leaves=8,
 )
-RECORDS = st.builds(
-    lambda kind, fields: {**fields, "type": kind},
+
+
+def typed(kind: object, fields: Mapping[str, object]) -> dict[str, object]:
+    return {**fields, "type": kind}
+
+
+RECORDS: st.SearchStrategy[dict[str, object]] = st.builds(
+    typed,
     st.sampled_from(TYPES) | VALUES,
     st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=6),
 )
-SENT = st.builds(
-    lambda kind, fields: {**fields, "type": kind},
+SENT: st.SearchStrategy[dict[str, object]] = st.builds(
+    typed,
     st.sampled_from(COMMANDS) | VALUES,
     st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=4),
 )
@@ -120,7 +127,7 @@ def test_an_observer_alone_feeds_the_fold_itself() -> None:
         assert [(2, 5)] == found
 
 
-def test_what_is_never_armed_is_told() -> None:
+def test_what_is_never_armed_is_reported() -> None:
     trace = read_short("> get_state a\n< state a\n$ exit 0")
     report = judge(trace.steps, trace.end, generation("pi"))
     missing = never_armed([report, report])
@@ -132,7 +139,7 @@ def test_what_is_never_armed_is_told() -> None:
 
 def test_every_invariant_has_one_observer() -> None:
     assert len(INVARIANTS) == len(set(INVARIANTS))
-    assert 38 == len(INVARIANTS)
+    assert 40 == len(INVARIANTS)
 
 
 def test_every_rule_that_is_cited_exists() -> None:

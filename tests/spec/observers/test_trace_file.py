@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinnace_fuzz.short_trace import read_short
+from pinnace_fuzz.trials.short_trace import read_short
 from pinnace_spec.observers import End
 from pinnace_spec.observers.trace_file import NotATrace, read_trace, step_of, write_trace, write_transcript
 
@@ -67,7 +67,7 @@ def test_a_transcript_for_people_is_a_trace() -> None:
     ("text", "reason"),
     [
         ('{"trace": 2}', "version 2"),
-        ('{"trace": 1}\n[]', "line 2 is no JSON object"),
+        ('{"trace": 1}\n[]', "line 2 is not a JSON object"),
         ('{"trace": 1}\n{"dir": "up", "line": ""}', "line 2 has no proper dir"),
         ('{"trace": 1}\n{"end": {"how": "well"}}', "well is no way to end"),
         ("> {}\n{}", "line 2 begins with none of"),

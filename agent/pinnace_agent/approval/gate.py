@@ -1,0 +1,270 @@
+"""`--tool-approval` and `set_tool_approval`: the user, or a fixed rule, approves tool calls that change something.
+
+    never      every call runs
+    ask        calls of tools that change something run if the user approves them
+    read-only  only tools that change nothing run
+
+Fails closed: without a user, without an answer, and after any error here, a call does not run. Decides after all
+extensions, so it sees the arguments that will be executed; the call runs with the arguments and the file that were
+shown. If the file has changed since, the user is asked again.
+
+"Yes for TOOL in this session" approves further calls of the tool, except those that could grant more: files that run or
+grant rights later, and files outside of the session's folder, need approval each time. Applies to calls of the model
+only: `bash` commands of the client are the user's own.
+
+The mode belongs to the process. A call is decided by the mode at the moment when its turn to be decided has come; a
+question that is open at a change stays open, and its answer decides the call that it is about. Rule R-SET-07.
+"""
+
+import logging
+import os
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Protocol
+
+from pinnace_agent.core.json_values import NotJsonError, own_copy, same_json
+from pinnace_agent.core.visible_text import visible_line
+from pinnace_agent.engine.status_records import extension_error
+from pinnace_agent.files.paths import protected_places
+from pinnace_agent.tools import READ_ONLY_TOOLS
+from pinnace_agent.tools.base import Tool, ToolContext, ToolError, ToolResult
+from pinnace_spec.records.messages import ApprovalMode
+
+if TYPE_CHECKING:  # the modules are loaded with the first question
+    from pinnace_agent.approval.question import Examined
+    from pinnace_agent.core.ports.emitter import Emitter
+    from pinnace_agent.core.ports.extensions import Dialogs, Extensions
+    from pinnace_agent.files.protected import Places
+    from pinnace_agent.session.conversation import Session
+    from pinnace_agent.tools.registry import ToolRegistry
+
+_log = logging.getLogger("pinnace.approval")
+
+YES: Final = "Yes"
+NO: Final = "No"
+
+_MOST_ASKED: Final = 3
+"""How often the user is asked about one call, if it changes each time before it runs."""
+
+
+def yes_for_session(tool: str) -> str:
+    """Return the option that approves every later call of a tool; its text is its scope."""
+    return f"Yes for {visible_line(tool)} in this session"
+
+
+class ApprovedAgent(Protocol):
+    """The agent whose calls are approved."""
+
+    @property
+    def session(self) -> "Session":
+        """The current session."""
+        ...
+
+    @property
+    def toolbox(self) -> "ToolRegistry":
+        """The tools."""
+        ...
+
+    @property
+    def extensions(self) -> "Extensions | None":
+        """The extensions; None: there are none."""
+        ...
+
+    @property
+    def emitter(self) -> "Emitter":
+        """Where questions are written."""
+        ...
+
+
+class ToolApproval:
+    """The approvals of one process."""
+
+    def __init__(
+        self,
+        mode: ApprovalMode,
+        agent: ApprovedAgent,
+        *,
+        has_user: bool,
+        timeout_s: float | None = None,
+        env: Mapping[str, str] = os.environ,
+    ) -> None:
+        """Begin with the mode of the start.
+
+        Args:
+            mode: It.
+            agent: The agent.
+            has_user: Whether a client can answer questions.
+            timeout_s: How long the user has to answer; None: no limit.
+            env: The environment that names the user's protected places.
+        """
+        self._agent = agent
+        self._has_user = has_user
+        self._timeout_s = timeout_s
+        self._env = env
+        self._mode: ApprovalMode = mode
+        self._allowed: set[str] = set()
+        self._session: weakref.ref[Session] | None = None  # the session that they are allowed in
+        self._dialogs: Dialogs | None = None  # where no extension has any
+        self._closed: str | None = None
+
+    @property
+    def mode(self) -> ApprovalMode:
+        """The mode that decides the next call."""
+        return self._mode
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it may refuse a call now."""
+        return self._mode != "never"
+
+    def set_mode(self, mode: ApprovalMode) -> None:
+        """Decide later calls by another mode. A change forgets which tools the user allowed for the session."""
+        if mode != self._mode:
+            self._mode = mode
+            self.forget()
+
+    def forget(self) -> None:
+        """Ask again about every tool, also where a question about it is open now."""
+        self._allowed = set()
+
+    def answer(self, response: Mapping[str, object]) -> None:
+        """Take an `extension_ui_response`."""
+        if self._dialogs is not None:
+            self._dialogs.answer(response)
+
+    def default_dialogs(self, *, for_good: bool) -> None:
+        """Refuse the call of an open question, and with `for_good` every later one too."""
+        if for_good:
+            self._closed = "the client is gone"
+        if self._dialogs is not None:
+            self._dialogs.close_all(for_good=self._closed)
+
+    async def may_call(self, tool: Tool, arguments: dict[str, object], context: ToolContext) -> ToolResult | None:
+        """Decide about a call that all extensions allow.
+
+        Args:
+            tool: The tool.
+            arguments: The validated arguments; replaced by what the user has seen.
+            context: The context of the call, which is bound to the file that the user has seen. A path that it is bound
+                to already is that for which an extension has allowed it.
+
+        Returns:
+            None: it may run. Otherwise its result.
+        """
+        try:
+            refusal = await self._refusal(tool, arguments, context)
+        except Exception as error:  # the boundary: no call runs because its approval has failed
+            _log.exception("the approval of a call of %s failed", tool.name)
+            text = f"{type(error).__name__}: {error}"
+            self._agent.emitter.emit(extension_error("<runtime>", "tool_approval", text))
+            refusal = f"{tool.name} was not run: its approval failed: {text}"
+        return None if refusal is None else ToolResult([{"type": "text", "text": refusal}], {}, is_error=True)
+
+    async def _refusal(self, tool: Tool, arguments: dict[str, object], context: ToolContext) -> str | None:
+        if self._mode == "never" or self._is_read_only(tool):
+            return None
+        if self._mode == "read-only":
+            return (
+                f"{tool.name} was not run: this session is read-only (--tool-approval read-only), so only "
+                "tools that change nothing may be used, such as read, grep, find and ls. Do not look for a way "
+                "around this; say what should be changed, and the user will do it."
+            )
+        return await self._ask(tool, arguments, context)
+
+    async def _ask(self, tool: Tool, arguments: dict[str, object], context: ToolContext) -> str | None:
+        """Ask until the call equals the one that the user answered about; None: it may run."""
+        name = tool.name
+        allowed = self._allowed_now()
+        for _ in range(_MOST_ASKED):
+            try:
+                call = await self._examined(tool, arguments, context)
+            except (ToolError, OSError) as error:
+                return f"{name} was not run: {error}"
+            if name not in allowed or call.reason is not None:
+                answer = await self._answer(call, context.call_id)
+                if answer not in (YES, yes_for_session(name)):
+                    return answer
+                # Answers take time: meanwhile a link may have changed the call.
+                if call != await self._examined(tool, arguments, context):
+                    continue
+                if answer != YES:
+                    allowed.add(name)
+            shown = own_copy(dict(call.arguments))  # extensions may have kept parts of what they were asked about
+            arguments.clear()
+            arguments.update(shown)
+            if call.bound_path is not None:
+                # An extension may have allowed it because it leads to a certain file.
+                if context.bound_path not in (None, call.bound_path):
+                    return f"{name} was not run: its path changed to another file while approval hooks ran."
+                context.bound_path = call.bound_path
+            return None
+        return f"{name} was not run: it changed each time after it was approved."
+
+    def _allowed_now(self) -> set[str]:
+        """Return the tools that are allowed in this session; a later change of the mode has another set."""
+        session = self._agent.session
+        if self._session is None or self._session() is not session:
+            self._session = weakref.ref(session)
+            self.forget()
+        return self._allowed
+
+    async def _examined(self, tool: Tool, given: Mapping[str, object], context: ToolContext) -> "Examined":
+        from pinnace_agent.approval.question import examine
+
+        try:
+            arguments = same_json(given, "input")
+        except NotJsonError:  # made by the tool's own repair of its arguments
+            arguments = given
+        is_builtin = self._agent.toolbox.is_builtin(tool)
+        return await examine(tool.name, arguments, context.cwd, self._places, is_builtin=is_builtin)
+
+    def _places(self) -> "Places":
+        extensions = self._agent.extensions
+        return protected_places(self._env, () if extensions is None else extensions.files)
+
+    async def _answer(self, call: "Examined", call_id: str) -> str:
+        """Return the option that allows the call, or the reason why it is refused."""
+        from pinnace_agent.approval.question import TooLongError, question
+
+        tool = call.tool
+        if not self._has_user:
+            return (
+                f"{tool} was not run: it needs the user's approval (--tool-approval ask), and there is no user to "
+                "ask. Continue without it, or say what the user should do."
+            )
+        try:
+            text = question(call)
+        except TooLongError as error:
+            return f"{tool} was not run: it needs the user's approval, and the call can't be shown in full: {error}."
+        kinds = {YES: "allow_once", yes_for_session(tool): "allow_always", NO: "reject_once"}
+        if call.reason is not None:
+            del kinds[yes_for_session(tool)]
+        answer = await self._select(text, list(kinds), {"toolCallId": call_id, "optionKinds": list(kinds.values())})
+        if answer is not None and answer != NO:
+            return answer
+        return (
+            f"{tool} was not run: the user did not approve this call. Do not try the same in another way; ask the "
+            "user how to continue."
+        )
+
+    async def _select(self, title: str, options: Sequence[str], extra: Mapping[str, object]) -> str | None:
+        extensions = self._agent.extensions
+        dialogs = None if extensions is None else extensions.dialogs
+        if dialogs is None:
+            dialogs = self._dialogs = self._dialogs or self._new_dialogs()
+        return await dialogs.select(title, list(options), timeout_s=self._timeout_s, extra=extra)
+
+    def _new_dialogs(self) -> "Dialogs":
+        from pinnace_agent.extensions.services.dialogs import DialogTable
+
+        dialogs = DialogTable(self._agent.emitter.emit)
+        if self._closed is not None:
+            dialogs.close_all(for_good=self._closed)
+        return dialogs
+
+    def _is_read_only(self, tool: Tool) -> bool:
+        """Return whether a tool changes nothing. An extension's tool with a built-in name must declare it itself."""
+        if self._agent.toolbox.is_builtin(tool):
+            return tool.name in READ_ONLY_TOOLS
+        extensions = self._agent.extensions
+        return extensions is not None and extensions.is_read_only(tool)

@@ -1,0 +1,153 @@
+"""Everything that the user's files and environment configure, read once at start.
+
+Every file is optional, none is written, and none ends the process: problems are returned as notices for stderr. What a
+project brings is read only if the user trusts the project. Reads files, so it runs before the protocol starts. Has no
+access to the command line.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from pinnace_agent.config.credentials.credentials import AuthFile, read_auth
+from pinnace_agent.config.credentials.known_keys import key_variables_of, keys_and_headers
+from pinnace_agent.config.models.catalog import Catalog, read_catalog
+from pinnace_agent.config.models.models import ModelRegistry
+from pinnace_agent.config.settings import LoadedSettings, Settings, settings_in
+from pinnace_agent.config.settings_reader import read_scope
+from pinnace_agent.config.trust import Trust, decide, trust_file
+from pinnace_agent.files.folders import loose_modes
+from pinnace_agent.files.paths import agent_dir, expand_home, gated_project_files, project_dir
+
+# Files whose modes are checked.
+_KEPT_KEYS: Final = ("auth.json", "auth.json.bak")
+
+
+class Configuration(NamedTuple):
+    """The whole configuration of a process."""
+
+    settings: Settings
+    registry: ModelRegistry
+    notices: tuple[str, ...]
+    is_project_trusted: bool = False
+    hidden_variables: frozenset[str] = frozenset()
+    """Variables that are left out of the environment of shells."""
+    refusals: tuple[str, ...] = ()
+    """The problems in limits and guards of the settings; no run may start with them."""
+    mistakes: tuple[str, ...] = ()
+    """Every problem in a file: with the file, the place in it, and what was expected. A reload is refused for them."""
+
+
+def load_configuration(env: Mapping[str, str], cwd: Path, *, approved: bool | None = None) -> Configuration:
+    """Read settings, models and keys from the agent folder, and the settings of a project that is trusted.
+
+    Args:
+        env: The environment.
+        cwd: The working folder.
+        approved: Whether the command line trusts the project; None: it leaves that open.
+    """
+    folder = agent_dir(env)
+    (settings, problems, refusals), trust = _load_settings(env, cwd, approved)
+    catalog = read_catalog(folder / "models.json")
+    auth = read_auth(folder / "auth.json")
+    diagnostics = [*problems, *trust.diagnostics, *catalog.diagnostics, *auth.diagnostics]
+    notices = [*map(str, diagnostics), *_not_trusted(cwd, trust)]
+    notices += [loose for name in _KEPT_KEYS if (loose := loose_modes(folder / name)) is not None]
+    session_dir, notice = configured_session_dir(settings, env, cwd)
+    if notice is not None:
+        notices.append(notice)
+    return Configuration(
+        replace(settings, session_dir=session_dir),
+        ModelRegistry(catalog, auth, env),
+        tuple(notices),
+        trust.is_trusted,
+        frozenset() if settings.shell_provider_keys else _key_variables(catalog, auth),
+        refusals,
+        tuple(text for each in diagnostics for text in each.texts()),
+    )
+
+
+def shell_of(settings: Settings, env: Mapping[str, str]) -> str | None:
+    """Return the path of the shell that the settings name, or None for the default one."""
+    return expand_home(settings.shell_path, env) if settings.shell_path is not None else None
+
+
+def trust_recheck(
+    settings: Settings, project: Path, gated: Sequence[Path], env: Mapping[str, str]
+) -> Callable[[], bool] | None:
+    """Return the comparison of a project with what was trusted; None where `recheckProjectTrust` is off."""
+    if not settings.rechecks_project_trust:
+        return None
+
+    def has_changed() -> bool:
+        from pinnace_agent.config.trust_digest import is_changed
+
+        return is_changed(trust_file(agent_dir(env)), project, gated, env)
+
+    return has_changed
+
+
+def _load_settings(env: Mapping[str, str], cwd: Path, approved: bool | None) -> tuple[LoadedSettings, Trust]:
+    """Read the user's settings, decide with them on the project, and read the project's if it is trusted."""
+    folder = agent_dir(env)
+    user = read_scope(folder / "settings.json")
+    loaded = settings_in(user)
+    gated = gated_project_files(cwd, env)
+    settings = loaded.settings
+    trust = decide(
+        trust_file(folder),
+        cwd,
+        gated,
+        approved,
+        settings.default_project_trust,
+        has_changed=trust_recheck(settings, cwd, gated, env),
+    )
+    project = project_dir(cwd) / "settings.json"
+    # Only files that existed at the decision: the decision does not cover later ones.
+    if trust.is_trusted and project in gated:
+        loaded = settings_in(user, read_scope(project, is_project=True))
+    return loaded, trust
+
+
+def _not_trusted(cwd: Path, trust: Trust) -> Sequence[str]:
+    if trust.is_trusted or not trust.gated:
+        return ()
+    from pinnace_agent.core.visible_text import visible_line  # most starts are in a project that is trusted
+
+    gated = (path.relative_to(cwd) if path.is_relative_to(cwd) else path for path in trust.gated)
+    names = ", ".join(visible_line(str(path)) for path in gated)
+    return [
+        f"{visible_line(str(cwd))}: this project is not trusted, so what it brings is not read ({names}). "
+        "`pinnace trust` trusts it from now on, --approve for one run."
+    ]
+
+
+def _key_variables(catalog: Catalog, auth: AuthFile) -> frozenset[str]:
+    keys, headers = keys_and_headers(catalog, auth)
+    return key_variables_of(keys, [value for each in headers for value in each.values()])
+
+
+def configured_session_dir(settings: Settings, env: Mapping[str, str], cwd: Path) -> tuple[str | None, str | None]:
+    """Return the session folder of the settings, if any, and a notice for the user, if any.
+
+    A trusted project may choose a folder, but none inside a repository, where the next commit would include the
+    transcripts. The command line and the environment take precedence and are not considered here.
+    """
+    wanted = settings.project_session_dir
+    if wanted is None:
+        return settings.session_dir, None
+    folder = cwd / expand_home(wanted, env)
+    repository = _repository_around(folder)
+    if repository is None:
+        return str(folder), None
+    return settings.session_dir, (
+        f"{cwd / '.pi' / 'settings.json'}: sessionDir is in the repository {repository}, where a commit would take the "
+        "transcripts along, so it is not used; --session-dir is."
+    )
+
+
+def _repository_around(folder: Path) -> Path | None:
+    real = Path(os.path.realpath(folder))
+    return next((each for each in (real, *real.parents) if os.path.lexists(each / ".git")), None)

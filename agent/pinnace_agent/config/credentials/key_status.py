@@ -1,0 +1,76 @@
+"""Where each provider's key comes from, and whether it is usable, for people, without showing the key.
+
+Runs no command: of a command only its presence is known. The order of the sources is that of the resolver; a test
+compares the two. Shows names of variables, never a value, a header or a command.
+"""
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+from pinnace_agent.config.credentials.credentials import AUTHENTICATION_HEADERS, AuthFile
+from pinnace_agent.config.credentials.logins import is_used_as_key, refused_login
+from pinnace_agent.config.models.builtin import key_variables
+from pinnace_agent.config.models.catalog import Catalog
+from pinnace_agent.config.values import (
+    UnresolvedValue,
+    interpolate,
+    is_command,
+    is_configured,
+    legacy_variable,
+)
+from pinnace_agent.redaction.policy import Secret
+
+Source = Literal["auth.json", "models.json", "header", "variable", "login"]
+
+
+class KeyStatus(NamedTuple):
+    """One provider's key."""
+
+    provider: str
+    source: Source | None = None
+    """The first source with a key; None: there is none. `header`: of models.json. `login`: one of pi's."""
+    variable: str | None = None
+    """Its name, if that is the source."""
+    is_usable: bool = False
+    """Whether a request would have a key, as far as is known without running a command."""
+    needs_command: bool = False
+    """Whether the key is the output of a command."""
+    problem: str | None = None
+    """Why the source has no key."""
+
+
+def key_status(provider: str, catalog: Catalog, auth: AuthFile, env: Mapping[str, str]) -> KeyStatus:
+    """Find a provider's key in the order of the resolver."""
+    stored = auth.entries.get(provider)
+    if stored is not None and stored.env:
+        env = {**env, **{name: value.reveal() for name, value in stored.env.items()}}
+    access = catalog.access_of(provider)
+    if stored is not None and stored.login is not None and is_used_as_key(provider) and stored.login.is_valid:
+        return KeyStatus(provider, "login", is_usable=True)
+    in_files: list[tuple[Source, Secret | None]] = [
+        ("auth.json", None if stored is None else stored.key),
+        ("models.json", access.api_key),
+    ]
+    for source, value in in_files:
+        if value is not None and is_configured(legacy_variable(value, env), env):
+            return KeyStatus(provider, source, is_usable=True, needs_command=is_command(value))
+    for name in key_variables(provider):
+        if env.get(name):
+            return KeyStatus(provider, "variable", name, is_usable=True)
+    for name, value in access.headers.items():
+        if name.lower() in AUTHENTICATION_HEADERS and is_configured(value, env):
+            return KeyStatus(provider, "header", is_usable=True, needs_command=is_command(value))
+    if stored is not None and stored.login is not None:
+        return KeyStatus(provider, "login", problem=refused_login(provider, stored.login))
+    for source, value in in_files:
+        if value is not None:
+            return KeyStatus(provider, source, problem=_problem(value, env))
+    return KeyStatus(provider)
+
+
+def _problem(value: Secret, env: Mapping[str, str]) -> str:
+    try:
+        interpolate(value, env)
+    except UnresolvedValue as why:
+        return str(why)
+    return "it is empty"

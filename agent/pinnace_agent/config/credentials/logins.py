@@ -1,0 +1,138 @@
+"""Logins in auth.json: access tokens with an expiry.
+
+A login has `access`, `refresh` and `expires` (milliseconds since the epoch), and any other fields that its provider
+needs. Code of an extension refreshes it (`login_refresh`). Nothing here shows a token.
+"""
+
+import math
+import time
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from pinnace_agent.files.relaxed_json import JsonObject, is_object
+
+# 1973 in milliseconds: a smaller number counts seconds, or is a duration.
+_LEAST_MS: Final = 100_000_000_000
+# Logins of pi whose access token the provider's API accepts as a key. They are used while they are valid and never
+# refreshed: that requires the client id of another product. Those of `_BEARER` are sent as `Authorization: Bearer`.
+_USED_AS_KEY: Final = frozenset({"anthropic", "meta", "openrouter", "xai"})
+_BEARER: Final = frozenset({"kimi-coding"})
+
+
+class LoginFailed(Exception):
+    """A login can't be used; the text gives the reason, without a token."""
+
+
+class Login:
+    """One login, as it is stored. Shown without its contents."""
+
+    __slots__ = ("_fields",)
+
+    def __init__(self, fields: Mapping[str, object]) -> None:
+        """Take the fields of the entry."""
+        self._fields = dict(fields)
+
+    def __repr__(self) -> str:
+        """Return the same for every login."""
+        return "Login(...)"
+
+    def reveal(self) -> JsonObject:
+        """Return the fields, as a copy."""
+        return dict(self._fields)
+
+    @property
+    def access(self) -> str:
+        """The access token."""
+        return str(self._fields.get("access", ""))
+
+    @property
+    def refresh_token(self) -> str:
+        """The token for requesting a new access token; may be empty."""
+        return str(self._fields.get("refresh", ""))
+
+    @property
+    def expires_ms(self) -> float:
+        """When it expires, in milliseconds since the epoch."""
+        expires = self._fields.get("expires")
+        return float(expires) if isinstance(expires, int | float) else 0.0
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether it has not expired."""
+        return is_token(self._fields.get("access")) and time.time() * 1000 < self.expires_ms
+
+
+def read_login(entry: Mapping[str, object]) -> Login:
+    """Read a login.
+
+    Raises:
+        ValueError: It is not a login; the text names the field, and contains no token.
+    """
+    access, refresh, expires = (entry.get(name) for name in ("access", "refresh", "expires"))
+    if not is_token(access):
+        raise ValueError("access must be a token, a string of printable ASCII characters")
+    if not isinstance(refresh, str):
+        raise ValueError("refresh must be a string; empty where nothing can be refreshed")
+    if not isinstance(expires, int | float) or isinstance(expires, bool) or not math.isfinite(expires):
+        raise ValueError("expires must be a number of milliseconds since the epoch")
+    return Login({**entry, "type": "oauth"})
+
+
+def is_token(value: object) -> bool:
+    """Return whether a value is a string that a header can carry."""
+    return isinstance(value, str) and value != "" and value.isascii() and value.isprintable()
+
+
+def new_login(value: object) -> Login:
+    """Read a login that a provider has just returned.
+
+    Raises:
+        ValueError: It is not a login; the text names the field, and contains no token.
+    """
+    if not is_object(value):
+        raise ValueError("must be a dict with access, refresh and expires")
+    login = read_login(value)
+    if 0 < login.expires_ms < _LEAST_MS:
+        raise ValueError("expires must count milliseconds since the epoch, such as (time.time() + 3600) * 1000")
+    import json
+
+    try:
+        copied: object = json.loads(json.dumps(login.reveal(), allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"must hold JSON values only ({type(error).__name__})") from None
+    return Login(copied) if is_object(copied) else login
+
+
+def is_used_as_key(provider: str) -> bool:
+    """Return whether the access token of a login of pi may be used without code of an extension."""
+    return provider in _USED_AS_KEY or provider in _BEARER
+
+
+def is_sent_as_bearer(provider: str) -> bool:
+    """Return whether that token is sent as `Authorization: Bearer`."""
+    return provider in _BEARER
+
+
+def refused_login(provider: str, login: Login) -> str:
+    """Return why a login can't be used without code of an extension, and what to do."""
+    if not is_used_as_key(provider):
+        return (
+            f"auth.json has a login for {provider}, which only the extension that registers the provider can use; "
+            "without it, use a key."
+        )
+    return (
+        f"The login for {provider} in auth.json has expired, and only pi refreshes it: start pi and send a prompt, "
+        f"or log in there again. Or keep a key: pinnace auth login {provider} --force."
+    )
+
+
+class LoginMethod(Protocol):
+    """How a provider refreshes and uses its logins. May raise any exception of its code."""
+
+    async def refresh(self, credentials: JsonObject) -> object:
+        """Return new credentials in place of expired ones."""
+        ...
+
+    def api_key(self, credentials: JsonObject) -> str:
+        """Return the key that requests carry."""
+        ...

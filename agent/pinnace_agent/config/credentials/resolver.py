@@ -1,0 +1,286 @@
+"""Resolves the credentials of a request: the key of a provider, and the headers that go with it.
+
+The sources of a key, in this order: `--api-key`, the login or key in auth.json, the key in models.json, the provider's
+environment variables. Whether there is one is determined without running a command; a command runs when a request
+needs its output. A header that carries a key counts as one. Has no knowledge of the models.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from pinnace_agent.config.credentials.credentials import AUTHENTICATION_HEADERS, AuthFile, Credentials, StoredKey
+from pinnace_agent.config.credentials.known_keys import learn_keys, learn_login
+from pinnace_agent.config.models.builtin import index, key_variables
+from pinnace_agent.config.models.catalog import OFFLINE_PROVIDER, Catalog, HeaderValues, merge_headers
+from pinnace_agent.config.values import (
+    UnresolvedValue,
+    interpolate,
+    is_command,
+    is_configured,
+    legacy_variable,
+    resolve,
+)
+from pinnace_agent.redaction.policy import Secret
+from pinnace_agent.redaction.redactor import REDACTOR
+from pinnace_spec.records.messages import Model
+from pinnace_spec.rules import errors
+
+if TYPE_CHECKING:  # loaded with the first login
+    from pinnace_agent.config.credentials.login_refresh import LoginStore
+    from pinnace_agent.config.credentials.logins import Login, LoginMethod
+
+_NO_SECRET: Final = Secret("")
+_NO_STORED_KEY: Final = StoredKey(None, {})
+
+
+class _KeySource(NamedTuple):
+    """One source of a key."""
+
+    value: Secret
+    name: str
+    """For the user: `the key in auth.json`."""
+    is_kept: bool = False
+    """Whether the output of a command is cached for the life of the process."""
+    is_bearer: bool = False
+    """Whether it is a token, sent as `Authorization: Bearer` only."""
+    login: "Login | None" = None
+    """The login whose token is the key, in place of `value`."""
+
+
+class _LoginRefused(Exception):
+    """A login can't be refreshed; the text gives the reason."""
+
+
+class CredentialResolver:
+    """The credentials of all providers."""
+
+    def __init__(self, catalog: Catalog, auth: AuthFile, env: Mapping[str, str]) -> None:
+        """Take the content of the files and the environment; they are not read again."""
+        self._catalog = catalog
+        self._auth = auth
+        self._env = env
+        self._given: dict[str, Secret] = {}
+        self._kept: dict[str, Secret] = {}
+        self._methods: dict[str, LoginMethod] = {}
+        self._renewed: dict[str, Login] = {}
+        self._logins: LoginStore | None = None
+        learn_keys(catalog, auth, env)
+
+    def __repr__(self) -> str:
+        """Return nothing of what is inside."""
+        return "CredentialResolver(...)"
+
+    def use_catalog(self, catalog: Catalog) -> None:
+        """Take the keys and headers of another catalog."""
+        self._catalog = catalog
+        learn_keys(catalog, self._auth, self._env)
+
+    def take(self, read: "CredentialResolver") -> None:
+        """Take the auth.json that another resolver has read since; commands run again."""
+        self._auth = read._auth  # its keys were registered with the redactor when it was read
+        self._kept.clear()
+        self._renewed.clear()
+
+    def use(self, provider: str, key: str) -> None:
+        """Use this key for a provider, before any other, for the life of the process."""
+        self._given[provider] = Secret(key)
+        REDACTOR.learn(key)
+
+    def use_method(self, provider: str, method: "LoginMethod | None") -> None:
+        """Set the code that refreshes and uses the logins of a provider; None: there is none."""
+        if method is None:
+            self._methods.pop(provider, None)
+        else:
+            self._methods[provider] = method
+
+    @property
+    def auth_path(self) -> Path | None:
+        """Where auth.json is; None: nowhere."""
+        return self._auth.path
+
+    def use_login(self, provider: str, login: "Login") -> None:
+        """Use a login that was just stored in auth.json."""
+        self._renewed[provider] = login
+        learn_login(login)
+
+    def login_of(self, provider: str) -> "Login | None":
+        """Return the login of a provider, as this process last read or refreshed it."""
+        return self._renewed.get(provider) or self._stored(provider).login
+
+    def opens_provider(self, provider: str) -> bool:
+        """Return whether there is a source of credentials for all models of a provider. Runs no command."""
+        if provider == OFFLINE_PROVIDER or self._key_source(provider) is not None:
+            return True
+        return self._has_key(provider, self._catalog.access_of(provider).headers)
+
+    def opened_alone(self, provider: str) -> list[str]:
+        """Return the ids of the models with a header of their own that carries a key."""
+        own = self._catalog.headers_of(provider)
+        return [model_id for model_id, headers in own.items() if self._has_key(provider, headers)]
+
+    def opens(self, model: Model) -> bool:
+        """Return whether there is a source of credentials for a model. Runs no command, so a request may still fail."""
+        return self.opens_provider(model["provider"]) or model["id"] in self.opened_alone(model["provider"])
+
+    async def credentials(self, model: Model) -> Credentials:
+        """Return the credentials of a request to a model; a failure is in `problem`, for the user.
+
+        Runs the command of a key or header, ten seconds each at most. Cancelling kills it. Refreshes a login that has
+        expired; cancelling lets the refresh finish.
+        """
+        return await self.credentials_of(model["provider"], model["id"])
+
+    async def credentials_of(self, provider: str, model_id: str) -> Credentials:
+        """Return the same as `credentials`, by the names of provider and model."""
+        if provider == OFFLINE_PROVIDER:
+            return Credentials()
+        source = self._key_source(provider)
+        try:
+            key = None if source is None else await self._key_of(provider, source)
+            headers = await self._resolve_headers(provider, model_id)
+        except _LoginRefused as why:
+            text = f"{errors.authentication_failed(provider)}\n\n{why}."
+            return Credentials(problem=text, is_login_refused=True)
+        except UnresolvedValue as why:
+            return Credentials(problem=_no_key(provider, f"{why}."))
+        REDACTOR.learn(key)
+        REDACTOR.learn_headers(headers)
+        is_sent = "authorization" in (name.lower() for name in headers)
+        if key is not None and self._catalog.access_of(provider).has_auth_header:
+            headers = {name: value for name, value in headers.items() if name.lower() != "authorization"}
+            headers["Authorization"] = f"Bearer {key}"
+        elif source is not None and source.is_bearer and not is_sent:
+            headers["Authorization"] = f"Bearer {key}"
+        if source is not None and source.is_bearer:
+            key = None
+        if key is None and not any(name.lower() in AUTHENTICATION_HEADERS for name in headers):
+            return Credentials(problem=_no_key(provider, self._hint(provider)))
+        return Credentials(key, headers)
+
+    def _has_key(self, provider: str, headers: HeaderValues) -> bool:
+        env = self._env_of(provider)
+        return any(
+            name.lower() in AUTHENTICATION_HEADERS and is_configured(value, env) for name, value in headers.items()
+        )
+
+    def _stored(self, provider: str) -> StoredKey:
+        return self._auth.entries.get(provider, _NO_STORED_KEY)
+
+    def _env_of(self, provider: str) -> Mapping[str, str]:
+        """Return the environment of a provider: with the variables of its entry in auth.json."""
+        own = {name: value.reveal() for name, value in self._stored(provider).env.items()}
+        return {**self._env, **own} if own else self._env
+
+    def _key_source(self, provider: str) -> _KeySource | None:
+        """Return the first source that is configured, without running a command."""
+        env = self._env_of(provider)
+        stored = self._stored(provider).key
+        described = self._catalog.access_of(provider).api_key
+        if provider in self._given:
+            return _KeySource(_quoted(self._given[provider]), "the key of --api-key")
+        login = self.login_of(provider)
+        if login is not None:
+            from pinnace_agent.config.credentials.logins import is_sent_as_bearer, is_used_as_key
+
+            if provider in self._methods or (is_used_as_key(provider) and login.is_valid):
+                bearer = provider not in self._methods and is_sent_as_bearer(provider)
+                return _KeySource(_NO_SECRET, "its login in auth.json", is_bearer=bearer, login=login)
+        if stored is not None and is_configured(stored, env):
+            return _KeySource(legacy_variable(stored, env), "its key in auth.json", is_kept=True)
+        if described is not None and is_configured(described, env):
+            return _KeySource(legacy_variable(described, env), "its apiKey in models.json")
+        for name in key_variables(provider):
+            if env.get(name):
+                is_bearer = name in index().bearer_variables
+                return _KeySource(Secret(f"${name}"), f"the variable {name}", is_bearer=is_bearer)
+        return None
+
+    async def _key_of(self, provider: str, source: _KeySource) -> str:
+        if source.login is not None:
+            return await self._token_of(provider, source.login)
+        if source.is_kept and provider in self._kept:
+            return self._kept[provider].reveal()
+        try:
+            key = await resolve(source.value, self._env_of(provider))
+        except UnresolvedValue as why:
+            raise UnresolvedValue(f"{_capitalised(source.name)} can't be used: {why}") from None
+        if source.is_kept and is_command(source.value):
+            self._kept[provider] = Secret(key)
+        return key
+
+    async def _token_of(self, provider: str, login: "Login") -> str:
+        """Return the access token of a login, refreshed if it has expired."""
+        from pinnace_agent.config.credentials.logins import LoginFailed, is_token
+
+        method = self._methods.get(provider)
+        if method is None or self._auth.path is None:
+            return login.access
+        if self._logins is None:
+            from pinnace_agent.config.credentials.login_refresh import LoginStore
+
+            self._logins = LoginStore(self._auth.path)
+        try:
+            valid = await self._logins.valid(provider, login, method)
+        except LoginFailed as why:
+            raise _LoginRefused(_hidden(str(why), login)) from None
+        self._renewed[provider] = valid
+        learn_login(valid)
+        try:
+            key = method.api_key(valid.reveal())
+        except Exception as why:  # the boundary: code of an extension
+            text = f"get_api_key failed: {_hidden(str(why), valid) or type(why).__name__}"
+            raise _LoginRefused(text) from None
+        if not is_token(key):
+            raise _LoginRefused("get_api_key must return a key, a string of printable ASCII characters")
+        return key
+
+    async def _resolve_headers(self, provider: str, model_id: str) -> dict[str, str]:
+        env = self._env_of(provider)
+        own = self._catalog.headers_of(provider).get(model_id, {})
+        headers: dict[str, str] = {}
+        for name, value in merge_headers(self._catalog.access_of(provider).headers, own).items():
+            try:
+                headers[name] = await resolve(value, env)
+            except UnresolvedValue as why:
+                raise UnresolvedValue(f"The header {name} in models.json can't be used: {why}") from None
+        return headers
+
+    def _hint(self, provider: str) -> str:
+        """Return why a source can't be used, else where a key may be stored; empty for an unknown provider."""
+        if (login := self.login_of(provider)) is not None:
+            from pinnace_agent.config.credentials.logins import refused_login
+
+            return refused_login(provider, login)
+        env = self._env_of(provider)
+        described = self._catalog.access_of(provider).api_key
+        for value, name in ((self._stored(provider).key, "auth.json"), (described, "models.json")):
+            if value is None:
+                continue
+            try:
+                interpolate(value, env)
+            except UnresolvedValue as why:
+                return f"The key in {name} can't be used: {why}."
+        variables = key_variables(provider)
+        return f"It may be in the variable {variables[-1]}, or in auth.json." if variables else ""
+
+
+def _quoted(key: Secret) -> Secret:
+    """Return the value that stands for exactly this key: no part of it is a variable or a command."""
+    return Secret(key.reveal().replace("$", "$$").replace("!", "$!"))
+
+
+def _hidden(text: str, login: "Login") -> str:
+    """Remove the tokens of a login from a text, and its full stop."""
+    for token in (login.access, login.refresh_token):
+        text = text.replace(token, "[redacted]") if token else text
+    return text.rstrip(".")
+
+
+def _no_key(provider: str, hint: str) -> str:
+    text = errors.no_api_key(provider)
+    return f"{text}\n\n{hint}" if hint else text
+
+
+def _capitalised(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,72 @@
+"""The built-in catalog: the providers and the properties of their models.
+
+An index has a line for every provider; the models of each are in a file of their own, read at the first request for
+them, so that a process with one provider reads one file. The data ships with the package; a test checks it against its
+schema, so it is not checked here. Has no access to the user's files or keys.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from pinnace_agent.files.relaxed_json import JsonObject
+
+# Not through importlib.resources, which costs a start a millisecond: a wheel is unpacked.
+FOLDER: Final = Path(__file__).parent / "providers"
+
+
+class BuiltInProvider(NamedTuple):
+    """The defaults of all models of a provider."""
+
+    api: str
+    base_url: str
+    default_model: str
+    """The id of the model to start with when nothing was chosen."""
+
+
+class Index(NamedTuple):
+    """All providers, without their models."""
+
+    providers: Mapping[str, BuiltInProvider]
+    key_variables: Mapping[str, tuple[str, ...]]
+    """The environment variables that may hold a provider's key, in order of precedence; also of providers without
+    built-in models."""
+    bearer_variables: frozenset[str]
+    """Those among them that hold a token, sent as `Authorization: Bearer`, instead of a key."""
+    default_order: tuple[str, ...]
+    """The providers by precedence of their default models when several have a key."""
+
+
+@cache
+def index() -> Index:
+    """Return the index, read once."""
+    content: dict[str, Any] = orjson.loads((FOLDER / "index.json").read_bytes())  # Any: a test checks its shape
+    entries: dict[str, Any] = content["providers"]
+    return Index(
+        {name: BuiltInProvider(one["api"], one["baseUrl"], one["default"]) for name, one in entries.items()},
+        {
+            **{name: tuple(one["apiKeyEnv"]) for name, one in entries.items()},
+            **{name: tuple(variables) for name, variables in content["otherKeys"].items()},
+        },
+        frozenset(name for one in entries.values() for name in one.get("bearerEnv", ())),
+        tuple(content["defaultOrder"]),
+    )
+
+
+def read_descriptions(provider: str) -> list[JsonObject]:
+    """Read the descriptions of a built-in provider's models; the caller owns the list."""
+    descriptions: list[JsonObject] = orjson.loads((FOLDER / f"{provider}.json").read_bytes())
+    return descriptions
+
+
+def key_variables(provider: str) -> tuple[str, ...]:
+    """Return the environment variables that may hold a provider's key."""
+    return index().key_variables.get(provider, ())
+
+
+def all_key_variables() -> frozenset[str]:
+    """Return every environment variable that may hold the key of some provider."""
+    return frozenset(name for names in index().key_variables.values() for name in names)

@@ -1,0 +1,150 @@
+"""The schema of models.json and of the built-in files: checks every field and reports the place of each problem.
+
+Pure. Field names are those of the file. Unknown fields are allowed, since newer programs share the file; `compat` and
+sampling parameters are not checked. A message never repeats the value: it may be a key.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, TypeAlias, get_args
+
+from pinnace_agent.core.diagnostics import Problem
+from pinnace_agent.files.relaxed_json import is_list, is_object
+from pinnace_spec.records.messages import THINKING_LEVELS, InputKind
+
+Check: TypeAlias = Callable[[object, str], Iterator[Problem]]
+
+
+def check_models_file(content: Mapping[str, object]) -> list[Problem]:
+    """Return the problems of a models.json; empty if it is valid."""
+    return list(_FILE(content, ""))
+
+
+def check_built_in_models(content: object) -> list[Problem]:
+    """Return the problems of a built-in file, where every field must be known, and most are required."""
+    return list(_BUILT_IN(content, ""))
+
+
+def _kind(test: Callable[[object], bool], expected: str) -> Check:
+    def check(value: object, path: str) -> Iterator[Problem]:
+        if not test(value):
+            yield Problem(path, f"must be {expected}")
+
+    return check
+
+
+# The largest whole number that every JSON reader keeps exact; a larger count of tokens is a mistake.
+_MAX_NUMBER: Final = 2**53
+
+
+def _is_number(value: object, least: float = -_MAX_NUMBER) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= _MAX_NUMBER
+
+
+_TEXT = _kind(lambda value: isinstance(value, str), "a string")
+_NAME = _kind(lambda value: isinstance(value, str) and value.strip() != "", "a string that is not empty")
+_FLAG = _kind(lambda value: isinstance(value, bool), "true or false")
+_NUMBER = _kind(_is_number, "a number")
+_TOKENS = _kind(lambda value: _is_number(value, least=1), "a number of at least 1")
+_OBJECT = _kind(is_object, "an object")
+_LEVEL = _kind(lambda value: value is None or isinstance(value, str), "a string or null")
+_INPUT = _kind(lambda value: value in get_args(InputKind), " or ".join(f'"{kind}"' for kind in get_args(InputKind)))
+
+
+def _object_of(check_value: Check) -> Check:
+    def check(value: object, path: str) -> Iterator[Problem]:
+        if not is_object(value):
+            yield Problem(path, "must be an object")
+            return
+        for name, member in value.items():
+            yield from check_value(member, f"{path}.{name}")
+
+    return check
+
+
+def _list_of(check_item: Check) -> Check:
+    def check(value: object, path: str) -> Iterator[Problem]:
+        if not is_list(value):
+            yield Problem(path, "must be a list")
+            return
+        for index, item in enumerate(value):
+            yield from check_item(item, f"{path}[{index}]")
+
+    return check
+
+
+def _record(fields: Mapping[str, Check], required: tuple[str, ...] = (), *, is_closed: bool = False) -> Check:
+    def check(value: object, path: str) -> Iterator[Problem]:
+        if not is_object(value):
+            yield Problem(path, "must be an object")
+            return
+        prefix = f"{path}." if path else ""
+        for name in required:
+            if name not in value:
+                yield Problem(prefix + name, "is missing")
+        for name in value if is_closed else ():
+            if name not in fields:
+                yield Problem(prefix + name, "is not known")
+        for name, check_member in fields.items():
+            if name in value:
+                yield from check_member(value[name], prefix + name)
+
+    return check
+
+
+_RATES: Final[Mapping[str, Check]] = dict.fromkeys(("input", "output", "cacheRead", "cacheWrite"), _NUMBER)
+_TIER = _record({**_RATES, "inputTokensAbove": _NUMBER}, ("inputTokensAbove",))
+_COST = _record({**_RATES, "tiers": _list_of(_TIER)})
+
+_MODEL_FIELDS: Final[Mapping[str, Check]] = {
+    "name": _TEXT,
+    "api": _NAME,
+    "baseUrl": _NAME,
+    "reasoning": _FLAG,
+    "thinkingLevelMap": _object_of(_LEVEL),
+    "input": _list_of(_INPUT),
+    "inputLimits": _OBJECT,
+    "cost": _COST,
+    "contextWindow": _TOKENS,
+    "maxTokens": _TOKENS,
+    "headers": _object_of(_TEXT),
+    "compat": _OBJECT,
+    "promptCache": _OBJECT,
+    "samplingParams": _OBJECT,
+    "samplingParamsByThinkingLevel": _OBJECT,
+}
+
+_FILE = _record(
+    {
+        "providers": _object_of(
+            _record(
+                {
+                    "name": _TEXT,
+                    "baseUrl": _NAME,
+                    "apiKey": _NAME,
+                    "api": _NAME,
+                    "headers": _object_of(_TEXT),
+                    "authHeader": _FLAG,
+                    "compat": _OBJECT,
+                    "oauth": _TEXT,
+                    "models": _list_of(_record({"id": _NAME, **_MODEL_FIELDS}, ("id",))),
+                    "modelOverrides": _object_of(_record(_MODEL_FIELDS)),
+                }
+            )
+        )
+    }
+)
+
+_LEVELS = _record(dict.fromkeys(THINKING_LEVELS, _LEVEL), is_closed=True)
+_REQUIRED: Final = ("id", "name", "reasoning", "input", "contextWindow", "maxTokens", "cost")
+_BUILT_IN = _list_of(
+    _record(
+        {
+            "id": _NAME,
+            **{name: check for name, check in _MODEL_FIELDS.items() if name != "headers"},
+            "thinkingLevelMap": _LEVELS,
+            "cost": _record({**_RATES, "tiers": _list_of(_TIER)}, tuple(_RATES), is_closed=True),
+        },
+        _REQUIRED,
+        is_closed=True,
+    )
+)

@@ -1,0 +1,325 @@
+"""The current session: appends to it, its durability, and its replacement.
+
+Performs the effects of a session and reports their outcomes. Each file has at most one task that brings it to the disk;
+only effects whose order demands it wait for that task. Former sessions live until the shells that were admitted in them
+have ended. Rules R-SES-05 to R-SES-08, C-10.
+"""
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pinnace_agent.config.models.models import clamp_level
+from pinnace_agent.core.ports.emitter import Emitter
+from pinnace_agent.engine.profile import AgentProfile
+from pinnace_agent.engine.run_recorder import user_message
+from pinnace_agent.session.conversation import Session
+from pinnace_agent.session.folders import SessionFolder
+from pinnace_agent.session.library import Library
+from pinnace_agent.session.queue.durable_queue import DurableQueue
+from pinnace_agent.session.replacement import NewSession, Replacement, SessionRequest
+from pinnace_agent.session.store.file import SaveError
+from pinnace_agent.session.store.lease import LeaseHeld
+from pinnace_spec.records.messages import THINKING_LEVELS, ThinkingLevel, UserMessage
+from pinnace_spec.rules import errors
+from pinnace_statechart import effects as fx
+from pinnace_statechart.queues import Item
+from pinnace_statechart.triggers import InternalEvent
+
+if TYPE_CHECKING:  # for annotations alone
+    from pinnace_agent.core.ports.extensions import SessionExtensions
+    from pinnace_agent.core.ports.sessions import SessionOwner
+
+_log = logging.getLogger("pinnace.session")
+
+
+class SessionManager:
+    """Holds the current session, and the former ones that are still written to."""
+
+    def __init__(
+        self,
+        session: Session,
+        library: Library,
+        profile: AgentProfile,
+        emitter: Emitter,
+        agent: "SessionOwner",
+        extensions: "Callable[[], SessionExtensions | None]",
+    ) -> None:
+        """Take the session of the start."""
+        self.preferred_level: ThinkingLevel = session.thinking_level
+        """The level that was requested last, whatever the model supports."""
+        self.session = session
+        self._library = library
+        self._profile = profile
+        self._registry = profile.registry
+        self._emitter = emitter
+        self._agent = agent
+        self._jobs = agent.jobs
+        self._extensions = extensions
+        self._own: tuple[int, UserMessage] | None = None  # the message in preflight: its place, unless not appended
+        self._own_problem: str | None = None
+        self._plans: dict[int, Replacement] = {}
+        self._former: set[Session] = set()  # not current any more, not yet closed
+        self._closing: set[Session] = set()
+        self._saving: dict[int, bool] = {}  # by session: whether more was appended since its task began
+        self.queue = DurableQueue(session, agent)
+        self._adopt(session)
+
+    # The prompt in preflight.
+
+    # DEVIATION D-23: every text is saved before its prompt is answered.
+    @property
+    def folder(self) -> SessionFolder | None:
+        """The folder of new sessions; None: none are kept."""
+        return self._library.folder
+
+    def append_prompt(self, item: Item) -> None:
+        """Append the message of a prompt; `sync` reports that it could not be saved."""
+        message = user_message(item.text, item.blocks, self.session.now_ms())
+        self._own, self._own_problem = None, None
+        try:
+            self._own = self.session.accept(message, item.message_id), message
+        except SaveError as error:
+            self._own_problem = error.text
+            self.queue.prompt_dropped(item.message_id)  # a part of it may be in the file, and the rest will be
+
+    def drop_prompt(self) -> None:
+        """Take the message out of the branch, if it is there."""
+        if self._own is not None:
+            place, _ = self._own
+            self._own = None
+            message_id = self.session.tree.entries[place].get("messageId")
+            self.session.drop(place)
+            self.queue.prompt_dropped(str(message_id))
+
+    def take_prompt(self) -> tuple[UserMessage, str]:
+        """Return the message of the prompt, which was accepted, and the id of its entry."""
+        if self._own is None:
+            raise errors.InternalError("no message of a prompt was appended")
+        (place, message), self._own = self._own, None
+        return message, str(self.session.tree.entries[place]["id"])
+
+    def sync(self, job: int) -> None:
+        """Report when all appended entries are on the disk. At once if there is no disk to wait for."""
+        if self._own_problem is not None:
+            self._not_synced(job, self._own_problem)
+        elif self.session.file is None:
+            self._agent.submit(InternalEvent("synced", job))
+        else:
+            self._agent.start_job(job, partial(self._sync, job), "sync_failed")
+
+    async def _sync(self, job: int) -> None:
+        try:
+            await self.session.sync()
+        except SaveError as error:
+            self._not_synced(job, error.text)
+        else:
+            self._agent.submit(InternalEvent("synced", job))
+
+    def _not_synced(self, job: int, text: str) -> None:
+        self._agent.submit(InternalEvent("sync_failed", job, text=text, code=errors.ErrorCode.SESSION_NOT_SAVED))
+
+    # Replacement.
+
+    def ask(self, effect: fx.StartJob, request: SessionRequest) -> None:
+        """Validate a session command and prepare it; RUN continues meanwhile."""
+        plan = self._plans[effect.ref] = Replacement(request, self._library, self.session)
+        try:
+            plan.check()
+        except errors.ClientError as error:
+            self._invalid(effect.job, error)
+            return
+        extensions = self._extensions()
+        if plan.must_wait or (extensions is not None and extensions.asks(request)):
+            self._agent.start_job(effect.job, partial(self._prepare, effect.job, plan), "ask_invalid")
+        else:
+            self._agent.submit(InternalEvent("ask_yes", effect.job))
+
+    async def _prepare(self, job: int, plan: Replacement) -> None:
+        extensions = self._extensions()
+        if extensions is not None and extensions.asks(plan.request):
+            leaf = self.session.tree.leaf
+            leaf_id = None if leaf is None else str(self.session.tree.entries[leaf]["id"])
+            if not await extensions.allows(plan.request, leaf_id):
+                self._agent.submit(InternalEvent("ask_no", job))
+                return
+        try:
+            await plan.prepare()
+        except errors.ClientError as error:
+            self._invalid(job, error)
+        else:
+            self._agent.submit(InternalEvent("ask_yes", job))
+
+    def _invalid(self, job: int, error: errors.ClientError) -> None:
+        self._agent.submit(InternalEvent("ask_invalid", job, text=error.text, code=error.code))
+
+    def switch(self, effect: fx.StartJob) -> None:
+        """Replace the current session."""
+        self._agent.start_job(effect.job, partial(self._switch, effect), "switch_failed")
+
+    async def _switch(self, effect: fx.StartJob) -> None:
+        plan = self._plans[effect.ref]
+        extensions, previous = self._extensions(), self.session.path
+        try:
+            session = await plan.commit()
+            if extensions is not None and isinstance(plan.request, NewSession):
+                await self._fill(extensions, effect.ref, session)
+        except errors.ClientError as error:
+            self._agent.submit(InternalEvent("switch_failed", effect.job, text=error.text, code=error.code))
+            return
+        for notice in plan.notices:
+            _warn(notice)
+        if extensions is None:
+            self._agent.open_folder(session.cwd)
+            extensions = self._extensions()
+        if extensions is not None:
+            await extensions.end(extensions.reason_of(plan.request), session.path)
+        if plan.is_other_conversation:
+            for notice in self._profile.resources.renew(session.cwd):
+                _warn(notice)
+        former, self.session = self.session, session
+        choose = partial(self._restore_settings if plan.restores_choices else self._keep_settings, former)
+        choose()
+        self._adopt(session)
+        if extensions is not None:
+            # `choose` again: the models of extensions are registered only then.
+            await extensions.begin(extensions.reason_of(plan.request), previous, choose)
+        # What is queued belongs to the former session until this was performed.
+        self._agent.submit(InternalEvent("switch_ok", effect.job))
+        former.users -= 1
+        self._former.add(former)
+        self.close_unused()
+        self.queue.restore(session)
+
+    # DEVIATION D-74: the extensions of the session before are there until the new one is whole.
+    async def _fill(self, extensions: "SessionExtensions", ref: int, session: Session) -> None:
+        """Let the extension that requested a new session fill it; if that fails, nothing of it is left."""
+        try:
+            await extensions.fill(ref, session)
+        except BaseException:
+            self._library.drop(session)
+            raise
+
+    def text_of(self, ref: int) -> str | None:
+        """Return the message before which a fork begins."""
+        plan = self._plans.get(ref)
+        return None if plan is None else plan.text
+
+    def answered(self, ref: int) -> None:
+        """A session command was answered: discard preparations that were not used."""
+        plan = self._plans.pop(ref, None)
+        if plan is not None:
+            self._jobs.start(f"discard:{ref}", plan.discard, _nothing)
+
+    def _keep_settings(self, former: Session) -> None:
+        """Take over the model and the level of the former session."""
+        self.session.model, self.session.thinking_level = former.model, former.thinking_level
+
+    def _restore_settings(self, former: Session) -> None:
+        """Take the model and the level with which the session was left, if they are available."""
+        session = self.session
+        recorded = session.recorded_model
+        model = None if recorded is None else self._registry.find(*recorded)
+        if model is None or not self._registry.is_usable(model) or self._registry.price_refusal(model):
+            model = former.model
+        session.model = model
+        for level in THINKING_LEVELS:
+            if level == session.recorded_level:
+                self.preferred_level = level
+        session.thinking_level = self.preferred_level if model is None else clamp_level(model, self.preferred_level)
+
+    def _adopt(self, session: Session) -> None:
+        self._former.discard(session)
+        session.users += 1
+        session.on_problem = partial(self._report_problem, session)
+        session.on_appended = partial(self._save, session)
+        if session.file is not None:
+            session.file.on_notice = _warn
+
+    def close_unused(self) -> None:
+        """Close sessions that no job will append to any more, once all their entries are saved.
+
+        Unsaved entries are kept: saving is tried again here, when the session is current again, and when the process
+        ends.
+        """
+        for session in tuple(self._former):
+            if session.users == 0 and _is_written(session):
+                self._former.discard(session)
+                self._library.forget(session)
+                self._closing.add(session)
+                self._jobs.start(f"close:{id(session)}", session.close, partial(self._closed, session))
+
+    def _closed(self, session: Session, is_cancelled: bool, _failure: BaseException | None) -> None:
+        # A task that was cancelled before its first step has closed nothing: the end of the process does.
+        if not is_cancelled:
+            self._closing.discard(session)
+
+    async def close_all(self) -> None:
+        """Bring everything to the disk: the process ends. Entries that can't be saved in their file go to a copy."""
+        for session in (*self._closing, *self._library.all_open()):
+            await session.close()
+            if session.file is not None and session.file.unsaved:
+                self._rescue(session)
+
+    def _rescue(self, session: Session) -> None:
+        """Keep a branch whose file was replaced, or may not grow; a full disk takes no other file either."""
+        try:
+            copied = self._library.copy(session, self._library.branch(session, session.tree.leaf))
+        except (OSError, LeaseHeld) as error:
+            _log.error("%s: what could not be saved is lost: %s", session.path, error)
+            return
+        if copied.file is not None:
+            copied.file.abandon()
+        _log.error("%s could not be saved; the whole conversation is in %s", session.path, copied.path)
+
+    # Saving.
+
+    def _save(self, session: Session) -> None:
+        """Bring appended entries to the disk, beside everything else."""
+        if id(session) in self._saving:
+            self._saving[id(session)] = True
+            return
+        self._saving[id(session)] = False
+
+        async def work() -> None:
+            while True:
+                self._saving[id(session)] = False
+                try:
+                    await session.sync()
+                except SaveError as error:
+                    self._report_problem(session, error.text)
+                    return
+                if not self._saving[id(session)]:
+                    return
+
+        def ended(_cancelled: bool, _failure: BaseException | None) -> None:
+            del self._saving[id(session)]
+
+        self._jobs.start(f"save:{id(session)}", work, ended)
+
+    def _report_problem(self, session: Session, text: str) -> None:
+        """Report to the client, with the record that every generation has for failures beside its commands."""
+        _log.error("%s", text)
+        self._emitter.emit(
+            {"type": "extension_error", "extensionPath": str(session.path), "event": "session_save", "error": text}
+        )
+
+
+def _is_written(session: Session) -> bool:
+    """Write unsaved entries again; return whether all are written."""
+    if session.file is None:
+        return True
+    if session.file.unsaved:
+        with suppress(SaveError):
+            session.file.flush()
+    return not session.file.unsaved
+
+
+def _warn(notice: str) -> None:
+    _log.warning("%s", notice)
+
+
+def _nothing(_cancelled: bool, _failure: BaseException | None) -> None:
+    """Nothing waits for this job."""

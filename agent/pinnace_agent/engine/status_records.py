@@ -1,0 +1,85 @@
+"""Records about a run or an extension beside its messages, and the errors with which the statechart refuses a command.
+
+Shapes only: the statechart decides when they are written. Rules R-RTY-01, R-RTY-02, R-SET-01, R-LIM-01.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from pinnace_agent.core.ports.emitter import Record
+from pinnace_spec.records.messages import AssistantMessage, Model
+from pinnace_spec.rules import errors
+from pinnace_statechart import effects as fx
+
+
+def retry_start(effect: fx.RetryStart, failure: AssistantMessage | None) -> Record:
+    """Make `auto_retry_start`: the failure, and when the next attempt begins."""
+    record: dict[str, object] = {
+        "type": "auto_retry_start",
+        "attempt": effect.attempt,
+        "maxAttempts": effect.max_attempts,
+        "delayMs": round(effect.delay_s * 1000),
+        "errorMessage": "" if failure is None else failure.get("errorMessage", ""),
+    }
+    return record | _failure_fields(failure)
+
+
+def retry_end(effect: fx.RetryEnd, error: str, failure: AssistantMessage | None) -> Record:
+    """Make `auto_retry_end`: it worked, or the last error is final."""
+    record: dict[str, object] = {"type": "auto_retry_end", "success": effect.success, "attempt": effect.attempt}
+    if not effect.success:
+        record["finalError"] = errors.RETRY_CANCELLED if effect.cancelled else error or errors.NO_ROOM_TO_ANSWER
+        if not effect.cancelled:
+            record |= _failure_fields(failure)
+    return record
+
+
+def _failure_fields(failure: AssistantMessage | None) -> dict[str, object]:
+    """Return the fields of a failed message that are for programs."""
+    fields = {} if failure is None else {name: failure.get(name) for name in ("errorCode", "status", "attempts")}
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def agent_settled(effect: fx.AgentSettled) -> Record:
+    """Make `agent_settled`."""
+    record: dict[str, object] = {"type": "agent_settled", "aborted": effect.aborted}
+    if effect.limit is not None:
+        record |= {"reason": "limit", "limit": effect.limit}
+    return record
+
+
+def extension_error(path: str, event: str, text: str) -> Record:
+    """Make `extension_error`: also for failures beside commands that no extension has caused."""
+    return {"type": "extension_error", "extensionPath": path, "event": event, "error": text}
+
+
+def window_warning(model: Model, tokens: int) -> str:
+    """Return the warning that a model's context window is configured larger than its server's."""
+    name = f"{model['provider']}/{model['id']}"
+    return (
+        f"contextWindow of {name} is {model['contextWindow']} tokens, but its server takes {tokens}: "
+        f"set contextWindow to {tokens} in models.json, so that conversations are compacted in time"
+    )
+
+
+_FIXED: Final[Mapping[str, tuple[str, errors.ErrorCode]]] = {
+    "busy": (errors.BUSY, errors.ErrorCode.BUSY),
+    "queue_full": (errors.QUEUE_FULL, errors.ErrorCode.QUEUE_FULL),
+    "compacting": (errors.COMPACTING, errors.ErrorCode.COMPACTING),
+    "compaction_in_progress": (errors.COMPACTION_IN_PROGRESS, errors.ErrorCode.COMPACTION_IN_PROGRESS),
+    "navigation_busy": (errors.NAVIGATION_BUSY, errors.ErrorCode.BUSY),
+    "navigation_compacting": (errors.NAVIGATION_COMPACTING, errors.ErrorCode.COMPACTING),
+    "reload_busy": (errors.RELOAD_BUSY, errors.ErrorCode.BUSY),
+    "reload_compacting": (errors.RELOAD_COMPACTING, errors.ErrorCode.COMPACTING),
+    "aborted": (errors.ABORTED_BEFORE_START, errors.ErrorCode.ABORTED),
+    "compaction_cancelled": (errors.COMPACTION_CANCELLED, errors.ErrorCode.COMPACTION_CANCELLED),
+    "shutdown": (errors.SHUTTING_DOWN, errors.ErrorCode.SHUTTING_DOWN),
+}
+
+
+def refusal(effect: fx.Refuse) -> errors.ClientError:
+    """Return the error of a refused command; a line that is no command has an error of its own."""
+    if effect.reason == "job":
+        code = errors.ErrorCode(effect.code) if effect.code else errors.ErrorCode.INTERNAL_ERROR
+        return errors.ClientError(effect.text, code)
+    return errors.ClientError(*_FIXED[effect.reason])

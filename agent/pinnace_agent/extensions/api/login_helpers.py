@@ -1,0 +1,140 @@
+"""Helpers for logins: PKCE (RFC 7636), and a redirect to this machine (RFC 8252)."""
+
+import base64
+import hashlib
+import secrets
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Final, NamedTuple
+from urllib.parse import parse_qs, urlsplit
+
+import trio
+
+from pinnace_agent.core.loop_thread import LoopThread, usable_from_any_thread
+from pinnace_agent.extensions.registration.provider_config import LoginCancelled
+
+_MAX_HEAD_BYTES: Final = 16 * 1024
+# A browser sends its request at once; other connections must not make it wait.
+_REQUEST_S: Final = 10.0
+
+
+class Pkce(NamedTuple):
+    """A proof key: the verifier stays here until the code is exchanged, the challenge goes with the first request."""
+
+    verifier: str
+    challenge: str
+    method: str = "S256"
+
+
+def pkce() -> Pkce:
+    """Return a new proof key."""
+    verifier = secrets.token_urlsafe(48)
+    digest = hashlib.sha256(verifier.encode()).digest()
+    return Pkce(verifier, base64.urlsafe_b64encode(digest).rstrip(b"=").decode())
+
+
+@usable_from_any_thread()
+class Redirect:
+    """A page on this machine that receives the authorization code from the browser."""
+
+    def __init__(self, uri: str, path: str) -> None:
+        """Create a redirect that isn't served yet."""
+        self.uri = uri
+        """The `redirect_uri` of the authorization request."""
+        self.state = secrets.token_urlsafe(24)
+        """Its `state`: a redirect without it is rejected."""
+        self._path = path
+        self._done = trio.Event()
+        self._answer: dict[str, list[str]] = {}
+        self._thread = LoopThread()
+
+    @property
+    def __loop_thread__(self) -> LoopThread:
+        return self._thread
+
+    async def code(self) -> str:
+        """Wait for the browser and return the code.
+
+        Raises:
+            LoginCancelled: The authorization server sent an error instead.
+        """
+        await self._done.wait()
+        return self._code()
+
+    def read(self, pasted: str) -> str:
+        """Return the code from pasted text: the URL that the browser was redirected to, or the code alone.
+
+        Raises:
+            LoginCancelled: The URL belongs to another login, or has no code.
+        """
+        query = urlsplit(pasted.strip()).query
+        if not query:
+            return pasted.strip()
+        self._answer = parse_qs(query)
+        if self._answer.get("state") != [self.state]:
+            raise LoginCancelled("the pasted URL belongs to another login")
+        return self._code()
+
+    def _code(self) -> str:
+        if "code" not in self._answer:
+            reason, *_ = (
+                self._answer.get("error_description") or self._answer.get("error") or ["the redirect had no code"]
+            )
+            raise LoginCancelled(f"the authorization server refused: {reason}")
+        return self._answer["code"][0]
+
+    async def serve(self, stream: trio.SocketStream) -> None:
+        """Answer one request of a browser."""
+        head = b""
+        try:
+            with trio.move_on_after(_REQUEST_S):
+                while b"\r\n\r\n" not in head and len(head) < _MAX_HEAD_BYTES:
+                    piece = await stream.receive_some()
+                    if not piece:
+                        break
+                    head += piece
+                status, text = self._take(head)
+                body = f"<!doctype html><title>pinnace</title><p>{text}</p>".encode()
+                await stream.send_all(
+                    f"HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nCache-Control: no-store\r\n"
+                    f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
+                    + body
+                )
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            return
+        finally:
+            await trio.aclose_forcefully(stream)
+
+    def _take(self, head: bytes) -> tuple[str, str]:
+        words = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
+        place = urlsplit(words[1]) if len(words) == 3 else None
+        if place is None or words[0] != "GET" or place.path != self._path:
+            return "404 Not Found", "There is no such page."
+        answer = parse_qs(place.query)
+        if answer.get("state") != [self.state] or self._done.is_set():
+            return "400 Bad Request", "This belongs to no login that is waiting."
+        self._answer = answer
+        self._done.set()
+        return "200 OK", "This page can be closed."
+
+
+@asynccontextmanager
+async def loopback_redirect(port: int = 0, path: str = "/callback") -> AsyncGenerator[Redirect, None]:
+    """Listen on 127.0.0.1 during the block; `redirect.uri` is the redirect URI of the authorization request.
+
+    Args:
+        port: The port; 0: any free port.
+        path: The path of the page.
+
+    Raises:
+        OSError: The port is in use.
+    """
+    listeners = await trio.open_tcp_listeners(port, host="127.0.0.1")
+    number: int = listeners[0].socket.getsockname()[1]
+    redirect = Redirect(f"http://127.0.0.1:{number}{path}", path)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(trio.serve_listeners, redirect.serve, listeners)
+        try:
+            yield redirect
+        finally:
+            nursery.cancel_scope.cancel()

@@ -1,0 +1,330 @@
+"""Registering tools, commands, flags and providers: the half of `pi` that works while an extension loads.
+
+Every argument is checked at once, so that an error points at the line that caused it. Items A2 to A10, A24 to A27.
+"""
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple, NoReturn, TypeVar, overload
+
+from pinnace_agent.core.json_values import is_list, same_json
+from pinnace_agent.core.loop_thread import usable_from_any_thread
+from pinnace_agent.extensions.api.base import ApiBase
+from pinnace_agent.extensions.api.contexts import CommandContext
+from pinnace_agent.extensions.ports.arguments import given_text_or_none
+from pinnace_agent.extensions.registration import flags
+from pinnace_agent.extensions.registration.json_schema import check_schema
+from pinnace_agent.extensions.registration.provider_config import ProviderConfig, wire_config
+from pinnace_agent.extensions.registration.registrations import (
+    CommandRegistration,
+    FlagRegistration,
+    Function,
+    ProviderRegistration,
+    ToolDefinition,
+    ToolRegistration,
+)
+from pinnace_agent.extensions.registration.signatures import check_function
+from pinnace_agent.extensions.registration.tool_schema import names_around, tool_function
+
+_FunctionT = TypeVar("_FunctionT", bound=Function)
+
+
+class NotAvailableError(NotImplementedError):
+    """pi has this feature; this program has not."""
+
+
+_CommandT = TypeVar("_CommandT", bound=Callable[[CommandContext, str], object])
+
+# The function names that every provider accepts.
+_TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
+
+
+class Completion(NamedTuple):
+    """One completion of the arguments of a command."""
+
+    value: str
+    label: str | None = None
+    description: str | None = None
+
+
+@usable_from_any_thread(but=("tool", "command"))  # they only call `register_tool` and `register_command`
+class Registering(ApiBase):
+    """The registrations of `pi`."""
+
+    @overload
+    def tool(self, function: _FunctionT, /) -> _FunctionT: ...
+
+    @overload
+    def tool(
+        self,
+        function: None = None,
+        /,
+        *,
+        name: str | None = None,
+        label: str | None = None,
+        description: str | None = None,
+        schema: Mapping[str, object] | None = None,
+        prompt_snippet: str | None = None,
+        prompt_guidelines: Sequence[str] = (),
+        prepare_arguments: Callable[[Mapping[str, object]], Mapping[str, object]] | None = None,
+        sequential: bool = False,
+        default_active: bool = True,
+        read_only: bool = False,
+        thread: bool = False,
+    ) -> Callable[[_FunctionT], _FunctionT]: ...
+
+    def tool(  # noqa: PLR0913  # the fields of a tool, nearly all with defaults
+        self,
+        function: _FunctionT | None = None,
+        /,
+        *,
+        name: str | None = None,
+        label: str | None = None,
+        description: str | None = None,
+        schema: Mapping[str, object] | None = None,
+        prompt_snippet: str | None = None,
+        prompt_guidelines: Sequence[str] = (),
+        prepare_arguments: Callable[[Mapping[str, object]], Mapping[str, object]] | None = None,
+        sequential: bool = False,
+        default_active: bool = True,
+        read_only: bool = False,
+        thread: bool = False,
+    ) -> _FunctionT | Callable[[_FunctionT], _FunctionT]:
+        """Make a tool of a function `(ctx, ...)`; the model reads its name, docstring and parameters.
+
+        Args:
+            function: The function, when the decorator is used without arguments.
+            name: Its name, if not the function's.
+            label: A name for people.
+            description: What the model reads, if not the docstring's first paragraph.
+            schema: A JSON schema instead of that of the signature; then the function is called as `(ctx, params)`.
+            prompt_snippet: One line for the list of tools in the system prompt.
+            prompt_guidelines: Rules for the system prompt; each should name the tool.
+            prepare_arguments: Repairs the arguments of models before they are validated.
+            sequential: Whether a turn that calls it runs its calls one after another.
+            default_active: Whether it is active from the start.
+            read_only: Whether it changes nothing, so that approval hooks may allow it without asking.
+            thread: Whether a sync function runs in a worker thread, since it blocks.
+
+        Raises:
+            TypeError: The function can't be a tool; the text says what to change.
+        """
+        local_names = names_around(1)
+
+        def decorate(made_from: _FunctionT) -> _FunctionT:
+            read = tool_function(made_from, schema, local_names)
+            self.register_tool(
+                ToolDefinition(
+                    name or str(getattr(made_from, "__name__", "")),
+                    description or read.description,
+                    read.parameters,
+                    read.execute,
+                    label or "",
+                    prompt_snippet,
+                    (prompt_guidelines,) if isinstance(prompt_guidelines, str) else tuple(prompt_guidelines),
+                    prepare_arguments,
+                    sequential,
+                    default_active,
+                    thread,
+                    read_only,
+                )
+            )
+            return made_from
+
+        return decorate if function is None else decorate(function)
+
+    def register_tool(self, definition: ToolDefinition) -> None:
+        """Register a tool; it replaces an earlier one of the same name of this extension (A2).
+
+        Raises:
+            TypeError: The definition is invalid; the text says why.
+        """
+        self._check_registering()
+        self._check_definition(definition)
+        label = definition.label or definition.name
+        parameters = same_json(definition.parameters, f"tool {definition.name}: parameters")
+        definition = dataclasses.replace(definition, label=label, parameters=parameters)
+
+        self._extension.tools[definition.name] = ToolRegistration(definition, self._extension.source)
+        if self._bound is not None:
+            self._bound.tools_changed(definition.name)
+
+    def _check_definition(self, definition: ToolDefinition) -> None:
+        name, description, guidelines, label, snippet = _unchecked(
+            definition.name,
+            definition.description,
+            definition.prompt_guidelines,
+            definition.label,
+            definition.prompt_snippet,
+        )
+        what = f"tool {name}"
+        if not isinstance(name, str) or not _TOOL_NAME.match(name):
+            raise TypeError(f"{what}: a tool's name is up to 64 letters, digits, dashes and underscores")
+        if not isinstance(description, str) or not description.strip():
+            raise TypeError(f"{what}: the model needs a description: a docstring, or description=")
+        if isinstance(guidelines, str):
+            raise TypeError(f"{what}: prompt_guidelines is a list of strings, not a string")
+        if not is_list(guidelines) or not all(isinstance(each, str) for each in guidelines):
+            raise TypeError(f"{what}: prompt_guidelines must be a list of strings")
+        for field, text in (("label", label), ("prompt_snippet", snippet)):
+            if text is not None and not isinstance(text, str):
+                raise TypeError(f"{what}: {field} must be a string, not {type(text).__name__}")
+        check_schema(what, definition.parameters)
+        check_function(definition.execute, what, "(ctx, params)", in_thread=definition.in_thread)
+
+    def command(
+        self,
+        name: str,
+        *,
+        description: str | None = None,
+        complete: Callable[[str], object] | None = None,
+        thread: bool = False,
+    ) -> Callable[[_CommandT], _CommandT]:
+        """Make a slash command of a function `(ctx, args)` (A3); see `register_command`."""
+
+        def decorate(function: _CommandT) -> _CommandT:
+            self.register_command(name, function, description=description, complete=complete, thread=thread)
+            return function
+
+        return decorate
+
+    def register_command(
+        self,
+        name: str,
+        handler: Callable[[CommandContext, str], object],
+        *,
+        description: str | None = None,
+        complete: Callable[[str], object] | None = None,
+        thread: bool = False,
+    ) -> None:
+        """Register a slash command (A3).
+
+        Args:
+            name: The name behind the slash.
+            handler: Called with the context and the text behind the first space.
+            description: For lists of commands.
+            complete: Called with the text typed so far; returns strings, `Completion`s or None.
+            thread: Whether a sync handler runs in a worker thread.
+
+        Raises:
+            ValueError: The name is empty or has spaces.
+            TypeError: The handler doesn't take these parameters.
+        """
+        self._check_registering()
+        bare = name.removeprefix("/")
+        if not bare or any(each.isspace() for each in bare):
+            raise ValueError(f"{name!r} can't be the name of a command")
+        check_function(handler, f"command {bare}", "(ctx, args)", in_thread=thread)
+        if complete is not None:
+            check_function(complete, f"complete of command {bare}", "(prefix)")
+        shown = given_text_or_none(f"description of command {bare}", description)
+        self._extension.commands[bare] = CommandRegistration(bare, shown, handler, complete, thread)
+
+    def flag(
+        self,
+        name: str,
+        *,
+        type: flags.FlagType = bool,
+        default: bool | str | None = None,
+        description: str | None = None,
+    ) -> None:
+        """Add an option to the command line, as `--name` (A5).
+
+        Raises:
+            ValueError: The name can't be that of an option.
+            TypeError: The default is not of the type.
+        """
+        self._check_registering()
+        bare = flags.flag_name(name)
+        kind = flags.flag_kind(bare, type)
+        value = flags.checked_default(bare, kind, default)
+        self._extension.flags[bare] = FlagRegistration(bare, kind, value, description)
+
+    def register_provider(
+        self, name: str, config: ProviderConfig | Mapping[str, object] | None = None, **fields: object
+    ) -> None:
+        """Add or override a provider (A24): at once, or when the session starts.
+
+        Args:
+            name: The provider's id.
+            config: Its configuration: a `ProviderConfig`, or a dict in the spelling of models.json.
+            **fields: The fields of `ProviderConfig`, instead of `config`.
+
+        Raises:
+            TypeError: There is no such field.
+            ValueError: The session is open and can't use the configuration.
+        """
+        self._check_registering()
+        registration = ProviderRegistration(name, wire_config(name, config, fields))
+        if self._bound is None:
+            self._extension.providers.append(registration)
+        else:
+            self._bound.register_provider(self._extension.path, name, registration.config)
+
+    def unregister_provider(self, name: str) -> None:
+        """Remove a provider, and restore the one that it had overridden (A25)."""
+        self._check_registering()
+        waiting = self._extension.providers
+        waiting[:] = [each for each in waiting if each.name != name]
+        if self._bound is not None:
+            self._bound.unregister_provider(name)
+
+    # Accepted, so that an extension that has them loads; nothing calls them without a terminal (A4, A7 to A10).
+
+    def shortcut(self, key: str, *, description: str | None = None) -> Callable[[_FunctionT], _FunctionT]:
+        """Accept the function of a key (A4); without a terminal it is never called."""
+        self._check_registering()
+
+        def decorate(function: _FunctionT) -> _FunctionT:
+            check_function(function, f"shortcut {key}", "(ctx)")
+            return function
+
+        return decorate
+
+    def message_renderer(self, custom_type: str) -> Callable[[_FunctionT], _FunctionT]:
+        """Accept a renderer of messages of a type (A7); without a terminal it is never called."""
+        return self._renderer()
+
+    def entry_renderer(self, custom_type: str) -> Callable[[_FunctionT], _FunctionT]:
+        """Accept a renderer of entries of a type (A8)."""
+        return self._renderer()
+
+    def markdown_transformer(self, *, message_types: Sequence[str] = ()) -> Callable[[_FunctionT], _FunctionT]:
+        """Accept a function that changes Markdown before it is drawn (A9)."""
+        return self._renderer()
+
+    def tool_renderer(self, function: _FunctionT) -> _FunctionT:
+        """Accept a renderer of tool calls (A10)."""
+        return self._renderer()(function)
+
+    # Features of pi that do not exist here (A26, A27).
+
+    def register_virtual_model(self, *_: object, **__: object) -> NoReturn:
+        """Raise NotAvailableError: there are no virtual models (A26)."""
+        raise NotAvailableError("virtual models are not available in this version; register a provider instead")
+
+    def unregister_virtual_model(self, *_: object, **__: object) -> NoReturn:
+        """Raise NotAvailableError: there are no virtual models (A26)."""
+        self.register_virtual_model()
+
+    def register_mcp_server(self, *_: object, **__: object) -> NoReturn:
+        """Raise NotAvailableError: there are no MCP servers (A27)."""
+        raise NotAvailableError("MCP servers are not available in this version; register tools instead")
+
+    def unregister_mcp_server(self, *_: object, **__: object) -> NoReturn:
+        """Raise NotAvailableError: there are no MCP servers (A27)."""
+        self.register_mcp_server()
+
+    def get_mcp_servers(self) -> NoReturn:
+        """Raise NotAvailableError: there are no MCP servers (A27)."""
+        self.register_mcp_server()
+
+    def _renderer(self) -> Callable[[_FunctionT], _FunctionT]:
+        self._check_registering()
+        return lambda function: function
+
+
+def _unchecked(*values: object) -> tuple[object, ...]:
+    """Return values as objects: annotations are not enforced in an extension."""
+    return values

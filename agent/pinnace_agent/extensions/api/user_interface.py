@@ -1,0 +1,359 @@
+"""The user interface of extensions: `ctx.ui`.
+
+`UserInterface` is for modes without a user: every dialog returns its negative answer at once, and every display is
+dropped. `RpcUserInterface` sends requests to a client. Methods that need a terminal exist in both and do nothing, as
+in pi's RPC mode. Durations are seconds here and milliseconds on the wire. Has no access to the outbox. Rule R-UI-01;
+items U1 to U20.
+"""
+
+# ruff: noqa: ASYNC109 - the timeout of a dialog is part of the request that clients receive
+
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, Literal, NamedTuple, TypeVar, get_args
+
+import trio
+
+from pinnace_agent.core.loop_thread import LoopThread, usable_from_any_thread
+from pinnace_agent.extensions.api.terminal_texts import Theme
+from pinnace_agent.extensions.registration.registrations import Generation
+from pinnace_agent.extensions.services.dialogs import DialogTable, Send, shown_texts
+from pinnace_agent.extensions.services.watchdog import OWNER
+
+ValueT = TypeVar("ValueT")
+NotifyKind = Literal["info", "success", "warning", "error"]
+Placement = Literal["aboveEditor", "belowEditor"]
+OptionKind = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
+
+_THEME: Final = Theme()
+_OPTION_KINDS: Final = frozenset(get_args(OptionKind))
+# The kinds that clients know; every other kind is sent as info, as pi's terminals show it.
+_WIRE_KINDS: Final = frozenset({"info", "warning", "error"})
+_PLACEMENTS: Final[Mapping[str, Placement]] = {
+    "aboveEditor": "aboveEditor",
+    "above_editor": "aboveEditor",
+    "belowEditor": "belowEditor",
+    "below_editor": "belowEditor",
+}
+
+
+class ThemeResult(NamedTuple):
+    """The result of `set_theme`."""
+
+    success: bool
+    error: str | None = None
+
+
+@usable_from_any_thread()
+class UserInterface:
+    """The interface of modes without a user (json and print)."""
+
+    _no_themes = "UI not available"
+
+    def __init__(self, generation: Generation) -> None:
+        """Belong to one session instance: every member raises StaleContextError after its end."""
+        self._generation = generation
+
+    @property
+    def __loop_thread__(self) -> LoopThread:
+        return self._generation.thread
+
+    # Dialogs (U1 to U4). Each is a checkpoint in every mode.
+
+    async def select(
+        self,
+        title: str,
+        options: Sequence[str],
+        timeout: float | None = None,
+        *,
+        tool_call_id: str | None = None,
+        option_kinds: Sequence[OptionKind] | None = None,
+    ) -> str | None:
+        """Let the user choose one of the options; None: cancelled, or not answered in time.
+
+        Args:
+            title: The question.
+            options: Strings.
+            timeout: Seconds; None: no limit.
+            tool_call_id: The tool call that the question is about, so that a client can show it there.
+            option_kinds: For a question whether something may happen: what each option means, in their order, as
+                `allow_once`, `allow_always`, `reject_once` or `reject_always`. A client may show it as a request for
+                permission. What `always` means is for the caller to keep, and for the option's text to say.
+
+        Raises:
+            ValueError: There are not as many kinds as options, or a kind is unknown.
+        """
+        self._generation.check()
+        _kinds(option_kinds, _texts(options))
+        await trio.lowlevel.checkpoint()
+        return None
+
+    async def confirm(
+        self,
+        title: str,
+        message: str = "",
+        timeout: float | None = None,
+        *,
+        tool_call_id: str | None = None,
+    ) -> bool:
+        """Ask for confirmation; False: denied, or not answered in time."""
+        self._generation.check()
+        await trio.lowlevel.checkpoint()
+        return False
+
+    async def input(
+        self,
+        title: str,
+        placeholder: str | None = None,
+        timeout: float | None = None,
+        *,
+        tool_call_id: str | None = None,
+    ) -> str | None:
+        """Let the user enter a line; None: cancelled, or not answered in time."""
+        self._generation.check()
+        await trio.lowlevel.checkpoint()
+        return None
+
+    async def editor(self, title: str, prefill: str | None = None, *, tool_call_id: str | None = None) -> str | None:
+        """Let the user edit a text, without a time limit; None: cancelled."""
+        self._generation.check()
+        await trio.lowlevel.checkpoint()
+        return None
+
+    # Displays (U5 to U10). They never wait.
+
+    def notify(self, message: str, kind: NotifyKind | str | None = None) -> None:
+        """Show a message.
+
+        Args:
+            message: A string.
+            kind: `info`, `warning` or `error`. Any other string, such as `success`, is sent as `info`: an unknown
+                kind must not fail the handler, which may be an approval hook.
+
+        Raises:
+            TypeError: The kind is not a string.
+        """
+        fields: dict[str, object] = {"message": message}
+        if kind is not None:
+            # Annotations are not enforced at run time.
+            if not isinstance(kind, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise TypeError(f"notify: the kind is a string such as 'info', not {kind!r}")
+            fields["notifyType"] = kind if kind in _WIRE_KINDS else "info"
+        self._show("notify", fields)
+
+    def set_status(self, key: str, text: str | None = None) -> None:
+        """Show a status text under a key; None removes it."""
+        self._show("setStatus", {"statusKey": key} | ({} if text is None else {"statusText": text}))
+
+    def set_widget(
+        self, key: str, lines: Sequence[str] | Callable[..., object] | None = None, placement: str | None = None
+    ) -> None:
+        """Show lines under a key; None removes them. A drawing function needs a terminal and is ignored."""
+        if callable(lines):
+            self._generation.check()
+            return
+        fields: dict[str, object] = {"widgetKey": key}
+        if lines is not None:
+            fields["widgetLines"] = _texts(lines)
+        if placement is not None:
+            if placement not in _PLACEMENTS:
+                raise ValueError(f"set_widget: the placement is aboveEditor or belowEditor, not {placement!r}")
+            fields["widgetPlacement"] = _PLACEMENTS[placement]
+        self._show("setWidget", fields)
+
+    def set_title(self, title: str) -> None:
+        """Set the title of the client's window."""
+        self._show("setTitle", {"title": title})
+
+    def set_editor_text(self, text: str) -> None:
+        """Set the text of the client's input."""
+        self._show("set_editor_text", {"text": text})
+
+    def paste_to_editor(self, text: str) -> None:
+        """Do the same as `set_editor_text`."""
+        self.set_editor_text(text)
+
+    def _show(self, method: str, fields: Mapping[str, object]) -> None:
+        self._generation.check()
+
+    # Methods that need a terminal (U11 to U20).
+
+    def get_editor_text(self) -> str:
+        """Return an empty string: the client's input is not visible here."""
+        self._generation.check()
+        return ""
+
+    async def custom(self, factory: Callable[..., object], **_options: object) -> None:
+        """Return None at once; the factory is not called."""
+        self._generation.check()
+        await trio.lowlevel.checkpoint()
+
+    def set_working_message(self, message: str | None = None) -> None:
+        """Do nothing."""
+        self._generation.check()
+
+    def set_working_visible(self, visible: bool) -> None:
+        """Do nothing."""
+        self._generation.check()
+
+    def set_working_indicator(self, *_arguments: object, **_options: object) -> None:
+        """Do nothing."""
+        self._generation.check()
+
+    def set_hidden_thinking_label(self, label: str | None = None) -> None:
+        """Do nothing."""
+        self._generation.check()
+
+    def set_footer(self, factory: Callable[..., object] | None = None) -> None:
+        """Do nothing."""
+        self._generation.check()
+
+    def set_header(self, factory: Callable[..., object] | None = None) -> None:
+        """Do nothing."""
+        self._generation.check()
+
+    def set_editor_component(self, factory: Callable[..., object] | None = None) -> None:
+        """Do nothing."""
+        self._generation.check()
+
+    def get_editor_component(self) -> None:
+        """Return None."""
+        self._generation.check()
+
+    def add_autocomplete_provider(self, *_arguments: object, **_options: object) -> None:
+        """Do nothing."""
+        self._generation.check()
+
+    def on_terminal_input(self, handler: Callable[..., object]) -> Callable[[], None]:
+        """Return a function that removes the handler, which is never called."""
+        self._generation.check()
+        return _nothing
+
+    @property
+    def theme(self) -> Theme:
+        """Styles for texts; `theme.plain` adds no escape sequences."""
+        self._generation.check()
+        return _THEME
+
+    def get_all_themes(self) -> list[str]:
+        """Return an empty list."""
+        self._generation.check()
+        return []
+
+    def get_theme(self, name: str) -> None:
+        """Return None."""
+        self._generation.check()
+
+    def set_theme(self, theme: object) -> ThemeResult:
+        """Return a failure: themes can't be switched."""
+        self._generation.check()
+        return ThemeResult(False, self._no_themes)
+
+    def get_tools_expanded(self) -> bool:
+        """Return False."""
+        self._generation.check()
+        return False
+
+    def set_tools_expanded(self, expanded: bool) -> None:
+        """Do nothing."""
+        self._generation.check()
+
+
+@usable_from_any_thread()
+class RpcUserInterface(UserInterface):
+    """The interface of a client that speaks RPC."""
+
+    _no_themes = "Theme switching not supported in RPC mode"
+
+    def __init__(self, generation: Generation, dialogs: DialogTable, send: Send) -> None:
+        """Ask through `dialogs`; send displays with `send`."""
+        super().__init__(generation)
+        self._dialogs = dialogs
+        self._send = send
+
+    async def select(
+        self,
+        title: str,
+        options: Sequence[str],
+        timeout: float | None = None,
+        *,
+        tool_call_id: str | None = None,
+        option_kinds: Sequence[OptionKind] | None = None,
+    ) -> str | None:
+        """Let the user choose one of the options."""
+        self._generation.check()
+        texts = _texts(options)
+        extra = {**_call(tool_call_id), **_kinds(option_kinds, texts)}
+        return await _asked(self._dialogs.select(title, texts, timeout_s=timeout, extra=extra))
+
+    async def confirm(
+        self,
+        title: str,
+        message: str = "",
+        timeout: float | None = None,
+        *,
+        tool_call_id: str | None = None,
+    ) -> bool:
+        """Ask yes or no."""
+        self._generation.check()
+        return await _asked(self._dialogs.confirm(title, message, timeout_s=timeout, extra=_call(tool_call_id)))
+
+    async def input(
+        self,
+        title: str,
+        placeholder: str | None = None,
+        timeout: float | None = None,
+        *,
+        tool_call_id: str | None = None,
+    ) -> str | None:
+        """Let the user enter a line."""
+        self._generation.check()
+        return await _asked(self._dialogs.input(title, placeholder, timeout_s=timeout, extra=_call(tool_call_id)))
+
+    async def editor(self, title: str, prefill: str | None = None, *, tool_call_id: str | None = None) -> str | None:
+        """Let the user edit a text."""
+        self._generation.check()
+        return await _asked(self._dialogs.editor(title, prefill, extra=_call(tool_call_id)))
+
+    def _show(self, method: str, fields: Mapping[str, object]) -> None:
+        self._generation.check()
+        texts = shown_texts(method, fields)
+        # Sent even after stdin was closed: the client may still read displays.
+        self._send({"type": "extension_ui_request", "id": str(uuid.uuid4()), "method": method, **texts})
+
+
+async def _asked(answer: Awaitable[ValueT]) -> ValueT:
+    """Wait for a user's answer, which doesn't count as slowness of the extension (R36)."""
+    owner = OWNER.get()
+    if owner is None:
+        return await answer
+    owner.dialogs += 1
+    try:
+        return await answer
+    finally:
+        owner.dialogs -= 1
+
+
+def _texts(lines: Sequence[object]) -> list[str]:
+    texts = [line for line in lines if isinstance(line, str)]
+    if isinstance(lines, str) or len(texts) != len(lines):
+        raise TypeError("options and lines must be a sequence of strings")
+    return texts
+
+
+def _kinds(kinds: Sequence[OptionKind] | None, options: Sequence[str]) -> Mapping[str, object]:
+    if kinds is None:
+        return {}
+    # Annotations are not enforced at run time.
+    if isinstance(kinds, str) or len(kinds) != len(options) or not set(kinds) <= _OPTION_KINDS:
+        expected = ", ".join(sorted(_OPTION_KINDS))
+        raise ValueError(f"select: option_kinds must have one of {expected} for each option, not {kinds!r}")
+    return {"optionKinds": list(kinds)}
+
+
+def _call(tool_call_id: str | None) -> Mapping[str, object]:
+    return {} if tool_call_id is None else {"toolCallId": tool_call_id}
+
+
+def _nothing() -> None:
+    """Do nothing: no handler was added."""

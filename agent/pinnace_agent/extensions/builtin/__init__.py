@@ -1,1 +1,0 @@
-"""Extensions that are part of the program, written as any other."""

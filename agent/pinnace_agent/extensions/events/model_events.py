@@ -1,0 +1,90 @@
+"""Events of model requests, and of the selected model and thinking level (E31 to E39)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from pinnace_agent.extensions.events.base import Event
+from pinnace_spec.records.messages import Message, Model, ThinkingLevel
+
+
+@dataclass(slots=True, kw_only=True)
+class Context(Event):
+    """E31: the messages of a request. Takes `Messages`; handlers may also change `messages`, a copy, in place."""
+
+    type: ClassVar[str] = "context"
+    messages: list[Message]
+
+
+@dataclass(slots=True, kw_only=True)
+class ContextWithSystem(Event):
+    """E32: the same messages with system messages, after E31. Takes `Messages`."""
+
+    type: ClassVar[str] = "context_with_system"
+    messages: list[Message]
+
+
+@dataclass(slots=True, kw_only=True)
+class BeforeProviderHeaders(Event):
+    """E33: the headers of a request. Handlers change them in place; None removes one."""
+
+    type: ClassVar[str] = "before_provider_headers"
+    headers: dict[str, str | None]
+
+
+@dataclass(slots=True, kw_only=True)
+class BeforeProviderRequest(Event):
+    """E34: the body of a request. Every result except None replaces it."""
+
+    type: ClassVar[str] = "before_provider_request"
+    payload: object
+
+
+@dataclass(slots=True, kw_only=True)
+class AfterProviderResponse(Event):
+    """E35: the head of a provider's response arrived; its stream follows."""
+
+    type: ClassVar[str] = "after_provider_response"
+    status: int
+    headers: Mapping[str, str]
+
+
+@dataclass(slots=True, kw_only=True)
+class ProviderStreamEvent(Event):
+    """E36: one event of a provider's stream, read-only."""
+
+    type: ClassVar[str] = "provider_stream_event"
+    provider: str
+    api: str
+    model: str
+    data: object
+
+
+@dataclass(slots=True, kw_only=True)
+class CacheWarmingDecision(Event):
+    """E37: never fired, because no cache is kept warm. Takes `CacheDecision`."""
+
+    type: ClassVar[str] = "cache_warming_decision"
+    warm_cost: float
+    miss_cost: float
+    continuation_probability: float
+    action: Literal["warm", "stop"]
+
+
+@dataclass(slots=True, kw_only=True)
+class ModelSelect(Event):
+    """E38: another model was selected."""
+
+    type: ClassVar[str] = "model_select"
+    model: Model
+    previous_model: Model | None = None
+    source: Literal["set", "cycle", "restore"]
+
+
+@dataclass(slots=True, kw_only=True)
+class ThinkingLevelSelect(Event):
+    """E39: the thinking level changed. Its handlers are not awaited."""
+
+    type: ClassVar[str] = "thinking_level_select"
+    level: ThinkingLevel
+    previous_level: ThinkingLevel

@@ -1,0 +1,144 @@
+"""Events about prompts, runs, turns, messages and dialogs (E16 to E26, E30)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from pinnace_agent.extensions.events.base import Event
+from pinnace_spec.records.messages import AssistantMessage, ImageContent, Message, ToolResultMessage
+
+InputSource = Literal["interactive", "rpc", "extension"]
+Outcome = Literal["completed", "aborted", "error"]
+Draft = Mapping[str, object]
+"""An entry that a settle hook proposes."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Input(Event):
+    """E16: a user message arrived. Takes `Continue`, `Transform`, `Handled`."""
+
+    type: ClassVar[str] = "input"
+    text: str
+    images: list[ImageContent] | None = None
+    source: InputSource
+    streaming_behavior: Literal["steer", "followUp"] | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class BeforeAgentStart(Event):
+    """E17: a run is about to start. Takes `BeforeStart`."""
+
+    type: ClassVar[str] = "before_agent_start"
+    prompt: str
+    images: list[ImageContent] | None = None
+    system_prompt: str
+    """As earlier handlers changed it."""
+    message_type: Literal["user", "custom"] = "user"
+    message: Mapping[str, object] | None = None
+    """The message of an extension, if it starts the run."""
+    system_prompt_options: dict[str, object] = field(default_factory=dict[str, object])
+    """The parts that the system prompt is built from; changes take effect."""
+
+
+@dataclass(slots=True, kw_only=True)
+class AgentStart(Event):
+    """E18: a run started."""
+
+    type: ClassVar[str] = "agent_start"
+
+
+@dataclass(slots=True, kw_only=True)
+class AgentEnd(Event):
+    """E19: a run ended. Another may follow; `agent_settled` is fired when none does."""
+
+    type: ClassVar[str] = "agent_end"
+    messages: Sequence[Message]
+
+
+@dataclass(slots=True, kw_only=True)
+class AgentBeforeSettle(Event):
+    """E20: the agent is about to settle. Takes `Boundary`; the event has the proposal so far."""
+
+    type: ClassVar[str] = "agent_before_settle"
+    outcome: Outcome
+    entries: Sequence[Draft] = ()
+    continue_: bool = False
+    context: Sequence[Message] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class AgentSettled(Event):
+    """E21: the agent is idle, and nothing is queued to run by itself."""
+
+    type: ClassVar[str] = "agent_settled"
+    aborted: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class TurnStart(Event):
+    """E22: a turn starts: a model request follows."""
+
+    type: ClassVar[str] = "turn_start"
+    turn_index: int
+    timestamp: int
+    """Milliseconds since the epoch."""
+
+
+@dataclass(slots=True, kw_only=True)
+class TurnEnd(Event):
+    """E23: a turn ended: its answer and the results of its calls are stored. Takes `Boundary`."""
+
+    type: ClassVar[str] = "turn_end"
+    turn_index: int
+    message: AssistantMessage
+    tool_results: Sequence[ToolResultMessage]
+    message_entry_id: str | None = None
+    tool_result_entry_ids: Sequence[str] = ()
+    entries: Sequence[Draft] = ()
+    continue_: bool = False
+    context: Sequence[Message] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class MessageStart(Event):
+    """E24: a message started, of any role."""
+
+    type: ClassVar[str] = "message_start"
+    message: Message
+
+
+@dataclass(slots=True, kw_only=True)
+class MessageUpdate(Event):
+    """E25: the streamed answer grew. The stream waits for each handler."""
+
+    type: ClassVar[str] = "message_update"
+    message: AssistantMessage
+    assistant_message_event: Mapping[str, object]
+
+
+@dataclass(slots=True, kw_only=True)
+class MessageEnd(Event):
+    """E26: a message is complete. Takes `ReplaceMessage` with one of the same role."""
+
+    type: ClassVar[str] = "message_end"
+    message: Message
+
+
+@dataclass(slots=True, kw_only=True)
+class UiPromptStart(Event):
+    """E30: a dialog opened. Its handlers are not awaited."""
+
+    type: ClassVar[str] = "ui_prompt_start"
+    reason: Literal["ui_prompt"] = "ui_prompt"
+    kind: str
+    title: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class UiPromptEnd(Event):
+    """E30: the last open dialog closed. Its handlers are not awaited."""
+
+    type: ClassVar[str] = "ui_prompt_end"
+    reason: Literal["ui_prompt"] = "ui_prompt"
+    kind: str
+    title: str | None = None

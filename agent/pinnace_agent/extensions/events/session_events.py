@@ -1,0 +1,176 @@
+"""Events about the project, its resources and the session (E1 to E15)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+from pinnace_agent.extensions.events.base import Event
+from pinnace_spec.records.entries import Entry
+
+CompactionReason = Literal["manual", "threshold", "overflow"]
+StartReason = Literal["startup", "reload", "new", "resume", "fork"]
+ShutdownReason = Literal["quit", "reload", "new", "resume", "fork"]
+
+
+class TreePreparation(TypedDict):
+    """A move in the session's tree that is about to happen."""
+
+    targetId: str | None
+    """None: before the first entry."""
+    oldLeafId: str | None
+    commonAncestorId: str | None
+    entriesToSummarize: Sequence[Entry]
+    userWantsSummary: bool
+    customInstructions: NotRequired[str]
+    replaceInstructions: NotRequired[bool]
+    label: NotRequired[str]
+
+
+@dataclass(slots=True, kw_only=True)
+class ProjectTrust(Event):
+    """E1: whether this project may configure the agent is undecided. Requires a `Trust`."""
+
+    type: ClassVar[str] = "project_trust"
+    cwd: str
+
+
+@dataclass(slots=True, kw_only=True)
+class ResourcesDiscover(Event):
+    """E2: resources are being loaded. Takes `Resources`."""
+
+    type: ClassVar[str] = "resources_discover"
+    cwd: str
+    reason: Literal["startup", "reload"]
+
+
+@dataclass(slots=True, kw_only=True)
+class McpServersChange(Event):
+    """E3: never fired, because there are no MCP servers."""
+
+    type: ClassVar[str] = "mcp_servers_change"
+    servers: Sequence[Mapping[str, object]]
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionDirectory(Event):
+    """E4: of an older generation; never fired."""
+
+    type: ClassVar[str] = "session_directory"
+    cwd: str
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionStart(Event):
+    """E5: a session started. Restore state that is stored in the session here."""
+
+    type: ClassVar[str] = "session_start"
+    reason: StartReason
+    previous_session_file: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionInfoChanged(Event):
+    """E6: the session was renamed, or its name cleared. Its handlers are not awaited."""
+
+    type: ClassVar[str] = "session_info_changed"
+    name: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionBeforeSwitch(Event):
+    """E7: the session is about to be replaced. Takes `Cancel`."""
+
+    type: ClassVar[str] = "session_before_switch"
+    reason: Literal["new", "resume"]
+    target_session_file: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionBeforeFork(Event):
+    """E8: the session is about to be forked or cloned. Takes `Cancel`, `ForkOptions`."""
+
+    type: ClassVar[str] = "session_before_fork"
+    entry_id: str
+    position: Literal["before", "at"]
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionBeforeCompact(Event):
+    """E9: a compaction is about to start; handlers run in its cancel scope. Takes `Cancel`, `Compaction`."""
+
+    type: ClassVar[str] = "session_before_compact"
+    preparation: Mapping[str, object]
+    branch_entries: Sequence[Entry]
+    custom_instructions: str | None = None
+    reason: CompactionReason
+    will_retry: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionCompact(Event):
+    """E10: a compaction was stored in the session."""
+
+    type: ClassVar[str] = "session_compact"
+    compaction_entry: Entry
+    from_extension: bool
+    reason: CompactionReason
+    will_retry: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionCompactFailed(Event):
+    """E11: a compaction failed or was aborted."""
+
+    type: ClassVar[str] = "session_compact_failed"
+    reason: CompactionReason
+    error_message: str | None = None
+    aborted: bool
+    will_retry: bool = False
+    from_extension: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionBeforeTree(Event):
+    """E12: the session is about to move to another entry. Takes `Cancel`, `TreeSummary`, `TreeOptions`."""
+
+    type: ClassVar[str] = "session_before_tree"
+    preparation: TreePreparation
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionTree(Event):
+    """E13: the session moved to another entry. Restore state that is stored in its branch here."""
+
+    type: ClassVar[str] = "session_tree"
+    new_leaf_id: str | None
+    old_leaf_id: str | None
+    summary_entry: Entry | None = None
+    from_extension: bool | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionShutdown(Event):
+    """E14: the session instance is about to end. Its handlers have a few seconds."""
+
+    type: ClassVar[str] = "session_shutdown"
+    reason: ShutdownReason
+    target_session_file: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionSwitch(Event):
+    """E15: of an older generation; fired right after `session_start` of a new or resumed session."""
+
+    type: ClassVar[str] = "session_switch"
+    reason: Literal["new", "resume"] | None = None
+    previous_session_file: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionFork(Event):
+    """E15: of an older generation; fired right after `session_start` of a forked session."""
+
+    type: ClassVar[str] = "session_fork"
+    previous_session_file: str | None = None

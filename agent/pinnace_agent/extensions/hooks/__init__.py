@@ -1,0 +1,1 @@
+"""Hooks of the engine's jobs: where extensions take part in a run. Imports runtime and below."""

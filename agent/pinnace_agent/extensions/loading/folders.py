@@ -1,0 +1,129 @@
+"""Finds the extensions in a folder: files, and folders with an entry file.
+
+Searches one level deep, in the order of names; follows links; skips names that start with `_` or `.`. Reads names and
+`pyproject.toml`, no sources. Items D1 to D3.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from pinnace_agent.core.json_values import is_list, is_object
+from pinnace_agent.extensions.loading.dependencies import DependencyError, read_toml
+
+ENTRY_NAMES: Final = ("extension.py", "__init__.py")
+TYPESCRIPT: Final = (".ts", ".js", ".mts", ".mjs", ".cts", ".cjs", ".tsx", ".jsx")
+# A folder of extensions has a few dozen names; a larger one is a home folder by mistake.
+MAX_NAMES: Final = 2_000
+
+
+class LoadFailure(NamedTuple):
+    """An extension that is not loaded."""
+
+    path: str
+    error: str
+    traceback: str = ""
+    """The place in the extension, for the log."""
+
+
+class Place(NamedTuple):
+    """The place of an extension."""
+
+    entry: str
+    folder: str | None = None
+    """The folder of its relative imports; None: it is a single file."""
+
+
+class Folders:
+    """Searches folders, and collects problems."""
+
+    def __init__(self) -> None:
+        """Start without problems."""
+        self.failures: list[LoadFailure] = []
+        self.typescript: list[str] = []
+        """Extensions in TypeScript or JavaScript, which are left out."""
+
+    def fail(self, path: str, error: str) -> None:
+        """Record, once, that an extension is not loaded."""
+        failure = LoadFailure(path, error)
+        if failure not in self.failures:
+            self.failures.append(failure)
+
+    def inside(self, root: str) -> Iterator[Place]:
+        """Find what is directly in a folder, in the order of names (D1 to D3)."""
+        try:
+            names = sorted(os.listdir(root))
+        except OSError as error:
+            self.fail(root, f"can't be read: {error.strerror or error}")
+            return
+        if len(names) > MAX_NAMES:
+            self.fail(root, f"holds more than {MAX_NAMES} names, so it is not a folder of extensions")
+            return
+        for name in names:
+            path = os.path.join(root, name)
+            if name.startswith(("_", ".")) or name == "node_modules":
+                continue
+            if os.path.isdir(path):
+                entries = list(self.of(path))
+                if not entries:
+                    self.has_typescript(path, is_error=False)
+                yield from entries
+            elif name.endswith(".py") and os.path.isfile(path):
+                yield Place(path)
+            elif name.endswith(TYPESCRIPT) and not name.endswith((".d.ts", ".d.mts")):
+                self.typescript.append(path)
+
+    def of(self, folder: str) -> Iterator[Place]:
+        """Find the entry files of an extension's folder: listed in its pyproject.toml, or by name (D2, D3)."""
+        declared = self._declared(folder)
+        if declared is not None:
+            for relative in declared:
+                path = os.path.normpath(os.path.join(folder, relative))
+                if os.path.isdir(path):
+                    path = next((each for each in _entries(path) if os.path.isfile(each)), path)
+                if os.path.isfile(path) and path.endswith(".py"):
+                    yield Place(path, os.path.dirname(path))
+                else:
+                    self.fail(path, f"is named by {folder}/pyproject.toml and is not a Python file")
+            return
+        for path in _entries(folder):
+            if os.path.isfile(path):
+                yield Place(path, folder)
+                return
+
+    def _declared(self, folder: str) -> Sequence[str] | None:
+        """Return the entries that a pyproject.toml lists under [tool.pinnace], if it does."""
+        path = Path(folder) / "pyproject.toml"
+        if not path.is_file():
+            return None
+        try:
+            tool = read_toml(path).get("tool")
+        except (DependencyError, OSError) as error:
+            self.fail(str(path), f"can't be read: {error}")
+            return ()
+        table = tool.get("pinnace") if is_object(tool) else None
+        listed = table.get("extensions") if is_object(table) else None
+        if listed is None:
+            return None
+        if is_list(listed) and all(isinstance(each, str) for each in listed):
+            return [each for each in listed if isinstance(each, str)]
+        self.fail(str(path), "tool.pinnace.extensions must be a list of files")
+        return ()
+
+    def has_typescript(self, folder: str, *, is_error: bool) -> bool:
+        """Return whether a folder is an extension of pi, and record it."""
+        names = [f"index{each}" for each in TYPESCRIPT] + ["package.json"]
+        found = next((path for each in names if os.path.isfile(path := os.path.join(folder, each))), None)
+        if found is None:
+            return False
+        if is_error:
+            self.fail(folder, "is written in TypeScript or JavaScript, which only pi runs")
+        else:
+            self.typescript.append(folder)
+        return True
+
+
+def _entries(folder: str) -> Iterator[str]:
+    for name in ENTRY_NAMES:
+        yield os.path.join(folder, name)

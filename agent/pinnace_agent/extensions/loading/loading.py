@@ -1,0 +1,260 @@
+"""Loads extensions: one after another, each completely or not at all.
+
+A module is imported under a unique name, its function is called with an API that only registers, and when it returns
+the extension is loaded. A failure leaves nothing behind except an entry in the report. Runs in trio's thread, as the
+extension will, so that it can create objects that belong to a thread. Items R1 to R6, R40.
+"""
+
+import inspect
+import logging
+import sys
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, TextIO, cast
+
+import trio
+
+from pinnace_agent.extensions.api.api import ExtensionAPI, slug
+from pinnace_agent.extensions.api.base import Services
+from pinnace_agent.extensions.loading import modules
+from pinnace_agent.extensions.loading.dependencies import DependencyError, check_dependencies
+from pinnace_agent.extensions.loading.discovery import Candidate
+from pinnace_agent.extensions.loading.errors import error_text, no_function, short_traceback
+from pinnace_agent.extensions.loading.folders import LoadFailure
+from pinnace_agent.extensions.loading.source_files import SourceRefused, check_files, fingerprint
+from pinnace_agent.extensions.loading.watch import LoadLimits, watched
+from pinnace_agent.extensions.registration.flags import FlagValues
+from pinnace_agent.extensions.registration.registrations import Extension, Generation, SourceInfo
+from pinnace_agent.extensions.registration.signatures import check_function
+from pinnace_agent.extensions.services.bus import EventBus
+from pinnace_agent.extensions.services.error_records import ownership
+
+_log: Final = logging.getLogger("pinnace.extensions")
+ExtensionFunction = Callable[[ExtensionAPI], object]
+
+
+class _LoadError(Exception):
+    """An extension can't be loaded; the report shows the text."""
+
+
+@dataclass(slots=True, frozen=True, eq=False)
+class Loaded:
+    """One loaded extension."""
+
+    extension: Extension
+    api: ExtensionAPI
+    """Its `pi`, to be bound to the session."""
+    fingerprint: str = ""
+    """SHA-256 of its sources; empty for built-in extensions."""
+    module: str | None = None
+    """The module to remove when it is unloaded."""
+
+
+@dataclass(slots=True)
+class LoadReport:
+    """The result of loading."""
+
+    loaded: list[Loaded] = field(default_factory=list[Loaded])
+    """In load order."""
+    failures: list[LoadFailure] = field(default_factory=list[LoadFailure])
+    notices: list[str] = field(default_factory=list[str])
+
+    @property
+    def extensions(self) -> list[Extension]:
+        """The extensions themselves."""
+        return [each.extension for each in self.loaded]
+
+
+@dataclass(slots=True, frozen=True)
+class Inline:
+    """An extension without a file: built in, or passed by an embedding program (D8, D9)."""
+
+    path: str
+    """`<inline:1>` or `builtin:name`."""
+    function: ExtensionFunction
+    is_replaceable: bool = False
+
+    @property
+    def source(self) -> SourceInfo:
+        """Its origin, for clients."""
+        source = "builtin" if self.path.startswith("builtin:") else "inline"
+        return SourceInfo(path=self.path, source=source, scope="temporary", origin="top-level")
+
+
+class Loader:
+    """Loads the extensions of one session instance."""
+
+    def __init__(
+        self,
+        generation: Generation,
+        *,
+        cwd: str,
+        environment: Mapping[str, str] | None = None,
+        flags: FlagValues | None = None,
+        limits: LoadLimits | None = None,
+        log: Callable[[str], None] | None = None,
+    ) -> None:
+        """Create the loader of a session instance.
+
+        Args:
+            generation: The token of the instance.
+            cwd: The working folder of programs until there is a session.
+            environment: The environment of programs; None: that of the process without the keys of providers.
+            flags: The flags of the command line.
+            limits: How long one extension may take to load.
+            log: Takes lines about loaded extensions and problems; called in other threads as well.
+        """
+        self.bus = EventBus(generation, log or _log.warning)
+        self.flags = flags or FlagValues()
+        self._generation = generation
+        self._cwd = cwd
+        self._environment = environment
+        self._limits = limits or LoadLimits()
+        self._log_line = log or _log.info
+        self._done: dict[str, Loaded | LoadFailure] = {}
+        self._order: list[Extension] = []
+
+    async def load(self, candidates: Sequence[Candidate], inline: Sequence[Inline] = ()) -> LoadReport:
+        """Load the extensions that are not loaded yet, in order; the report covers all of them, in this order.
+
+        A second call, which adds the project's extensions, keeps those of the first and does not retry failures (R6).
+        Cancelling stops at the extension that is loading, which leaves nothing behind.
+        """
+        redirect_stdout()
+        report = LoadReport()
+        for candidate in candidates:
+            await self._once(candidate.identity, report, partial(self._load_file, candidate))
+        for each in inline:
+            await self._once(each.path, report, partial(self._load_inline, each))
+        self._order = report.extensions
+        for loaded in report.loaded:
+            report.notices += [f"{loaded.extension.path}: {text}" for text in loaded.extension.diagnostics]
+        return report
+
+    def unload(self, loaded: Sequence[Loaded]) -> None:
+        """Remove extensions and their modules; their session instance must have ended (R20)."""
+        for each in loaded:
+            self.bus.drop(each.extension)
+            each.extension.discard("stale")
+            if each.module is not None:
+                modules.forget(each.module)
+
+    async def _once(self, identity: str, report: LoadReport, load: Callable[[], Awaitable[Loaded]]) -> None:
+        done = self._done.get(identity)
+        if done is None:
+            await trio.lowlevel.checkpoint()
+            try:
+                done = await load()
+            except _Failed as error:
+                done = error.failure
+            self._done[identity] = done
+        if isinstance(done, LoadFailure):
+            report.failures.append(done)
+        else:
+            report.loaded.append(done)
+            self._order = report.extensions
+
+    async def _load_file(self, candidate: Candidate) -> Loaded:
+        entry, folder = candidate.entry, candidate.folder
+        name, digest = entry, ""
+        with self._reporting(candidate.source["path"], entry, folder), watched(entry, self._limits, self._log_line):
+            started_s = trio.current_time()
+            if candidate.attribute is None:
+                check_files(entry, folder)
+                check_dependencies(entry, folder)
+                digest = fingerprint(entry, folder)
+                name = modules.module_name(slug(entry))
+            attribute = candidate.attribute or "extension"
+            extension, api = self._new(candidate.source["path"], candidate.source)
+            self._log_line(f"loading the extension {entry} (sha256 {digest or 'of an installed package'})")
+            try:
+                module = (
+                    modules.import_installed(name) if candidate.attribute else modules.import_file(name, entry, folder)
+                )
+                function = getattr(module, attribute, None)
+                if function is None:
+                    raise _LoadError(no_function(dir(module), attribute))
+                await self._call(function, extension, api, started_s)
+            except BaseException:
+                self._discard(extension)
+                modules.forget(name)
+                raise
+        return Loaded(extension, api, digest, name)
+
+    async def _load_inline(self, inline: Inline) -> Loaded:
+        with self._reporting(inline.path, inline.path, None), watched(inline.path, self._limits, self._log_line):
+            extension, api = self._new(inline.path, inline.source)
+            extension.is_replaceable = inline.is_replaceable
+            try:
+                await self._call(inline.function, extension, api, trio.current_time())
+            except BaseException:
+                self._discard(extension)
+                raise
+        return Loaded(extension, api)
+
+    def _new(self, path: str, source: SourceInfo) -> tuple[Extension, ExtensionAPI]:
+        extension = Extension(path, source, self._generation)
+        return extension, ExtensionAPI(
+            extension, Services(self.bus, self.flags, lambda: self._order, self._cwd, self._environment)
+        )
+
+    async def _call(self, function: object, extension: Extension, api: ExtensionAPI, started_s: float) -> None:
+        """Call an extension's function within its time limit; when it returns, the extension is live."""
+        check_function(function, "the extension's function", "(pi)")
+        with trio.move_on_at(started_s + self._limits.hard_s) as scope:
+            value = cast("ExtensionFunction", function)(api)
+            if inspect.isawaitable(value):
+                await cast("Awaitable[object]", value)
+        # A function that blocks, or swallows the cancellation, returns late.
+        if scope.cancelled_caught or trio.current_time() - started_s > self._limits.hard_s:
+            raise _LoadError(f"took more than {self._limits.hard_s:g} s to load")
+        extension.state = "live"
+
+    def _discard(self, extension: Extension) -> None:
+        self.bus.drop(extension)
+        extension.discard("failed")
+
+    @contextmanager
+    def _reporting(self, path: str, entry: str, folder: str | None) -> Generator[None, None, None]:
+        """Turn a failure of the extension into one of the report; a cancellation passes (R17)."""
+        try:
+            yield
+        except (_LoadError, SourceRefused, DependencyError) as error:
+            raise _Failed(LoadFailure(path, str(error))) from error
+        except BaseException as error:
+            passing, failure = ownership(error)
+            if passing is not None:
+                raise passing from None
+            assert failure is not None
+            text = error_text(failure, entry, folder)
+            raise _Failed(LoadFailure(path, text, short_traceback(failure, entry, folder))) from failure
+
+
+class _Failed(Exception):
+    def __init__(self, failure: LoadFailure) -> None:
+        super().__init__(failure.error)
+        self.failure = failure
+
+
+class _StderrInstead:
+    """A standard output that writes to the current standard error."""
+
+    def __init__(self, replaced: TextIO) -> None:
+        self.replaced = replaced
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(sys.stderr, name)
+
+
+def redirect_stdout() -> TextIO:
+    """Redirect everything printed from now on to stderr, because stdout carries the protocol (R40).
+
+    Returns the former `sys.stdout`, for output that belongs there, such as a list of models.
+    """
+    before = sys.stdout
+    if isinstance(before, _StderrInstead):
+        return before.replaced
+    sys.stdout = cast("TextIO", _StderrInstead(before))
+    return before

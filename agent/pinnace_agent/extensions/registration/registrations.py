@@ -1,0 +1,219 @@
+"""The registrations of an extension, and the session instance that it belongs to.
+
+Data only: `api` fills it, `loading` commits or discards it, the runner reads it. The registrations are live: a removed
+handler is not called again.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple, NotRequired, TypeAlias
+
+from typing_extensions import TypedDict
+
+from pinnace_agent.core.loop_thread import LoopThread
+
+Function: TypeAlias = Callable[..., object]
+"""A function of an extension, sync or async: `(ctx, event)`, `(ctx, params)`, `(ctx, args)`."""
+ExtensionState: TypeAlias = Literal["loading", "live", "stale", "failed"]
+SourceScope: TypeAlias = Literal["user", "project", "temporary"]
+SourceOrigin: TypeAlias = Literal["package", "top-level"]
+
+_handler_numbers: Final[Iterator[int]] = itertools.count()
+
+
+class StaleContextError(RuntimeError):
+    """The session instance of this object has ended, so the object can no longer be used."""
+
+
+class ExtensionLoadingError(RuntimeError):
+    """An action was requested while the extension is loading: there is no session yet."""
+
+
+class ExtensionFailedError(RuntimeError):
+    """The extension failed to load, so its API can't be used."""
+
+
+class Generation:
+    """One session instance: a token shared by all objects of its extensions (R20)."""
+
+    __slots__ = ("_reason", "thread")
+
+    def __init__(self) -> None:
+        """Start an instance. Must be called in the thread of the event loop."""
+        self._reason: str | None = None
+        self.thread = LoopThread()
+        """The thread that its objects are used in (R37)."""
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the instance has ended."""
+        return self._reason is not None
+
+    @property
+    def reason(self) -> str:
+        """Why it ended; empty before."""
+        return self._reason or ""
+
+    def end(self, reason: str) -> None:
+        """Make all objects of the instance stale. The first reason stays."""
+        if self._reason is None:
+            self._reason = reason
+
+    def check(self) -> None:
+        """Do nothing while the instance lives.
+
+        Raises:
+            StaleContextError: It has ended; the text says what to do instead.
+        """
+        if self._reason is not None:
+            raise StaleContextError(
+                f"this extension context is stale: {self._reason}. Objects of a session end with it: continue "
+                "work in a new session in `with_session`; after a reload a handler should only return"
+            )
+
+
+class SourceInfo(TypedDict):
+    """The origin of an extension, as clients receive it."""
+
+    path: str
+    source: str
+    """`auto`, `local`, `cli`, `inline`, `builtin` or the name of a package."""
+    scope: SourceScope
+    origin: SourceOrigin
+    baseDir: NotRequired[str]
+
+
+@dataclass(slots=True, frozen=True)
+class Handler:
+    """One handler of an event."""
+
+    event: str
+    function: Function
+    in_thread: bool = False
+    """Whether a sync function runs in a worker thread."""
+    tool_filter: str | None = None
+    """For events of tools: the only tool that it is called for."""
+    number: int = field(default_factory=lambda: next(_handler_numbers))
+    """Grows with each registration: the order of the handlers of one extension."""
+
+
+@dataclass(slots=True, frozen=True)
+class ToolDefinition:
+    """A tool of an extension (T1 to T7). `dataclasses.replace` makes a variant of one."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, object]
+    """A JSON schema of type object."""
+    execute: Function
+    """Called as `execute(ctx, params)`, with a dict that fits `parameters`; returns a tool's result."""
+    label: str = ""
+    """A display name; empty: the name."""
+    prompt_snippet: str | None = None
+    """One line for the list of tools in the system prompt; None: the tool is not listed."""
+    prompt_guidelines: tuple[str, ...] = ()
+    prepare_arguments: Callable[[Mapping[str, object]], Mapping[str, object]] | None = None
+    """Repairs arguments before they are validated; must not change them in place."""
+    is_sequential: bool = False
+    """Whether a turn that calls it runs all its calls one after another."""
+    default_active: bool = True
+    in_thread: bool = False
+    """Whether a sync `execute` runs in a worker thread."""
+    is_read_only: bool = False
+    """Whether its author declares that it changes nothing: approval hooks may allow it without asking."""
+
+
+class ToolRegistration(NamedTuple):
+    """A tool and the origin of its extension."""
+
+    definition: ToolDefinition
+    source: SourceInfo
+
+
+class CommandRegistration(NamedTuple):
+    """A slash command."""
+
+    name: str
+    description: str | None
+    function: Function
+    """`(ctx, args)`."""
+    complete: Function | None = None
+    """`(prefix)` to completions or None."""
+    in_thread: bool = False
+
+
+class FlagRegistration(NamedTuple):
+    """A long option of the command line."""
+
+    name: str
+    """Without dashes."""
+    kind: type[bool] | type[str]
+    default: bool | str | None
+    description: str | None = None
+
+
+class ProviderRegistration(NamedTuple):
+    """A provider to register or, without a config, to remove."""
+
+    name: str
+    config: Mapping[str, object] | None
+    """In the spelling of a models.json provider."""
+
+
+@dataclass(slots=True, eq=False)
+class Extension:
+    """One load of an extension."""
+
+    path: str
+    source: SourceInfo
+    generation: Generation
+    state: ExtensionState = "loading"
+    is_replaceable: bool = False
+    """Whether it is left out if another one registers the same tool, command or flag (D9)."""
+    handlers: dict[str, list[Handler]] = field(default_factory=dict[str, list[Handler]])
+    """By event, in the order of registration. No list is empty, so that a look-up finds whether there is a handler."""
+    tools: dict[str, ToolRegistration] = field(default_factory=dict[str, ToolRegistration])
+    commands: dict[str, CommandRegistration] = field(default_factory=dict[str, CommandRegistration])
+    flags: dict[str, FlagRegistration] = field(default_factory=dict[str, FlagRegistration])
+    providers: list[ProviderRegistration] = field(default_factory=list[ProviderRegistration])
+    """Registered while loading, until a session is bound (R13)."""
+    diagnostics: list[str] = field(default_factory=list[str])
+    """Problems that are no errors, such as an unknown event."""
+
+    def add_handler(self, handler: Handler) -> Callable[[], None]:
+        """Add a handler and return a function that removes exactly this one; calling it twice has no effect."""
+        self.handlers.setdefault(handler.event, []).append(handler)
+
+        def remove() -> None:
+            handlers = self.handlers.get(handler.event, [])
+            # A new list: a running chain keeps its own.
+            kept = [each for each in handlers if each is not handler]
+            if kept:
+                self.handlers[handler.event] = kept
+            else:
+                self.handlers.pop(handler.event, None)
+
+        return remove
+
+    def discard(self, state: Literal["failed", "stale"]) -> None:
+        """Drop all registrations: the extension can no longer be used (R3, R20)."""
+        self.state = state
+        for registry in (self.handlers, self.tools, self.commands, self.flags):
+            registry.clear()
+        self.providers.clear()
+
+
+class ErrorRecord(NamedTuple):
+    """An error of an extension (R16)."""
+
+    extension_path: str
+    event: str
+    error: str
+    """The message."""
+    stack: str | None = None
+    """A traceback for the log, never for the wire."""
+
+
+ErrorSink: TypeAlias = Callable[[ErrorRecord], None]
+"""Takes errors of extensions. Must not raise."""

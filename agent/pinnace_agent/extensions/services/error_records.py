@@ -1,0 +1,106 @@
+"""Exceptions of extensions: whether an exception is the extension's failure, and the error record of a failure.
+
+Cancellation is re-raised, also out of a group: it concerns the cancelled work, never the extension. Everything else is
+the extension's failure, including SystemExit and KeyboardInterrupt: the agent handles SIGINT itself, so within its
+tasks only the extension can have raised that. Items R15 to R17.
+"""
+
+import inspect
+import traceback
+from collections.abc import Sequence
+from typing import Final, NamedTuple, cast
+
+import trio
+
+from pinnace_agent.extensions.registration.registrations import ErrorRecord, Function
+
+_EVENT_NAMES: Final = frozenset({"event", "ev", "evt", "e"})
+_CONTEXT_NAMES: Final = frozenset({"ctx", "context", "c"})
+
+
+class Ownership(NamedTuple):
+    """One exception in two parts; both are set for some groups."""
+
+    passing: BaseException | None
+    """To be re-raised."""
+    failure: BaseException | None
+    """The extension's failure, to be reported."""
+
+
+def ownership(error: BaseException) -> Ownership:
+    """Split an exception that a function of an extension raised.
+
+    The passing part of a group is its only leaf if it has one leaf, or only cancellations.
+    """
+    # A running task is never closed: within one, the extension raised GeneratorExit itself.
+    is_in_task = trio.lowlevel.in_trio_task()
+    passes = (trio.Cancelled,) if is_in_task else (trio.Cancelled, KeyboardInterrupt)
+    is_closed = isinstance(error, GeneratorExit) and not is_in_task
+    if isinstance(error, passes) or is_closed:
+        return Ownership(error, None)
+    if not isinstance(error, BaseExceptionGroup):
+        return Ownership(None, error)
+    # Type checkers can't infer the type of a group that was split off.
+    group = cast("BaseExceptionGroup[BaseException]", error)
+    passing, failure = group.split(passes)
+    return Ownership(None if passing is None else _flat(passing), failure)
+
+
+def _flat(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    leaves = list(_leaves(group))
+    if len(leaves) == 1 or all(isinstance(leaf, trio.Cancelled) for leaf in leaves):
+        return leaves[0]
+    interrupts = [leaf for leaf in leaves if isinstance(leaf, KeyboardInterrupt)]
+    return interrupts[0] if interrupts else group
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    group = cast("BaseExceptionGroup[BaseException]", error)  # as above
+    return [leaf for inner in group.exceptions for leaf in _leaves(inner)]
+
+
+def failure_text(failure: BaseException) -> str:
+    """Return the message of a failure, for a group that of its first leaf; without a message, the type's name."""
+    leaf = _leaves(failure)[0]
+    if isinstance(leaf, SystemExit):
+        return f"tried to exit the process (SystemExit: {leaf.code}); use ctx.shutdown() instead"
+    try:
+        text = str(leaf)
+    except Exception:  # a failing __str__ must not hide the failure
+        text = ""
+    return text or type(leaf).__name__
+
+
+def failure_record(path: str, event: str, failure: BaseException, *, hint: str | None = None) -> ErrorRecord:
+    """Return the error record of a failure; `hint` follows the message."""
+    text = failure_text(failure)
+    stack = "".join(traceback.format_exception(failure))
+    return ErrorRecord(path, event, f"{text} ({hint})" if hint else text, stack)
+
+
+def signature_hint(function: Function, failure: BaseException, parameters: Sequence[str]) -> str | None:
+    """Return what is wrong with a function's parameters, if that is why it failed.
+
+    Args:
+        function: The function.
+        failure: The exception that it raised.
+        parameters: The names of the arguments that it is called with.
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+    name = getattr(function, "__qualname__", repr(function))
+    shape = f"({', '.join(parameters)})"
+    names = list(signature.parameters)
+    if len(names) >= 2 and names[0] in _EVENT_NAMES and names[1] in _CONTEXT_NAMES:
+        return f"{name}{signature} takes its parameters in the wrong order: it is called as {shape}"
+    if not isinstance(failure, TypeError):
+        return None
+    try:
+        signature.bind(*parameters)
+    except TypeError:
+        return f"it is called as {shape}, but is {name}{signature}"
+    return None

@@ -1,0 +1,49 @@
+"""What a server with Anthropic's messages API accepts.
+
+Decides the flags of one model: its `compat`, else the behaviour of Anthropic. Undocumented flags have no effect.
+Independent of what a flag changes in a request.
+"""
+
+from typing import Final, NamedTuple
+
+from pinnace_spec.records.messages import Model
+
+# Accepts every kind of its tokens as Bearer.
+_COPILOT: Final = "github-copilot"
+
+
+class Compat(NamedTuple):
+    """The flags of one model. Named as in `compat`, in our spelling."""
+
+    supports_eager_tool_input_streaming: bool
+    """Knows `eager_input_streaming` at a tool; without it, a beta of the whole request does the same."""
+    supports_cache_control_on_tools: bool
+    supports_long_cache_retention: bool
+    supports_temperature: bool
+    force_adaptive_thinking: bool
+    """Accepts an effort level instead of a token budget for thinking."""
+    allow_empty_signature: bool
+    """Accepts unsigned thoughts in the history."""
+    send_session_affinity_headers: bool
+    takes_bearer: bool
+    """Requires the key as a Bearer token."""
+
+
+def compat_of(model: Model) -> Compat:
+    """Return the flags of a model; its `compat` takes precedence, field by field."""
+    said = model.get("compat") or {}
+
+    def flag(name: str, default: bool) -> bool:
+        value = said.get(name)
+        return value if isinstance(value, bool) else default
+
+    return Compat(
+        supports_eager_tool_input_streaming=flag("supportsEagerToolInputStreaming", True),
+        supports_cache_control_on_tools=flag("supportsCacheControlOnTools", True),
+        supports_long_cache_retention=flag("supportsLongCacheRetention", True),
+        supports_temperature=flag("supportsTemperature", True),
+        force_adaptive_thinking=flag("forceAdaptiveThinking", False),
+        allow_empty_signature=flag("allowEmptySignature", False),
+        send_session_affinity_headers=flag("sendSessionAffinityHeaders", False),
+        takes_bearer=model["provider"] == _COPILOT,
+    )

@@ -1,0 +1,29 @@
+"""Provider: Anthropic's messages, and every server that speaks them.
+
+Combines the other modules: the request (`request`), its exchange (`transport.exchange`), and how
+events are read (`stream`).
+"""
+
+from functools import partial
+from typing import Final
+
+from pinnace_agent.llm.anthropic.compat import compat_of
+from pinnace_agent.llm.anthropic.request import http_request, tool_names
+from pinnace_agent.llm.anthropic.stream import EventReader
+from pinnace_agent.llm.builder import MessageBuilder
+from pinnace_agent.llm.failures import FailureTexts, RefusalForm
+from pinnace_agent.llm.request import LlmRequest, secrets_of
+from pinnace_agent.llm.transport.exchange import exchange
+
+_REFUSALS: Final = RefusalForm("{status} ", is_whole=True)
+
+
+class AnthropicMessagesProvider:
+    """Speaks `anthropic-messages`."""
+
+    async def stream(self, request: LlmRequest, builder: MessageBuilder) -> None:
+        """Ask for one answer and build it. As `Provider.stream`."""
+        texts = FailureTexts(secrets_of(request), _REFUSALS)
+        reader = EventReader(builder, tool_names(request), texts)
+        make = partial(http_request, request, compat_of(request.model))
+        await exchange(request, builder, make, reader, texts)

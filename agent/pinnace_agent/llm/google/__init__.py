@@ -1,0 +1,1 @@
+"""Provider: Google's Generative Language API. Imports llm and its transport."""

@@ -1,0 +1,1 @@
+"""Provider: a scripted model that needs no network and no key. Imports llm."""

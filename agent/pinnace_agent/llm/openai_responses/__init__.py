@@ -1,0 +1,1 @@
+"""Provider: OpenAI Responses, and every server that speaks them. Imports llm and its transport."""

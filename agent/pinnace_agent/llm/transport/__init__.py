@@ -1,0 +1,1 @@
+"""HTTP to model servers: connections, one request, its streamed answer. Imports llm; independent of any API."""

@@ -1,0 +1,155 @@
+"""The HTTP client: one for every provider, made on first use.
+
+Decides connections, timeouts and accepted certificates; has no access to requests. HTTP/1.1 only: one response is
+streamed at a time, and local servers support nothing else; HTTP/2 would need another package for no gain.
+
+httpx takes 150 ms to import and the certificates 100 ms to read, so both wait until they are needed, and `warm`
+does them in a thread. Certificates are not read for addresses that are not TLS.
+"""
+
+import logging
+import os
+import threading
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import trio
+
+from pinnace_agent.llm.transport.bodies import ACCEPTED
+from pinnace_agent.llm.transport.proxies import PROXY_VARIABLES, ProxyUnusable, configured_proxy, environment_routes
+from pinnace_agent.redaction.policy import Secret
+
+if TYPE_CHECKING:
+    import ssl
+
+    import httpx
+
+CONNECT_TIMEOUT_S: Final = 30.0
+
+_FILE_VARIABLE: Final = "SSL_CERT_FILE"
+_FOLDER_VARIABLE: Final = "SSL_CERT_DIR"
+_EXTRA_VARIABLE: Final = "NODE_EXTRA_CA_CERTS"
+
+_log: Final = logging.getLogger("pinnace.certificates")
+
+# Clients belong to one run of the event loop, the certificates to the process.
+_clients: trio.lowlevel.RunVar[dict["_Kind", "httpx.AsyncClient"]] = trio.lowlevel.RunVar("pinnace_http_clients")
+_trust_lock: Final = threading.Lock()
+_trust: "list[ssl.SSLContext]" = []
+
+
+class _Kind(NamedTuple):
+    """The parameters of a client."""
+
+    needs_trust: bool
+    proxy: Secret | None
+    """Of the settings; None: the environment decides."""
+
+
+async def warm(base_url: str) -> None:
+    """Do the slow work of the first request ahead, in a thread. Cancelling leaves the thread to finish."""
+    await trio.to_thread.run_sync(_load, _kind_for(base_url).needs_trust, abandon_on_cancel=True)
+
+
+async def client_for(base_url: str) -> "httpx.AsyncClient":
+    """Return the client for an address, the same one each time. Cancelling leaves no incomplete client.
+
+    Raises:
+        OSError: The certificates cannot be read.
+        ProxyUnusable: None can be made.
+    """
+    kind = _kind_for(base_url)
+    clients = _clients_of_this_run()
+    if kind not in clients:
+        await warm(base_url)
+        if kind not in clients:  # another task may have been faster
+            clients[kind] = _make(kind)
+    return clients[kind]
+
+
+async def close_clients() -> None:
+    """Close every connection that is kept open. The next request makes a new client."""
+    clients = _clients_of_this_run()
+    while clients:
+        _, client = clients.popitem()
+        await client.aclose()
+
+
+def _clients_of_this_run() -> dict[_Kind, "httpx.AsyncClient"]:
+    try:
+        return _clients.get()
+    except LookupError:
+        clients: dict[_Kind, httpx.AsyncClient] = {}
+        _clients.set(clients)
+        return clients
+
+
+def _kind_for(base_url: str) -> _Kind:
+    """Return which client an address needs. Certificates are read for TLS, and for proxies that are reached by TLS."""
+    proxy = configured_proxy(base_url)
+    if not base_url.lower().startswith("http://"):
+        return _Kind(True, proxy)
+    if proxy is not None:
+        return _Kind(proxy.reveal().lower().startswith("https:"), proxy)
+    names = [spelt for name in PROXY_VARIABLES if name != "HTTPS_PROXY" for spelt in (name, name.lower())]
+    return _Kind(any(os.environ.get(name, "").lower().startswith("https:") for name in names), None)
+
+
+def _load(needs_trust: bool) -> None:
+    import httpx
+
+    import_module("pinnace_agent.llm.transport.connections")  # used by `_make`; loaded here, in a thread
+    if needs_trust:
+        with _trust_lock:
+            if not _trust:
+                _trust.append(add_ca_certificates(httpx.create_ssl_context()))
+
+
+def _make(kind: _Kind) -> "httpx.AsyncClient":
+    import httpx
+
+    from pinnace_agent.llm.transport.connections import PooledTransport
+
+    # Without a context httpcore makes one that accepts the usual authorities, if there is TLS after all: a request
+    # never goes out unchecked.
+    context = _trust[0] if kind.needs_trust else None
+    try:
+        routes: Mapping[str, str | None] = environment_routes() if kind.proxy is None else {}
+        return httpx.AsyncClient(
+            transport=PooledTransport(context, None if kind.proxy is None else kind.proxy.reveal()),
+            mounts={
+                pattern: None if proxy is None else PooledTransport(context, proxy) for pattern, proxy in routes.items()
+            },
+            timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),  # each request brings its own limits
+            headers={
+                "User-Agent": "pinnace",
+                "Accept": "text/event-stream, application/json",
+                "Accept-Encoding": ACCEPTED,
+            },
+        )
+    except ImportError:
+        problem = "SOCKS needs the Python package socksio"
+    except (ValueError, httpx.InvalidURL):  # their texts may quote a password
+        problem = "it is no address of a proxy"
+    if kind.proxy is not None:
+        raise ProxyUnusable(f"The proxy in settings.json (httpProxy) cannot be used: {problem}")
+    raise ProxyUnusable(f"A proxy that the environment names ({', '.join(PROXY_VARIABLES)}) cannot be used: {problem}")
+
+
+def add_ca_certificates(context: "ssl.SSLContext") -> "ssl.SSLContext":
+    """Add the authorities of the environment that httpx does not read itself to a context, and return it.
+
+    httpx takes the file of `SSL_CERT_FILE` or, without one, the folder of `SSL_CERT_DIR` in the place of those that
+    come with it. `NODE_EXTRA_CA_CERTS` names more of them, as for pi; a file that cannot be read is passed over with a
+    warning, as node does. Reads files, so it belongs into a thread.
+    """
+    folder = os.environ.get(_FOLDER_VARIABLE)
+    if folder and os.environ.get(_FILE_VARIABLE):
+        context.load_verify_locations(capath=folder)
+    if extra := os.environ.get(_EXTRA_VARIABLE):
+        try:
+            context.load_verify_locations(cafile=extra)
+        except OSError as error:  # also what ssl raises
+            _log.warning("The certificates of %s are not used: %s: %s", _EXTRA_VARIABLE, extra, error.strerror or error)
+    return context

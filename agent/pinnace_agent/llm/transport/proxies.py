@@ -1,0 +1,87 @@
+"""Which proxy a request goes through: one that the environment names, or else that of the user's settings.
+
+`HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` are read as httpx reads them; they take precedence over the
+setting. Reads the environment; opens no connection.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from pinnace_agent.redaction.policy import Secret
+from pinnace_agent.redaction.redactor import REDACTOR
+
+PROXY_VARIABLES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+
+_setting: list[Secret] = []
+
+
+class ProxyUnusable(Exception):
+    """A proxy that is configured cannot be used. The text is for the user."""
+
+
+def use_proxy(address: Secret) -> None:
+    """Use this proxy wherever the environment names none, and does not exempt the server (`NO_PROXY`).
+
+    To be called once, before the first request. Child processes do not get it.
+    """
+    _setting[:] = [address]
+    REDACTOR.learn_address(address.reveal())
+
+
+def configured_proxy(base_url: str) -> Secret | None:
+    """Return the proxy of the settings if requests to an address go through it.
+
+    It is not used for an address that a variable of the environment routes, or exempts.
+    """
+    from urllib.parse import urlsplit
+    from urllib.request import getproxies_environment, proxy_bypass
+
+    if not _setting:
+        return None
+    try:
+        address = urlsplit(base_url)
+        host = address.netloc.rpartition("@")[2]
+    except ValueError:  # no address; sending the request reports it
+        return None
+    if getproxies_environment().keys() & {address.scheme.lower(), "all"} or proxy_bypass(host):
+        return None
+    return _setting[0]
+
+
+def environment_routes() -> Mapping[str, str | None]:
+    """Return the proxies of the environment by patterns of httpx's `mounts`; None: reached directly."""
+    from urllib.request import getproxies
+
+    named = getproxies()
+    routes: dict[str, str | None] = {}
+    for scheme in ("http", "https", "all"):
+        if proxy := named.get(scheme):
+            routes[f"{scheme}://"] = proxy if "://" in proxy else f"http://{proxy}"
+    for host in map(str.strip, named.get("no", "").split(",")):
+        if host == "*":
+            return {}
+        if host:
+            routes[_pattern(host)] = None
+    return routes
+
+
+def _pattern(host: str) -> str:
+    """Return the pattern of an entry of `NO_PROXY`: a name includes its subdomains, an address only itself."""
+    from ipaddress import AddressValueError, IPv4Address, IPv6Address
+
+    if "://" in host:
+        return host
+    if host.lower() == "localhost":
+        return f"all://{host}"
+    address = host.partition("/")[0]
+    try:
+        IPv4Address(address)
+    except AddressValueError:
+        pass
+    else:
+        return f"all://{host}"
+    try:
+        IPv6Address(address)
+    except AddressValueError:
+        return f"all://*{host}"
+    return f"all://[{host}]"

@@ -1,0 +1,38 @@
+"""The HTTP request of one answer, as far as all APIs have it in common.
+
+Combines the headers of the configuration and of an API, and decides how long a provider may cache. Pure except for the
+variable of the latter. Independent of any API's body.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Final, Literal, NamedTuple
+
+Retention = Literal["none", "short", "long"]
+
+RETENTION_VARIABLE: Final = "PI_CACHE_RETENTION"
+
+
+class HttpRequest(NamedTuple):
+    """One POST."""
+
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def retention() -> Retention:
+    """Return how long a provider may keep the conversation's beginning in its cache."""
+    match os.environ.get(RETENTION_VARIABLE):
+        case "none":
+            return "none"
+        case "long":
+            return "long"
+        case _:
+            return "short"
+
+
+def merged_headers(own: Mapping[str, str], configured: Mapping[str, str]) -> dict[str, str]:
+    """Return an API's own headers under those of the configuration, which take precedence regardless of case."""
+    named = {name.lower() for name in configured}
+    return {name: value for name, value in own.items() if name.lower() not in named} | dict(configured)

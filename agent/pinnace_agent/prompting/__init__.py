@@ -1,0 +1,1 @@
+"""The parts of a prompt: context files, skills, templates, system prompt. Imports `config`, `search` and `files`."""

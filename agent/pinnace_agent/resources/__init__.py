@@ -1,1 +1,0 @@
-"""Settings, models, credentials and context files, read from the user's folders."""

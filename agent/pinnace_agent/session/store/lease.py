@@ -1,0 +1,245 @@
+"""The lease of a session file: one process at a time may append to it.
+
+A lock of the operating system on a sidecar, `<session>.jsonl.lease`, that names its holder for people. The lock ends
+with the process however it ends, so a file that was left behind means nothing. Readers need no lease. Programs that
+don't use leases are not prevented from writing; `append_file` detects that. Rule R-SES-06.
+"""
+
+import errno
+import fcntl
+import json
+import os
+import socket
+import stat
+import time
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import trio
+
+_MODE: Final = 0o600
+_FLAGS: Final = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+# Errors of file systems without locks; ENOLCK is a network file system whose lock service does not run.
+_NO_LOCKS: Final = frozenset({errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOLCK, errno.EINVAL})
+# A predecessor that is dying frees the lease within milliseconds; twenty tries a second cost nothing.
+_POLL_S: Final = 0.05
+# Each try without a result means that a holder released the lease in between; so many in a row are no chance.
+_MAX_TRIES: Final = 1000
+# Three short fields.
+_MAX_CONTENT_BYTES: Final = 4096
+
+
+class Holder(NamedTuple):
+    """The process that has a lease, in its own words."""
+
+    pid: int
+    host: str
+    started: str
+    """When it took the lease: ISO 8601, UTC."""
+    age_s: float
+
+
+class LeaseHeld(Exception):
+    """Another process has the session."""
+
+    def __init__(self, path: Path, holder: Holder | None) -> None:
+        """Word it for people.
+
+        Args:
+            path: The session file.
+            holder: None if it has not written its name yet.
+        """
+        owner = "another process" if holder is None else _describe(holder)
+        self.text = (
+            f"Session is in use: {path}: {owner} writes to it. "
+            "End that process, or start with --fork to go on in a copy."
+        )
+        super().__init__(self.text)
+        self.holder = holder
+
+
+# DEVIATION D-22: one writer a file.
+class Lease:
+    """The right to append to a session file, until `release` or the end of the process."""
+
+    def __init__(self, path: Path, descriptor: int, *, is_enforced: bool) -> None:
+        """Take over a descriptor that holds the lock. For `take`."""
+        self.path = path
+        """Of the sidecar."""
+        self.is_enforced = is_enforced
+        """False on a file system without locks: nothing keeps another process away."""
+        self._descriptor: int | None = descriptor
+
+    @classmethod
+    def take(cls, path: Path) -> "Lease":
+        """Take the lease of a session file, which need not exist; its folder must. Tries once.
+
+        Raises:
+            LeaseHeld: Another process has it, or this one under another `Lease`.
+            OSError: The sidecar can't be made or opened, or is no regular file.
+        """
+        sidecar = path.with_name(f"{path.name}.lease")
+        for _ in range(_MAX_TRIES):
+            descriptor = _open(sidecar)
+            if descriptor is None:
+                continue
+            try:
+                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    raise OSError(errno.EINVAL, "not a regular file", str(sidecar))
+                is_enforced = _lock(descriptor, path)
+                is_current = _is_at(sidecar, descriptor)
+                if is_current and os.fstat(descriptor).st_nlink <= 1:
+                    _sign(descriptor)
+                    return cls(sidecar, descriptor, is_enforced=is_enforced)
+                if is_current:
+                    # It has another name as well (a hard link), where nothing may be written: only this one goes.
+                    os.unlink(sidecar)
+            except BaseException:
+                os.close(descriptor)
+                raise
+            # Released between the opening and the lock, or removed here: another file counts by now.
+            os.close(descriptor)
+        raise LeaseHeld(path, None)
+
+    def is_in_place(self) -> bool:
+        """Whether the sidecar is still there. If it was deleted, another process can take a lease as well."""
+        return self._descriptor is not None and _is_at(self.path, self._descriptor)
+
+    def release(self) -> None:
+        """Let others write. Does nothing the second time.
+
+        The sidecar is removed before the lock is released: a process that has waited for the lock finds that its file
+        is no longer the one at the path.
+        """
+        if self._descriptor is None:
+            return
+        if self.is_in_place():
+            with suppress(OSError):  # a folder that has become read-only; without its lock the file means nothing
+                os.unlink(self.path)
+        descriptor, self._descriptor = self._descriptor, None
+        os.close(descriptor)
+
+
+def take_waiting(path: Path, timeout_s: float) -> Lease:
+    """Take a lease, waiting in this thread for another holder to go.
+
+    Raises:
+        LeaseHeld: It has not gone in time.
+        OSError: As in `Lease.take`.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            return Lease.take(path)
+        except LeaseHeld:
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(_POLL_S)
+
+
+async def take_lease(path: Path, timeout_s: float) -> Lease:
+    """Do the same while other tasks run. If it is cancelled, no lease is taken.
+
+    Raises:
+        LeaseHeld: The other holder has not gone in time.
+        OSError: As in `Lease.take`.
+    """
+    deadline = trio.current_time() + timeout_s
+    while True:
+        try:
+            # Not abandoned when cancelled: a lease without an owner would stay until the process ends. Nothing in
+            # it waits. Cancelled only before it begins, so what it has taken always reaches the caller.
+            return await trio.to_thread.run_sync(Lease.take, path)
+        except LeaseHeld:
+            if trio.current_time() >= deadline:
+                raise
+        await trio.sleep(_POLL_S)
+
+
+def _open(sidecar: Path) -> int | None:
+    """Open or make the sidecar; None if it went in between."""
+    try:
+        descriptor = os.open(sidecar, _FLAGS | os.O_CREAT | os.O_EXCL, _MODE)
+    except FileExistsError:
+        try:
+            return os.open(sidecar, _FLAGS)
+        except FileNotFoundError:
+            return None
+    with suppress(OSError):  # a file system without modes
+        os.fchmod(descriptor, _MODE)  # the umask may have taken rights from us
+    return descriptor
+
+
+def _lock(descriptor: int, path: Path) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise LeaseHeld(path, _read_holder(descriptor)) from None
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        return False
+    return True
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    try:
+        found = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return False
+    return os.path.samestat(found, os.fstat(descriptor))
+
+
+def _sign(descriptor: int) -> None:
+    """Write the name of this process, over what a former holder may have left."""
+    started = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    content = json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "started": started}).encode() + b"\n"
+    with suppress(OSError):  # a full disk: the lock is what counts, this is for people
+        # In this order a reader always finds one whole first line.
+        os.pwrite(descriptor, content, 0)
+        os.ftruncate(descriptor, len(content))
+
+
+def _read_holder(descriptor: int) -> Holder | None:
+    try:
+        content = os.pread(descriptor, _MAX_CONTENT_BYTES, 0)
+        fields: object = json.loads(content.partition(b"\n")[0])
+    except (OSError, ValueError, RecursionError):
+        return None
+    match fields:
+        case {"pid": int(pid), "host": str(host), "started": str(started)}:
+            pass
+        case _:
+            return None
+    if host == socket.gethostname() and not _is_running(pid):
+        return None  # left by a former holder: the present one has the lock and has not written yet
+    try:
+        age_s = (datetime.now(UTC) - datetime.fromisoformat(started)).total_seconds()
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return Holder(pid, host, started, max(0.0, age_s))
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _describe(holder: Holder) -> str:
+    host = "" if holder.host == socket.gethostname() else f" on {holder.host}"
+    return f"process {holder.pid}{host}, for {_duration(holder.age_s)},"
+
+
+def _duration(age_s: float) -> str:
+    if age_s < 120:
+        return f"{age_s:.0f} s"
+    if age_s < 2 * 3600:
+        return f"{age_s / 60:.0f} min"
+    return f"{age_s / 3600:.0f} h"

@@ -1,0 +1,1 @@
+"""Child processes: started, read, killed and protected in one place. Imports `core` alone."""

@@ -1,0 +1,329 @@
+"""The registry of child processes: every program of the agent is started, killed and reaped here.
+
+**The processes of a command** are all its descendants until the command exits by itself: including those that moved to
+another process group or session (`setsid`, job control, `timeout`) or lost their parent (double fork). The agent adopts
+such orphans (PR_SET_CHILD_SUBREAPER), so all of them are its descendants while it lives. An orphan belongs to a command
+by its session, by the variable `PINNACE_COMMAND` that each command gets, or, without either, by having started after
+the command. Killing a command kills all its processes.
+
+**Not killed** are processes that a command which exited by itself left in the background on purpose (`server &`,
+`setsid server`): they live on, also after the agent. So do programs that extensions start without `pi.exec`.
+
+Other systems than Linux: a command's process group is killed, but no process that has left it.
+"""
+
+import errno
+import logging
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from pinnace_agent.shell.protection import adopt_orphans
+
+if TYPE_CHECKING:  # loaded with the first command
+    from pinnace_agent.shell.descendants import Descendants
+    from pinnace_agent.shell.watchdog import CommandWatchdog
+
+_log = logging.getLogger("pinnace.processes")
+
+MARK_VARIABLE: Final = "PINNACE_COMMAND"
+"""The variable that identifies the command in the environment of all its processes."""
+
+_NUMBERS: Final = count(1)
+
+MOST_COMMANDS: Final = 64
+"""The number of concurrent commands of one kind: more would only compete for memory and processors."""
+
+# A pipe, two handles of the exit, and the file of a long output.
+_COMMAND_DESCRIPTORS: Final = 4
+# Descriptors of the agent itself, and those that it opens briefly for programs, modules and requests.
+_OTHER_DESCRIPTORS: Final = 40
+
+_EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM})
+
+
+class Child:
+    """A command that was started: its process with all descendants."""
+
+    __slots__ = ("_registry", "is_abandoned", "mark", "pid", "process")
+
+    def __init__(self, registry: "ChildProcesses", process: trio.Process, mark: str) -> None:
+        self._registry = registry
+        self.process = process
+        self.pid = process.pid
+        self.mark = mark
+        self.is_abandoned = False
+        """Whether it has not exited, and nothing waits for its exit any more."""
+
+    async def exited(self) -> None:
+        """Wait until the process has exited, without reaping it, so that its number is not reused and it can be killed.
+
+        Without pidfd (macOS, old kernels, no descriptor left) it is reaped. The number of its group is not reused while
+        a descendant lives; only a kill right after the exit of the last one could hit another group.
+        """
+        try:
+            handle = os.pidfd_open(self.pid)
+        except (AttributeError, OSError):
+            try:
+                await self.process.wait()
+            except RuntimeError as error:  # no thread is left to wait in
+                raise OSError(errno.EAGAIN, f"{os.strerror(errno.EAGAIN)}: {error}") from error
+            return
+        try:
+            await trio.lowlevel.wait_readable(handle)
+        finally:
+            os.close(handle)
+
+    def kill(self) -> None:
+        """Send SIGKILL to all processes of the command. Only before `release`.
+
+        No SIGTERM first: an aborted command must not continue, and one that traps signals would.
+        """
+        self._registry.kill((self,))
+
+    def terminate(self) -> None:
+        """Send SIGTERM to the process group. Only before `release`."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGTERM)
+
+    def release(self) -> None:
+        """Stop managing the command: its remaining processes live on. Further calls have no effect."""
+        self._registry.release(self)
+
+    async def reap(self, limit_s: float) -> int | None:
+        """Release it, wait for its exit and return the status, or None after `limit_s` seconds.
+
+        Not cancelled from outside. After SIGKILL only a process that hangs in the kernel reaches the limit.
+        """
+        self.release()
+        with trio.move_on_after(limit_s, shield=True), suppress(RuntimeError):  # no thread is left to wait in
+            await self.process.wait()
+        status = self._registry.take_status(self)
+        self.is_abandoned = status is None
+        return status
+
+
+class ChildProcesses:
+    """The running commands of this process. Use it in the event loop; `kill_all` may be called from any thread."""
+
+    __slots__ = (
+        "_descendants",
+        "_is_closed",
+        "_running",
+        "_secret",
+        "_starting",
+        "_token",
+        "_unreaped",
+        "_watchdog",
+        "owns_all",
+    )
+
+    def __init__(self, watchdog: "CommandWatchdog | None" = None) -> None:
+        """Start nothing yet; `watchdog` kills the commands if this process is killed; None: the one of this process."""
+        self._watchdog = watchdog
+        self._running: dict[int, Child] = {}
+        self._secret = _new_secret()
+        # By number, including those that were released and not reaped. No other code may take their status.
+        self._unreaped: dict[int, Child] = {}
+        self._starting = 0
+        self._is_closed = False
+        self._descendants: Descendants | None = None
+        self._token: trio.lowlevel.TrioToken | None = None
+        self.owns_all = False
+        """Whether no other code of this process starts programs, such as an extension: then every unknown child is an
+        adopted orphan."""
+
+    @property
+    def pids(self) -> frozenset[int]:
+        """The process numbers of the running commands, each the leader of a group and of a session."""
+        return frozenset(self._running)
+
+    async def start(
+        self,
+        arguments: Sequence[str],
+        *,
+        stdout: int,
+        stderr: int,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+    ) -> Child:
+        """Start a program in a session of its own, with nothing on stdin.
+
+        Args:
+            arguments: The program and its arguments.
+            stdout: A descriptor, or a constant of `subprocess`.
+            stderr: Likewise.
+            env: The whole environment; None inherits ours.
+            cwd: The folder to run in; None: ours.
+
+        Raises:
+            OSError: It can't be started: the program or folder is missing, or no descriptors, processes, threads or
+                memory are left.
+            ValueError: An argument contains a NUL character.
+        """
+        watchdog = self._prepare()
+        mark = f"{next(_NUMBERS)}.{self._secret}"
+        self._starting += 1
+        try:
+            process = await trio.lowlevel.open_process(
+                list(arguments),
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                cwd=cwd,
+                env={**(os.environ if env is None else env), MARK_VARIABLE: mark},
+                start_new_session=True,
+            )
+        except (RuntimeError, MemoryError, subprocess.SubprocessError) as error:  # no thread, no memory
+            raise OSError(errno.EAGAIN, f"{os.strerror(errno.EAGAIN)}: {error}") from error
+        finally:
+            self._starting -= 1
+        child = self._running[process.pid] = self._unreaped[process.pid] = Child(self, process, mark)
+        with suppress(OSError):  # it was reported
+            watchdog.add(process.pid, mark)
+        if self._is_closed:
+            child.kill()
+        return child
+
+    def release(self, child: Child) -> None:
+        """Stop managing a command."""
+        if self._running.pop(child.pid, None) is not None:
+            if self._watchdog is not None:
+                self._watchdog.discard(child.pid)
+            self._reap_soon()
+
+    def take_status(self, child: Child) -> int | None:
+        """Return the exit status of a command's process; None: it has not exited."""
+        status = child.process.returncode
+        if status is not None and self._unreaped.get(child.pid) is child:
+            del self._unreaped[child.pid]
+        return status
+
+    def kill_all(self) -> None:
+        """Kill all processes of the running commands; each of them ends soon after."""
+        self.kill(tuple(self._running.values()))
+
+    def close(self) -> None:
+        """Kill all commands, and every later one as soon as it has started. For the end of the process."""
+        self._is_closed = True
+        self.kill_all()
+
+    def kill(self, children: Collection[Child]) -> None:
+        """Kill all processes of some commands, none of which is reaped. Takes less than a millisecond."""
+        if self._descendants is not None:
+            self._descendants.kill(children)
+
+    # Orphans are adopted, and have to be reaped.
+
+    def _prepare(self) -> "CommandWatchdog":
+        if self._watchdog is None:
+            from pinnace_agent.shell.watchdog import WATCHDOG
+
+            self._watchdog = WATCHDOG
+        try:
+            self._watchdog.prepare()
+        except OSError as error:
+            if error.errno in _EXHAUSTED:
+                raise
+            _log.warning("Commands would outlive a kill -9 of the agent: the watchdog cannot be started: %s", error)
+        if self._descendants is None:
+            from pinnace_agent.shell.descendants import Descendants
+
+            self._descendants = Descendants(
+                MARK_VARIABLE, self._secret, self._unreaped, lambda: self.owns_all and not self._starting
+            )
+            try:
+                adopt_orphans()
+            except OSError as error:
+                _log.warning("A command that leaves its process group would outlive an abort: %s", error)
+        token = trio.lowlevel.current_trio_token()
+        if token is not self._token:
+            self._token = token
+            if threading.current_thread() is threading.main_thread() and _is_free(signal.getsignal(signal.SIGCHLD)):
+                signal.signal(signal.SIGCHLD, self._on_exit)
+                trio.lowlevel.spawn_system_task(_leave_the_wakeup_descriptor_at_the_end)
+        return self._watchdog
+
+    def _on_exit(self, _number: int, _frame: object) -> None:
+        self._reap_soon()
+
+    def _reap_soon(self) -> None:
+        if self._token is not None:
+            with suppress(trio.RunFinishedError):
+                self._token.run_sync_soon(self.reap, idempotent=True)
+
+    def reap(self) -> None:
+        """Reap adopted orphans that have exited. Never takes the status of a process that other code may wait for."""
+        for child in [each for each in self._unreaped.values() if each.is_abandoned]:
+            self.take_status(child)
+        if self._descendants is not None:
+            self._descendants.reap()
+
+    def leave_to_the_parent(self) -> None:
+        """Forget all commands in a forked child: none is its own. Its marks differ from those of its siblings."""
+        self._running.clear()
+        self._unreaped.clear()
+        self._descendants = None
+        self._token = None
+        self._secret = _new_secret()
+
+
+def _new_secret() -> str:
+    return os.urandom(8).hex()
+
+
+@cache
+def commands_at_once() -> int:
+    """Return the number of concurrent commands of the client, and as many of tools and extensions beside them.
+
+    Less than `MOST_COMMANDS` if this process may not open enough descriptors. Further commands wait.
+    """
+    import resource
+
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if limit == resource.RLIM_INFINITY:
+        return MOST_COMMANDS
+    return max(1, min(MOST_COMMANDS, (limit - _OTHER_DESCRIPTORS) // (2 * _COMMAND_DESCRIPTORS)))
+
+
+@cache
+def client_turns() -> trio.CapacityLimiter:
+    """Return the limiter of the client's commands, which never delay those of tools."""
+    return trio.CapacityLimiter(commands_at_once())
+
+
+@cache
+def work_turns() -> trio.CapacityLimiter:
+    """Return the limiter of commands of tools and extensions."""
+    return trio.CapacityLimiter(commands_at_once())
+
+
+def _is_free(handler: object) -> bool:
+    """Return whether a handler of SIGCHLD is none, or one of an earlier run of trio."""
+    return handler in (signal.SIG_DFL, None) or isinstance(getattr(handler, "__self__", None), ChildProcesses)
+
+
+async def _leave_the_wakeup_descriptor_at_the_end() -> None:
+    """Let Python write to no descriptor on a signal when the run of trio ends, which closes that descriptor.
+
+    The handler stays, and does nothing then: to take it away races with a signal that has just arrived, which Python
+    reports on stderr.
+    """
+    try:
+        await trio.sleep_forever()
+    finally:
+        signal.set_wakeup_fd(-1)
+
+
+CHILDREN: Final = ChildProcesses()
+"""The children of this process."""
+
+os.register_at_fork(after_in_child=CHILDREN.leave_to_the_parent)

@@ -1,0 +1,1 @@
+"""Images for models: their type and size, and resizing to limits. Imports `tools.base` and `shell`."""

@@ -1,0 +1,125 @@
+"""Which tools are active: the defaults, changed or replaced by the settings, then by the command line.
+
+Pure. A list of names replaces the defaults; a list of changes (`+name`, `-name`) alters them one by one, or the empty
+list if all were switched off; exclusions are applied last. Settings may do both: names, then changes. Names may be
+patterns. The active tools keep their order. Rule R-TOL-06.
+
+A name that matches no tool restricts nothing, or everything: on a command line, and where settings remove a tool, it is
+an error. A pattern without a match is not, nor is a tool of pi's that does not exist here.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Final, NamedTuple, TypeVar
+
+_T = TypeVar("_T")
+
+# Built-in tools of pi alone, which its settings and clients may name.
+_TOOLS_OF_PI: Final = frozenset({"codemode", "powershell"})
+
+
+class ToolSelection(NamedTuple):
+    """The choice of the command line. `wanted` None: none; empty: no tool."""
+
+    wanted: Sequence[str] | None = None
+    excluded: Sequence[str] = ()
+    none: bool = False
+
+
+def select_tools(
+    tools: Mapping[str, _T],
+    selection: ToolSelection,
+    defaults: Iterable[str],
+    configured: Sequence[str] | None = None,
+) -> tuple[dict[str, _T], tuple[str, ...]]:
+    """Return the active tools in their order, and a warning for each name that matches no tool.
+
+    Args:
+        tools: All tools, by name.
+        selection: The choice of the command line.
+        defaults: The names of those that are active by default.
+        configured: The list of the user's settings, if there is one: names, changes, or both.
+
+    Raises:
+        ValueError: Names and changes are mixed.
+    """
+    names = set(tools)
+    active = set[str]() if selection.none else _configured(names, names & set(defaults), configured)
+    wanted = tuple(selection.wanted or ())
+    changes = _changes(wanted)
+    if changes and len(changes) != len(wanted):
+        raise ValueError("--tools takes either names or changes (+name, -name), not both")
+    active = _changed(names, active, changes)
+    if not changes and selection.wanted is not None:
+        active = _matching(names, wanted)
+    active -= _matching(names, selection.excluded)
+    words = [_name(word) for word in (*(configured or ()), *wanted)]
+    unknown = dict.fromkeys(word for word in (*words, *selection.excluded) if not _matching(names, [word]))
+    return (
+        {name: tool for name, tool in tools.items() if name in active},
+        tuple(f'there is no tool named "{word}"' for word in unknown),
+    )
+
+
+# DEVIATION D-60: an unknown name in a restriction keeps the process from starting.
+def refused_names(
+    tools: Iterable[str], selection: ToolSelection, configured: Sequence[str] | None = None
+) -> tuple[str, ...]:
+    """Return an error for each restriction that names no tool; the arguments are those of `select_tools`."""
+    names = list(tools)
+    words = {
+        "--tools": [_name(word) for word in selection.wanted or ()],
+        "--exclude-tools": list(selection.excluded),
+        "defaultTools": [word[1:] for word in configured or () if word[:1] == "-"],
+    }
+    return tuple(
+        f'{source}: there is no tool named "{word}"; {_nearest(word, names)}'
+        for source, group in words.items()
+        for word in dict.fromkeys(group)
+        if not _is_pattern(word) and word not in names and word not in _TOOLS_OF_PI
+    )
+
+
+def _close(word: str, names: Collection[str], nearness: float = 0.6) -> list[str]:
+    from difflib import get_close_matches  # imported only after a mistake
+
+    return get_close_matches(word, names, 1, nearness)
+
+
+def _nearest(word: str, names: Sequence[str]) -> str:
+    near = _close(word, names)
+    return f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+
+
+def _is_pattern(word: str) -> bool:
+    return any(character in word for character in "*?[")
+
+
+def _configured(names: set[str], defaults: set[str], words: Sequence[str] | None) -> set[str]:
+    if words is None:
+        return defaults
+    changes = _changes(words)
+    # A list of changes alone alters the defaults; an empty list means no tool.
+    only_changes = bool(words) and len(changes) == len(words)
+    active = defaults if only_changes else _matching(names, [word for word in words if word not in changes])
+    return _changed(names, active, changes)
+
+
+def _changes(words: Iterable[str]) -> list[str]:
+    return [word for word in words if word[:1] in {"+", "-"}]
+
+
+def _changed(names: set[str], active: set[str], changes: Iterable[str]) -> set[str]:
+    for word in changes:
+        meant = _matching(names, [word[1:]])
+        active = active | meant if word[0] == "+" else active - meant
+    return active
+
+
+def _name(word: str) -> str:
+    return word[1:] if word[:1] in {"+", "-"} else word
+
+
+def _matching(names: Iterable[str], patterns: Iterable[str]) -> set[str]:
+    wanted = list(patterns)
+    return {name for name in names if any(fnmatchcase(name, pattern) for pattern in wanted)}

@@ -1,0 +1,216 @@
+"""A whole run: asks the agent what it offers, plays the scenarios, confirms what fails, and makes the report.
+
+Decides what is played and what the exit code is. Independent of the command line and the format of reports.
+"""
+
+import tempfile
+import time
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from pinnace_fuzz.acp.agent import AcpAgent, AgentEnded, NothingCame
+from pinnace_fuzz.acp.playing import TIMEOUT_S, AcpKit, for_reports, play
+from pinnace_fuzz.acp.reading import AcpScenario, load
+from pinnace_fuzz.acp.rules import rules
+from pinnace_fuzz.harness.adapters import prepare_pi_home
+from pinnace_fuzz.harness.agent_process import AgentGone
+from pinnace_fuzz.judge.adapter import Adapter, AdapterError, LaunchOptions, PiAdapter, Prepared, adapter, write_files
+from pinnace_fuzz.judge.playing.load import LoadMeter
+from pinnace_fuzz.judge.probing import NotStarted
+from pinnace_fuzz.judge.reports.json_report import Run
+from pinnace_fuzz.judge.results import ACP_KIND, BAD, CaseResult
+from pinnace_fuzz.judge.running import CONFIRMATIONS, SLOW_S, confirmed_result, in_parallel, signature_of
+from pinnace_fuzz.judge.scenarios.shapes import as_object
+from pinnace_fuzz.judge.session import NoSuchScenario, about, compare, exit_code, resolve
+
+OURS: Final = "pinnace"
+"""What `agentInfo.name` is of this project's agent."""
+_SLOW_CONFIRMATIONS: Final = 2
+_MORE_PATIENCE: Final = 1.5
+
+
+class EditorHome(PiAdapter):
+    """For agents that read pi's files, started as an editor does: no arguments are added."""
+
+    def prepare(self, command: Sequence[str], root: Path, base_url: str, launch_options: LaunchOptions) -> Prepared:
+        """Lay out a home whose settings name the model."""
+        settings = {"defaultProvider": "fake", "defaultModel": launch_options.model, **launch_options.settings}
+        home = prepare_pi_home(root, base_url, settings=settings, has_session=True)
+        write_files(home.folders, launch_options.files)
+        return Prepared((*command, *launch_options.arguments), {**home.env, **launch_options.env}, home.folders)
+
+
+def editor_adapter(name: str) -> Adapter:
+    """Return an adapter: `pi`, `env`, `none`, or that of a file.
+
+    Raises:
+        AdapterError: There is none, or it is not for agents of this protocol.
+    """
+    if name == "attach":
+        raise AdapterError("the adapter attach is for `pinnace attach`, which speaks no ACP")
+    return EditorHome() if name == "pi" else adapter(name)
+
+
+@dataclass(slots=True, kw_only=True)
+class Options:
+    """The options of a run."""
+
+    command: tuple[str, ...]
+    adapter: Adapter
+    only: Sequence[str] = ()
+    skip: Sequence[str] = ()
+    jobs: int = 2
+    baseline: Path | None = None
+    is_strict: bool = False
+    patience: float = 1.0
+    log: Callable[[str], None] = field(default=lambda text: None)
+
+
+class Found(NamedTuple):
+    """What the agent has said of itself."""
+
+    name: str
+    version: str
+    capabilities: frozenset[str]
+
+
+def chosen(options: Options) -> list[AcpScenario]:
+    """Choose scenarios by their ids.
+
+    Raises:
+        NoSuchScenario: A prefix begins no id.
+    """
+    scenarios = load()
+    for prefix in (*options.only, *options.skip):
+        if not any(each.id.startswith(prefix) for each in scenarios):
+            raise NoSuchScenario(prefix, [each.id for each in scenarios])
+    return [
+        each
+        for each in scenarios
+        if (not options.only or each.id.startswith(tuple(options.only)))
+        and not (options.skip and each.id.startswith(tuple(options.skip)))
+    ]
+
+
+@contextmanager
+def opened(options: Options) -> Generator[tuple[AcpKit, Found]]:
+    """Prepare the run of an agent: temporary folder, load meter, what it offers.
+
+    Raises:
+        NotStarted: The agent does not start, or does not answer `initialize`.
+    """
+    command = resolve(options.command)
+    with (
+        tempfile.TemporaryDirectory(prefix="conform-", ignore_cleanup_errors=True) as root,
+        LoadMeter() as meter,
+        options.adapter.begun(command, Path(root)) as used,
+    ):
+        kit = AcpKit(command, used, used.capabilities, Path(root), meter, options.patience, options.is_strict)
+        found = _probe(kit)
+        yield kit._replace(capabilities=found.capabilities, binds_ours=kit.binds_ours or found.name == OURS), found
+
+
+def _probe(kit: AcpKit) -> Found:
+    prepared = kit.adapter.prepare(kit.command, kit.root / "probe", "http://127.0.0.1:9", LaunchOptions(session="new"))
+    work = prepared.folders["work"]
+    with AcpAgent(
+        prepared.command, cwd=work, env=prepared.env, is_strict=False, timeout_s=TIMEOUT_S * kit.patience
+    ) as agent:
+        try:
+            response = agent.response(agent.request("initialize", protocolVersion=1, clientCapabilities={}))
+            opened = agent.response(agent.request("session/new", cwd=str(work), mcpServers=[]))
+        except (AgentEnded, AgentGone, NothingCame) as error:
+            raise NotStarted(f"{error}\n{agent.stderr.decode(errors='replace')[-2000:]}") from None
+    if "result" not in response:
+        raise NotStarted(f"it refuses initialize: {response.get('error')}")
+    result = as_object(response["result"]) or {}
+    info = as_object(result.get("agentInfo")) or {}
+    offers = as_object(result.get("agentCapabilities")) or {}
+    sessions = as_object(offers.get("sessionCapabilities")) or {}
+    session = as_object(opened.get("result")) or {}
+    has_llm = "llm" in kit.adapter.capabilities
+    has = {
+        "llm": has_llm,
+        "tools": "tools" in kit.adapter.capabilities,
+        **{name: sessions.get(name) is not None for name in ("list", "resume", "close", "delete")},
+        "load": offers.get("loadSession") is True,
+        # An agent without a model may refuse a session for want of a key; with the judge's own model it may not.
+        "session": bool(session) or has_llm,
+        "options": bool(session.get("configOptions")),
+        **dict.fromkeys(("files", "forms", "pinnace"), info.get("name") == OURS),
+    }
+    name = str(info.get("name") or Path(kit.command[-1]).name)
+    return Found(name, str(info.get("version") or ""), frozenset(each for each, is_there in has.items() if is_there))
+
+
+def reason_not_to_run(scenario: AcpScenario, kit: AcpKit) -> str:
+    """Return why a scenario is not for this agent; empty if it is."""
+    missing = scenario.needs - kit.capabilities
+    return f"needs {', '.join(sorted(missing))}" if missing else ""
+
+
+def conduct(options: Options) -> Run:
+    """Carry out a run.
+
+    Raises:
+        NotStarted: The agent does not start.
+        HarnessFault: The judge itself failed.
+        NoSuchScenario: What should be run does not exist.
+    """
+    scenarios = chosen(options)
+    begun_s = time.monotonic()
+    with opened(options) as (kit, found):
+        options.log(f"{found.name} {found.version}: {', '.join(sorted(found.capabilities))}")
+        results: dict[int, CaseResult] = {}
+
+        def take(number: int, result: CaseResult) -> None:
+            results[number] = result
+            if result.verdict != "PASS":
+                options.log(f"{result.verdict} {result.scenario.id}{f': {result.why}' if result.why else ''}")
+
+        in_parallel(options.jobs, _work(scenarios, kit), take)
+        cases = [results[number] for number in sorted(results)]
+        elapsed = kit.meter.since(begun_s)
+    baseline = compare(cases, options.baseline)
+    agent = {
+        "name": found.name,
+        "version": found.version,
+        "command": list(kit.command),
+        "generation": "ACP v1",
+        "is_ours": found.name == OURS,
+        "adapter": kit.adapter.name,
+        "capabilities": sorted(found.capabilities),
+        "commands_known": [],
+    }
+    code = exit_code(cases, baseline, {})
+    return Run(agent, about(options, elapsed), options.command, cases, {}, {}, {}, baseline, code, _rulebook())
+
+
+def _rulebook() -> Mapping[str, Mapping[str, Any]]:
+    return {id_: rule._asdict() for id_, rule in rules().items()}
+
+
+def _work(scenarios: Sequence[AcpScenario], kit: AcpKit) -> Iterable[tuple[int, Callable[[], CaseResult]]]:
+    for number, scenario in enumerate(scenarios):
+        yield number, partial(_run, scenario, kit, number)
+
+
+def _run(scenario: AcpScenario, kit: AcpKit, number: int) -> CaseResult:
+    """Play a scenario; a failure is played again in fresh processes, with longer timeouts."""
+    if why := reason_not_to_run(scenario, kit):
+        return CaseResult(for_reports(scenario), ACP_KIND, "NOT-RUN", "none", "", (), (), {}, (), 0.0, why=why)
+    first = play(scenario, kit, kit.root / f"case-{number}")
+    if first.verdict not in BAD:
+        return first
+    patient = kit._replace(patience=kit.patience * _MORE_PATIENCE)
+    is_slow = first.seconds > SLOW_S * kit.patience
+    again: list[CaseResult] = []
+    for attempt in range(_SLOW_CONFIRMATIONS if is_slow else CONFIRMATIONS):
+        again.append(play(scenario, patient, kit.root / f"case-{number}-{attempt}"))
+        if again[-1].verdict not in BAD:
+            break
+    return confirmed_result(first, again, signature_of)

@@ -1,0 +1,205 @@
+"""What must hold for the messages of one connection, in their order. A state machine; reads both directions.
+
+Each fault names its rule of `rules.toml`. Takes only messages that the schema allows. Must not know what agent it
+observes, nor what a client expects of its answers.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from pinnace_fuzz.judge.scenarios.shapes import as_object
+
+Json: TypeAlias = Mapping[str, Any]  # Any: JSON
+
+RULES: Final = (
+    *("R-ACP-03", "R-ACP-10", "R-ACP-14", "R-ACP-15", "R-ACP-16", "R-ACP-17", "R-ACP-18", "R-ACP-30", "R-ACP-40"),
+)
+"""Those that are watched here."""
+
+_ORDER: Final = {"pending": 0, "in_progress": 1, "completed": 2, "failed": 2}
+_CHUNKS: Final = frozenset({"user_message_chunk", "agent_message_chunk", "agent_thought_chunk"})
+_ENDED: Final = 2
+_OF_TURNS: Final = frozenset({*_CHUNKS, "tool_call", "tool_call_update"})
+_OFFERS: Final = {
+    "fs/read_text_file": ("fs", "readTextFile"),
+    "fs/write_text_file": ("fs", "writeTextFile"),
+    "terminal/": ("terminal",),
+    "elicitation/create": ("elicitation",),
+}
+"""The beginning of a method of the client -> where its capability is."""
+
+
+class Fault(NamedTuple):
+    """A rule that does not hold."""
+
+    rule: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.text}"
+
+
+class _Session:
+    def __init__(self) -> None:
+        self.is_named = False
+        self.loads = 0
+        self.calls: dict[str, str] = {}
+        self.turn_calls: set[str] = set()
+        self.message: str | None = None
+        self.messages: set[str] = set()
+        self.prompts: list[object] = []
+        self.is_at_work = False
+        self.has_prompted = False
+
+
+class Observer:
+    """Observes one connection."""
+
+    def __init__(self) -> None:
+        """Begin before the first message."""
+        self._open: dict[object, tuple[str, Json]] = {}
+        self._sessions: dict[str, _Session] = {}
+        self._offered: Json = {}
+
+    def sent(self, message: Json) -> None:
+        """Take a message that was written to the agent."""
+        if "method" not in message:
+            return
+        params: Json = message.get("params") or {}
+        session = self._session(params)
+        if message["method"] == "initialize":
+            self._offered = params.get("clientCapabilities") or {}
+        if "id" in message:
+            self._open[message["id"]] = (message["method"], params)
+            if message["method"] == "session/prompt" and session is not None:
+                session.prompts.append(message["id"])
+                session.has_prompted = True
+            elif message["method"] == "session/load" and session is not None:
+                session.loads += 1
+
+    def received(self, message: Json) -> Sequence[Fault]:
+        """Take a message of the agent, and return the rules that it breaks."""
+        if "method" not in message:
+            return [*self._responded(message)]
+        if message["method"] == "session/update":
+            return [*self._updated(message["params"])]
+        faults = [*self._asked(message["method"], message)]
+        if message["method"] == "session/request_permission":
+            faults += self._asked_permission(message["params"], message)
+        return faults
+
+    def forget(self, identity: object) -> None:
+        """Take a response that the schema does not allow: the request is answered, and nothing more is known."""
+        _, params = self._open.pop(identity, ("", {}))
+        session = self._session(params)
+        if session is not None and identity in session.prompts:
+            session.prompts.remove(identity)
+            session.turn_calls.clear()
+
+    def closed(self) -> Sequence[Fault]:
+        """Take the end of the connection, after the end of the agent's input; return the rules that are broken."""
+        if self._open:
+            return [Fault("R-ACP-29", f"without a response: {sorted(map(str, self._open))}")]
+        return []
+
+    def _responded(self, message: Json) -> Iterator[Fault]:
+        identity = message.get("id")
+        if identity is None:
+            return  # of a line that could not be read
+        opened = self._open.pop(identity, None)
+        if opened is None:
+            yield Fault("R-ACP-03", f"a response to no open request: {message}")
+            return
+        method, params = opened
+        session = self._session(params)
+        if method == "session/new" and "result" in message:
+            self._sessions.setdefault(message["result"]["sessionId"], _Session()).is_named = True
+        elif method in ("session/load", "session/resume") and session is not None:
+            session.loads -= method == "session/load"
+            session.is_named = session.is_named or "result" in message
+            session.message = None
+        elif method == "session/prompt" and session is not None and identity in session.prompts:
+            yield from self._end_turn(session, identity)
+
+    def _end_turn(self, session: _Session, identity: object) -> Iterator[Fault]:
+        session.prompts.remove(identity)
+        left = [call for call in session.turn_calls if _ORDER[session.calls[call]] < _ENDED]
+        session.turn_calls.clear()
+        if left and not session.is_at_work:
+            yield Fault("R-ACP-17", f"calls without an end: {left}")
+
+    def _updated(self, params: Json) -> Iterator[Fault]:
+        update = params["update"]
+        kind = update["sessionUpdate"]
+        session = self._sessions.setdefault(params["sessionId"], _Session())
+        yield from self._unnamed(session, update)
+        meta: Json = update.get("_meta") or {}
+        running = (as_object(meta.get("pinnace")) or {}).get("running")
+        if isinstance(running, bool):
+            session.is_at_work = running
+        if kind in _OF_TURNS and not (session.prompts or session.loads or session.is_at_work):
+            rule = "R-ACP-14" if session.has_prompted else "R-ACP-37"
+            yield Fault(rule, f"outside of a turn: {update}")
+        if kind in _CHUNKS:
+            yield from self._chunk(session, update)
+        elif kind == "tool_call":
+            yield from self._announce(session, update)
+        elif kind == "tool_call_update":
+            yield from self._advance(session, update)
+
+    def _chunk(self, session: _Session, update: Json) -> Iterator[Fault]:
+        identity = update.get("messageId")
+        if identity is None or identity == session.message:
+            return
+        if identity in session.messages and not session.loads:
+            yield Fault("R-ACP-18", f"chunks of {identity} after those of another message: {update}")
+        session.message = identity
+        session.messages.add(identity)
+
+    def _announce(self, session: _Session, update: Json) -> Iterator[Fault]:
+        call = update["toolCallId"]
+        if call in session.calls and not session.loads:
+            yield Fault("R-ACP-15", f"announced twice: {update}")
+        session.calls[call] = update.get("status") or "pending"
+        session.turn_calls.add(call)
+
+    def _advance(self, session: _Session, update: Json) -> Iterator[Fault]:
+        call = update["toolCallId"]
+        status = update.get("status")
+        former = session.calls.get(call)
+        if former is None:
+            yield Fault("R-ACP-15", f"updated before it was announced: {update}")
+        elif _ORDER[former] == _ENDED:
+            yield Fault("R-ACP-16", f"after its last status: {update}")
+        elif status is not None and _ORDER[status] < _ORDER[former]:
+            yield Fault("R-ACP-16", f"goes back from {former}: {update}")
+        if status is not None:
+            session.calls[call] = status
+
+    def _asked(self, method: str, message: Json) -> Iterator[Fault]:
+        place = next((place for begin, place in _OFFERS.items() if method.startswith(begin)), None)
+        if place is None:
+            return
+        offered: Any = self._offered
+        for name in place:
+            offered = (as_object(offered) or {}).get(name)
+        if offered is None or offered is False:
+            yield Fault("R-ACP-30", f"{'.'.join(place)} is not offered: {message}")
+        if method.startswith("fs/") and not message["params"]["path"].startswith("/"):
+            yield Fault("R-ACP-40", f"a relative path: {message}")
+
+    def _asked_permission(self, params: Json, message: Json) -> Iterator[Fault]:
+        call = params["toolCall"]["toolCallId"]
+        session = self._sessions.setdefault(params["sessionId"], _Session())
+        yield from self._unnamed(session, message)
+        status = session.calls.get(call)
+        if status not in ("pending", "in_progress"):
+            yield Fault("R-ACP-15", f"permission for a call that is not open: {call} ({status})")
+
+    def _session(self, params: Json) -> _Session | None:
+        identity = params.get("sessionId")
+        return None if not isinstance(identity, str) else self._sessions.setdefault(identity, _Session())
+
+    def _unnamed(self, session: _Session, message: Json) -> Iterator[Fault]:
+        if not (session.is_named or session.loads):
+            yield Fault("R-ACP-10", f"before the response that names the session: {message}")

@@ -1,0 +1,475 @@
+"""Carries out a scenario against an agent of the Agent Client Protocol, and judges what comes of it.
+
+Each case has a home, a model server and processes of its own. A scenario whose script can't continue stops there; what
+was written until then is judged.
+"""
+
+import contextlib
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeAlias, assert_never
+
+from pinnace_fuzz.acp.agent import AcpAgent, AgentEnded, Message, NothingCame
+from pinnace_fuzz.acp.reading import (
+    FOLDERS,
+    AcpScenario,
+    Before,
+    Disk,
+    End,
+    Initialize,
+    Keep,
+    Mark,
+    Model,
+    Never,
+    NewSession,
+    Open,
+    Order,
+    Quiet,
+    Raw,
+    Reached,
+    Response,
+    Restart,
+    Same,
+    Send,
+    Shown,
+    Step,
+    Update,
+)
+from pinnace_fuzz.acp.rules import is_bound
+from pinnace_fuzz.harness.agent_process import AgentGone, DriverTimeout
+from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
+from pinnace_fuzz.harness.model_server.ledger import LlmTimeout
+from pinnace_fuzz.judge.adapter import Adapter, LaunchOptions, Prepared
+from pinnace_fuzz.judge.judging import verdict_of
+from pinnace_fuzz.judge.playing.load import LoadMeter
+from pinnace_fuzz.judge.results import ACP_KIND, CaseResult, Finding, ProcessLog, Shutdown
+from pinnace_fuzz.judge.scenarios.holes import Holes
+from pinnace_fuzz.judge.scenarios.likeness import differences, short
+from pinnace_fuzz.judge.scenarios.scenario import Scenario
+from pinnace_fuzz.judge.scenarios.shapes import as_list, as_object
+from pinnace_spec.observers import verdicts
+from pinnace_spec.observers.trace_file import record_of
+from pinnace_spec.observers.verdicts import Level
+
+TIMEOUT_S = 10.0
+# Much longer than the agent needs; shorter than what a person notices.
+EXIT_S = 5.0
+LEFTOVERS_S = 1.0
+EXIT_RULE: Final = "R-ACP-29"
+ANSWER_RULE: Final = "R-ACP-03"
+
+_REPLAYED: Final = ("title", "kind", "status", "content", "rawInput")
+"""The fields of a tool call that are compared with its replay."""
+Conversation: TypeAlias = Mapping[str, Any]
+
+
+class AcpKit(NamedTuple):
+    """The agent under judgement, and how it is handled."""
+
+    command: tuple[str, ...]
+    adapter: Adapter
+    capabilities: frozenset[str]
+    root: Path
+    meter: LoadMeter
+    patience: float = 1.0
+    binds_ours: bool = False
+    """The agent must follow the rules of origin `ours`."""
+
+
+class _Broken(Exception):
+    """What a step expects is not so; the script can't continue."""
+
+    def __init__(self, text: str, rules: tuple[str, ...] = (), *, is_timed: bool = False) -> None:
+        super().__init__(text)
+        self.rules = rules
+        self.is_timed = is_timed
+
+
+def play(scenario: AcpScenario, kit: AcpKit, root: Path) -> CaseResult:
+    """Play and judge a scenario once.
+
+    Args:
+        scenario: What to play.
+        kit: The agent.
+        root: A folder for this case alone.
+    """
+    begun_s = time.monotonic()
+    with FakeLlm() as llm, contextlib.ExitStack() as stack:
+        player = _Player(scenario, kit, root, llm, stack)
+        player.play()
+    findings = player.findings
+    load = kit.meter.since(begun_s)
+    verdict, why = verdict_of(findings, load)
+    return CaseResult(
+        for_reports(scenario),
+        ACP_KIND,
+        verdict,
+        player.shutdown,
+        player.shutdown_text,
+        tuple(findings),
+        tuple(player.logs),
+        {},
+        (),
+        time.monotonic() - begun_s,
+        why=why,
+    )
+
+
+def for_reports(scenario: AcpScenario) -> Scenario:
+    """Return what reports show of a scenario."""
+    return Scenario(
+        id=scenario.id,
+        title=scenario.title,
+        rules=scenario.rules,
+        client=(),
+        source=scenario.source,
+        place=scenario.place,
+    )
+
+
+class _Player:
+    """Plays one scenario."""
+
+    def __init__(
+        self, scenario: AcpScenario, kit: AcpKit, root: Path, llm: FakeLlm, stack: contextlib.ExitStack
+    ) -> None:
+        self._scenario = scenario
+        self._kit = kit
+        self._llm = llm
+        self._stack = stack
+        self.findings: list[Finding] = []
+        self.logs: list[ProcessLog] = []
+        self.shutdown: Shutdown = "none"
+        self.shutdown_text = "no process"
+        options = LaunchOptions(session="new", files=scenario.files, arguments=scenario.arguments)
+        self._prepared: Prepared = kit.adapter.prepare(kit.command, root, llm.base_url, options)
+        work = self._prepared.folders["work"]
+        folders = {**self._prepared.folders, "other": work.with_name("other")}
+        folders["other"].mkdir(exist_ok=True)
+        self._folders = {name: folders[name] for name in FOLDERS}
+        self._holes = Holes(folders, "")
+        for line in scenario.llm:
+            llm.add(self._holes.answer(line.answer))
+        self._ids: dict[str, int] = {}
+        self._count = 0
+        self._seen = 0
+        self._nulls = 0
+        self._mark = 0
+        self._kept: dict[str, Conversation] = {}
+        self._buffers = {str(self._folders["work"] / name): text for name, text in scenario.serves.items()}
+        self._agent = self._started()
+
+    def _started(self) -> AcpAgent:
+        self._seen = self._nulls = self._mark = 0
+        agent = AcpAgent(
+            self._prepared.command,
+            cwd=self._folders["work"],
+            env=self._prepared.env,
+            answer=self._answer,
+            is_strict=False,
+            timeout_s=TIMEOUT_S * self._kit.patience,
+        )
+        self._stack.callback(agent.process.close)
+        return agent
+
+    def _answer(self, message: Message) -> Mapping[str, object] | None:
+        """Answer a request of the agent as the client of the scenario does."""
+        match message["method"]:
+            case "fs/read_text_file" if message["params"]["path"] in self._buffers:
+                return {"content": self._buffers[message["params"]["path"]]}
+            case "fs/read_text_file":
+                self._agent.refuse(message, -32603, "there is no such file")
+                return None
+            case "fs/write_text_file" if self._scenario.refuses_writes:
+                self._agent.refuse(message, -32603, "the user has refused")
+                return None
+            case "fs/write_text_file":
+                self._buffers[message["params"]["path"]] = message["params"]["content"]
+                return {}
+            case "elicitation/create":
+                form = self._scenario.form
+                declined = None if self._scenario.leaves_forms else {"action": "decline"}
+                return declined if form is None else {"action": "accept", "content": form}
+            case "session/request_permission":
+                return self._consent(message)
+            case _:
+                self._agent.decline(message)
+                return None
+
+    def _consent(self, message: Message) -> Mapping[str, object] | None:
+        if self._scenario.consent == "none":
+            return None
+        options = message["params"]["options"]
+        chosen = next((each for each in options if each["kind"] == self._scenario.consent), None)
+        outcome = (
+            {"outcome": "cancelled"} if chosen is None else {"outcome": "selected", "optionId": chosen["optionId"]}
+        )
+        return {"outcome": outcome}
+
+    def play(self) -> None:
+        """Carry out every step, end the agent, and collect what was found."""
+        is_over = False
+        for at, step in enumerate(self._scenario.client):
+            try:
+                self._perform(step)
+                is_over = isinstance(step, End)
+            except (_Broken, AgentEnded, AgentGone, NothingCame, DriverTimeout, LlmTimeout) as error:
+                self._stopped(at, error)
+                break
+        if not is_over:
+            self._end(is_whole=not self.findings)
+
+    def _stopped(self, at: int, error: Exception) -> None:
+        rules = (error.rules if isinstance(error, _Broken) else ()) or self._scenario.rules
+        is_crash = isinstance(error, AgentEnded | AgentGone)
+        is_timed = error.is_timed if isinstance(error, _Broken) else not is_crash
+        text = f"step {at + 1}: {str(error)[:1000]}"
+        if is_crash:
+            self.findings.append(Finding("crash", rules, text, "violation", len(self.logs)))
+        else:
+            self._find("step", rules, text, is_timed=is_timed)
+
+    def _find(self, source: str, rules: tuple[str, ...], text: str, *, is_timed: bool = False) -> None:
+        self.findings.append(Finding(source, rules, text, self._level(rules), len(self.logs), is_timed=is_timed))
+
+    def _level(self, rules: Sequence[str]) -> Level:
+        return "violation" if is_bound(rules, binds_ours=self._kit.binds_ours) else "nonstrict"
+
+    def _perform(self, step: Step) -> None:
+        match step:
+            case Initialize(capabilities):
+                self._call("initialize", {"protocolVersion": 1, "clientCapabilities": capabilities})
+            case NewSession(name, folder):
+                result = self._call("session/new", {"cwd": str(self._folders[folder]), "mcpServers": []})
+                self._holes.keep(name, result.get("sessionId"))
+            case Send(messages):
+                self._agent.send(*(self._message(*each) for each in messages))
+            case Raw(data):
+                self._agent.write(self._filled_line(data))
+            case Open(gate):
+                self._open(gate)
+            case Mark():
+                self._mark = len(self._agent.messages)
+            case Quiet(ms):
+                time.sleep(ms / 1000)  # what should not come has nothing to be waited for
+            case Restart():
+                self._end(is_whole=True)
+                self._agent = self._started()
+            case End():
+                self._end(is_whole=True)
+            case _:
+                self._check(step)
+
+    def _check(
+        self, step: Response | Update | Never | Before | Shown | Order | Reached | Model | Keep | Same | Disk
+    ) -> None:
+        match step:
+            case Response():
+                self._response(step)
+            case Update(like):
+                self._update(self._holes.filled(like))
+            case Never(like, rules):
+                self._never(self._holes.filled(like), rules)
+            case Before():
+                self._before(step)
+            case Shown(texts, is_joined):
+                self._shown(texts, is_joined=is_joined)
+            case Order(names, rules):
+                self._order(names, rules)
+            case Reached(gate):
+                self._reached(gate)
+            case Model():
+                self._model(step)
+            case Keep(name):
+                self._kept[name] = conversation(self._agent.messages[self._mark :])
+            case Disk():
+                self._disk(step)
+            case Same(name, rules):
+                self._same(name, rules)
+            case _:
+                assert_never(step)
+
+    def _message(self, name: str, method: str, params: Mapping[str, Any]) -> Message:
+        message: Message = {"jsonrpc": "2.0"}
+        if name:
+            self._count += 1
+            self._ids[name] = message["id"] = self._count
+        return {**message, "method": method, "params": self._holes.filled(params)}
+
+    def _filled_line(self, data: bytes) -> bytes:
+        try:
+            filled: str = self._holes.filled(data.decode())
+        except UnicodeDecodeError:
+            return data
+        return filled.encode()
+
+    def _call(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        self._agent.send(self._message("call", method, params))
+        try:
+            response = self._agent.response(self._ids["call"])
+        except NothingCame:
+            raise _Broken(f"{method} has no response", (ANSWER_RULE,), is_timed=True) from None
+        if "result" not in response:
+            raise _Broken(f"{method} is refused: {short(response.get('error'))}")
+        return as_object(response["result"]) or {}
+
+    def _response(self, step: Response) -> None:
+        sent_s = next(line.at_s for line in reversed(self._agent.lines) if line.direction == "in")
+        what = step.of or "the line"
+        if step.of is None:
+            response = self._agent.until(_is_null, self._nulls)
+            self._nulls = self._agent.messages.index(response) + 1
+        else:
+            identity: object = self._ids.get(step.of, step.of)
+            response = self._agent.response(identity)
+            took_ms = (self._agent.arrived_s(identity) - sent_s) * 1000
+            if step.within_ms and took_ms > step.within_ms * self._kit.patience:
+                cited = step.deadline or self._scenario.rules
+                self._find("deadline", cited, f"{what} took {took_ms:.0f} ms", is_timed=True)
+        kind = "error" if step.is_error else "result"
+        if kind not in response:
+            raise _Broken(f"{what} has no {kind}: {short(response)}", step.rules)
+        if faults := differences(response[kind], self._holes.filled(step.like)):
+            raise _Broken(f"{what}: {'; '.join(faults)}", step.rules)
+        for name, path in step.keep.items():
+            self._holes.keep(name, _at(response[kind], path))
+
+    def _update(self, like: Any) -> None:
+        found = self._agent.until(lambda message: not differences(message, like), self._seen)
+        self._seen = self._agent.messages.index(found, self._seen) + 1
+
+    def _never(self, like: Any, rules: tuple[str, ...]) -> None:
+        for message in self._agent.messages[self._mark :]:
+            if not differences(message, like):
+                raise _Broken(f"there is {short(message)}", rules)
+
+    def _before(self, step: Before) -> None:
+        messages = self._agent.messages
+        response = messages.index(self._agent.response(self._ids[step.of]))
+        like = {"method": "session/update", "params": {"update": self._holes.filled(step.like)}}
+        if all(differences(message, like) for message in messages[self._mark : response]):
+            raise _Broken(f"there is no {short(step.like)} before the response of {step.of}", step.rules)
+
+    def _shown(self, texts: Sequence[str], *, is_joined: bool) -> None:
+        shown = conversation(self._agent.messages[self._mark :])["messages"]
+        answers = [each["text"] for each in shown if each["kind"] == "agent_message_chunk"]
+        # Without ids the messages of a turn can't be distinguished.
+        has_ids = all(each["messageId"] is not None for each in shown)
+        is_shown = answers == [*texts] if has_ids and not is_joined else "".join(texts) in "".join(answers)
+        if not is_shown:
+            raise _Broken(f"{short(answers)} is shown, not {short([*texts])}")
+
+    def _order(self, names: Sequence[str], rules: tuple[str, ...]) -> None:
+        wanted = [self._ids[name] for name in names]
+        responses = [self._agent.messages.index(self._agent.response(identity)) for identity in wanted]
+        if responses != sorted(responses):
+            raise _Broken(f"the responses do not come in the order {', '.join(names)}", rules)
+
+    def _reached(self, gate: str) -> None:
+        timeout_s = TIMEOUT_S * self._kit.patience
+        if gate in self._holes.shell_gates:
+            self._holes.shell_gates[gate].wait_reached(timeout_s)
+        else:
+            self._llm.wait_reached(gate, timeout_s)
+
+    def _open(self, gate: str) -> None:
+        if gate in self._holes.shell_gates:
+            self._holes.shell_gates[gate].release(timeout_s=TIMEOUT_S * self._kit.patience)
+        else:
+            self._llm.release(gate)
+
+    def _model(self, step: Model) -> None:
+        request = self._llm.wait_requests(step.number, TIMEOUT_S * self._kit.patience)[step.number - 1]
+        text = short(request.body.get("messages") or request.body.get("input"), 1_000_000)
+        faults = [f"{each!r} is not in it" for each in step.has if self._holes.filled(each) not in text]
+        faults += [f"{each!r} is in it" for each in step.lacks if self._holes.filled(each) in text]
+        if faults:
+            raise _Broken(f"request {step.number} to the model: {'; '.join(faults)}", step.rules)
+
+    def _disk(self, step: Disk) -> None:
+        path = self._folders["work"] / step.path
+        text = path.read_text(encoding="utf-8") if path.exists() else None
+        if text != step.text:
+            raise _Broken(f"{step.path} on the disk is {text!r}, not {step.text!r}", step.rules)
+
+    def _same(self, name: str, rules: tuple[str, ...]) -> None:
+        now = conversation(self._agent.messages[self._mark :])
+        if faults := differences(now, self._kept[name]) + differences(self._kept[name], now):
+            raise _Broken(f"is not what was live: {'; '.join(faults)}", rules)
+
+    def _end(self, *, is_whole: bool) -> None:
+        """End the agent by the end of its input, and collect the trace and the rules that it has broken.
+
+        A script that has stopped leaves open what it had not come to: then only what was written counts.
+        """
+        agent, number = self._agent, len(self.logs)
+        begun_s = time.monotonic()
+        how: verdicts.Ending = "exit"
+        try:
+            agent.end(is_whole=is_whole)
+            self.shutdown, self.shutdown_text = "clean", f"exit {agent.process.exit_code}"
+        except (NothingCame, AgentEnded) as error:
+            how = "hang" if agent.process.alive else "exit"
+            self.shutdown, self.shutdown_text = "hang", str(error)
+        took_s = time.monotonic() - begun_s
+        left = agent.process.left_behind(LEFTOVERS_S) if how == "exit" else []
+        if left:
+            self.shutdown, self.shutdown_text = "leftovers", f"{len(left)} processes outlived it"
+        elif how == "exit" and took_s > EXIT_S * self._kit.patience:
+            self.shutdown, self.shutdown_text = "late", f"exit {took_s:.1f} s behind the end of stdin"
+        agent.process.close()
+        if is_whole and self.shutdown != "clean":
+            self._find("shutdown", (EXIT_RULE,), self.shutdown_text, is_timed=self.shutdown == "late")
+        for fault, line in agent.breaches:
+            level = self._level((fault.rule,))
+            self.findings.append(Finding("observer", (fault.rule,), fault.text[:1000], level, number, (line,)))
+        self.logs.append(_log(agent, how, took_s))
+
+
+def conversation(messages: Sequence[Message]) -> Conversation:
+    """Return what a client has shown of messages and tool calls of the agent, in the end.
+
+    The user's own messages are left out: live they are not repeated.
+    """
+    texts: list[dict[str, Any]] = []
+    calls: dict[str, dict[str, Any]] = {}
+    for message in messages:
+        if message.get("method") != "session/update":
+            continue
+        update = message["params"]["update"]
+        kind = update["sessionUpdate"]
+        if kind in ("agent_message_chunk", "agent_thought_chunk"):
+            key = {"kind": kind, "messageId": update.get("messageId")}
+            if not texts or {name: texts[-1][name] for name in key} != key:
+                texts.append({**key, "text": ""})
+            texts[-1]["text"] += update["content"].get("text", "")
+        elif kind in ("tool_call", "tool_call_update"):
+            fields = {name: update[name] for name in _REPLAYED if name in update}
+            calls.setdefault(update["toolCallId"], {}).update(fields)
+    return {"messages": texts, "calls": calls}
+
+
+def _at(value: object, path: str) -> object:
+    """Return the value at a path such as `options.0.id`; None if there is none."""
+    for part in path.split("."):
+        items = as_list(value)
+        if items is not None:
+            value = items[int(part)] if part.isdecimal() and int(part) < len(items) else None
+        else:
+            value = (as_object(value) or {}).get(part)
+    return value
+
+
+def _is_null(message: Message) -> bool:
+    return "method" not in message and message.get("id", 0) is None
+
+
+def _log(agent: AcpAgent, how: verdicts.Ending, took_s: float) -> ProcessLog:
+    began_s = agent.process.started_s
+    steps = tuple(
+        verdicts.Step(number, line.direction, line.text, record_of(line.text), line.at_s - began_s, line.group)
+        for number, line in enumerate(agent.lines, 1)
+    )
+    stderr = agent.stderr.decode("utf-8", "replace")
+    return ProcessLog(steps, verdicts.End(how, agent.process.exit_code, stderr, took_s), (), None)

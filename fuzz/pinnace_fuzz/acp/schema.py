@@ -1,0 +1,111 @@
+"""Holds messages of the Agent Client Protocol to its published schema, in both directions.
+
+`schema.json` is the stable schema of version 1, as the package `@agentclientprotocol/sdk` 2.4.0 has it (Apache License
+2.0). A message is held to the type that the schema names for its method and side; a method that the schema does not
+have must begin with an underscore.
+"""
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final, Literal, TypeAlias, cast
+
+from jsonschema import Draft202012Validator
+
+Side: TypeAlias = Literal["agent", "client"]
+Json: TypeAlias = Mapping[str, Any]  # Any: JSON
+
+_ENVELOPE: Final = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
+_LONGEST_ERRORS: Final = 3
+
+
+class NotOfTheSchema(AssertionError):
+    """A message that the schema does not allow."""
+
+
+def check_call(message: Json, receiver: Side) -> None:
+    """Check a request or a notification.
+
+    Args:
+        message: The message.
+        receiver: The side that it is for.
+
+    Raises:
+        NotOfTheSchema: It is not allowed.
+    """
+    _check_envelope(message)
+    method = message["method"]
+    if method.startswith(("_", "$/")) and (receiver, method, "call") not in _types():
+        return
+    kind = "Request" if "id" in message else "Notification"
+    name = _types().get((receiver, method, "call"))
+    if name is None or not name.endswith(kind):
+        raise NotOfTheSchema(f"{method} is no {kind.lower()} to the {receiver}: {_shown(message)}")
+    _check(name, message.get("params", {}), message)
+
+
+def check_result(message: Json, method: str, receiver: Side) -> None:
+    """Check a response.
+
+    Args:
+        message: The response.
+        method: Of the request.
+        receiver: The side that has got the request, and responds.
+
+    Raises:
+        NotOfTheSchema: It is not allowed.
+    """
+    _check_envelope(message)
+    if ("result" in message) == ("error" in message):
+        raise NotOfTheSchema(f"a response has either a result or an error: {_shown(message)}")
+    if "error" in message:
+        _check("Error", message["error"], message)
+    elif (name := _types().get((receiver, method, "result"))) is not None:
+        _check(name, message["result"], message)
+    elif not method.startswith("_"):
+        raise NotOfTheSchema(f"{method} has no result: {_shown(message)}")
+
+
+def _check_envelope(message: Json) -> None:
+    if message.get("jsonrpc") != "2.0" or not set(message) <= _ENVELOPE:
+        raise NotOfTheSchema(f"no message of JSON-RPC 2.0: {_shown(message)}")
+
+
+def _check(name: str, value: Any, message: Json) -> None:
+    validator: Any = _validator(name)  # the types of jsonschema are incomplete
+    errors: list[Any] = list(validator.iter_errors(value))
+    if errors:
+        said = "; ".join(f"{error.json_path}: {error.message[:300]}" for error in errors[:_LONGEST_ERRORS])
+        raise NotOfTheSchema(f"{name}: {said}: {_shown(message)}")
+
+
+def _shown(message: Json) -> str:
+    text = json.dumps(message, ensure_ascii=False)
+    return text if len(text) <= 2000 else text[:2000] + " ..."
+
+
+@cache
+def _schema() -> dict[str, Any]:
+    text = files("pinnace_fuzz.acp").joinpath("schema.json").read_text(encoding="utf-8")
+    return cast("dict[str, Any]", json.loads(text))
+
+
+@cache
+def _validator(name: str) -> Draft202012Validator:
+    definitions = _schema()["$defs"]
+    return Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": definitions})
+
+
+@cache
+def _types() -> Mapping[tuple[str, str, str], str]:
+    """Return the name of each type, by the receiver of its request, its method, and what it is."""
+    found: dict[tuple[str, str, str], str] = {}
+    for name, definition in _schema()["$defs"].items():
+        method, side = definition.get("x-method"), definition.get("x-side")
+        if method is None:
+            continue
+        what = "result" if name.endswith("Response") else "call"
+        for receiver in ("agent", "client") if side == "protocol" else (side,):
+            found[receiver, method, what] = name
+    return found

@@ -1,1 +1,0 @@
-"""`pinnace-conform`: finds out how far any agent keeps to the specification, from its records alone."""

@@ -1,0 +1,1 @@
+"""Records the example conversations of the reference."""

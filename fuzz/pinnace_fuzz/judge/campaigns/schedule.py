@@ -1,0 +1,99 @@
+"""The table of campaigns, and the schedule that runs them side by side until the time is over."""
+
+import random
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from random import Random
+from typing import Any, NamedTuple
+
+from pinnace_fuzz.judge.campaigns.arguments import arguments
+from pinnace_fuzz.judge.campaigns.campaign_run import CampaignRun
+from pinnace_fuzz.judge.campaigns.faults import faults
+from pinnace_fuzz.judge.campaigns.framing import framing
+from pinnace_fuzz.judge.campaigns.interleavings import interleavings
+from pinnace_fuzz.judge.campaigns.sequences import sequences
+from pinnace_fuzz.judge.campaigns.trails import trails
+from pinnace_fuzz.judge.coverage import Coverage
+from pinnace_fuzz.judge.playing.kit import Kit
+from pinnace_fuzz.judge.playing.pool import Pool
+from pinnace_fuzz.judge.results import CaseResult
+
+Campaign = Callable[[CampaignRun, Pool, Random, Callable[[], bool]], None]
+"""Plays cases until it has no more, or the function reports that its time is over."""
+
+
+class Row(NamedTuple):
+    """A campaign and its share of the time; 0: all that is left."""
+
+    campaign: Campaign
+    share: float
+
+
+CAMPAIGNS: Mapping[str, Row] = {
+    "interleavings": Row(interleavings, 0.25),
+    "arguments": Row(arguments, 0.15),
+    "framing": Row(framing, 0.15),
+    "faults": Row(faults, 0.12),
+    "trails": Row(trails, 0.08),
+    "sequences": Row(sequences, 0.0),
+}
+
+
+class _Slot(NamedTuple):
+    name: str
+    campaign: Campaign
+    share: float
+
+
+def run_campaigns(
+    kit: Kit, options: Any, end_s: float, coverage: Coverage
+) -> tuple[list[CaseResult], Mapping[str, Mapping[str, Any]]]:
+    """Let every campaign run, `options.jobs` at a time, until `end_s`.
+
+    Returns:
+        The confirmed cases, and what each campaign has done.
+    """
+    run = CampaignRun(kit, coverage, end_s, options.seed, options.log)
+    wanted = [name for name in CAMPAIGNS if options.campaigns is None or name in options.campaigns]
+    slots = [_Slot(name, CAMPAIGNS[name].campaign, CAMPAIGNS[name].share) for name in wanted]
+    seconds: dict[str, float] = {}
+    defects: dict[str, str] = {}
+    total_s = max(0.0, end_s - time.monotonic())
+    # The last one gets the time that the others leave; without it they share all of it.
+    shares = 1.0 if any(slot.share == 0 for slot in slots) else sum(slot.share for slot in slots) or 1.0
+
+    def work(slot: _Slot, number: int) -> None:
+        begun_s = time.monotonic()
+        limit_s = end_s if slot.share == 0 else min(end_s, begun_s + total_s * options.jobs * slot.share / shares)
+        chance = random.Random(f"{options.seed} {slot.name} {number}")
+        if begun_s >= end_s:
+            return
+        try:
+            with run.pool() as pool:
+                slot.campaign(run, pool, chance, lambda: time.monotonic() >= limit_s)
+        except Exception as fault:  # findings so far are reported all the same
+            defects[slot.name] = f"{type(fault).__name__}: {fault}"
+            options.log(f"{slot.name}: the tester itself failed\n{traceback.format_exc()}")
+        seconds[slot.name] = seconds.get(slot.name, 0.0) + time.monotonic() - begun_s
+        options.log(f"{slot.name}: {run.examples[slot.name]} cases in {seconds[slot.name]:.0f} s")
+
+    with ThreadPoolExecutor(max_workers=options.jobs, thread_name_prefix="run") as workers:
+        tasks = [workers.submit(work, slot, 0) for slot in slots]
+        last = slots[-1] if slots else None
+        # The last one has no end of its own: idle workers join it.
+        tasks += [workers.submit(work, last, number) for number in range(1, options.jobs) if last is not None]
+        for task in tasks:
+            task.result()
+    found = {
+        name: {
+            "examples": run.examples[name],
+            "seconds": round(seconds.get(name, 0.0), 1),
+            "caught": sum(1 for each in run.results if each.kind == name),
+            "unconfirmed": run.unconfirmed[name],
+            **({"fault": defects[name]} if name in defects else {}),
+        }
+        for name in wanted
+    }
+    return run.results, found

@@ -1,0 +1,374 @@
+"""`pinnace-conform`: the command line of the judge.
+
+Exit codes: 0 conformant, or only what the baseline expects; 1 violations; 2 the baseline expects what did not fail;
+3 usage error, invalid adapter, missing package, or nothing was judged; 4 the agent did not start;
+5 the tester itself failed; 130 interrupted.
+"""
+
+import random
+import re
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from difflib import get_close_matches
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from pinnace_fuzz.harness.extras import MISSING_EXIT, missing_package
+from pinnace_fuzz.harness.model_server.fake_llm import HarnessFault
+from pinnace_fuzz.judge.adapter import AdapterError, adapter
+from pinnace_fuzz.judge.probing import NotStarted
+from pinnace_fuzz.judge.results import HARNESS_EXIT, NOTHING_JUDGED_EXIT, CaseResult
+from pinnace_fuzz.judge.scenarios.fields import FieldError
+from pinnace_fuzz.judge.scenarios.files import ScenarioError, load
+from pinnace_fuzz.judge.store import StoreError
+from pinnace_fuzz.process_tree import ORPHANS
+from pinnace_spec.profiles.generations import GENERATIONS
+
+USAGE_EXIT: Final = 3
+START_EXIT: Final = 4
+INTERRUPTED_EXIT: Final = 130
+FORMATS: Final = ("html", "junit", "json", "md")
+_NONE: Final = "none"
+_SUBCOMMANDS: Final = ("replay", "observe", "list", "judge", "page", "acp")
+_UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+class _Seconds(click.ParamType[Any]):
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|h|)", str(value))
+        if found is None:
+            self.fail(f"{value!r} is not a time such as 60s, 10m or 2h", param, ctx)
+        return float(found[1]) * _UNITS[found[2]]
+
+
+class _Formats(click.ParamType[Any]):
+    name = "formats"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        names = tuple(each for each in str(value).split(",") if each)
+        for each in names:
+            if each not in FORMATS:
+                self.fail(f"{each!r} is none of {', '.join(FORMATS)}", param, ctx)
+        return names
+
+
+def _shared(command: Any) -> Any:
+    """Add what every command has that starts an agent."""
+    for option in (
+        click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED),
+        click.option(
+            "--adapter",
+            "adapter_name",
+            default="pi",
+            show_default=True,
+            help="pi, attach, env, none, one of the supplied ones (aelix, omp), or a TOML file.",
+        ),
+        click.option("--profile", type=click.Choice(["auto", *GENERATIONS]), default="auto", show_default=True),
+        click.option("--strict", is_flag=True, help="Violations of recommendations (SHOULD) fail as well."),
+        click.option("--out", type=click.Path(path_type=Path), default=Path(".conform"), show_default=True),
+        click.option(
+            "--patience",
+            type=click.FloatRange(min=0, min_open=True, max=1000),
+            default=1.0,
+            help="Every deadline is multiplied by this.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def program() -> None:
+    """Judge any agent that speaks the protocol by its records alone.
+
+    Without a subcommand it judges: pinnace-conform [OPTIONS] -- COMMAND…
+    """
+
+
+@program.command(context_settings={"ignore_unknown_options": False})
+@_shared
+@click.option("--only", multiple=True, metavar="PREFIX", help="Only scenarios whose id begins so; `none`: none.")
+@click.option("--skip", multiple=True, metavar="PREFIX")
+@click.option("--dryrun", is_flag=True, help="Say what would be run.")
+@click.option("--seed", type=int, help="Of everything that is generated. Printed.")
+@click.option("--time", "time_s", type=_Seconds(), default="10m", show_default=True)
+@click.option("--jobs", type=click.IntRange(1, 16), default=2, show_default=True)
+@click.option("--campaign", "campaigns", multiple=True, help="Only these campaigns; `none` for scenarios alone.")
+@click.option("--report", "formats", type=_Formats(), default="", help="html,junit,json,md; into --out.")
+@click.option("--baseline", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("-v", "--verbose", is_flag=True, help="Whole transcripts of everything.")
+def judge(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...], **given: Any) -> int:
+    """Play scenarios and campaigns against COMMAND."""
+    from pinnace_fuzz.judge.session import NoSuchScenario, Options, chosen, conduct
+
+    seed = given["seed"] if given["seed"] is not None else random.SystemRandom().randrange(2**32)
+    options = Options(
+        command=command,
+        adapter=adapter(adapter_name),
+        profile=given["profile"],
+        only=given["only"],
+        skip=given["skip"],
+        seed=seed,
+        time_s=given["time_s"],
+        jobs=given["jobs"],
+        out=given["out"],
+        baseline=given["baseline"],
+        is_strict=given["strict"],
+        campaigns=_campaigns(given["campaigns"], given["only"]),
+        patience=given["patience"],
+        log=lambda text: click.echo(text, err=True),
+    )
+    try:
+        if given["dryrun"]:
+            return _dryrun(options, chosen(load(), options))
+        _check_packages(options)
+        run = conduct(options)
+    except NoSuchScenario as error:
+        raise click.UsageError(str(error)) from None
+    except BrokenPipeError as error:
+        # To click that is a reader of the report that went away, and it would end without a word.
+        raise HarnessFault(f"a pipe of the tester broke: {error}") from error
+    return _reported(run, options.out, formats, is_whole=given["verbose"])
+
+
+@program.command()
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option("--adapter", "adapter_name", default="pi", show_default=True, help="pi, env, none, or a TOML file.")
+@click.option("--only", multiple=True, metavar="PREFIX", help="Only scenarios whose id begins so.")
+@click.option("--skip", multiple=True, metavar="PREFIX")
+@click.option("--dryrun", is_flag=True, help="Say what would be run.")
+@click.option("--strict", is_flag=True, help="The rules of this project's own bind every agent.")
+@click.option("--jobs", type=click.IntRange(1, 16), default=2, show_default=True)
+@click.option("--patience", type=click.FloatRange(min=0, min_open=True, max=1000), default=1.0)
+@click.option("--out", type=click.Path(path_type=Path), default=Path(".conform"), show_default=True)
+@click.option("--report", "formats", type=_Formats(), default="", help="html,junit,json,md; into --out.")
+@click.option("--baseline", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("-v", "--verbose", is_flag=True, help="Whole transcripts of everything.")
+def acp(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...], **given: Any) -> int:
+    """Play scenarios against COMMAND, an agent of the Agent Client Protocol."""
+    from pinnace_fuzz.acp.conduct import Options, chosen, conduct, editor_adapter, opened, reason_not_to_run
+    from pinnace_fuzz.judge.session import NoSuchScenario
+
+    options = Options(
+        command=command,
+        adapter=editor_adapter(adapter_name),
+        only=given["only"],
+        skip=given["skip"],
+        jobs=given["jobs"],
+        baseline=given["baseline"],
+        is_strict=given["strict"],
+        patience=given["patience"],
+        log=lambda text: click.echo(text, err=True),
+    )
+    try:
+        if given["dryrun"]:
+            with opened(options) as (kit, _):
+                for scenario in chosen(options):
+                    why = reason_not_to_run(scenario, kit)
+                    click.echo(f"{scenario.id}{f'  NOT-RUN: {why}' if why else ''}")
+            return 0
+        run = conduct(options)
+    except NoSuchScenario as error:
+        raise click.UsageError(str(error)) from None
+    return _reported(run, given["out"], formats, is_whole=given["verbose"])
+
+
+def _reported(run: Any, out: Path, formats: tuple[str, ...], *, is_whole: bool) -> int:
+    """Write the reports of a run and return its exit code."""
+    from pinnace_fuzz.judge.reports.formats import write_reports
+    from pinnace_fuzz.judge.reports.text import terminal
+
+    click.echo(terminal(run))
+    if is_whole:
+        _whole(run.cases)
+    for path in write_reports(run, out, formats):
+        click.echo(str(path), err=True)
+    if run.exit_code == NOTHING_JUDGED_EXIT:
+        click.echo("nothing was judged, or every command was refused: no verdict on the agent", err=True)
+    code: int = run.exit_code
+    return code
+
+
+def _campaigns(named: tuple[str, ...], only: tuple[str, ...]) -> tuple[str, ...] | None:
+    from pinnace_fuzz.judge.campaigns.schedule import CAMPAIGNS
+
+    for each in named:
+        if each not in (_NONE, *CAMPAIGNS):
+            near = get_close_matches(each, [_NONE, *CAMPAIGNS], 1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(CAMPAIGNS)}, and {_NONE}"
+            raise click.UsageError(f"no campaign is called {each!r}: {hint}")
+    if _NONE in named and len(set(named)) > 1:
+        raise click.UsageError(f"--campaign {_NONE} goes with no other campaign")
+    if _NONE in only and len(set(only)) > 1:
+        raise click.UsageError(f"--only {_NONE} goes with no prefix")
+    if named:
+        return tuple(each for each in named if each != _NONE)
+    return () if only else None
+
+
+def _check_packages(options: Any) -> None:
+    """Refuse a run that needs a package which is missing, before an agent is started."""
+    from pinnace_fuzz.judge.session import SMOKE_S
+
+    has_sequences = options.time_s > SMOKE_S if options.campaigns is None else "sequences" in options.campaigns
+    if has_sequences and find_spec("hypothesis") is None:
+        raise click.UsageError(
+            "the campaign sequences needs hypothesis, which `pinnace-conform` needs and which is not installed: "
+            "pip install hypothesis, or name others with --campaign"
+        )
+
+
+def _dryrun(options: Any, scenarios: Sequence[Any]) -> int:
+    from pinnace_fuzz.judge.session import not_run_reasons, opened
+
+    with opened(options) as (kit, _):
+        for scenario, why in not_run_reasons(scenarios, kit):
+            click.echo(f"{scenario.id}{f'  NOT-RUN: {why}' if why else ''}")
+    return 0
+
+
+def _whole(cases: Sequence[CaseResult]) -> None:
+    from pinnace_fuzz.judge.reports.transcript import said, transcript
+
+    for case in cases:
+        click.echo(f"\n{case.verdict} {case.scenario.id} ({case.scenario.place}, {case.seconds:.2f} s)")
+        for finding in case.findings:
+            click.echo(f"  {finding.level} {said(finding)}")
+        for line in transcript(case, is_whole=True):
+            click.echo(line)
+
+
+@program.command("list")
+@click.option("--only", multiple=True, metavar="PREFIX")
+def list_scenarios(only: tuple[str, ...]) -> int:
+    """Show every scenario."""
+    found = [scenario for scenario in load() if not only or scenario.id.startswith(only)]
+    if not found:
+        raise click.UsageError(f"no scenario begins with {' or '.join(only)}")
+    for scenario in found:
+        click.echo(f"{scenario.id:<50} {scenario.title}  ({', '.join(scenario.rules)})")
+    return 0
+
+
+@program.command()
+@_shared
+@click.option("--file", "files", multiple=True, type=click.Path(path_type=Path, exists=True))
+@click.option("--times", type=click.IntRange(1, 100), default=3, show_default=True)
+def replay(command: tuple[str, ...], adapter_name: str, files: tuple[Path, ...], times: int, **given: Any) -> int:
+    """Play stored failures again: all, or files: replay [FILE…] -- COMMAND… Those that are FIXED are deleted."""
+    from pinnace_fuzz.judge.session import Options, replay_all
+
+    options = Options(
+        command=command,
+        adapter=adapter(adapter_name),
+        profile=given["profile"],
+        out=given["out"],
+        is_strict=given["strict"],
+        patience=given["patience"],
+        log=click.echo,
+    )
+    return replay_all(options, files, times)
+
+
+@program.command()
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True))
+@click.option("--follow", is_flag=True, help="Wait for more, as a log grows.")
+@click.option("--profile", type=click.Choice(["auto", *GENERATIONS]), default="auto", show_default=True)
+@click.option("--ours", is_flag=True, help="Hold it to the rules of this project's own, too.")
+def observe(file: Path, follow: bool, profile: str, ours: bool) -> int:
+    """Judge a recorded trace, a transcript, or a log of records, also from production."""
+    from pinnace_fuzz.judge.logs import observe_file
+
+    return observe_file(file, profile, is_following=follow, is_ours=ours, log=click.echo)
+
+
+@program.command()
+@click.argument("reports", nargs=-1, required=True, metavar="[NAME=]REPORT.json…")
+@click.option("-o", "--output", type=click.Path(path_type=Path), default=Path("page.html"), show_default=True)
+def page(reports: tuple[str, ...], output: Path) -> int:
+    """Make one page of the JSON reports of one or several agents."""
+    from pinnace_fuzz.judge.html.page import of_files
+    from pinnace_fuzz.judge.html.reading import NotAReport
+
+    try:
+        output.write_text(of_files(reports), encoding="utf-8")
+    except (NotAReport, OSError) as error:
+        raise click.UsageError(str(error)) from None
+    return 0
+
+
+def _arranged(arguments: Sequence[str]) -> list[str]:
+    """Put `judge` first where no subcommand stands, and name the files of `replay`."""
+    words = list(arguments)
+    if words and words[0] == "replay" and "--" in words:
+        at = words.index("--")
+        before, after = words[1:at], words[at:]
+        files = [each for each in before if Path(each).suffix == ".jsonl"]
+        rest = [each for each in before if each not in files]
+        return ["replay", *rest, *(part for each in files for part in ("--file", each)), *after]
+    if words and (words[0] in _SUBCOMMANDS or words[0] in ("-h", "--help")):
+        return words
+    return ["judge", *words]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program and return its exit code."""
+    words = _arranged(sys.argv[1:] if arguments is None else arguments)
+    # As Ctrl-C: what the judge has started ends with it, a host of its own among it.
+    former = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with ORPHANS.adopted():  # no process of a judged agent outlives the judge
+            code = program.main(words, prog_name="pinnace-conform", standalone_mode=False)
+        return int(code or 0)
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except click.Abort:
+        return _exit_with("interrupted", INTERRUPTED_EXIT)
+    except KeyboardInterrupt:
+        return _exit_with("interrupted", INTERRUPTED_EXIT)
+    except click.ClickException as error:
+        error.show()
+        return USAGE_EXIT
+    except (AdapterError, ScenarioError, FieldError, StoreError) as error:
+        return _exit_with(str(error), USAGE_EXIT)
+    except NotStarted as error:
+        return _exit_with(f"the agent does not start: {error}", START_EXIT)
+    except Exception as fault:
+        # The only place that catches everything: an unexpected error must not look like a verdict.
+        return _exit_of(fault)
+    finally:
+        signal.signal(signal.SIGTERM, former)
+
+
+def _exit_of(fault: Exception) -> int:
+    """Report an error that says nothing of the agent, and return the exit code."""
+    if _is_cut(fault):
+        return _exit_with("interrupted", INTERRUPTED_EXIT)
+    if (missing := missing_package(fault)) is not None:
+        return _exit_with(missing, MISSING_EXIT)
+    what = f" {fault}" if isinstance(fault, HarnessFault) else "\n" + "".join(traceback.format_exception(fault))
+    return _exit_with(f"the judge itself failed, no verdict on the agent:{what}", HARNESS_EXIT)
+
+
+def _is_cut(error: BaseException) -> bool:
+    """Return whether an error came while an interrupt ended everything: what it cuts fails, as a model server does."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, KeyboardInterrupt | click.Abort):
+        cause = cause.__context__
+    return cause is not None
+
+
+def _exit_with(text: str, code: int) -> int:
+    click.echo(text, err=True)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,30 @@
+"""Judges the trace of one process by the specification's observers, and converts their verdicts into findings."""
+
+from collections.abc import Mapping
+
+from pinnace_fuzz.judge.playing.body import ProcessTrace
+from pinnace_fuzz.judge.playing.kit import Kit
+from pinnace_fuzz.judge.results import Finding, ProcessLog
+from pinnace_spec.observers import Checks, judge
+
+SETTLE_S = 30.0
+
+
+def observe(
+    log: ProcessLog, trace: ProcessTrace, kit: Kit, process: int, *, is_overloaded: bool, has_extensions: bool
+) -> tuple[list[Finding], Mapping[str, int]]:
+    """Judge one process; return findings, and how often each invariant was armed."""
+    checks = Checks(
+        is_fresh=trace.is_fresh,
+        is_ours=kit.binds_ours,
+        is_reading=trace.is_reading,
+        is_overloaded=is_overloaded,
+        has_extensions=has_extensions,
+        settle_s=SETTLE_S * kit.patience,
+    )
+    report = judge(log.steps, log.end, kit.generation, checks=checks)
+    found = [
+        Finding(each.invariant, each.rules, each.text, each.level, process, each.steps, is_timed=each.is_timed)
+        for each in report.verdicts
+    ]
+    return found, report.armed

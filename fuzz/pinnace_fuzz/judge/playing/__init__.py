@@ -1,0 +1,1 @@
+"""Plays scenarios against one agent process, step by step, and records its trace."""

@@ -1,0 +1,34 @@
+"""Which reports there are, and where they go. A further format is one more row."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from pinnace_fuzz.judge.reports import json_report as report_json
+from pinnace_fuzz.judge.reports import text as report_text
+from pinnace_fuzz.judge.reports.json_report import Run
+
+
+def _page(run: Run) -> str:
+    from pinnace_fuzz.judge.html.page import of_run
+
+    return of_run(run)
+
+
+WRITERS: Mapping[str, tuple[str, Callable[[Run], str]]] = {
+    "html": ("report.html", _page),
+    "json": ("report.json", report_json.text),
+    "junit": ("junit.xml", report_text.junit),
+    "md": ("report.md", report_text.markdown),
+}
+"""Format -> file and what writes it."""
+
+
+def write_reports(run: Run, out: Path, formats: Sequence[str]) -> list[Path]:
+    """Write the reports that are wanted; return their files."""
+    written: list[Path] = []
+    for name in formats:
+        file, write = WRITERS[name]
+        out.mkdir(parents=True, exist_ok=True)
+        (out / file).write_text(write(run), encoding="utf-8")
+        written.append(out / file)
+    return written

@@ -1,0 +1,1 @@
+"""Searches the models with Spin, and plays their paths against a real agent."""

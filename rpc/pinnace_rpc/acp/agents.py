@@ -1,0 +1,118 @@
+"""Starts the agents of a client's sessions: the host does if one runs, else they are processes of this one.
+
+An agent of the host goes on when the client leaves, and a client that opens its session again meets it at work. Of the
+processes of this one the first is a new interpreter, and more of them are forks: most clients have one session, and
+what forks costs as much memory as an agent. Whoever opens a second one may open more: from then on each takes a
+fraction of the time and of the memory.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import trio
+
+from pinnace_rpc.acp.translation.jsonrpc import INTERNAL_ERROR, RequestError
+from pinnace_rpc.host.agents.ports import AgentPipes, AgentProcess, AgentStart
+
+if TYPE_CHECKING:  # loaded with the second session
+    from pinnace_rpc.host.agents.zygote import ZygoteStarter
+
+_log: Final = logging.getLogger("pinnace.acp")
+
+_LOADING_S: Final = 10.0
+"""How long a session waits for what forks; then it starts in a new interpreter, too."""
+
+
+class Opened(NamedTuple):
+    """The agent of a session."""
+
+    pipes: AgentPipes
+    leave: Callable[[], None] | None = None
+    """Has it go on when its stdin is closed; None: it can't."""
+
+
+class Agents:
+    """Starts agents with the environment of this process."""
+
+    def __init__(self, nursery: trio.Nursery, words: tuple[str, ...], release: str, *, is_persistent: bool) -> None:
+        """Start nothing yet.
+
+        Args:
+            nursery: Gets the tasks of processes.
+            words: The command line of every agent.
+            release: Of this program.
+            is_persistent: Whether sessions have files, which agents of the host need.
+        """
+        self._nursery = nursery
+        self._words = words
+        self._release = release
+        self._is_persistent = is_persistent
+        self._umask = os.umask(0o077)
+        os.umask(self._umask)
+        self._has_started = False
+        self._forks: ZygoteStarter | None = None
+
+    async def agent_of(self, cwd: str, session: str | None, flags: Sequence[str] = ()) -> Opened:
+        """Return the agent of a session in a folder: the one that has it already, or a new one.
+
+        Args:
+            cwd: The folder.
+            session: The path of the session's file; None: a new session.
+            flags: Those of this session alone.
+
+        Raises:
+            AgentStartError: It could not be started.
+        """
+        from pinnace_rpc.acp.hosted import HostGone, attach, runs_host  # not before the first answer
+
+        if self._is_persistent and runs_host(os.environ):
+            try:
+                agent = await attach(self._start(cwd, *flags), session, self._release)
+            except HostGone as gone:
+                _log.warning("the agent is started without the host: %s", gone)
+            else:
+                return Opened(agent, agent.leave)
+        return Opened(await self.start(cwd, *flags, *(() if session is None else ("--session", session))))
+
+    async def remove(self, session_id: str) -> None:
+        """Have the host forget the agents of a session that is to be deleted.
+
+        Raises:
+            RequestError: Another client uses the session.
+            AgentStartError: The host refuses.
+        """
+        from pinnace_rpc.acp.hosted import AgentUsed, remove_agents, runs_host
+
+        if runs_host(os.environ):
+            try:
+                await trio.to_thread.run_sync(remove_agents, os.environ, session_id)
+            except AgentUsed as used:
+                raise RequestError(INTERNAL_ERROR, str(used), {"errorCode": "session_unavailable"}) from None
+
+    async def start(self, cwd: str, *words: str) -> AgentProcess:
+        """Start a process in a folder, with more words, which ends with this one.
+
+        Raises:
+            AgentStartError: It could not be started.
+        """
+        start = self._start(cwd, *words)
+        if not self._has_started:
+            self._has_started = True
+            from pinnace_rpc.host.agents.fresh import FreshStarter
+
+            return await FreshStarter(self._nursery).start(start)
+        from pinnace_rpc.host.agents.zygote import ZygoteStarter, can_fork
+
+        if self._forks is None:
+            self._forks = ZygoteStarter(self._nursery, os.environ)
+        if can_fork(os.environ):
+            with trio.move_on_after(_LOADING_S):
+                await self._forks.zygote_pid()
+        return await self._forks.start(start)
+
+    def _start(self, cwd: str, *words: str) -> AgentStart:
+        # In mode rpc, with records as small as they can be: the last value of an option counts.
+        arguments = (*self._words, *words, "--mode", "rpc", "--protocol", "1.5")
+        return AgentStart(arguments, cwd, os.environ, self._umask)

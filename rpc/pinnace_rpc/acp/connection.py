@@ -1,0 +1,394 @@
+"""One client: reads its messages, answers what concerns no session, and passes the rest to the session that it names.
+
+The reader never waits for work. A request that takes time is a task, which `$/cancel_request` can end; every request
+gets exactly one response. Must not know how a session speaks to its agent.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Final, NamedTuple, TypeAlias, cast
+
+import trio
+
+from pinnace_agent.core.json_access import as_object
+from pinnace_rpc.acp.agents import Agents, Opened
+from pinnace_rpc.acp.core import Core, CoreEnded
+from pinnace_rpc.acp.library import Library, unknown_session
+from pinnace_rpc.acp.outbox import Outbox
+from pinnace_rpc.acp.session import ClientAbilities, Session, open_session
+from pinnace_rpc.acp.translation.jsonrpc import (
+    AUTH_REQUIRED,
+    CANCELLED,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    Malformed,
+    Notification,
+    Reply,
+    Request,
+    RequestError,
+    RequestId,
+    parse_message,
+)
+from pinnace_rpc.acp.translation.params import Params
+from pinnace_rpc.host.agents.ports import AgentStartError
+from pinnace_spec.wire.framing import MAX_RECORD_BYTES, TooLong
+
+_log: Final = logging.getLogger("pinnace.acp")
+
+PROTOCOL_VERSION: Final = 1
+_MOST_VERSION: Final = 65535
+
+Task: TypeAlias = Callable[[], Awaitable["Mapping[str, object] | Named"]]
+
+
+class Named(NamedTuple):
+    """The result of a request after which the client knows a session."""
+
+    result: Mapping[str, object]
+    session: Session
+
+
+class Connection:
+    """The conversation with one client."""
+
+    def __init__(
+        self, nursery: trio.Nursery, outbox: Outbox, agents: Agents, library: Library | None, release: str
+    ) -> None:
+        """Begin; nothing is started before the first session.
+
+        Args:
+            nursery: Gets the tasks of requests and of agents.
+            outbox: Takes what is written for the client.
+            agents: Starts agents.
+            library: The stored sessions; None: none are kept.
+            release: Of this program.
+        """
+        self._nursery = nursery
+        self._outbox = outbox
+        self._agents = agents
+        self._library = library
+        self._release = release
+        self._abilities: ClientAbilities | None = None
+        self._sessions: dict[str, Session] = {}
+        self._flags: dict[str, Sequence[str]] = {}
+        """With which each was opened."""
+        self._cores: set[Core] = set()
+        self._in_flight: dict[RequestId, trio.CancelScope] = {}
+
+    def take_line(self, line: bytes | TooLong) -> None:
+        """Take one line of the client."""
+        match parse_message(line):
+            case Malformed(identity, error):
+                self._outbox.refuse_line(identity, error)
+            case Reply() as reply:
+                if not self._outbox.take_reply(reply):
+                    _log.info("a response to no request: %r", reply.id)
+            case Notification(method, params):
+                self._notified(method, params)
+            case Request() as request:
+                self._requested(request)
+
+    def close(self) -> None:
+        """The client is gone: cancel everything and end all agents but those that outlive it."""
+        for scope in list(self._in_flight.values()):
+            scope.cancel()
+        for session in list(self._sessions.values()):
+            session.leave()
+        for core in self._cores:
+            core.leave()
+
+    async def wait_closed(self) -> None:
+        """Wait until all agents have ended."""
+        for core in list(self._cores):
+            await core.ended.wait()
+
+    # Messages.
+
+    def _requested(self, request: Request) -> None:
+        if not self._outbox.begin(request.id):
+            self._outbox.refuse_line(None, RequestError(INVALID_REQUEST, f"id: {request.id!r} is in flight"))
+            return
+        try:
+            if isinstance(request.params, list):
+                raise RequestError(INVALID_PARAMS, "params: must be an object")
+            self._dispatch(request)
+        except RequestError as error:
+            self._outbox.refuse(request.id, error)
+
+    def _dispatch(self, request: Request) -> None:
+        params = Params(request.params)
+        if request.method == "initialize":
+            self._outbox.respond(request.id, self._initialize(params))
+            return
+        abilities, library = self._abilities, self._library
+        if abilities is None:
+            raise RequestError(INVALID_REQUEST, f"{request.method}: initialize comes first")
+        match request.method:
+            case "authenticate":
+                self._begin(request.id, partial(self._authenticate, params))
+            case "session/new":
+                self._begin(request.id, partial(self._new, abilities, params))
+            case "session/load" | "session/resume" as method if library is not None:
+                shows = method == "session/load"
+                self._begin(request.id, partial(self._open_stored, library, abilities, params, shows=shows))
+            case "session/list" if library is not None:
+                self._begin(request.id, partial(self._list, library, params))
+            case "session/delete" if library is not None:
+                self._begin(request.id, partial(self._delete, library, params))
+            case "session/close":
+                self._begin(request.id, partial(self._close, self._session(params)))
+            case "session/set_mode":
+                self._begin(request.id, partial(self._session(params).set_mode, params))
+            case "session/set_config_option":
+                self._begin(request.id, partial(self._session(params).set_option, params))
+            case "session/prompt":
+                self._session(params).prompt(request.id, params)
+            case "_session/steering":
+                self._session(params).steer(request.id, params)
+            case _:
+                raise RequestError(METHOD_NOT_FOUND, f"{request.method[:200]}: unknown method")
+
+    def _notified(self, method: str, params: object) -> None:
+        fields = as_object(params) or {}
+        if method == "session/cancel":
+            session = self._sessions.get(str(fields.get("sessionId")))
+            if session is not None:
+                session.cancel()
+        elif method == "$/cancel_request":
+            identity = cast("RequestId", fields.get("requestId"))
+            scope = self._in_flight.get(identity) if isinstance(identity, str | int) else None
+            if scope is not None:
+                scope.cancel()
+            else:
+                for session in self._sessions.values():
+                    session.cancel_request(identity)
+
+    def _begin(self, identity: RequestId, work: Task) -> None:
+        """Start a task for a request, which is answered when it ends."""
+        scope = trio.CancelScope()
+        self._in_flight[identity] = scope
+        self._nursery.start_soon(self._work, identity, work, scope)
+
+    async def _work(self, identity: RequestId, work: Task, scope: trio.CancelScope) -> None:
+        try:
+            result: Mapping[str, object] | Named | None = None
+            error: RequestError | None = None
+            with scope:
+                try:
+                    result = await work()
+                except RequestError as refused:
+                    error = refused
+                except (CoreEnded, AgentStartError) as ended:
+                    error = RequestError(INTERNAL_ERROR, str(ended), {"errorCode": "agent_ended"})
+            if result is None and error is None:
+                error = RequestError(CANCELLED, "the request was cancelled")
+        finally:
+            self._in_flight.pop(identity, None)
+        if error is not None:
+            self._outbox.refuse(identity, error)
+        elif isinstance(result, Named):
+            self._outbox.respond(identity, result.result)
+            result.session.announce()
+        elif result is not None:
+            self._outbox.respond(identity, result)
+
+    # Requests that concern no session.
+
+    def _initialize(self, params: Params) -> dict[str, object]:
+        if self._abilities is not None:
+            raise RequestError(INVALID_REQUEST, "initialize: was called before")
+        params.integer("protocolVersion", 0, _MOST_VERSION)
+        given = as_object(params.fields.get("clientCapabilities")) or {}
+        capabilities = Params(given, "params.clientCapabilities")
+        self._abilities = ClientAbilities(capabilities)
+        sessions: dict[str, object] = {"close": {}, "additionalDirectories": {}}
+        if self._library is not None:
+            sessions |= {"list": {}, "delete": {}, "resume": {}}
+        return {
+            "protocolVersion": PROTOCOL_VERSION,
+            "agentCapabilities": {
+                "loadSession": self._library is not None,
+                "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
+                "mcpCapabilities": {"http": False, "sse": False},
+                "sessionCapabilities": sessions,
+                "auth": {},
+            },
+            "authMethods": _auth_methods(self._abilities),
+            "agentInfo": {"name": "pinnace", "title": "pinnace", "version": self._release},
+            "_meta": {"steering": {"supported": True}, "pinnace": {"limits": {"lineBytes": MAX_RECORD_BYTES}}},
+        }
+
+    async def _authenticate(self, params: Params) -> dict[str, object]:
+        if params.text("methodId") != "api-key":
+            raise params.invalid("methodId", 'must be "api-key"; "login" is for a terminal')
+        core = self._attended(Opened(await self._agents.start("/", "--no-session")))
+        try:
+            answer = await core.ask("get_available_models")
+        finally:
+            core.close()
+        data = as_object(answer.get("data")) or {}
+        if not data.get("models"):
+            raise _no_model()
+        for session in self._sessions.values():
+            session.expect_keys()
+        return {"_meta": {}}
+
+    async def _list(self, library: Library, params: Params) -> Mapping[str, object]:
+        cwd = params.nullable_text("cwd")
+        if cwd is not None and not cwd.startswith("/"):
+            raise params.invalid("cwd", "must be an absolute path")
+        cursor = params.nullable_text("cursor")
+        read = partial(library.page, cwd, cursor, trio.from_thread.check_cancelled)
+        return await trio.to_thread.run_sync(read, abandon_on_cancel=True)
+
+    async def _delete(self, library: Library, params: Params) -> dict[str, object]:
+        session_id = params.text("sessionId")
+        if (session := self._sessions.get(session_id)) is not None:
+            await session.close()
+        await self._agents.remove(session_id)
+        await trio.to_thread.run_sync(library.delete, session_id)
+        return {"_meta": {}}
+
+    # Sessions.
+
+    def _session(self, params: Params) -> Session:
+        session_id = params.text("sessionId")
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise unknown_session(session_id)
+        return session
+
+    async def _new(self, abilities: ClientAbilities, params: Params) -> Named:
+        cwd = params.folder("cwd")
+        servers, flags = _servers(params), _directory_flags(params)
+        session = await self._opened(cwd, None, flags, abilities)
+        if not session.has_model:
+            await session.close()
+            raise _no_model()
+        return Named({"sessionId": session.id, **session.described(), **_refused(servers, session)}, session)
+
+    async def _open_stored(self, library: Library, abilities: ClientAbilities, params: Params, *, shows: bool) -> Named:
+        session_id = params.text("sessionId")
+        cwd = params.folder("cwd")
+        servers, flags = _servers(params), _directory_flags(params)
+        session = self._sessions.get(session_id)
+        if session is None:
+            stored = await trio.to_thread.run_sync(library.find, session_id, cwd)
+            try:
+                session = await self._opened(cwd, str(stored.path), flags, abilities)
+            except (CoreEnded, AgentStartError):
+                # Most often another process has the session, which the agent has waited for.
+                await trio.to_thread.run_sync(library.check_free, stored.path)
+                raise
+        elif self._flags.get(session_id, []) != flags:
+            raise params.invalid("additionalDirectories", "must be those with which the session is open, or close it")
+        await session.join(shows=shows)
+        return Named({**session.described(), **_refused(servers, session)}, session)
+
+    async def _opened(self, cwd: str, stored: str | None, flags: Sequence[str], abilities: ClientAbilities) -> Session:
+        """Return a session with an agent of its own, started with these flags: a stored one, by its path, or a new one.
+
+        Cancelled, a new agent is ended, and one that outlives this is left.
+        """
+        core = self._attended(await self._agents.agent_of(cwd, stored, flags))
+        try:
+            session = await open_session(core, cwd, self._outbox, abilities, self._nursery)
+        except BaseException:
+            if stored is None:
+                core.close()
+            else:
+                core.leave()
+            raise
+        self._sessions[session.id] = session
+        self._flags[session.id] = flags
+        self._nursery.start_soon(self._attend, session)
+        return session
+
+    def _attended(self, agent: Opened) -> Core:
+        core = Core(agent.pipes, self._outbox.room, agent.leave)
+        self._cores.add(core)
+        self._nursery.start_soon(self._run, core)
+        return core
+
+    async def _run(self, core: Core) -> None:
+        await core.run()
+        self._cores.discard(core)
+
+    async def _attend(self, session: Session) -> None:
+        await session.core.ended.wait()
+        if self._sessions.get(session.id) is session:
+            del self._sessions[session.id]
+            del self._flags[session.id]
+        session.ended(session.core.end_text)
+
+    async def _close(self, session: Session) -> dict[str, object]:
+        await session.close()
+        return {"_meta": {}}
+
+
+def _auth_methods(abilities: ClientAbilities) -> list[Mapping[str, object]]:
+    description = "Set the key of a provider in the environment, or run: pinnace auth login PROVIDER"
+    methods: list[Mapping[str, object]] = [{"id": "api-key", "name": "API key", "description": description}]
+    if abilities.terminals:
+        asked = "Asks for a provider and its key, at a terminal"
+        login: dict[str, object] = {"id": "login", "name": "Log in", "description": asked}
+        methods.append({"type": "terminal", **login, "args": ["--login"], "env": {}})
+    return methods
+
+
+def _servers(params: Params) -> list[str]:
+    """Return the names of the MCP servers of a request; missing servers are none.
+
+    Raises:
+        InvalidParams: One is not described completely, is of a type that was not offered, or has the name of another.
+    """
+    if params.fields.get("mcpServers") is None:
+        return []
+    names: list[str] = []
+    for server in params.objects("mcpServers"):
+        name = server.text("name")
+        if name in names:
+            raise server.invalid("name", f"{name!r} is the name of another server, too")
+        match server.optional_text("type") or "stdio":
+            case "stdio":
+                server.text("command")
+                server.texts("args")
+                pairs = "env"
+            case "http":
+                server.text("url")
+                pairs = "headers"
+            case other:
+                raise server.invalid("type", f"{other[:50]} is not supported; use stdio or http")
+        for pair in server.objects(pairs):
+            pair.text("name")
+            pair.text("value")
+        names.append(name)
+    return names
+
+
+def _directory_flags(params: Params) -> list[str]:
+    """Return the flags for the additional folders of a request: what an earlier request had is not restored.
+
+    Raises:
+        InvalidParams: One is not absolute, or is no folder.
+    """
+    if params.fields.get("additionalDirectories") is None:
+        return []
+    return [word for folder in params.folders("additionalDirectories") for word in ("--add-dir", folder)]
+
+
+def _refused(servers: list[str], session: Session) -> dict[str, object]:
+    """Return what is reported of servers that can't be used, and notify the user: nothing is dropped in silence."""
+    if not servers:
+        return {}
+    session.notify("error", f"MCP servers are not supported; their tools are missing: {', '.join(servers)}")
+    report = {"status": "unsupported", "error": "MCP servers are not supported"}
+    return {"_meta": {"pinnace": {"mcpServers": [{"name": name, **report} for name in servers]}}}
+
+
+def _no_model() -> RequestError:
+    text = "no model can be used: set the key of a provider in the environment, or run: pinnace auth login PROVIDER"
+    return RequestError(AUTH_REQUIRED, text, {"errorCode": "no_api_key"})

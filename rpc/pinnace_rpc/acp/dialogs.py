@@ -1,0 +1,252 @@
+"""Questions of one agent: asked of the client as permissions or forms, and answered exactly once.
+
+A question about a call that names how each option is meant becomes a permission; others become forms, where the client
+has them, and are declined where it has not. What is no answer of the user declines as well. Must not know turns.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeAlias, cast
+
+import trio
+
+from pinnace_agent.core.json_access import as_array, as_object
+from pinnace_rpc.acp.outbox import Outbox
+from pinnace_rpc.acp.translation.jsonrpc import METHOD_NOT_FOUND, Reply
+from pinnace_rpc.acp.translation.tool_calls import Json, fenced, text_content
+from pinnace_rpc.acp.translation.updates import Update
+
+DIALOGS: Final = frozenset({"select", "confirm", "input", "editor"})
+
+_CONFIRM_KINDS: Final = (("allow_once", "Yes", "allow_once"), ("reject_once", "No", "reject_once"))
+
+Emit: TypeAlias = Callable[[Update], None]
+
+
+class Dialogs:
+    """The open questions of one session."""
+
+    def __init__(
+        self, session_id: str, outbox: Outbox, answer: Callable[[Json], None], emit: Emit, *, has_forms: bool
+    ) -> None:
+        """Begin without any.
+
+        Args:
+            session_id: Of the session.
+            outbox: Takes requests to the client.
+            answer: Takes answers for the agent.
+            emit: Takes updates of the session.
+            has_forms: Whether the client can show forms.
+        """
+        self._has_forms = has_forms
+        self._session_id = session_id
+        self._outbox = outbox
+        self._answer = answer
+        self._emit = emit
+        self._open: dict[str, int] = {}
+        """The request for each dialog, by the dialog's id."""
+        self._calls: dict[str, str] = {}
+        """The dialog of each call that is asked for, by the agent's id of the call."""
+        self._announced: dict[str, str] = {}
+        """The call that was announced for a dialog alone, by the dialog's id."""
+        self._refuses_permissions = False
+        self._count = 0
+
+    def ask(self, record: Json, call: Update | None) -> None:
+        """Ask the client's user.
+
+        Args:
+            record: The dialog.
+            call: What the client knows of the call that it is about; None: it is about none.
+        """
+        kinds = record.get("optionKinds")
+        method = record["method"]
+        if method == "select" and call is not None and isinstance(kinds, list):
+            self._ask_permission(record, call, _given_options(record, cast("Sequence[object]", kinds)))
+        elif method == "confirm" and call is not None:
+            self._ask_permission(record, call, _CONFIRM_KINDS)
+        elif self._has_forms:
+            self._ask_form(record, call)
+        elif method == "confirm":
+            self._ask_announced(record)
+        else:
+            self._decline(record)
+
+    async def expire(self, dialog: str, after_s: float) -> None:
+        """Withdraw a question after a time: the agent has taken the default of its extension by then."""
+        await trio.sleep(after_s)
+        self._withdraw(dialog)
+
+    def end_call(self, call_id: str) -> None:
+        """Withdraw the question about a call that has ended.
+
+        Args:
+            call_id: The agent's id of the call.
+        """
+        if (dialog := self._calls.pop(call_id, None)) is not None:
+            self._withdraw(dialog)
+
+    def resolve(self, dialog: str) -> None:
+        """Withdraw a question that someone else has answered."""
+        self._withdraw(dialog)
+
+    def withdraw_all(self) -> None:
+        """Withdraw every question: who has asked does not wait any more."""
+        for dialog in list(self._open):
+            self._withdraw(dialog)
+
+    # Permissions.
+
+    def _ask_permission(self, record: Json, call: Update, options: Sequence[tuple[str, str, str]]) -> None:
+        if self._refuses_permissions:
+            self._forget(str(record["id"]))
+            self._refuse(record, options)
+            return
+        if isinstance(call_id := record.get("toolCallId"), str):
+            self._calls[call_id] = str(record["id"])
+        # The question shows the call completely, with what the user has to know of it.
+        shown = [*as_array(call.get("content")), *text_content(fenced(str(record.get("title", ""))))]
+        params = {
+            "sessionId": self._session_id,
+            "toolCall": {**call, "status": "pending", "content": shown},
+            "options": [{"optionId": identity, "name": name, "kind": kind} for identity, name, kind in options],
+        }
+
+        def take(reply: Reply) -> None:
+            if _code(reply) == METHOD_NOT_FOUND:
+                self._refuses_permissions = True
+            chosen = _chosen(reply)
+            index = next((place for place, option in enumerate(options) if option[0] == chosen), None)
+            if index is None:
+                self._refuse(record, options)
+            else:
+                self._give(record, options, index)
+
+        self._request(record, "session/request_permission", params, take)
+
+    def _ask_announced(self, record: Json) -> None:
+        """Ask for a permission on a call that exists for the question alone."""
+        self._count += 1
+        title = str(record.get("title", "")) or "Question"
+        call: Update = {"toolCallId": f"dialog:{self._count}", "title": title, "kind": "other", "status": "pending"}
+        if said := str(record.get("message", "")):
+            call["content"] = [{"type": "content", "content": {"type": "text", "text": said}}]
+        self._emit({"sessionUpdate": "tool_call", **call})
+        self._announced[str(record["id"])] = str(call["toolCallId"])
+        self._ask_permission(record, call, _CONFIRM_KINDS)
+
+    def _give(self, record: Json, options: Sequence[tuple[str, str, str]], index: int) -> None:
+        if record["method"] == "confirm":
+            self._post(record, confirmed=options[index][2].startswith("allow"))
+        else:
+            self._post(record, value=cast("Sequence[object]", record["options"])[index])
+
+    def _refuse(self, record: Json, options: Sequence[tuple[str, str, str]]) -> None:
+        index = next((place for place, option in enumerate(options) if option[2] == "reject_once"), None)
+        if index is None:
+            self._decline(record)
+        else:
+            self._give(record, options, index)
+
+    # Forms.
+
+    def _ask_form(self, record: Json, call: Update | None) -> None:
+        title = str(record.get("title", ""))
+        properties, read = _form(record)
+        params: dict[str, object] = {
+            "sessionId": self._session_id,
+            "mode": "form",
+            "message": "\n\n".join(text for text in (title, str(record.get("message", ""))) if text) or "Question",
+            "requestedSchema": {"type": "object", "properties": properties, "required": list(properties)},
+        }
+        if call is not None:
+            params["toolCallId"] = call["toolCallId"]
+
+        def take(reply: Reply) -> None:
+            result = as_object(reply.result) or {}
+            is_accepted = result.get("action") == "accept"
+            given = read(as_object(result.get("content")) or {}) if is_accepted else None
+            if given is None:
+                self._decline(record)
+            else:
+                self._post(record, **given)
+
+        self._request(record, "elicitation/create", params, take)
+
+    # Both.
+
+    def _request(self, record: Json, method: str, params: Json, take: Callable[[Reply], None]) -> None:
+        dialog = str(record["id"])
+
+        def once(reply: Reply) -> None:
+            self._forget(dialog)
+            take(reply)
+
+        self._open[dialog] = self._outbox.ask(method, params, once)
+
+    def _withdraw(self, dialog: str) -> None:
+        request = self._open.get(dialog)
+        self._forget(dialog)
+        if request is not None:
+            self._outbox.withdraw(request)
+
+    def _forget(self, dialog: str) -> None:
+        self._open.pop(dialog, None)
+        if (announced := self._announced.pop(dialog, None)) is not None:
+            self._emit({"sessionUpdate": "tool_call_update", "toolCallId": announced, "status": "completed"})
+        for call_id in [key for key, value in self._calls.items() if value == dialog]:
+            del self._calls[call_id]
+
+    def _decline(self, record: Json) -> None:
+        self._post(record, cancelled=True)
+
+    def _post(self, record: Json, **answer: object) -> None:
+        self._answer({"type": "extension_ui_response", "id": record["id"], **answer})
+
+
+def _given_options(record: Json, kinds: Sequence[object]) -> list[tuple[str, str, str]]:
+    """Return the id, the name and the kind of each option. Ids are kinds where no kind comes twice."""
+    names = [str(name) for name in cast("Sequence[object]", record["options"])]
+    is_unique = len(set(map(str, kinds))) == len(kinds)
+    return [
+        (str(kind) if is_unique else f"{kind}:{index}", name, str(kind))
+        for index, (name, kind) in enumerate(zip(names, kinds, strict=False))
+    ]
+
+
+def _form(record: Json) -> tuple[Json, Callable[[Json], Mapping[str, object] | None]]:
+    """Return the fields of a form, and what reads what was entered; None: it does not fit."""
+    match record["method"]:
+        case "select":
+            options = [str(option) for option in cast("Sequence[object]", record["options"])]
+            return _choice([(str(index), option, {"value": option}) for index, option in enumerate(options)])
+        case "confirm":
+            return _choice([("yes", "Yes", {"confirmed": True}), ("no", "No", {"confirmed": False})])
+        case _:
+            field: dict[str, object] = {"type": "string", "title": "Answer"}
+            if isinstance(placeholder := record.get("placeholder"), str) and placeholder:
+                field["description"] = placeholder
+            if isinstance(prefill := record.get("prefill"), str) and prefill:
+                field["default"] = prefill
+
+            def entered(content: Json) -> Mapping[str, object] | None:
+                value = content.get("value")
+                return {"value": value} if isinstance(value, str) else None
+
+            return {"value": field}, entered
+
+
+def _choice(options: Sequence[tuple[str, str, Json]]) -> tuple[Json, Callable[[Json], Json | None]]:
+    """Return the field of one choice, and what reads it; of each option its value, its title and its answer."""
+    answers = {value: answer for value, _, answer in options}
+    field = {"type": "string", "title": "Choice", "oneOf": [{"const": each[0], "title": each[1]} for each in options]}
+    return {"choice": field}, lambda content: answers.get(str(content.get("choice")))
+
+
+def _chosen(reply: Reply) -> str | None:
+    chosen = as_object((as_object(reply.result) or {}).get("outcome")) or {}
+    identity = chosen.get("optionId")
+    return identity if chosen.get("outcome") == "selected" and isinstance(identity, str) else None
+
+
+def _code(reply: Reply) -> object:
+    return (as_object(reply.error) or {}).get("code")

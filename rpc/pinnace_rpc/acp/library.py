@@ -1,0 +1,149 @@
+"""The sessions that can be listed, loaded and deleted: those of the user's session folders, whoever has made them.
+
+An id is compared exactly with the headers of files; it is never a path nor the beginning of one. Blocks on the file
+system: called in a thread.
+"""
+
+import os
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from pinnace_agent.files.paths import agent_dir
+from pinnace_agent.session.folders import SessionFolder, choose_folder, sessions_root
+from pinnace_rpc.acp.translation.jsonrpc import INTERNAL_ERROR, NOT_FOUND, RequestError
+from pinnace_rpc.acp.translation.params import InvalidParams
+from pinnace_rpc.acp.translation.titles import date_text, session_title
+
+if TYPE_CHECKING:  # loaded with the first session that is looked for
+    from pinnace_agent.session.listing import SessionInfo
+
+PAGE: Final = 50
+
+
+class Stored(NamedTuple):
+    """A session's file."""
+
+    path: Path
+    cwd: str
+
+
+class Library:
+    """The stored sessions."""
+
+    def __init__(self, environment: Mapping[str, str], session_dir: str | None) -> None:
+        """Read nothing yet.
+
+        Args:
+            environment: Of this process.
+            session_dir: The folder that the command line names, if any.
+        """
+        self._environment = environment
+        self._session_dir = session_dir
+
+    def page(self, cwd: str | None, cursor: str | None, check: Callable[[], object]) -> dict[str, object]:
+        """Return a page of sessions, those written to last first.
+
+        Raises:
+            InvalidParams: The cursor is none.
+        """
+        from pinnace_agent.session.listing import NoCursor, page_of_sessions
+
+        folder = self._folder(cwd or os.sep)
+        try:
+            page = page_of_sessions(folder, None if cwd is None else os.path.realpath(cwd), cursor, PAGE, check)
+        except NoCursor:
+            raise InvalidParams("params.cursor", "must be a nextCursor of this list") from None
+        listed: dict[str, object] = {"sessions": [_listed(info) for info in page.sessions]}
+        return listed if page.next_cursor is None else {**listed, "nextCursor": page.next_cursor}
+
+    def find(self, session_id: str, cwd: str) -> Stored:
+        """Return the file of a session that belongs to a folder.
+
+        Raises:
+            RequestError: There is none, or it belongs to another folder, which the text names.
+        """
+        found = self._all(session_id)
+        here = [each for each in found if _is_same(each.cwd, cwd)]
+        if here:
+            return here[0]
+        if not found:
+            raise unknown_session(session_id)
+        gone = [each for each in found if not os.path.isdir(each.cwd)]
+        if gone:
+            return gone[0]
+        raise InvalidParams("params.cwd", f"is {cwd}, but the session belongs to {found[0].cwd}")
+
+    def delete(self, session_id: str) -> None:
+        """Delete the files of a session, with the copies of parts of it. It is no error if there is none.
+
+        Raises:
+            RequestError: Another process uses it.
+        """
+        from pinnace_agent.session.opening import copies_of
+
+        for stored in self._all(session_id):
+            with _leased(stored.path):
+                for path in (*copies_of(stored.path), stored.path):
+                    path.unlink(missing_ok=True)
+
+    def check_free(self, path: Path) -> None:
+        """Do nothing if no process uses a session.
+
+        Raises:
+            RequestError: One does; the text names it.
+        """
+        with _leased(path):
+            pass
+
+    def _all(self, session_id: str) -> list[Stored]:
+        from pinnace_agent.session.listing import files_with_id
+
+        root = sessions_root(agent_dir(self._environment))
+        found = files_with_id(session_id, root, self._folder(os.sep))
+        return [Stored(path, cwd) for path, cwd in found]
+
+    def _folder(self, cwd: str) -> SessionFolder:
+        from pinnace_agent.config.configuration import load_configuration
+
+        configured = load_configuration(self._environment, Path(cwd)).settings.session_dir
+        return choose_folder(agent_dir(self._environment), cwd, self._session_dir, self._environment, configured)
+
+
+@contextmanager
+def _leased(path: Path) -> Generator[None]:
+    from pinnace_agent.session.store.lease import Lease, LeaseHeld
+
+    try:
+        lease = Lease.take(path)
+        try:
+            yield
+        finally:
+            lease.release()
+    except LeaseHeld as error:
+        raise _failed(error.text, "session_unavailable") from None
+    except OSError as error:
+        raise _failed(f"{path}: {error.strerror}", "io_error") from None
+
+
+def unknown_session(session_id: str) -> RequestError:
+    """Return the error of an id that names no session."""
+    return RequestError(NOT_FOUND, f"no session has the id {session_id[:200]!r}", {"errorCode": "session_not_found"})
+
+
+def _failed(text: str, code: str) -> RequestError:
+    return RequestError(INTERNAL_ERROR, text, {"errorCode": code})
+
+
+def _listed(info: "SessionInfo") -> dict[str, object]:
+    listed: dict[str, object] = {"sessionId": info.id, "cwd": info.cwd}
+    if title := session_title(info.name, info.first_message):
+        listed["title"] = title
+    listed["updatedAt"] = date_text(info.modified_ms / 1000)
+    listed["_meta"] = {"pinnace": {"messageCount": info.message_count}}
+    return listed
+
+
+def _is_same(one: str, other: str) -> bool:
+    return os.path.realpath(one) == os.path.realpath(other)

@@ -1,0 +1,112 @@
+"""Mode acp: the client's messages come in on stdin, ours go out on stdout, until stdin ends.
+
+Composes the mode. Nothing of an agent is loaded here, so that the first answer comes soon.
+"""
+
+import os
+import signal
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+import trio
+
+from pinnace_rpc.acp.agents import Agents
+from pinnace_rpc.acp.connection import Connection
+from pinnace_rpc.acp.library import Library
+from pinnace_rpc.acp.outbox import Outbox
+from pinnace_rpc.cli.options import Options, StartupError
+from pinnace_rpc.cli.release import program_version
+from pinnace_rpc.server import stdio
+from pinnace_spec.wire.framing import LineDecoder
+
+EXIT_STDOUT_GONE: Final = 1
+_END_S: Final = 6.0
+"""How long agents may take to end; each takes 5 s at most."""
+_FLUSH_S: Final = 1.0
+
+
+def run(options: Options, words: Sequence[str]) -> int:
+    """Serve until stdin ends or a signal comes, and return the exit code.
+
+    Args:
+        options: Of this process.
+        words: Of its command line, which each agent gets.
+
+    Raises:
+        StartupError: stdin or stdout can't be used; nothing was written to stdout.
+    """
+    stdio.configure_logging(options)
+    if (problem := stdio.wrong_direction()) is not None:
+        raise StartupError(problem)
+    server = _Server(options, words)
+    trio.run(server.run, stdio.take_stdout())
+    if server.signal_number == signal.SIGINT:
+        stdio.die_by(signal.SIGINT)
+    if server.signal_number is not None:
+        return stdio.exit_status(server.signal_number)
+    return EXIT_STDOUT_GONE if server.is_stdout_gone else 0
+
+
+class _Server:
+    """The tasks of the process."""
+
+    def __init__(self, options: Options, words: Sequence[str]) -> None:
+        self.signal_number: int | None = None
+        self.is_stdout_gone = False
+        self._words = tuple(words)
+        self._library = Library(os.environ, options.session_dir) if options.is_persistent else None
+        self._outbox = Outbox()
+        self._ending = trio.Event()
+
+    async def run(self, stdout_fd: int) -> None:
+        pumped = trio.Event()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._pump, stdio.Stdout(stdout_fd), pumped)
+            nursery.start_soon(self._watch_signals)
+            async with trio.open_nursery() as agents:
+                release = program_version()
+                starter = Agents(agents, self._words, release, is_persistent=self._library is not None)
+                connection = Connection(agents, self._outbox, starter, self._library, release)
+                agents.start_soon(self._read, connection)
+                await self._ending.wait()
+                connection.close()
+                with trio.move_on_after(_END_S):
+                    await connection.wait_closed()
+                agents.cancel_scope.cancel()
+            self._outbox.close()
+            with trio.move_on_after(_FLUSH_S):
+                await pumped.wait()
+            nursery.cancel_scope.cancel()
+
+    async def _read(self, connection: Connection) -> None:
+        decoder = LineDecoder()
+        async with stdio.open_stdin() as stdin:
+            with suppress(trio.BrokenResourceError):
+                while chunk := await stdin.receive_some(stdio.READ_BYTES):
+                    decoder.receive_data(chunk)
+                    for line in decoder.lines():
+                        connection.take_line(line)
+                    await self._outbox.room()
+        decoder.close()
+        for line in decoder.lines():
+            connection.take_line(line)
+        self._ending.set()
+
+    async def _pump(self, stdout: stdio.Stdout, pumped: trio.Event) -> None:
+        try:
+            async with stdout:
+                await self._outbox.pump(stdout)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            self.is_stdout_gone = True
+            self._outbox.close()
+            self._ending.set()
+        pumped.set()
+
+    async def _watch_signals(self) -> None:
+        with trio.open_signal_receiver(*stdio.SHUTDOWN_SIGNALS) as signals:
+            async for number in signals:
+                if self.signal_number is not None:
+                    stdio.leave_now(number)
+                self.signal_number = number
+                self._ending.set()

@@ -1,0 +1,87 @@
+"""The prompts of one session: one turn at a time, in the order of their arrival, each with exactly one response.
+
+A turn goes from `waiting` over `sent` (the agent checks the prompt) and `running` (or `commanding`: a command of an
+extension has handled it, and may have started work) to `settling` (the last figures are being read), and is over with
+its response. A cancellation ends all that came before it and nothing else.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+from pinnace_rpc.acp.translation.jsonrpc import INVALID_REQUEST, RequestError, RequestId
+from pinnace_rpc.acp.translation.prompts import PromptMessage
+
+MAX_WAITING: Final = 64
+State: TypeAlias = Literal["waiting", "sent", "commanding", "running", "settling"]
+
+
+@dataclass(slots=True, eq=False)
+class Turn:
+    """One prompt."""
+
+    request: RequestId
+    message: PromptMessage
+    state: State = "waiting"
+    is_cancelled: bool = False
+    entry: str | None = None
+    """The entry of the prompt's message, once it is known."""
+    aborts: int = 0
+    """Orders to abort it that have no answer."""
+    returned: list[str] = field(default_factory=list[str])
+    """Messages that were steered into it and did not reach the model."""
+
+
+class Turns:
+    """The turns of one session that have no response yet."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self.active: Turn | None = None
+        self._waiting: deque[Turn] = deque()
+
+    def add(self, request: RequestId, message: PromptMessage) -> None:
+        """Take a prompt.
+
+        Raises:
+            RequestError: Too many are waiting.
+        """
+        if len(self._waiting) >= MAX_WAITING:
+            raise RequestError(INVALID_REQUEST, f"{MAX_WAITING} prompts of this session are waiting already")
+        self._waiting.append(Turn(request, message))
+
+    def begin(self) -> Turn | None:
+        """Return the turn that begins now; None: one is active, or none is waiting."""
+        if self.active is not None or not self._waiting:
+            return None
+        self.active = self._waiting.popleft()
+        self.active.state = "sent"
+        return self.active
+
+    def end(self) -> None:
+        """End the active turn."""
+        self.active = None
+
+    def cancel(self) -> Iterator[Turn]:
+        """Cancel all turns; yield those that have not begun, which are over."""
+        if self.active is not None:
+            self.active.is_cancelled = True
+        while self._waiting:
+            yield self._waiting.popleft()
+
+    def cancel_request(self, request: RequestId) -> Turn | None:
+        """Cancel one turn and return it, if it has not begun and is over; the active one is marked."""
+        if self.active is not None and self.active.request == request:
+            self.active.is_cancelled = True
+            return None
+        for turn in self._waiting:
+            if turn.request == request:
+                self._waiting.remove(turn)
+                return turn
+        return None
+
+    @property
+    def needs_abort(self) -> bool:
+        """Whether the active turn is cancelled and its work goes on."""
+        return self.active is not None and self.active.is_cancelled and self.active.state != "settling"

@@ -1,0 +1,219 @@
+"""Translates a command line into the options of one process, or refuses it.
+
+Every option that a client of pi passes is accepted (`table`). Options that have no meaning without a terminal are
+accepted and ignored; others that pinnace does not support are refused. Unknown options are refused by name; a long one
+is set aside if there may be extensions, which may have registered it. Texts never repeat a value that may be a key or a
+prompt. Must not read files, nor import anything slow.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, NoReturn
+
+from pinnace_rpc.cli.options import PROFILE_VARIABLE, SERVING_MODES, ExportOptions, Mode, Options
+from pinnace_rpc.cli.parser import HELP, CommandError, Leave, Scanned, Scanner, UsageError, no_such_option
+from pinnace_rpc.cli.streams import echo
+from pinnace_rpc.cli.table import NAMES, OPTIONS, SUBCOMMANDS
+from pinnace_rpc.cli.values import encodable
+
+_Values = dict[str, Any]  # Any: the table names the type
+
+# Mark the command line as a prompt, not a subcommand.
+_PROMPTING: Final = frozenset({"-p", "--print", "--mode", "--"})
+# As `difflib` measures: two letters exchanged in a word of four, and one left out or doubled in a word of six.
+_NEAR: Final = 0.75
+_VERY_NEAR: Final = 0.85
+_OPENING: Final[Mapping[str, str]] = {"session": "--session", "continues": "--continue", "resume": "--resume"}
+"""The options that open an existing session, by field."""
+
+
+def parse_arguments(arguments: Sequence[str], env: Mapping[str, str], *, is_at_terminal: bool = False) -> Options:
+    """Turn the words of a command line into options.
+
+    Args:
+        arguments: All words but the program's name.
+        env: The environment.
+        is_at_terminal: stdin and stdout are both one.
+
+    Raises:
+        UsageError: They are not understood (exit code 2).
+        UnsupportedFeatureError: They request a feature that only pi has (exit code 2).
+        CommandError: They request something that can't be done (exit code 1).
+        Leave: `--help` or `--version` has been answered.
+    """
+    found = Scanner(OPTIONS, keeps_unknown=True).scan(arguments)
+    if found.requests:
+        _answer(found.requests[0], arguments)
+    given, words = found.values, found.words
+    is_listing, is_exporting = "list_models" in given, "export" in given
+    may_have_extensions = "extensions" in given or "no_extensions" not in given
+    if found.unknown and (is_listing or is_exporting or not may_have_extensions):
+        raise unknown_option(found.unknown[0][0])
+    if is_listing:
+        return Options(**_listing(given))
+    if "login" in given:
+        return Options(**_login(given))
+    if is_exporting:
+        return Options(export=_export(_read(given, ("export", "export_branch")), words))
+    mode = _mode(_read(given, ("mode",)).get("mode"), is_print="is_print" in given, is_at_terminal=is_at_terminal)
+    if mode in SERVING_MODES:
+        _check_messages(words, mode)
+    if mode == "acp":
+        _check_sessions_are_the_clients(given)
+    _check_session(given)
+    _check_key(given)
+    options = _read(given, Options._fields)
+    if "protocol" not in options and (profile := env.get(PROFILE_VARIABLE)):
+        options |= _read({"protocol": profile}, ("protocol",), source=PROFILE_VARIABLE)
+    messages, files = _messages(words)
+    options |= {"mode": mode, "messages": messages, "files": files}
+    options |= {"extension_flags": tuple(found.unknown), "taken_words": tuple(_taken_words(found))}
+    return Options(**options)
+
+
+def unknown_option(name: str) -> UsageError:
+    """Return the refusal of a long option, without its dashes, that neither the program nor an extension has."""
+    return no_such_option(f"--{name}", NAMES)
+
+
+def _answer(request: str, words: Sequence[str]) -> NoReturn:
+    """Print the help or the version."""
+    if request == HELP:
+        from pinnace_rpc.cli.help import manual
+
+        echo(manual(words))
+    else:
+        from pinnace_rpc.cli.release import program_version
+
+        echo(program_version())
+    raise Leave
+
+
+def _read(given: Mapping[str, Any], fields: Collection[str], source: str | None = None) -> _Values:
+    """Return the values of some fields, parsed as the table requires; `source` names them in error texts."""
+    values: _Values = {}
+    for option in OPTIONS:
+        if (field := option.field) is not None and field in fields and field in given:
+            value = given[field]
+            values[field] = value if option.read is None else option.read(source or option.names[0], value)
+    return values
+
+
+def _listing(given: Mapping[str, Any]) -> _Values:
+    # As in pi, nothing else counts then. A word that begins with @ is a file.
+    options = _read(given, ("list_models", "extensions", "no_extensions", "approved"))
+    return options | ({"list_models": ""} if options["list_models"].startswith("@") else {})
+
+
+def _login(given: Mapping[str, Any]) -> _Values:
+    # An editor appends the option to the command line of its agent, whose other options don't count.
+    options = _read(given, ("login", "provider"))
+    return {"login": options["login"] or options.get("provider", "")}
+
+
+def _export(given: Mapping[str, Any], words: Sequence[str]) -> ExportOptions:
+    if len(words) > 1:
+        raise UsageError("--export takes the session and one file to write")
+    return ExportOptions(given["export"], words[0] if words else None, given.get("export_branch") == "active")
+
+
+def _mode(mode: Mode | None, *, is_print: bool, is_at_terminal: bool) -> Mode:
+    """Return the mode: the value of `--mode`, else text if requested or without a terminal."""
+    if mode is None and is_at_terminal and not is_print:
+        from pinnace_rpc.cli.unsupported import INTERACTIVE
+
+        raise UsageError(f"interactive mode is not supported: {INTERACTIVE.instead} (see pinnace --help)")
+    return mode or "text"
+
+
+def _check_messages(words: Sequence[str], mode: Mode) -> None:
+    if not words:
+        return
+    if any(word.startswith("@") for word in words):
+        raise CommandError(f"@file arguments are not supported in mode {mode}")
+    raise CommandError(f"messages on the command line are not supported in mode {mode}: send a prompt on stdin")
+
+
+def _check_sessions_are_the_clients(given: Mapping[str, Any]) -> None:
+    """Refuse options that choose one session, or that can be used once: in mode acp there are any number."""
+    for field, name in (*_OPENING.items(), ("fork", "--fork"), ("session_id", "--session-id"), ("name", "--name")):
+        if given.get(field):
+            raise UsageError(f"{name} is not supported in mode acp: the client opens sessions")
+    if "on_eof" in given:
+        raise UsageError("--on-eof is not supported in mode acp: the end of stdin ends every session")
+    if "api_key_fd" in given:
+        raise UsageError("--api-key-fd is not supported in mode acp, since it can be read once: use --api-key-file")
+
+
+def _check_key(given: Mapping[str, Any]) -> None:
+    ways = [f"--{name.replace('_', '-')}" for name in ("api_key", "api_key_file", "api_key_fd") if name in given]
+    if len(ways) > 1:
+        raise UsageError(f"{ways[0]} and {ways[1]} are two ways to give one key: use one of them")
+
+
+def _check_session(given: Mapping[str, Any]) -> None:
+    opening = [name for field, name in _OPENING.items() if given.get(field)]
+    is_in_memory = "is_persistent" in given
+    if "fork" in given and (opening or is_in_memory):
+        raise CommandError(f"--fork cannot be combined with {opening[0] if opening else '--no-session'}")
+    if "session_id" in given and opening:
+        raise CommandError(f"--session-id cannot be combined with {opening[0]}")
+    # As in pi, --no-session and --session take precedence over it.
+    if "resume" in given and not is_in_memory and "session" not in given:
+        from pinnace_rpc.cli.unsupported import RESUME, UnsupportedFeatureError
+
+        raise UnsupportedFeatureError(RESUME)
+
+
+def _messages(words: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return messages and files: words that begin with `@`, without it."""
+    each = tuple(words)
+    messages = tuple(encodable(word) for word in each if not word.startswith("@"))
+    return messages, tuple(word[1:] for word in each if word.startswith("@"))
+
+
+def _taken_words(found: Scanned) -> Iterable[tuple[int, int]]:
+    """Return the place, among the messages or the files, of each word that an unknown option took."""
+    for option, place in found.taken.items():
+        is_file = (found.unknown[option][1] or "").startswith("@")
+        yield option, sum(word.startswith("@") is is_file for word in found.words[:place])
+
+
+def with_given_back(options: Options, places: Sequence[int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the messages and the files, with the words that follow options which take no value.
+
+    Args:
+        options: The options before extensions were loaded.
+        places: Those options, by their place among the options of extensions.
+    """
+    messages, files = list(options.messages), list(options.files)
+    where = dict(options.taken_words)
+    for option in reversed(places):  # in reverse, so that earlier places stay valid
+        word = options.extension_flags[option][1] or ""
+        if word.startswith("@"):
+            files.insert(where[option], word[1:])
+        else:
+            messages.insert(where[option], encodable(word))
+    return tuple(messages), tuple(files)
+
+
+def refuse_misspelt_subcommand(words: Sequence[str]) -> None:
+    """Refuse a command line of bare words whose first one resembles a subcommand: as a prompt it would cost money.
+
+    Words with a space are prose, and `-p`, `--mode` or `--` mark a prompt. Names of pi's unsupported subcommands are
+    compared as well.
+
+    Raises:
+        UsageError: The first word resembles a subcommand.
+    """
+    first = words[0] if words else ""
+    is_meant = any(word.partition("=")[0] in _PROMPTING for word in words)
+    if is_meant or not first or first[0] in "-@" or any(len(word.split()) != 1 for word in words):
+        return
+    from difflib import get_close_matches
+
+    from pinnace_rpc.cli.unsupported import FOREIGN_COMMANDS
+
+    word = first.lower()
+    near = get_close_matches(word, SUBCOMMANDS, 1, _NEAR) or get_close_matches(word, FOREIGN_COMMANDS, 1, _VERY_NEAR)
+    if near:
+        raise UsageError(f"unknown subcommand {first}; did you mean {near[0]}? To ask a model: pinnace -p {first}")

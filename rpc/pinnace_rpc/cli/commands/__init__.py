@@ -1,0 +1,1 @@
+"""The subcommands, one module each; the entry of the program imports the one that runs."""

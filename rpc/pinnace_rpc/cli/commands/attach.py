@@ -1,0 +1,73 @@
+"""`pinnace attach`: the protocol on standard streams, spoken by an agent of the host.
+
+Turns words, a host that can't be reached and the pump's outcome into texts and exit codes: 0 detached, or the agent
+ended cleanly; 1 refused or failed; 2 usage error; 69 no host; 75 attach again. What a plain attach does not need is
+imported where it is needed.
+"""
+
+import os
+import signal
+import sys
+from contextlib import suppress
+
+from pinnace_rpc.attach.finding import NoHost, connect
+from pinnace_rpc.attach.pump import Pump, die_by, message
+from pinnace_rpc.attach.words import WrongWords, read_words
+from pinnace_rpc.cli.release import installed_release
+from pinnace_rpc.cli.streams import echo
+
+TYPE_CHECKING = False  # typing has it too, and takes a while to load
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+
+
+def main(words: "Sequence[str]") -> int:
+    """Run `pinnace attach` with these words and return the exit code. Does not return after SIGINT."""
+    try:
+        asked = read_words(words)
+    except WrongWords as error:
+        return _refuse(str(error), EXIT_USAGE)
+    if asked.request is not None:
+        return _answer(asked.request)
+    if sys.stdin is None or sys.stdout is None:
+        return _refuse("stdin and stdout must be open, since the protocol is spoken there", EXIT_USAGE)
+    umask = os.umask(0o077)  # for the files of a host that is started
+    try:
+        first = message(asked.record(os.getcwd(), os.environ, umask, installed_release()))
+        connection = connect(os.environ, starts=not asked.starts_no_host)
+    except NoHost as error:
+        return _refuse(str(error), error.exit_code)
+    except ValueError as error:
+        return _refuse(str(error), EXIT_FAILED)
+    except OSError as error:
+        return _refuse(f"the current folder can't be used: {error.strerror}", EXIT_FAILED)
+    with connection:
+        outcome = Pump(connection, first, asked.on_eof or "end").run()
+    if outcome.error is not None:
+        _refuse(outcome.error, outcome.exit_code)
+    if outcome.signal_number == signal.SIGINT:
+        die_by(signal.SIGINT)
+    return outcome.exit_code
+
+
+def _refuse(text: str, exit_code: int) -> int:
+    with suppress(OSError):  # stderr is closed
+        echo(f"pinnace: {text}", is_error=True)
+    return exit_code
+
+
+def _answer(request: str) -> int:
+    """Print the help or the version."""
+    if request == "version":
+        from pinnace_rpc.cli.release import program_version
+
+        echo(program_version())
+    else:
+        from pinnace_rpc.cli.help import page
+        from pinnace_rpc.cli.table import attach_command
+
+        echo(page(attach_command()))
+    return 0

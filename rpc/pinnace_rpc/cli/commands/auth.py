@@ -1,0 +1,293 @@
+"""`pinnace auth`: stores a key, removes it, or lists the source of each provider's key.
+
+A key is read from stdin or a prompt without echo, never from an argument: other users can see the arguments of a
+process. No command shows it. Providers of extensions may have logins instead (`extension_login`). Exit codes: 0 done; 1
+it can't be done, or the provider that `status` was asked about has no key; 2 usage error. Runs no command of a
+configuration file; only a login uses the network.
+"""
+
+import os
+import re
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from pinnace_agent.config.credentials.auth_file import LoginInTheWay, remove_entry, store_key, store_login
+from pinnace_agent.config.credentials.credentials import read_auth
+from pinnace_agent.config.credentials.key_status import KeyStatus, key_status
+from pinnace_agent.config.credentials.logins import Login
+from pinnace_agent.config.models.catalog import OFFLINE_PROVIDER, read_catalog
+from pinnace_agent.config.values import legacy_variable
+from pinnace_agent.files.file_lock import LockHeld
+from pinnace_agent.files.json_file import Edited
+from pinnace_agent.files.paths import agent_dir
+from pinnace_agent.files.relaxed_json import ConfigurationFileError
+from pinnace_agent.redaction.policy import Secret
+from pinnace_rpc.cli.parser import Argument, Command, CommandError, Option, UsageError, parse, refuse_subcommand
+from pinnace_rpc.cli.streams import echo
+from pinnace_rpc.server.stdio import die_by
+from pinnace_spec.wire.json_text import encode_record
+
+# Far more than any key: a file that was piped in by mistake is not read to its end.
+_MAX_KEY_BYTES: Final = 64 * 1024
+_VARIABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SOURCES: Final[Mapping[str, str]] = {
+    "auth.json": "key in auth.json",
+    "models.json": "apiKey in models.json",
+    "header": "header in models.json",
+    "login": "login in auth.json",
+}
+
+
+def main(words: Sequence[str]) -> int:
+    """Run `pinnace auth` with these words and return the exit code."""
+    if not words:
+        from pinnace_rpc.cli.help import page
+
+        raise UsageError(page(_GROUP))
+    name, *rest = words
+    if name.startswith("-"):
+        parse(_GROUP, [name])
+    for subcommand, run in ((_LOGIN, _login), (_LOGOUT, _logout), (_STATUS, _status)):
+        if subcommand.name.endswith(f" {name}"):
+            return run(**parse(subcommand, rest))
+    refuse_subcommand(name, [each.name.rpartition(" ")[2] for each in _GROUP.subcommands])
+
+
+def login(provider: str) -> int:
+    """Store a key as `pinnace auth login` does, and return the exit code.
+
+    Args:
+        provider: Whose; empty: it is asked for, at a terminal.
+
+    Raises:
+        CommandError: It can't be done.
+    """
+    if not provider:
+        if sys.stdin is None or not sys.stdin.isatty():
+            raise UsageError("--login requires the id of a provider, such as openai, where no terminal can ask for it")
+        echo("The id of a provider, such as openai:")
+        provider = sys.stdin.readline()
+    return _login(provider, None, None, False, ())
+
+
+def _login(provider: str, key_command: str | None, env: str | None, force: bool, extension: tuple[str, ...]) -> int:
+    provider = _checked(provider)
+    if key_command is not None and env is not None:
+        raise UsageError("--key-command and --env exclude each other: use one of them")
+    is_known = provider in read_catalog(_folder() / "models.json").providers()
+    if extension and (key_command is not None or env is not None):
+        raise UsageError("-e logs in with an extension; it can't be combined with --key-command and --env")
+    if key_command is None and env is None:
+        from pinnace_rpc.cli.commands.extension_login import extension_login
+
+        if (login := extension_login(provider, extension, is_known=is_known)) is not None:
+            return _keep_login(provider, login)
+        if extension:
+            raise CommandError(f"none of the named extensions has logins for {provider}")
+    if not is_known:
+        echo(f"pinnace: warning: no provider {provider} in the catalog or in models.json", is_error=True)
+    path = _auth_file()
+    if key_command is not None:
+        if not key_command.strip():
+            raise UsageError("--key-command takes a shell command")
+        value, outcome = Secret(f"!{key_command}"), f"{path} names a command for its key"
+    elif env is not None:
+        if not _VARIABLE_NAME.fullmatch(env):
+            # Not repeated: it may be the key itself.
+            raise UsageError("--env takes the name of a variable")
+        unset = "" if os.environ.get(env) else ", which is not set now"
+        value, outcome = Secret(f"${env}"), f"{path} names the variable {env} for its key{unset}"
+    else:
+        value, outcome = _as_written(_read_key(provider)), f"its key is stored in {path}"
+    edited = _edited(path, provider, lambda: store_key(path, provider, value, replaces_login=force))
+    echo(f"{provider}: {outcome}")
+    _report_tightened(path, edited)
+    return 0
+
+
+def _keep_login(provider: str, login: Login) -> int:
+    path = _auth_file()
+    edited = _edited(path, provider, lambda: store_login(path, provider, login))
+    echo(f"{provider}: logged in; the login is stored in {path}")
+    _report_tightened(path, edited)
+    return 0
+
+
+def _logout(provider: str, force: bool) -> int:
+    provider = _checked(provider)
+    path = _auth_file()
+    edited = _edited(path, provider, lambda: remove_entry(path, provider, removes_login=force))
+    if not edited.is_changed:
+        raise CommandError(f"nothing is stored for {provider} in {path}")
+    echo(f"{provider}: nothing is stored any more in {path}")
+    _report_tightened(path, edited)
+    left = _statuses([provider])[0]
+    if left.is_usable:
+        echo(f"pinnace: {provider} still has a key: {_where(left)}", is_error=True)
+    return 0
+
+
+def _status(provider: str | None, as_json: bool) -> int:
+    if provider is None:
+        statuses = _statuses(None)
+        shown = [status for status in statuses if status.source is not None]
+    else:
+        statuses = shown = _statuses([_checked(provider)])
+    if as_json:
+        for status in statuses:
+            sys.stdout.buffer.write(encode_record(_record(status)))
+        sys.stdout.buffer.flush()
+    else:
+        width = max((len(status.provider) for status in shown), default=0)
+        for status in shown:
+            echo(f"{status.provider:<{width}}  {_where(status)}")
+        if len(shown) < len(statuses):
+            echo(f"No key: {len(statuses) - len(shown)} other providers")
+    return 0 if provider is None or statuses[0].is_usable else 1
+
+
+_PROVIDER: Final = Argument("provider", "PROVIDER")
+_FORCE: Final = Option(("--force",), "force", "A login gives way.")
+_LOGIN: Final = Command(
+    "pinnace auth login",
+    "Store a key of a provider, read from stdin or a prompt without echo, or log in with an extension.",
+    [
+        Option(("--key-command",), "key_command", "Store a shell command that prints the key.", "COMMAND"),
+        Option(("--env",), "env", "Store the name of a variable that holds the key.", "NAME"),
+        _FORCE,
+        Option(
+            ("-e", "--extension"),
+            "extension",
+            "Log in with an extension that registers the provider with logins.",
+            "PATH",
+            repeats=True,
+        ),
+    ],
+    [_PROVIDER],
+)
+_LOGOUT: Final = Command("pinnace auth logout", "Remove the stored key or login of a provider.", [_FORCE], [_PROVIDER])
+_STATUS: Final = Command(
+    "pinnace auth status",
+    "Show where each provider's key comes from. With a provider: exit code 1 if it has none.",
+    [Option(("--json",), "as_json", "One JSON object a line, for every provider.")],
+    [Argument("provider", "[PROVIDER]", is_required=False)],
+)
+_GROUP: Final = Command(
+    "pinnace auth", "Keys of model providers, in auth.json.", subcommands=[_LOGIN, _LOGOUT, _STATUS]
+)
+
+
+def _folder() -> Path:
+    return agent_dir(os.environ)
+
+
+def _auth_file() -> Path:
+    return _folder() / "auth.json"
+
+
+def _checked(provider: str) -> str:
+    provider = provider.strip()
+    if not provider or not provider.isprintable():
+        raise UsageError("PROVIDER is the id of a provider, such as openai")
+    if provider == OFFLINE_PROVIDER:
+        raise CommandError(f"{provider} needs no key")
+    return provider
+
+
+def _read_key(provider: str) -> str:
+    if sys.stdin is None:
+        raise CommandError("stdin is closed: pipe the key in, or type it at a terminal")
+    key = _ask(provider) if sys.stdin.isatty() else _read_piped()
+    if not key:
+        raise CommandError("no key was given")
+    if not (key.isascii() and key.isprintable()):
+        raise CommandError("a key is one line of printable ASCII characters; nothing was stored")
+    if legacy_variable(Secret(key), os.environ).reveal() != key:
+        raise CommandError("this is the name of a variable that is set: to store the variable's name, use --env")
+    return key
+
+
+def _ask(provider: str) -> str:
+    from getpass import GetPassWarning, getpass
+
+    with warnings.catch_warnings():
+        # It would continue with an echo.
+        warnings.simplefilter("error", GetPassWarning)
+        # An interrupt must restore the echo of the terminal.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            return getpass(f"Key for {provider} (not shown): ").strip()
+        except GetPassWarning:
+            raise CommandError("this terminal would show the key: pipe it in") from None
+        except EOFError:
+            return ""
+        except KeyboardInterrupt:
+            die_by(signal.SIGINT)
+
+
+def _read_piped() -> str:
+    data = sys.stdin.buffer.read(_MAX_KEY_BYTES + 1)
+    if len(data) > _MAX_KEY_BYTES:
+        raise CommandError("the input is too long for a key; nothing was stored")
+    return data.decode("utf-8", "replace").strip()
+
+
+def _as_written(key: str) -> Secret:
+    """Write a key so that it is read as it is: no variable, no command."""
+    text = key.replace("$", "$$")
+    return Secret(f"${text}" if text.startswith("!") else text)
+
+
+def _edited(path: Path, provider: str, edit: Callable[[], Edited]) -> Edited:
+    try:
+        return edit()
+    except LoginInTheWay:
+        text = f"{provider} has a login in {path}, which would be lost; --force replaces it"
+    except ConfigurationFileError as error:
+        text = f"{path}: {error} (nothing was changed)"
+    except LockHeld as error:
+        text = str(error)
+    except OSError as error:
+        text = f"{error.filename or path}: {error.strerror or error}"
+    raise CommandError(text)
+
+
+def _report_tightened(path: Path, edited: Edited) -> None:
+    if edited.is_tightened:
+        echo(f"pinnace: others could read {path}; its mode is 600 now", is_error=True)
+
+
+def _statuses(providers: Iterable[str] | None) -> list[KeyStatus]:
+    catalog = read_catalog(_folder() / "models.json")
+    auth = read_auth(_auth_file())
+    for diagnostic in (*catalog.diagnostics, *auth.diagnostics):
+        echo(f"pinnace: {diagnostic}", is_error=True)
+    names = dict.fromkeys([*catalog.providers(), *auth.entries]) if providers is None else providers
+    return [key_status(provider, catalog, auth, os.environ) for provider in names]
+
+
+def _where(status: KeyStatus) -> str:
+    if status.source is None:
+        return "no key"
+    where = f"variable {status.variable}" if status.source == "variable" else _SOURCES[status.source]
+    if status.needs_command:
+        return f"{where}: what a command prints (it was not run)"
+    return f"{where}: {status.problem}" if status.problem is not None else where
+
+
+def _record(status: KeyStatus) -> Mapping[str, object]:
+    record: dict[str, object] = {
+        "provider": status.provider,
+        "source": status.source,
+        "isUsable": status.is_usable,
+        "needsCommand": status.needs_command,
+    }
+    if status.variable is not None:
+        record["variable"] = status.variable
+    if status.problem is not None:
+        record["problem"] = status.problem
+    return record

@@ -1,0 +1,62 @@
+"""`pinnace trust` and `pinnace untrust`: decide on a project without a prompt.
+
+The decision holds for the folder and all in it, for pi too. Exit codes: 0 done, 1 it can't be done, 2 usage error.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from pinnace_agent.config.trust import read_decisions, trust_file
+from pinnace_agent.config.trust_digest import keep_decision
+from pinnace_agent.core.visible_text import visible_line
+from pinnace_agent.files.file_lock import LockHeld
+from pinnace_agent.files.paths import agent_dir
+from pinnace_agent.files.relaxed_json import ConfigurationFileError
+from pinnace_rpc.cli.parser import Argument, Command, CommandError, Option, UsageError, parse
+from pinnace_rpc.cli.streams import echo
+
+
+def main(words: Sequence[str], *, decision: bool) -> int:
+    """Run `pinnace trust`, or `pinnace untrust`, with these words and return the exit code."""
+    name = "pinnace trust" if decision else "pinnace untrust"
+    purpose = "Let a project's own files (.pi) configure the agent" if decision else "Never read a project's own files"
+    command = Command(
+        name,
+        f"{purpose}: of the folder, by default this one, and of those in it.",
+        [Option(("--list",), "is_listing", "List what has been decided.")],
+        [Argument("folder", "[FOLDER]", is_required=False)],
+    )
+    given = parse(command, words)
+    folder: str | None = given["folder"]
+    lists: bool = given["is_listing"]
+    if lists and folder is not None:
+        raise UsageError("--list takes no folder")
+    path = trust_file(agent_dir(os.environ))
+    try:
+        if lists:
+            _list(path)
+        else:
+            _decide(path, Path(folder or "."), decision=decision)
+    except ConfigurationFileError as error:
+        raise CommandError(f"{path}: {error} (it is left as it is)") from None
+    except LockHeld as error:
+        raise CommandError(str(error)) from None
+    except OSError as error:
+        raise CommandError(f"{error.filename or path}: {error.strerror or error}") from None
+    return 0
+
+
+def _list(path: Path) -> None:
+    for folder, decision in sorted(read_decisions(path).items()):
+        if decision is not None:
+            echo(f"{'trusted' if decision else 'not trusted':<11}  {visible_line(folder)}")
+
+
+def _decide(path: Path, folder: Path, *, decision: bool) -> None:
+    # A folder that does not exist may be a typing error; a decision against it is harmless.
+    if decision and not folder.is_dir():
+        raise CommandError(f"{visible_line(str(folder))}: no such folder")
+    is_new = keep_decision(path, folder, os.environ, decision=decision)
+    shown = visible_line(os.path.realpath(folder))
+    echo(f"{shown}: {'' if is_new else 'already '}{'trusted' if decision else 'not trusted'}")

@@ -1,0 +1,408 @@
+"""The options and the subcommands of the command line: the one table that parsing, help and completion read.
+
+Every option that a client of pi passes is here; one without a help text is accepted for such clients only. The field of
+a row is one of `Options`, or one that `arguments` decides by. To add an option: a row here, and a field in `Options`.
+Must import nothing slow, since every start loads it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from pinnace_rpc.cli import values
+from pinnace_rpc.cli.options import LOG_VARIABLE, MODES, ON_EOF, ON_RESTORE, PROFILE_VARIABLE, TOOL_APPROVALS
+from pinnace_rpc.cli.parser import HELP, VERSION, Argument, Command, Option
+from pinnace_spec.profiles.profiles import CLIENT_PROFILES
+from pinnace_spec.records.messages import THINKING_LEVELS
+
+
+class Group(NamedTuple):
+    """Options under one title of the help."""
+
+    title: str
+    options: Sequence[Option]
+    is_listed: bool = False
+    """Whether only the names are shown, one after the other."""
+
+
+# By name, since printing them loads them; a test compares.
+_SPEC: Final = (
+    "asyncapi",
+    "chart",
+    "deviations",
+    "drawing",
+    "matrix",
+    "mermaid",
+    "meta",
+    "model",
+    "reference",
+    "rules",
+    "schema",
+    "typescript",
+)
+SUBCOMMANDS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "acp": ("The same as --mode acp.", ()),
+    "agents": ("List the agents of the host; stop, restart or remove one.", ("stop", "restart", "remove")),
+    "attach": ("Speak to an agent that outlives its client.", ()),
+    "auth": ("Store, remove or list keys of providers.", ("login", "logout", "status")),
+    "completion": ("Print the completion script of a shell.", ("bash", "fish", "zsh")),
+    "demo": ("Show a short conversation without a network.", ()),
+    "explain": ("Explain a rule of the protocol or a transition.", ()),
+    "host": ("Keep agents running between clients.", ("status", "stop")),
+    "sessions": ("List the sessions of this folder as JSON lines.", ()),
+    "shim": ("Write `pi` and `cli.js` that start pinnace.", ()),
+    "spec": ("Print a file of the specification.", _SPEC),
+    "trust": ("Let a project's .pi configure the agent.", ()),
+    "untrust": ("No more.", ()),
+}
+"""The subcommands, with their help and the words that may follow."""
+
+
+def _flag(*names: str, field: str | None, help: str | None = None, constant: object = True) -> Option:
+    return Option(names, field, help, constant=constant)
+
+
+_MODE: Final = Group(
+    "Mode",
+    [
+        Option(
+            ("--print", "-p"),
+            "is_print",
+            "Ask the text of stdin, @FILEs and TEXTs, print the answer and exit.",
+            text_prefix="---",  # a prompt with front matter
+        ),
+        Option(
+            ("--mode",),
+            "mode",
+            "text: as --print. json: its records, one a line. rpc: commands on stdin, records on stdout. "
+            "acp: the same for editors, in their protocol.",
+            "text|json|rpc|acp",
+            completed=MODES,
+            read=values.one_of(MODES, f"one of {', '.join(MODES)}"),
+        ),
+        _flag("--fail-on-error", field="fails_on_error", help="Exit with 1 also in mode json if the model failed."),
+        Option(
+            ("--protocol",),
+            "protocol",
+            f"Protocol of stdout: {', '.join(CLIENT_PROFILES)}. Default: {PROFILE_VARIABLE}, or pi.",
+            "NAME",
+            completed=CLIENT_PROFILES,
+            read=values.one_of(CLIENT_PROFILES, f"one of {', '.join(CLIENT_PROFILES)}"),
+        ),
+        Option(
+            ("--on-eof",),
+            "on_eof",
+            "In mode rpc, when stdin ends: abort the run (default), or drain: finish it.",
+            "abort|drain",
+            completed=ON_EOF,
+            read=values.one_of(ON_EOF, " or ".join(ON_EOF)),
+        ),
+        Option(
+            ("--on-restore",),
+            "on_restore",
+            "In mode rpc, messages that were queued: pause them until the next one (default), or continue with them.",
+            "pause|continue",
+            completed=ON_RESTORE,
+            read=values.one_of(ON_RESTORE, " or ".join(ON_RESTORE)),
+        ),
+    ],
+)
+_LIMITS: Final = Group(
+    "Limits of a run, from its prompt until the agent has settled",
+    [
+        Option(("--max-turns",), "max_turns", "Answers of the model.", "NUMBER", read=values.count),
+        Option(("--max-cost",), "max_cost", "By the prices of the models.", "USD", read=values.amount),
+        Option(("--max-run-seconds",), "max_run_s", "Work that exceeds it is aborted.", "SECONDS", read=values.amount),
+    ],
+)
+_MODEL: Final = Group(
+    "Model",
+    [
+        Option(
+            ("--model",),
+            "model",
+            "An id, provider/id, or a part of it; :LEVEL may follow.",
+            "MODEL",
+            completed="model",
+            read=values.readable,
+        ),
+        Option(
+            ("--provider",),
+            "provider",
+            "The model's provider; `offline` needs no network, key or --model.",
+            "ID",
+            completed="provider",
+            read=values.readable,
+        ),
+        Option(
+            ("--api-key",),
+            "api_key",
+            "The key for the model's provider. It is not stored, but ps shows it.",
+            "KEY",
+            read=values.not_empty,
+        ),
+        Option(
+            ("--api-key-file",),
+            "api_key_file",
+            "Read the key from the first line of FILE, which may be a pipe.",
+            "FILE",
+            completed="file",
+            read=values.not_empty,
+        ),
+        Option(
+            ("--api-key-fd",),
+            "api_key_fd",
+            "Read the key from this descriptor, up to a line feed or the end.",
+            "NUMBER",
+            read=values.descriptor,
+        ),
+        Option(
+            ("--thinking",),
+            "thinking",
+            f"Thinking level: {', '.join(THINKING_LEVELS)}.",
+            "LEVEL",
+            completed=THINKING_LEVELS,
+            read=values.thinking_level,
+        ),
+        Option(
+            ("--models",),
+            "models",
+            "The models to cycle between: a comma list, with * and ?.",
+            "LIST",
+            completed="models",
+            read=values.items,
+        ),
+        Option(
+            ("--login",),
+            "login",
+            "Ask for a key of PROVIDER, without echo, store it and exit, whatever the mode: for editors.",
+            "[PROVIDER]",
+            implied="",
+            read=values.readable,
+        ),
+        Option(
+            ("--list-models",),
+            "list_models",
+            "Print the models that have a key, or those of them that match WORDS, and exit.",
+            "[WORDS]",
+            implied="",
+            read=values.readable,
+        ),
+    ],
+)
+_PROMPT_AND_TOOLS: Final = Group(
+    "Prompt and tools",
+    [
+        Option(
+            ("--system-prompt",),
+            "system_prompt",
+            "Replace the built-in prompt: a text or a file.",
+            "TEXT",
+            completed="file",
+        ),
+        Option(
+            ("--append-system-prompt",),
+            "append_system_prompt",
+            "Append to the prompt: a text or a file. Can be repeated.",
+            "TEXT",
+            completed="file",
+            repeats=True,
+        ),
+        _flag(
+            "--no-context-files", "-nc", field="no_context_files", help="Leave out AGENTS.md and other context files."
+        ),
+        Option(
+            ("--add-dir",),
+            "directories",
+            "Name one more folder in the prompt, and read its context file. Can be repeated.",
+            "DIR",
+            completed="file",
+            repeats=True,
+        ),
+        Option(
+            ("--skill",),
+            "skills",
+            "Add a skill: a file or a folder. Can be repeated.",
+            "PATH",
+            completed="file",
+            repeats=True,
+        ),
+        _flag("--no-skills", "-ns", field="no_skills", help="No skills but those of --skill."),
+        Option(
+            ("--prompt-template",),
+            "prompt_templates",
+            "Add a prompt template: a file or a folder. Can be repeated.",
+            "PATH",
+            completed="file",
+            repeats=True,
+        ),
+        _flag(
+            "--no-prompt-templates",
+            "-np",
+            field="no_prompt_templates",
+            help="No prompt templates but those of --prompt-template.",
+        ),
+        Option(
+            ("--tools", "-t"),
+            "tools",
+            "The active tools: a comma list, with *; or changes: +name, -name.",
+            "LIST",
+            completed="tools",
+            read=values.items,
+        ),
+        Option(
+            ("--exclude-tools", "-xt"),
+            "exclude_tools",
+            "Tools to leave out: a comma list, with *.",
+            "LIST",
+            completed="tools",
+            read=values.items,
+        ),
+        _flag("--no-tools", "-nt", field="no_tools", help="No tools but those of --tools."),
+        _flag(
+            "--no-builtin-tools",
+            "-nbt",
+            field="no_builtin_tools",
+            help="No tools but those of --tools and of extensions.",
+        ),
+        Option(
+            ("--tool-approval",),
+            "tool_approval",
+            "never (default); ask: the client confirms each tool call that changes something; read-only.",
+            "WHEN",
+            completed=TOOL_APPROVALS,
+            read=values.one_of(TOOL_APPROVALS, f"{', '.join(TOOL_APPROVALS[:-1])} or {TOOL_APPROVALS[-1]}"),
+        ),
+    ],
+)
+_EXTENSIONS: Final = Group(
+    "Extensions, which may add further options",
+    [
+        Option(
+            ("--extension", "-e"),
+            "extensions",
+            "Add an extension: a file or a folder. Can be repeated.",
+            "PATH",
+            completed="file",
+            repeats=True,
+        ),
+        _flag("--no-extensions", "-ne", field="no_extensions", help="No extensions but those of --extension."),
+        _flag("--keep-going", field="keeps_going", help="Start without extensions that fail to load."),
+    ],
+)
+_SESSION: Final = Group(
+    "Session",
+    [
+        _flag("--continue", "-c", field="continues", help="Continue the newest session of this folder."),
+        Option(
+            ("--session",),
+            "session",
+            "Continue a session: its file, or its id or the beginning of it.",
+            "FILE|ID",
+            completed="file",
+            read=values.not_empty,
+        ),
+        Option(
+            ("--fork",),
+            "fork",
+            "Continue a copy of a session of any folder.",
+            "FILE|ID",
+            completed="file",
+            read=values.not_empty,
+        ),
+        Option(
+            ("--session-id",),
+            "session_id",
+            "Continue the session of this id, or begin it.",
+            "ID",
+            read=values.session_id,
+        ),
+        Option(
+            ("--session-dir",),
+            "session_dir",
+            "Store session files here.",
+            "FOLDER",
+            completed="folder",
+            read=values.not_empty,
+        ),
+        _flag("--no-session", field="is_persistent", help="Keep the conversation in memory only.", constant=False),
+        Option(("--name", "-n"), "name", "The name of the session.", "NAME", read=values.readable_name),
+        Option(
+            ("--export",),
+            "export",
+            "Write a session as an HTML page, or the active branch to a .jsonl, and exit: --export FILE [OUT].",
+            "FILE",
+            completed="file",
+            read=values.not_empty,
+        ),
+        Option(
+            ("--export-branch",),
+            "export_branch",
+            "The exported part: all branches (default), or active.",
+            "all|active",
+            completed=("all", "active"),
+            read=values.one_of(("all", "active"), "all or active"),
+        ),
+    ],
+)
+_OTHER: Final = Group(
+    "Other",
+    [
+        _flag("--approve", "--trust", "-a", field="approved", help="Trust this project for this run: read its .pi."),
+        _flag(
+            "--no-approve",
+            "-na",
+            field="approved",
+            help="Do not trust it, despite an earlier decision.",
+            constant=False,
+        ),
+        _flag(
+            "--offline",
+            field="is_offline",
+            help="Send only requests to the model. Default: PI_OFFLINE=1, or not.",
+        ),
+        Option(
+            ("--log-file",),
+            "log_file",
+            f"Log as JSON lines to FILE. Default: {LOG_VARIABLE}, or nowhere.",
+            "FILE",
+            completed="file",
+            read=values.not_empty,
+        ),
+        _flag(
+            "--verbose", field="verbose", help="Log to stderr; log tools, queues and reads as well, also to --log-file."
+        ),
+        _flag("--version", "-v", field=VERSION, help="Print the version and exit."),
+        _flag("--help", "-h", field=HELP, help="Print this help and exit."),
+    ],
+)
+_IGNORED: Final = Group(
+    "Accepted for clients of pi, and ignored",
+    [
+        _flag("--no-themes", field=None),
+        _flag("--no-mcp", field=None),
+        Option(("--theme",), None, metavar="TEXT"),
+        Option(("--use-theme",), None, metavar="TEXT"),
+        Option(("--tui-mode",), None, metavar="TEXT"),
+    ],
+    is_listed=True,
+)
+_REFUSED: Final = Group("Not supported, and refused", [_flag("--resume", "-r", field="resume")], is_listed=True)
+
+GROUPS: Final = (_MODE, _LIMITS, _MODEL, _PROMPT_AND_TOOLS, _EXTENSIONS, _SESSION, _OTHER, _IGNORED, _REFUSED)
+OPTIONS: Final[Sequence[Option]] = [option for group in GROUPS for option in group.options]
+NAMES: Final[Sequence[str]] = [name for option in OPTIONS for name in option.names]
+"""Of all options."""
+
+
+def attach_command() -> Command:
+    """Return what `pinnace attach` takes beside the flags of an agent. Its rows are where an attach can read them."""
+    from pinnace_rpc.attach.words import ROWS
+
+    return Command(
+        "pinnace attach",
+        "Speak the protocol on stdin and stdout with an agent of the host, which outlives this process. Starts the "
+        "host if none runs. NAME is an agent's name, which is begun if there is none; SESSION is the id of a "
+        "session or its file. Flags of an agent that is begun are passed on.",
+        [Option((name,), field, text, metavar, completed=values) for name, field, text, metavar, values in ROWS],
+        [Argument("agent", "[NAME|SESSION]"), Argument("flags", "[AGENT FLAGS]")],
+    )

@@ -1,0 +1,117 @@
+"""Features of pi that pinnace does not support, with an alternative, one line each.
+
+docs/migrating-from-pi.md and the answers to the commands and flags of pi have the same lines. Must import
+nothing slow, since every start loads it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from pinnace_rpc.cli.parser import CommandError
+
+
+# DEVIATION D-41: to request one of these is a usage error.
+class UnsupportedFeature(NamedTuple):
+    """An unsupported feature of pi."""
+
+    topic: str
+    instead: str
+
+
+INTERACTIVE: Final = UnsupportedFeature(
+    "Interactive mode",
+    "ask with `pinnace -p TEXT`, or let a client speak to `pinnace --mode rpc`",
+)
+RESUME: Final = UnsupportedFeature(
+    "A menu of sessions (`--resume`)",
+    "`pinnace sessions` lists them; `--session ID` continues one, `--continue` the newest",
+)
+PACKAGES: Final = UnsupportedFeature(
+    "Installing packages (`install`, `remove`, `uninstall`, `list`)",
+    "put skills and prompts into `~/.pi/agent`, or install them with pi, which uses the same folder",
+)
+CONFIG: Final = UnsupportedFeature(
+    "A menu of settings (`config`)",
+    "edit `~/.pi/agent/settings.json`; docs/configuration.md describes it",
+)
+UPDATES: Final = UnsupportedFeature(
+    "Updating itself (`update`)",
+    "install a newer checkout with `scripts/setup`; pinnace never looks for updates",
+)
+MCP: Final = UnsupportedFeature(
+    "MCP (`mcp`)",
+    "let the model call a program of the MCP server by `bash`, and describe it in `AGENTS.md`",
+)
+LOGIN: Final = UnsupportedFeature(
+    "Built-in logins (OAuth)",
+    "log in by an extension that registers the provider with `oauth`, or use a key: `pinnace auth login PROVIDER`; "
+    "logins of pi are used while they are valid",
+)
+SHOWN_KEYS: Final = UnsupportedFeature(
+    "Printing keys (`auth check`, `auth print-api-key`, `auth print-bearer-token`)",
+    "`pinnace auth status PROVIDER` exits with 0 if there is a key; none is ever shown",
+)
+TYPESCRIPT: Final = UnsupportedFeature(
+    "Extensions in TypeScript",
+    "run those with pi, or write them in Python: docs/extensions.md",
+)
+WIDGETS: Final = UnsupportedFeature(
+    "Terminal widgets, themes, key bindings",
+    "the client draws; flags about them are accepted and ignored",
+)
+
+ABSENCES: Final = (
+    INTERACTIVE,
+    RESUME,
+    PACKAGES,
+    CONFIG,
+    UPDATES,
+    MCP,
+    LOGIN,
+    SHOWN_KEYS,
+    TYPESCRIPT,
+    WIDGETS,
+)
+
+FOREIGN_COMMANDS: Final[Mapping[str, UnsupportedFeature]] = {
+    "config": CONFIG,
+    "install": PACKAGES,
+    "list": PACKAGES,
+    "mcp": MCP,
+    "remove": PACKAGES,
+    "uninstall": PACKAGES,
+    "update": UPDATES,
+}
+_AUTH_FORMS: Final[Mapping[str, UnsupportedFeature]] = {
+    "check": SHOWN_KEYS,
+    "print-api-key": SHOWN_KEYS,
+    "print-bearer-token": SHOWN_KEYS,
+}
+
+
+class UnsupportedFeatureError(CommandError):
+    """The command line requests a feature of pi that pinnace does not support."""
+
+    exit_code = 2
+
+    def __init__(self, absence: UnsupportedFeature) -> None:
+        """Name the alternative."""
+        first = absence.topic.split()[0]
+        is_acronym = len(first) > 1 and first.isupper()
+        topic = absence.topic if is_acronym else absence.topic[0].lower() + absence.topic[1:]
+        super().__init__(f"not supported: {topic}. Instead: {absence.instead}".replace("`", ""))
+
+
+def refuse_foreign_command(words: Sequence[str]) -> None:
+    """Refuse an unsupported subcommand of pi; only the first word of a command line is one.
+
+    Raises:
+        UnsupportedFeatureError: It is one.
+    """
+    match words:
+        case ["auth", form, *_] if form in _AUTH_FORMS:
+            raise UnsupportedFeatureError(_AUTH_FORMS[form])
+        case [name, *_] if name in FOREIGN_COMMANDS:
+            raise UnsupportedFeatureError(FOREIGN_COMMANDS[name])
+        case _:
+            pass

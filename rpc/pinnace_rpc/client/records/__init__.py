@@ -1,0 +1,1 @@
+"""Types of the records that agents of the family write; imports the specification alone."""

@@ -1,0 +1,971 @@
+"""One agent of a host: its process, its journal, and the connections that are attached to it.
+
+Reads what the process writes, line by line, into the journal, from which every connection takes its records: so no
+connection can delay the agent, and each sees them in one order. Implements the observer of the process. Must not know
+sockets and frames.
+"""
+
+import errno
+import json
+import logging
+import math
+import os
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol, TypedDict, Unpack
+
+import trio
+
+from pinnace_rpc.cli.table import OPTIONS
+from pinnace_rpc.host import routing
+from pinnace_rpc.host.agents.lifecycle import Life
+from pinnace_rpc.host.agents.ports import AgentObserver, AgentProcess, AgentStart, EpochReason, OnCrash
+from pinnace_rpc.host.agents.supervisor import Supervisor, outcome
+from pinnace_rpc.host.followers import Followers
+from pinnace_rpc.host.journal import RETAINED_BYTES, Journal, response_head
+from pinnace_rpc.host.locations import FILE_MODE
+from pinnace_rpc.host.protocol import EXIT_FAILED, EXIT_LOST, Cursor, Ended
+from pinnace_rpc.host.routing import Command, OpenCommand, Response, Router
+from pinnace_rpc.host.summary import FOLLOWED, MODEL_COMMANDS, Summary
+from pinnace_rpc.host.table import CommandTable, lasting_id
+from pinnace_spec.records.messages import FILE_METHODS
+from pinnace_spec.wire.json_text import JsonValue
+
+_log = logging.getLogger("pinnace.host")
+
+_READ_BYTES: Final = 64 * 1024
+_MAX_LINE_BYTES: Final = 1024 * 1024
+"""A longer line of the agent goes to the disk while it is read."""
+_REST_S: Final = 1.0
+"""How long the rest of stdout is read after the exit: a child of a tool may hold it open."""
+_MAX_DIALOGS: Final = 1000
+_MAX_READS: Final = 32
+"""In the process at once; an agent answers them in two milliseconds."""
+_MAX_READ_WAIT_S: Final = 0.1
+_DETAILS_NAME: Final = "agent.json"
+_RUN_TEXT: Final = "the agent's process ended before it answered; whether the command took effect is unknown"
+
+
+class Details(NamedTuple):
+    """What is kept about an agent while it has no process."""
+
+    cwd: str
+    profile: str
+    session_id: str | None = None
+    session_file: str | None = None
+    is_named: bool = True
+    has_process: bool = False
+    """Whether records of the last process may be missing: it has not ended in order, as far as a host has seen."""
+    has_run: bool = False
+    """Whether it was in a run, as far as its records have shown, and no later epoch has reported that."""
+
+
+class _Changed(TypedDict, total=False):
+    session_id: str | None
+    session_file: str | None
+    has_process: bool
+    has_run: bool
+
+
+class Dialog(NamedTuple):
+    """An open question of an extension to the user."""
+
+    line: bytes
+    place: int
+    deadline: float
+
+
+class NamedClient:
+    """A run of a client program that has given its name, and with it keeps its commands across connections."""
+
+    def __init__(self, table: CommandTable, connection: int) -> None:
+        """Begin with a connection."""
+        self.table = table
+        self.connection = connection
+        """The newest one; it may have ended."""
+
+
+class _Kept(NamedTuple):
+    """An open command that is in the table of its client."""
+
+    client: NamedClient
+    identity: JsonValue
+
+
+class Attached(Protocol):
+    """A connection as its agent sees it."""
+
+    number: int
+    has_cursors: bool
+    client: NamedClient | None
+    last_read: float
+    """When the client last took something, in seconds since the epoch."""
+
+    def finish(self, place: int, ended: Ended) -> None:
+        """Write everything up to a place of the journal, and then the end. The first call counts."""
+        ...
+
+    def answered(self, place: int) -> None:
+        """Take notice of a response to this connection that ends at a place."""
+        ...
+
+
+class ReadSlots:
+    """Which reads the process has at once, those of all clients together.
+
+    A client that sends thousands in one go would have all others wait behind them in the pipe. With slots it has one
+    more command that waits, as each of the others, and they take turns.
+    """
+
+    def __init__(self) -> None:
+        """All are free."""
+        self._free = trio.Semaphore(_MAX_READS)
+        self._held: set[int] = set()
+
+    async def take(self) -> bool:
+        """Wait for a slot; return whether there was one in time.
+
+        A read may be deferred by the agent until a client has sent something, which may be behind this command.
+        """
+        try:
+            self._free.acquire_nowait()
+        except trio.WouldBlock:
+            with trio.move_on_after(_MAX_READ_WAIT_S):
+                await self._free.acquire()
+                return True
+            return False
+        return True
+
+    def hold(self, number: int | None) -> None:
+        """Keep the slot until the command of this number is answered."""
+        if number is None:
+            self.give_back()
+        else:
+            self._held.add(number)
+
+    def answered(self, number: int | None) -> None:
+        """Free the slot of a command."""
+        if number in self._held:
+            self._held.remove(number)
+            self.give_back()
+
+    def give_back(self) -> None:
+        """Free a slot that is not held."""
+        self._free.release()
+
+    def give_up(self) -> None:
+        """Free all slots that are held: the process has ended."""
+        while self._held:
+            self._held.pop()
+            self.give_back()
+
+
+class Agent:
+    """One agent, with or without a process."""
+
+    def __init__(
+        self,
+        name: str,
+        folder: str,
+        release: str,
+        nursery: trio.Nursery,
+        supervise: Callable[[AgentObserver], Supervisor],
+        details: Details | None = None,
+        *,
+        journal_bytes: int = RETAINED_BYTES,
+        on_crash: OnCrash = "pause",
+    ) -> None:
+        """Open the agent's folder. Blocking.
+
+        Args:
+            name: By which clients find it.
+            folder: Its journal's.
+            release: Of the program that its process runs.
+            nursery: Gets the tasks that serve its processes.
+            supervise: Returns what decides when it has a process.
+            details: What is known of a new agent; None: read from its folder.
+            journal_bytes: The most that the files of its journal have.
+            on_crash: What the process after a crash does with queued messages.
+
+        Raises:
+            LocationError, OSError: The folder can't be used.
+        """
+        self.name = name
+        self.folder = folder
+        self.release = release
+        """Of the program that its process runs."""
+        self.followers = Followers(nursery)
+        self.journal = Journal(folder, retained_bytes=journal_bytes, published=self.followers.publish)
+        self.details = details or _read_details(folder)
+        self.flags: tuple[str, ...] = ()
+        """Those of the attach that started it, as they were given: an attach that comes again brings them, too."""
+        self.connections: dict[int, Attached] = {}
+        self.dialogs: dict[str, Dialog] = {}
+        self.summary = Summary()
+        self.is_running_turns = False
+        self.last_activity = time.time()
+        self.abandoned_at: float | None = None
+        """Since when an agent without a name has had no client, on trio's clock."""
+        self._nursery = nursery
+        self._on_crash = on_crash
+        self._router = Router()
+        self._clients: dict[str, NamedClient] = {}
+        self._kept: dict[int, _Kept] = {}
+        """The open commands that are in tables, by the host's number."""
+        self._left: list[tuple[OpenCommand, _Kept | None]] = []
+        """Commands that a process has not answered, which has ended."""
+        self._takes_commands = False
+        self._process: AgentProcess | None = None
+        self._process_changed = trio.lowlevel.ParkingLot()
+        self._input = trio.Lock()
+        self._reads = ReadSlots()
+        self._work = trio.CancelScope()
+        self._has_read_all = trio.Event()
+        self._is_known = False
+        """Whether the session of the process is."""
+        self._state_number: int | None = None
+        self._asked: dict[int, Callable[[Mapping[str, JsonValue]], None]] = {}
+        """What takes the data of the responses to the host's own commands, by the host's number."""
+        self._serves_files: int | None = None
+        """The connection whose client has offered to serve files to the process."""
+        self._held: list[bytes] | None = None
+        """What a process that is not the first one has written before the host knows its state."""
+        self._long: Response | None = None
+        self._reason: EpochReason = "host"
+        self._was_interrupted = self.details.has_run
+        self._is_complete = not self.details.has_process
+        self._status: int | None = None
+        """Of the last process."""
+        self._stderr = ""
+        """The end of what it has written there."""
+        self._stopped_with: Ended | None = None
+        self._is_unsaved = True
+        """Whether the file of the details is missing or older."""
+        self._supervisor = supervise(self)
+
+    # Life.
+
+    @property
+    def state(self) -> Life:
+        """Whether it has a process."""
+        return self._supervisor.life
+
+    @property
+    def error(self) -> str | None:
+        """Why it has failed; None: it has not."""
+        return self._supervisor.error
+
+    @property
+    def start(self) -> AgentStart | None:
+        """What it was started with; None: only a client can start it."""
+        return self._supervisor.start
+
+    @property
+    def pid(self) -> int | None:
+        """The id of the process."""
+        return None if self._process is None else self._process.pid
+
+    def attach(self, start: AgentStart) -> None:
+        """Count a client; the agent is started with `start` unless it has a process."""
+        self._supervisor.attach(start)
+
+    def detach(self) -> None:
+        """Count a client that has left."""
+        self._supervisor.detach()
+
+    def restart(self) -> None:
+        """Replace the process, or start one.
+
+        Raises:
+            RestartRefused: Only a client can start it.
+        """
+        self._supervisor.restart()
+
+    def stop(self, ended: Ended | None = None) -> None:
+        """End the process in order, without waiting for it; clients get `ended`, else the end of the process."""
+        self._stopped_with = ended
+        self._supervisor.stop()
+
+    async def wait_over(self) -> None:
+        """Wait until there is no process and none will be started."""
+        await self._supervisor.wait_over()
+
+    async def wait_while_stopping(self) -> None:
+        """Wait while the process ends, which a client must not meet any more."""
+        while self.state == "stopping":
+            await self._process_changed.park()
+
+    async def wait_known(self) -> None:
+        """Wait until the session of the process is known, or there is no process."""
+        while not self.is_known:
+            await self._process_changed.park()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the session of the process is known, or there is no process."""
+        return self._is_known or self._is_over
+
+    @property
+    def _is_over(self) -> bool:
+        return self.state in ("asleep", "failed")
+
+    # The observer of the supervisor.
+
+    @property
+    def is_persistent(self) -> bool:
+        """Whether there is a session file, with which another process continues."""
+        return self.details.session_file is not None
+
+    def prepare(self, start: AgentStart, reason: EpochReason) -> AgentStart:
+        """Return what the next process is started with: it continues the session.
+
+        What is queued is continued by an option of the process, so that it is decided before the first command is
+        read: an `abort` of the host would come between those of clients, and end what runs.
+        """
+        self._stopped_with = None
+        self._status = None
+        self._is_known = False
+        arguments = resumed(start.arguments, self.details)
+        if reason == "crash" and self._on_crash == "continue":
+            arguments = (*_CONTINUES_QUEUE, *arguments)
+        return start._replace(arguments=arguments)
+
+    def process_began(self, process: AgentProcess, reason: EpochReason) -> None:
+        """Take over the pipes of a new process."""
+        self._process = process
+        self._reason = reason
+        self._is_known = False
+        self._work = trio.CancelScope()
+        self._has_read_all = trio.Event()
+        self._keep_details(has_process=True, has_run=self._was_interrupted)
+        self._nursery.start_soon(self._attend, process, name=f"agent {self.name}")
+        self._process_changed.unpark_all()
+
+    async def process_ended(self, status: int | None, stderr: str) -> None:
+        """Read the rest of its output, for at most a second, and close its pipes."""
+        with trio.move_on_after(_REST_S):
+            await self._has_read_all.wait()
+        self._work.cancel()
+        await self._has_read_all.wait()
+        process, self._process = self._process, None
+        self._takes_commands = False
+        self._status, self._stderr = status, stderr.strip()
+        self._release_held()
+        # One that was killed instead has not written everything.
+        self._is_complete = self.state == "stopping" and outcome(status, is_new=False) == "ended"
+        if self.state != "stopping":
+            _log.warning("agent %s: its process ended with %s: %s", self.name, status, self._stderr)
+        self._was_interrupted, self.is_running_turns = self.is_running_turns, False
+        # What the next epoch has to report: this host may not live to begin it.
+        self._keep_details(has_process=not self._is_complete, has_run=self._was_interrupted)
+        self.dialogs.clear()
+        self._serves_files = None
+        self._asked.clear()
+        self._reads.give_up()
+        for number, command in self._router.give_up():
+            self._left.append((command, None if number is None else self._kept.pop(number, None)))
+        if process is not None:
+            await trio.aclose_forcefully(process.stdin)
+            await trio.aclose_forcefully(process.stdout)
+
+    def will_be_replaced(self) -> None:
+        """Keep what the next process can be asked again, and send clients away that do not know what an epoch is."""
+        left, self._left = self._left, []
+        for command, kept in left:
+            if command.line is None:
+                self._give_up(command, kept, is_last=False)
+            elif command.connection:
+                self._left.append((command, kept))
+        for connection in tuple(self.connections.values()):
+            if not connection.has_cursors:
+                ended = Ended(EXIT_LOST, "the agent's process was replaced; attach again")
+                connection.finish(self.journal.end, ended)
+
+    def fell_asleep(self) -> None:
+        """End the connections as the process has ended."""
+        status = self._status or 0
+        error = self._stderr.removeprefix("pinnace: ") if self._has_refused_to_start() else None
+        self._end_connections(Ended(status if status >= 0 else 128 - status, error))
+
+    def failed(self, error: str) -> None:
+        """End the connections with the error; with the process's own exit code, if it has refused to start."""
+        status = self._status if self._has_refused_to_start() else None
+        self._end_connections(Ended(status or EXIT_FAILED, error))
+
+    def _has_refused_to_start(self) -> bool:
+        return not self._is_known and self._status is not None and 0 < self._status < _FIRST_SIGNAL_STATUS
+
+    def is_quiet(self) -> bool:
+        """Return whether nothing is in progress: no command, no run, no dialog."""
+        return not (self._router.open or self._left or self.is_running_turns or self.needs_input)
+
+    async def may_sleep(self) -> bool:
+        """Ask whether an extension has a background task. An agent that does not answer does not sleep."""
+        answered = trio.Event()
+        state: dict[str, JsonValue] = {}
+
+        def take(data: Mapping[str, JsonValue]) -> None:
+            state.update(data)
+            answered.set()
+
+        await self._send_own("get_state", self._reserve("get_state", take))
+        await answered.wait()  # cancelled when the process ends
+        return not state.get("extensionsAtWork")
+
+    def _end_connections(self, ended: Ended) -> None:
+        left, self._left = self._left, []
+        for command, kept in left:
+            self._give_up(command, kept, is_last=True)
+        for connection in tuple(self.connections.values()):
+            connection.finish(self.journal.end, self._stopped_with or ended)
+        self._process_changed.unpark_all()
+
+    def _give_up(self, command: OpenCommand, kept: "_Kept | None", *, is_last: bool) -> None:
+        """Answer a command whose process has ended."""
+        if is_last:
+            answer = routing.failure(command, _RUN_TEXT, "agent_restarted", outcome="unknown")
+        else:
+            answer = routing.failure(command, _RUN_TEXT, "outcome_unknown")
+        if kept is not None:
+            if self._is_decided_by_session(command.name):
+                kept.client.table.interrupt(kept.identity)  # a repetition is decided by the session
+            else:
+                kept.client.table.answer(kept.identity, answer)
+        self._append_response(command.connection, answer)
+
+    async def _attend(self, process: AgentProcess) -> None:
+        """Serve a process until everything that it has written is read, or for as long as that matters."""
+        is_first = self.journal.epoch == 0
+        has_read_all = self._has_read_all
+        try:
+            with self._work:
+                await self.journal.begin_epoch()
+                self._held = None if is_first else []
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._begin_taking)
+                    await self._read(process)
+                    nursery.cancel_scope.cancel()
+        finally:
+            has_read_all.set()
+
+    async def _begin_taking(self) -> None:
+        """Ask a new process what the former one has not answered, then let it take commands."""
+        await self._ask_state()
+        while self._left:  # what is not reached before this process ends, too, is left for the next one
+            command, kept = self._left.pop(0)
+            assert command.line is not None
+            number = self._router.reserve(command)
+            if kept is not None:
+                self._kept[number] = kept
+            await self._send(routing.with_members(command.line, {"id": routing.own_id(number)}))
+        self._takes_commands = True
+        self._process_changed.unpark_all()
+
+    # Commands.
+
+    async def send(self, attached: Attached, command: Command, line: bytes) -> None:
+        """Give a command to the process; wait while there is none yet, or the pipe is full."""
+        if command.name == "extension_ui_response":
+            await self._answer_dialog(command, line)
+            return
+        if command.name == "client_response":
+            if attached.number == self._serves_files:  # the others have offered nothing
+                await self._send(line + b"\n")
+            return
+        members: dict[str, object] = {}
+        if command.name == "hello" and (profile := command.fields.get("protocol")) is not None:
+            if profile != self.details.profile:
+                text = f"the protocol of this agent is {self.details.profile}, fixed at its start"
+                self.refuse(attached.number, command, text, "profile_fixed")
+                return
+            # It is no longer the process's first command.
+            members["protocol"] = None
+        if _offers_files(command):
+            if self._serves_files not in (None, attached.number):
+                await self._withdraw_files()  # its open requests end, since its answers are not taken any more
+            self._serves_files = attached.number
+        client = attached.client if command.is_object and command.identity is not None else None
+        if client is None or command.name in routing.SAFE:
+            if command.name == "clear_queue" and command.fields.get("by") is None:
+                members["by"] = lasting_id(secrets.token_hex(16), None)  # the host's id will be used again
+            await self._give(attached.number, None, command, line, members)
+            return
+        # What is kept as begun is executed, whatever becomes of the connection: a repetition counts on that.
+        with trio.CancelScope(shield=True):  # until the process takes commands, or there is none
+            if await self._keep(attached.number, client, command):
+                name = "messageId" if command.name in routing.MESSAGES else "by"
+                if command.name in routing.REPEATABLE and command.fields.get(name) is None:
+                    members[name] = lasting_id(client.table.client, command.identity)
+                await self._give(attached.number, client, command, line, members)
+
+    async def _give(
+        self, connection: int, client: NamedClient | None, command: Command, line: bytes, members: Mapping[str, object]
+    ) -> None:
+        """Give a command to the process as soon as that takes commands; with a client, it is in the client's table."""
+        has_slot = command.name in routing.SAFE and await self._reads.take()
+        try:
+            while not self._takes_commands and not self._is_over:
+                await self._process_changed.park()
+        except trio.Cancelled:
+            if has_slot:
+                self._reads.give_back()
+            raise
+        if client is not None:
+            connection = client.connection  # another one may have taken the place of the one that it came from
+        if not self._takes_commands:
+            if has_slot:
+                self._reads.give_back()
+            answer = routing.failure(_open(connection, command), "the agent has ended", "shutting_down")
+            if client is not None:
+                client.table.answer(command.identity, answer)
+            self._append_response(connection, answer)
+            return
+        is_repeatable = (command.name in routing.SAFE and not _offers_files(command)) or (
+            client is not None and self._is_decided_by_session(command.name)
+        )
+        number, sent = self._router.add(connection, command, line, members, is_repeatable=is_repeatable)
+        if client is not None and number is not None:
+            self._kept[number] = _Kept(client, command.identity)
+        if has_slot:
+            self._reads.hold(number)
+        await self._send(sent)
+
+    async def _keep(self, connection: int, client: NamedClient, command: Command) -> bool:
+        """Note a command of a named client before it is executed; return whether it is to be executed."""
+        table, identity = client.table, command.identity
+        is_decided = self._is_decided_by_session(command.name)
+        match table.look_up(identity, command.fields):
+            case "answered":
+                with suppress(OSError):
+                    self._append_response(connection, table.response(identity))
+                return False
+            case "in progress":
+                return False  # this connection gets the response when it comes
+            case "reused":
+                self.refuse(connection, command, "another command of this client had this id", "id_reused")
+                return False
+            case "begun":
+                if is_decided:
+                    table.reopen(identity)
+                    return True
+                answer = routing.failure(_open(connection, command), _RUN_TEXT, "outcome_unknown")
+                table.answer(identity, answer)
+                self._append_response(connection, answer)
+                return False
+            case "new":
+                try:
+                    await table.begin(identity, command.fields, is_synced=not is_decided)
+                except OSError as error:
+                    if is_decided:
+                        return True  # the agent recognises it
+                    text = f"the command can't be kept, and so is not executed: {error.strerror}"
+                    self.refuse(connection, command, text, "io_error")
+                    return False
+                return True
+
+    def _is_decided_by_session(self, name: str) -> bool:
+        """Return whether the agent recognises a command of this name that is sent to its next process again."""
+        return name in routing.REPEATABLE and self.details.profile not in _WITHOUT_NAMES
+
+    def join(self, name: str, connection: int) -> NamedClient:
+        """Let a connection be that of a named client; a former one ends, and this one gets its responses. Blocking.
+
+        Raises:
+            LocationError, OSError: The table of the client's commands can't be used.
+        """
+        for each in [each for each, client in self._clients.items() if self._is_gone(client)]:
+            self._clients.pop(each).table.close()
+        client = self._clients.get(name)
+        if client is None:
+            client = self._clients[name] = NamedClient(CommandTable(self.folder, name), connection)
+            return client
+        client.table.is_known = True
+        former, client.connection = client.connection, connection
+        if (attached := self.connections.get(former)) is not None:
+            attached.finish(self.journal.end, Ended(EXIT_LOST, "another connection of this client has replaced this"))
+        self._router.move(former, connection)
+        self._left = [
+            (command._replace(connection=connection) if command.connection == former else command, kept)
+            for command, kept in self._left
+        ]
+        return client
+
+    def has_connected(self, name: str) -> bool:
+        """Return whether a named client has a connection, which another one of it would replace."""
+        client = self._clients.get(name)
+        return client is not None and client.connection in self.connections
+
+    def _is_gone(self, client: NamedClient) -> bool:
+        return client.connection not in self.connections and not client.table.has_open()
+
+    def refuse(self, connection: int, command: Command, text: str, code: str) -> None:
+        """Answer a command without the agent."""
+        self._append_response(connection, routing.failure(_open(connection, command), text, code))
+
+    def open_commands(self, connection: int) -> int:
+        """Return how many commands of a connection are not answered."""
+        return self._router.count(connection)
+
+    async def _send(self, line: bytes) -> None:
+        """Write a line to the process, all of it: the connection that it came from may end meanwhile.
+
+        It ends with the process at the latest. Does not wait where the pipe takes the line: two turns of the event loop
+        cost more than the write.
+        """
+        if self._process is not None and not self._input.locked():
+            line = line[self._process.send_now(line) :]
+        if line:
+            with trio.CancelScope(shield=True):
+                await self._write(line)
+
+    async def _write(self, line: bytes) -> None:
+        async with self._input:
+            if self._process is not None:
+                # Of a process that has ended, all open commands are answered.
+                with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                    await self._process.stdin.send_all(line)
+
+    async def _answer_dialog(self, command: Command, line: bytes) -> None:
+        """Forward the first answer; later ones are ignored."""
+        identity = command.fields.get("id")
+        if isinstance(identity, str) and self.dialogs.pop(identity, None) is not None:
+            await self._send(line + b"\n")
+            record = json.dumps({"type": "extension_ui_resolved", "id": identity}, separators=(",", ":"))
+            self.journal.append(self.journal.next_event() + record.encode("ascii")[1:] + b"\n", 1)
+
+    def left(self, connection: int) -> None:
+        """Take notice that a connection has ended: files that its client has served are on the disk again."""
+        if self._serves_files == connection:
+            self._nursery.start_soon(self._withdraw_files)
+
+    async def _withdraw_files(self) -> None:
+        self._serves_files = None
+        if self._process is None:
+            return
+        number = self._reserve("hello", lambda _data: None)
+        await self._send(b'{"type":"hello","id":"%b","delegate":[]}\n' % routing.own_id(number).encode("ascii"))
+
+    async def _ask_state(self) -> None:
+        self._state_number = self._reserve("get_state", self._take_state)
+        await self._send_own("get_state", self._state_number)
+
+    async def _ask_totals(self) -> None:
+        number = self._reserve("get_session_stats", self.summary.take_totals)
+        await self._send_own("get_session_stats", number)
+
+    def _reserve(self, name: str, take: Callable[[Mapping[str, JsonValue]], None]) -> int:
+        """Return a number for a read of the host's own; `take` gets the data of its response."""
+        number = self._router.reserve(OpenCommand(0, name, None))
+        self._asked[number] = take
+        return number
+
+    async def _send_own(self, name: str, number: int) -> None:
+        await self._send(json.dumps({"type": name, "id": routing.own_id(number)}).encode("ascii") + b"\n")
+
+    # Records.
+
+    async def _read(self, process: AgentProcess) -> None:
+        """Read what the process writes, until the end."""
+        rest = bytearray()
+        is_long = False
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            while data := bytes(await process.stdout.receive_some(_READ_BYTES)):
+                end = data.rfind(b"\n") + 1
+                if is_long:
+                    first = data.find(b"\n") + 1
+                    self.journal.spool(data[: first or len(data)])
+                    if not first:
+                        continue
+                    self._end_long()
+                    is_long = False
+                    self._take_lines(data[first:end])
+                    rest += data[end:]
+                    continue
+                if end:
+                    self._take_lines(bytes(rest) + data[:end] if rest else data[:end])
+                    rest.clear()
+                    data = data[end:]
+                rest += data
+                if len(rest) > _MAX_LINE_BYTES:
+                    self._begin_long(bytes(rest))
+                    rest.clear()
+                    is_long = True
+        if is_long:
+            self.journal.drop_spool()
+
+    def _take_lines(self, data: bytes) -> None:
+        """Take whole lines."""
+        if (held := self._held) is not None:
+            self._hold(held, data)
+            return
+        pieces: list[bytes] = []
+        events = 0
+        size = 0
+        responses: list[tuple[Response, int]] = []
+        for line in data.splitlines(keepends=True) if b"\r" not in data else _lines(data):
+            response = self._router.take(line)
+            if response is not None and response.number in self._kept:
+                kept = self._kept.pop(response.number)
+                kept.client.table.answer(kept.identity, response.line)
+            if response is None:
+                piece = self._event(line, self.journal.end + size)
+                events += 1
+            elif response.command.connection in self.connections:
+                piece = response_head(response.command.connection, len(response.line)) + response.line
+            else:
+                piece = b""
+            pieces.append(piece)
+            size += len(piece)
+            if response is not None:
+                responses.append((response, self.journal.end + size))
+        if self.details.has_run and not self.is_running_turns:
+            self._keep_details(has_run=False)  # before any client sees the end of the run
+        if size:  # more than responses to the host
+            self.last_activity = time.time()
+            to = None if events else {response.command.connection for response, _ in responses}
+            self.journal.append(b"".join(pieces), events, to)
+        for response, place in responses:
+            self._answered(response, place)
+
+    def _event(self, line: bytes, place: int) -> bytes:
+        kind = routing.record_type(line)
+        if kind in _NOTED:
+            self._note(kind, line, place)
+        if kind == b"bash_execution_update":
+            line = self._router.event(line)
+        return self.journal.next_event() + line[1:]
+
+    def _note(self, kind: bytes, line: bytes, place: int) -> None:
+        """Follow what the host has to know of an agent."""
+        if kind in FOLLOWED:
+            self.summary.follow(kind, line)
+        elif kind == b"agent_start":
+            self.is_running_turns = True
+            self._keep_details(has_run=True)  # before any client sees it
+        elif kind in (b"agent_settled", b"agent_end"):
+            self.is_running_turns = kind == b"agent_end" and self.details.profile not in _WITHOUT_SETTLED
+        elif kind == b"extension_ui_request":
+            fields = routing.parse_record(line)
+            identity = fields.get("id")
+            if fields.get("method") in routing.DIALOG_METHODS and isinstance(identity, str):
+                timeout = fields.get("timeout")
+                seconds = timeout / 1000 if isinstance(timeout, int | float) else math.inf
+                while len(self.dialogs) >= _MAX_DIALOGS:
+                    del self.dialogs[next(iter(self.dialogs))]
+                self.dialogs[identity] = Dialog(line, place, trio.current_time() + seconds)
+
+    @property
+    def needs_input(self) -> bool:
+        """Whether a dialog waits for an answer."""
+        now = trio.current_time()
+        for identity in [each for each, dialog in self.dialogs.items() if dialog.deadline <= now]:
+            del self.dialogs[identity]
+        return bool(self.dialogs)
+
+    def open_dialogs(self, place: int) -> list[bytes]:
+        """Return the dialogs that were asked before a place of the journal and wait for an answer."""
+        if not self.needs_input:
+            return []
+        return [dialog.line for dialog in self.dialogs.values() if dialog.place < place]
+
+    def _answered(self, response: Response, place: int) -> None:
+        self._reads.answered(response.number)
+        take = None if response.number is None else self._asked.pop(response.number, None)
+        if take is not None:
+            take(routing.member(routing.parse_record(response.line), "data"))
+            return
+        if (connection := self.connections.get(response.command.connection)) is not None:
+            connection.answered(place)
+        name = response.command.name
+        if name in MODEL_COMMANDS:
+            self.summary.take_model_answer(response.line)
+        if name == "abort" or (name in routing.REPLACEMENTS and not _is_cancelled(response)):
+            # The agent has closed those that it asked before it answered.
+            self.dialogs = {identity: dialog for identity, dialog in self.dialogs.items() if dialog.place >= place}
+        if name in routing.REPLACEMENTS:
+            self._nursery.start_soon(self._ask_state)
+
+    def _append_response(self, connection: int, line: bytes) -> None:
+        attached = self.connections.get(connection)
+        if attached is not None:
+            self.journal.append(response_head(connection, len(line)) + line, to=(connection,))
+            attached.answered(self.journal.end)
+
+    # The state of a process that has begun.
+
+    def _take_state(self, data: Mapping[str, JsonValue]) -> None:
+        if self.summary.take_state(data):
+            self._nursery.start_soon(self._ask_totals)
+        identity, file = data.get("sessionId"), data.get("sessionFile")
+        self._keep_details(
+            session_id=identity if isinstance(identity, str) else None,
+            session_file=file if isinstance(file, str) and file else None,
+        )
+        self._is_known = True
+        self._process_changed.unpark_all()
+        self._supervisor.answered()
+
+    def _hold(self, held: list[bytes], data: bytes) -> None:
+        """Keep the first lines of a new process until its state is known, which the first record of the epoch holds."""
+        state: Mapping[str, JsonValue] | None = None
+        for line in _lines(data):
+            held.append(line)
+            if line.startswith(b'{"id":"%b",' % routing.own_id(self._state_number or 0).encode("ascii")):
+                state = routing.member(routing.parse_record(line), "data")
+        if state is not None or sum(map(len, held)) > _MAX_LINE_BYTES:
+            self._release_held(state)
+
+    def _release_held(self, state: Mapping[str, JsonValue] | None = None) -> None:
+        if self._held is None:
+            return
+        held, self._held = self._held, None
+        count = (state or {}).get("pendingMessageCount")
+        # Where records are missing, the session shows a run whose beginning no host has read.
+        was_interrupted = self._was_interrupted or (not self._is_complete and "interrupted" in (state or {}))
+        record = {
+            "type": "agent_restarted",
+            "epoch": self.journal.epoch,
+            "reason": self._reason,
+            "complete": self._is_complete,
+            "interrupted": was_interrupted,
+            "pendingMessageCount": count if isinstance(count, int) else 0,
+        }
+        self.journal.append(json.dumps(record, separators=(",", ":")).encode("ascii") + b"\n")
+        if held:
+            self._take_lines(b"".join(held))
+
+    # Lines that are too long for the memory.
+
+    def _begin_long(self, head: bytes) -> None:
+        self.last_activity = time.time()
+        self._release_held()
+        self._long = self._router.take(head)
+        if self._long is None:
+            self.journal.begin_spool(self.journal.next_event() + head[1:], 1)
+        else:
+            begun = response_head(self._long.command.connection)
+            self.journal.begin_spool(begun + self._long.line, 0)
+
+    def _end_long(self) -> None:
+        response, self._long = self._long, None
+        length = self.journal.spooled_bytes
+        if length is None:
+            self._report_lost(response)
+        elif response is None:
+            self.journal.end_spool()
+        else:
+            connection = response.command.connection
+            if response.number in self._kept:
+                kept = self._kept.pop(response.number)
+                kept.client.table.answer(kept.identity, routing.without_data(response))
+            head = response_head(connection, length - len(response_head(connection)))
+            self.journal.end_spool(head, (connection,))
+            self._answered(response, self.journal.end)
+
+    def _report_lost(self, response: Response | None) -> None:
+        """Report a line that neither the disk nor the memory takes."""
+        if response is not None:
+            line = routing.failure(response.command, "the response is too long for the host", "outcome_unknown")
+            self._append_response(response.command.connection, line)
+            return
+        cursor = self.journal.cursor
+        self.journal.append(truncated(cursor._replace(seq=cursor.seq - 1), cursor))
+        for connection in tuple(self.connections.values()):
+            if not connection.has_cursors:
+                connection.finish(self.journal.end, Ended(EXIT_LOST, "a record is too long for the host"))
+
+    # What is kept.
+
+    def _keep_details(self, **changed: Unpack[_Changed]) -> None:
+        """Change what is needed to list the agent, to start it when a client brings its environment, and to report it.
+
+        Every process, new session, and beginning and end of a run changes it, but no other record.
+        """
+        details = self.details._replace(**changed)
+        if details == self.details and not self._is_unsaved:
+            return
+        self.details, self._is_unsaved = details, True
+        path = os.path.join(self.folder, _DETAILS_NAME)
+        try:
+            descriptor = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, FILE_MODE)
+            try:
+                content = json.dumps(self.details._asdict()).encode("ascii")
+                if os.write(descriptor, content) < len(content):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)  # a full disk takes a part
+            finally:
+                os.close(descriptor)
+            os.replace(f"{path}.new", path)
+            self._is_unsaved = False
+        except OSError as error:
+            with suppress(OSError):
+                os.unlink(f"{path}.new")
+            _log.warning("%s: %s", path, error.strerror)
+
+
+def truncated(begin: Cursor, end: Cursor) -> bytes:
+    """Return the record that reports that the events between two cursors are gone."""
+    record = {"type": "truncated", "from": str(begin), "to": str(end)}
+    return json.dumps(record, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def resumed(arguments: Sequence[str], details: Details) -> tuple[str, ...]:
+    """Return an agent's arguments for its next process, which continues the session of the former one. Blocking.
+
+    A session without a message has no file yet: it is begun again under its id.
+    """
+    if details.session_file is None or details.session_id is None:
+        return tuple(arguments)
+    takes_value = {name: option.takes_value() for option in OPTIONS for name in option.names}
+    kept: list[str] = []
+    rest = list(arguments)
+    while rest:
+        word = rest.pop(0)
+        name = word.partition("=")[0]
+        words = [word, rest.pop(0)] if takes_value.get(word) and rest else [word]
+        if name not in _CHOOSES_SESSION:
+            kept += words
+    if os.path.exists(details.session_file):
+        return (*kept, "--session", details.session_file)
+    return (*kept, "--session-id", details.session_id)
+
+
+def _offers_files(command: Command) -> bool:
+    """Return whether a command is an offer that the agent takes; one that is malformed leaves the former one."""
+    offered = command.fields.get("delegate") if command.name == "hello" else None
+    return isinstance(offered, list) and all(method in FILE_METHODS for method in offered)
+
+
+def _is_cancelled(response: Response) -> bool:
+    data = routing.member(routing.parse_record(response.line), "data")
+    return data.get("cancelled") is True
+
+
+def _open(connection: int, command: Command) -> OpenCommand:
+    identity = json.dumps(command.identity).encode("ascii") if command.has_id and command.is_object else None
+    return OpenCommand(connection, command.name, identity)
+
+
+def _lines(data: bytes) -> list[bytes]:
+    return [line + b"\n" for line in data.split(b"\n")[:-1]]
+
+
+def _read_details(folder: str) -> Details:
+    try:
+        value = json.loads(Path(folder, _DETAILS_NAME).read_bytes())
+        return Details(**value)
+    except (OSError, ValueError, TypeError):
+        return Details(cwd="/", profile="pi")
+
+
+_WITHOUT_SETTLED: Final = frozenset({"seed", "0.5x", "0.18"})
+"""Profiles in which `agent_end` is the last record of a run."""
+_WITHOUT_NAMES: Final = _WITHOUT_SETTLED
+"""Profiles whose commands have neither `messageId` nor `by`, so that no process recognises a repeated one."""
+_FIRST_SIGNAL_STATUS: Final = 126
+"""Higher exit codes are those of a shell, or name a signal."""
+_CONTINUES_QUEUE: Final = ("--on-restore", "continue")
+_CHOOSES_SESSION: Final = frozenset({"--continue", "-c", "--session", "--fork", "--session-id"})
+_NOTED: Final = frozenset({b"agent_start", b"agent_end", b"agent_settled", b"extension_ui_request", *FOLLOWED})

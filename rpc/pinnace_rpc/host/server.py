@@ -1,0 +1,603 @@
+"""The host's process: its socket, who may connect, which agents there are, and its end.
+
+One host for each agent folder holds the folder's lock. Only processes of the same user are answered. SIGTERM and SIGINT
+end it in order: agents get the end of their stdin and are awaited. Runs no model and no tool.
+"""
+
+import errno
+import gc
+import logging
+import math
+import os
+import re
+import resource
+import secrets
+import shutil
+import signal
+import socket
+import stat
+import time
+from collections.abc import AsyncIterator, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Final, NamedTuple, Protocol
+
+import trio
+import trio.lowlevel
+
+from pinnace_rpc.host import locations
+from pinnace_rpc.host.agent import Agent, Details, resumed
+from pinnace_rpc.host.agents.ports import AgentObserver, AgentStart, OnCrash
+from pinnace_rpc.host.agents.supervisor import IDLE_S, RestartRefused, Supervisor
+from pinnace_rpc.host.agents.zygote import ZygoteStarter
+from pinnace_rpc.host.connection import READ_BYTES, AttachedConnection
+from pinnace_rpc.host.journal import RETAINED_BYTES
+from pinnace_rpc.host.locations import HostLock, LocationError
+from pinnace_rpc.host.protocol import (
+    EXIT_FAILED,
+    EXIT_LOST,
+    EXIT_UNAVAILABLE,
+    EXIT_USAGE,
+    AgentAction,
+    Answer,
+    AskStatus,
+    Attach,
+    Ended,
+    Frame,
+    FrameDecoder,
+    HostControl,
+    ListAgents,
+    ProtocolError,
+    Refused,
+    StopHost,
+    common_version,
+    encode_host_control,
+    is_agent_name,
+    parse_request,
+)
+from pinnace_rpc.host.summary import resident_bytes
+from pinnace_rpc.host.table import forget_unused
+from pinnace_spec.profiles.profiles import CLIENT_PROFILES
+
+_log = logging.getLogger("pinnace.host")
+
+MAX_CLIENTS: Final = 1000
+OTHER_CONNECTIONS: Final = 64
+"""Beside those of clients: `pinnace host stop` reaches a host that has all the clients that it may have."""
+FORGOTTEN_S: Final = 14 * 24 * 3600.0
+"""How long the journal of an agent is kept that sleeps."""
+UNNAMED_S: Final = 60.0
+"""How long an agent without a name is kept without a client."""
+_FIRST_MESSAGE_S: Final = 30.0
+_WATCH_S: Final = 1.0
+"""How often the socket's file and agents without clients are looked after."""
+_FORGET_S: Final = 3600.0
+_LAST_WRITES_S: Final = 2.0
+"""How long clients may take to read the rest when the host ends."""
+_BACKLOG: Final = 256
+_CLIENT_DESCRIPTORS: Final = 2
+"""The socket, and the table of its commands."""
+_AGENT_DESCRIPTORS: Final = 6
+"""Three pipes, the process, its journal, and one that is read."""
+_OWN_DESCRIPTORS: Final = 64
+_NUMBER_BITS: Final = 48
+_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._-]")
+
+
+class Settings(NamedTuple):
+    """What a host is started with."""
+
+    agent_folder: str
+    socket_path: str
+    release: str
+    max_agents: int = 100
+    idle_s: float = IDLE_S
+    """How long an agent may be without clients and use until it sleeps."""
+    agent_memory: int | None = None
+    """The most address space of an agent, in bytes; None: as much as the host."""
+    journal_bytes: int = RETAINED_BYTES
+    """The most that the files of an agent's journal have."""
+    on_crash: OnCrash = "pause"
+    """What an agent does with queued messages after its crash."""
+    max_clients: int = MAX_CLIENTS
+    """The most clients that are attached at once, to all agents together."""
+
+
+class MakeAgent(Protocol):
+    """Opens an agent of this host."""
+
+    def __call__(self, name: str, folder: str, *, details: Details | None = None) -> Agent:
+        """Open the agent's folder; see `Agent`."""
+        ...
+
+
+class RequestRefused(Exception):
+    """A request can't be fulfilled. The text is for the user."""
+
+    def __init__(self, text: str, exit_code: int = EXIT_FAILED) -> None:
+        super().__init__(text)
+        self.exit_code = exit_code
+
+
+class Host:
+    """A host from its start to its end."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Open nothing yet."""
+        self._settings = settings
+        self._agents: dict[str, Agent] = {}
+        self._began_at = time.time()
+        self._connections = 0
+        self._clients = 0
+        """Connections that are attached, or wait for their agent."""
+        # Journals have responses to connections of former hosts, which must not be those of other clients now.
+        self._last_number = secrets.randbits(_NUMBER_BITS)
+        self._stopping = trio.Event()
+        self._changed = trio.lowlevel.ParkingLot()
+        self._listener: trio.socket.SocketType | None = None
+        self._bound: os.stat_result | None = None
+
+    async def run(self) -> None:
+        """Serve until a signal or a request ends the host.
+
+        Raises:
+            HostRuns: Another host has the folder.
+            LocationError: The socket or a folder can't be used.
+        """
+        settings = self._settings
+        locations.check_socket_path(settings.socket_path)
+        _allow_descriptors(settings)
+        lock = HostLock.take(settings.agent_folder, settings.socket_path, settings.release)
+        try:
+            locations.make_folder(locations.journals_folder(settings.agent_folder))
+            listener = self._bind()
+            with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+                async with trio.open_nursery() as processes:
+                    starter = ZygoteStarter(processes, os.environ, memory_bytes=settings.agent_memory)
+
+                    def supervise(agent: AgentObserver) -> Supervisor:
+                        return Supervisor(processes, starter, agent, idle_s=settings.idle_s)
+
+                    make = partial(
+                        Agent,
+                        release=settings.release,
+                        nursery=processes,
+                        supervise=supervise,
+                        journal_bytes=settings.journal_bytes,
+                        on_crash=settings.on_crash,
+                    )
+                    self._open_agents(make)
+                    # What is loaded stays: each full collection would look through all of it, and hold up everybody.
+                    gc.collect()
+                    gc.freeze()
+                    async with trio.open_nursery() as nursery:
+                        nursery.start_soon(self._stop_at_signal, signals)
+                        nursery.start_soon(self._accept, listener, make, nursery)
+                        nursery.start_soon(self._watch, make, nursery)
+                        await self._stopping.wait()
+                        await self._end_agents()
+                        nursery.cancel_scope.cancel()
+                    processes.cancel_scope.cancel()
+        finally:
+            self._unbind()
+            lock.release()
+
+    # The socket.
+
+    def _bind(self) -> trio.socket.SocketType:
+        path = self._settings.socket_path
+        locations.make_folder(os.path.dirname(path))
+        self._remove_stale(path)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        former = os.umask(0o777 & ~locations.FILE_MODE)
+        try:
+            listener.bind(path)
+            self._bound = os.lstat(path)
+            listener.listen(_BACKLOG)
+        except OSError as error:
+            listener.close()
+            raise LocationError(f"{path}: {error.strerror}") from None
+        finally:
+            os.umask(former)
+        self._listener = trio.socket.from_stdlib_socket(listener)
+        return self._listener
+
+    def _remove_stale(self, path: str) -> None:
+        """Remove the socket of a host that has died. The lock of this folder does not protect that of another one."""
+        try:
+            state = os.lstat(path)
+        except FileNotFoundError:
+            return
+        if not stat.S_ISSOCK(state.st_mode):
+            raise LocationError(f"{path}: is no socket; choose another path with --socket")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.setblocking(False)
+            try:
+                probe.connect(path)
+            except ConnectionRefusedError:
+                os.unlink(path)
+                return
+            except FileNotFoundError:
+                return
+            except OSError as error:
+                if error.errno != errno.EAGAIN:  # its queue is full: it lives
+                    raise LocationError(f"{path}: {error.strerror}") from None
+        raise LocationError(f"{path}: the host of another agent folder serves there; choose another path with --socket")
+
+    def _is_bound(self) -> bool:
+        try:
+            return self._bound is not None and os.path.samestat(os.lstat(self._settings.socket_path), self._bound)
+        except OSError:
+            return False
+
+    def _unbind(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+        if self._is_bound():
+            with suppress(OSError):
+                os.unlink(self._settings.socket_path)
+
+    async def _accept(self, listener: trio.socket.SocketType, make: MakeAgent, nursery: trio.Nursery) -> None:
+        while True:
+            try:
+                connection, _ = await listener.accept()
+            except trio.ClosedResourceError:  # another one has taken its place
+                return
+            except OSError as error:
+                _log.warning("no connection can be accepted: %s", error.strerror)
+                await trio.sleep(0.1)
+                continue
+            nursery.start_soon(self._serve, trio.SocketStream(connection), make)
+
+    # Requests.
+
+    async def _serve(self, stream: trio.SocketStream, make: MakeAgent) -> None:
+        self._connections += 1
+        try:
+            with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                async with stream:
+                    await self._answer(stream, make)
+        except ProtocolError as error:
+            _log.info("a connection is closed: %s", error)
+        except Exception:
+            _log.exception("a connection failed")
+        finally:
+            self._connections -= 1
+            self._notify()
+
+    async def _answer(self, stream: trio.SocketStream, make: MakeAgent) -> None:
+        try:
+            with socket.socket(fileno=os.dup(stream.socket.fileno())) as peer:
+                locations.check_peer(peer)
+            if self._connections > (most := self._settings.max_clients + OTHER_CONNECTIONS):
+                raise RequestRefused(f"the host has {most} connections, as many as it may (--max-clients)")
+            decoder = FrameDecoder()
+            first = await _first_frames(stream, decoder)
+            if first is None:
+                return
+            request = parse_request(first[0].payload)
+            if isinstance(request, Attach):
+                with self._counted_client(request):
+                    await self._attach(request, first[1:], stream, decoder, make)
+            elif isinstance(request, ListAgents):
+                await self._list(stream, watches=request.watches)
+            else:
+                await _send(stream, Answer(await self._perform(request)))
+        except RequestRefused as error:
+            await _send(stream, Refused(error.exit_code, str(error)))
+        except (ProtocolError, LocationError) as error:
+            await _send(stream, Refused(EXIT_USAGE, str(error)))
+
+    @contextmanager
+    def _counted_client(self, request: Attach) -> Generator[None]:
+        """Count a client from its request to its end, so that those that wait for an agent have a place, too.
+
+        One that comes back takes the place of its own former connection, which may be half-open.
+        """
+        agent = self._found(request)
+        is_back = agent is not None and request.client is not None and agent.has_connected(request.client)
+        if self._clients >= self._settings.max_clients and not is_back:
+            raise RequestRefused(f"the host has {self._clients} clients, as many as it may (--max-clients)")
+        self._clients += 1
+        try:
+            yield
+        finally:
+            self._clients -= 1
+
+    async def _attach(
+        self,
+        request: Attach,
+        early: Sequence[Frame],
+        stream: trio.SocketStream,
+        decoder: FrameDecoder,
+        make: MakeAgent,
+    ) -> None:
+        agent = await self._agent_for(request, make)
+        try:
+            self._last_number += 1
+            connection = AttachedConnection(self._last_number, stream, decoder, early, request, agent)
+            self._notify()
+            await connection.run(self._settings.release, agent.stop)
+        finally:
+            agent.detach()
+        if not agent.connections:
+            agent.abandoned_at = trio.current_time()
+
+    async def _perform(self, request: AgentAction | StopHost | AskStatus) -> Mapping[str, object]:
+        match request:
+            case AskStatus():
+                return self._status()
+            case StopHost():
+                self._stopping.set()
+                return {"type": "stopping", "pid": os.getpid()}
+            case AgentAction():
+                await self._act(request)
+                return {"type": "done", "agent": request.agent}
+
+    async def _act(self, request: AgentAction) -> None:
+        agent = self._agents.get(request.agent)
+        if agent is None:
+            raise RequestRefused(f"there is no agent {request.agent}")
+        if request.action == "restart":
+            try:
+                agent.restart()
+            except RestartRefused:
+                raise RequestRefused(
+                    f"{request.agent} sleeps: attach to it, to start it with your environment"
+                ) from None
+        else:
+            agent.stop()
+            await agent.wait_over()
+            if request.action == "remove":
+                self._remove(agent)
+        self._notify()
+
+    def _status(self) -> Mapping[str, object]:
+        return {
+            "type": "status",
+            "pid": os.getpid(),
+            "machine": socket.gethostname(),
+            "socket": self._settings.socket_path,
+            "release": self._settings.release,
+            "agentFolder": self._settings.agent_folder,
+            "startedAt": round(self._began_at * 1000),
+            "agents": len(self._agents),
+            "running": sum(agent.pid is not None for agent in self._agents.values()),
+            "connections": self._connections - 1,  # without that of the question
+            "clients": self._clients,
+            "journalBytes": sum(agent.journal.size for agent in self._agents.values()),
+        }
+
+    async def _list(self, stream: trio.SocketStream, *, watches: bool) -> None:
+        former: object = None
+        while True:
+            agents = [_row(agent) for _, agent in sorted(self._agents.items())]
+            if agents != former:
+                await _send(stream, Answer({"type": "agents", "agents": agents}))
+                former = agents
+            if not watches:
+                return
+            await self._changed.park()
+
+    # Agents.
+
+    def _open_agents(self, make: MakeAgent) -> None:
+        folder = locations.journals_folder(self._settings.agent_folder)
+        for name in sorted(os.listdir(folder)):
+            if is_agent_name(name):
+                try:
+                    agent = self._agents[name] = make(name, os.path.join(folder, name))
+                    agent.abandoned_at = trio.current_time()
+                except (LocationError, OSError) as error:
+                    _log.warning("agent %s is left out: %s", name, error)
+        self._forget()
+
+    async def _agent_for(self, request: Attach, make: MakeAgent) -> Agent:
+        """Return the agent that a client wants, attached to it."""
+        if common_version(request.versions) is None:
+            raise RequestRefused(
+                f"this host is release {self._settings.release}, the client {request.release}, and they have no "
+                "version of the protocol in common: end the host with `pinnace host stop`",
+                EXIT_UNAVAILABLE,
+            )
+        if request.profile is not None and request.profile not in CLIENT_PROFILES:
+            raise RequestRefused(f"there is no protocol {request.profile}", EXIT_USAGE)
+        if self._stopping.is_set():
+            raise RequestRefused("the host is ending", EXIT_LOST)
+        while (agent := self._found(request)) is not None and agent.state == "stopping":
+            await agent.wait_while_stopping()  # it may be removed then
+        if agent is not None and request.is_new:
+            raise RequestRefused(f"there is an agent {agent.name}", EXIT_USAGE)
+        if agent is None:
+            if request.since is not None:
+                raise RequestRefused("there is no such agent, and so no record since the cursor")
+            agent = self._create(request, make)
+        elif request.profile is not None and request.profile != agent.details.profile:
+            raise RequestRefused(f"the protocol of {agent.name} is {agent.details.profile}, fixed at its start")
+        if agent.state in ("asleep", "failed"):
+            agent.attach(self._start_for(agent, request))
+        elif agent.start is not None and request.start and request.start != agent.flags:
+            raise RequestRefused(f"{agent.name} runs, with other flags: leave them out, or stop it first", EXIT_USAGE)
+        else:
+            assert agent.start is not None
+            agent.attach(agent.start)
+        return agent
+
+    def _found(self, request: Attach) -> Agent | None:
+        if request.agent is not None:
+            return self._agents.get(request.agent)
+        if request.session is not None:
+            wanted = request.session
+            for agent in self._agents.values():
+                if wanted in (agent.details.session_id, agent.details.session_file):
+                    return agent
+        return None
+
+    def _create(self, request: Attach, make: MakeAgent) -> Agent:
+        if sum(not _is_spent(agent) for agent in self._agents.values()) >= self._settings.max_agents:
+            raise RequestRefused(f"the host has {self._settings.max_agents} agents, as many as it may (--max-agents)")
+        name = request.agent or self._free_name(request.session)
+        profile = request.profile or _option(request.start, "--protocol") or CLIENT_PROFILES[0]
+        details = Details(request.cwd, profile, is_named=request.agent is not None or request.session is not None)
+        folder = os.path.join(locations.journals_folder(self._settings.agent_folder), name)
+        try:
+            agent = self._agents[name] = make(name, folder, details=details)
+        except OSError as error:
+            raise RequestRefused(f"{folder}: {error.strerror}") from None
+        return agent
+
+    def _free_name(self, session: str | None) -> str:
+        stem = _NOT_IN_NAMES.sub("", os.path.basename(session or "").removesuffix(".jsonl"))[-8:].lstrip("._-")
+        name = stem or secrets.token_hex(4)
+        while name in self._agents:
+            name = secrets.token_hex(4)
+        return name
+
+    def _start_for(self, agent: Agent, request: Attach) -> AgentStart:
+        """Return what a client starts or wakes an agent with."""
+        running = sum(each.pid is not None for each in self._agents.values())
+        if running >= self._settings.max_agents:
+            raise RequestRefused(f"{running} agents run, as many as may (--max-agents)")
+        arguments = request.start or (() if agent.start is None else agent.start.arguments)
+        agent.flags = request.start or agent.flags
+        if _option(arguments, "--protocol") is None:
+            arguments = (*arguments, "--protocol", agent.details.profile)
+        cwd = request.cwd
+        if agent.details.session_file is not None:
+            arguments = resumed(arguments, agent.details)
+            cwd = agent.details.cwd
+        elif request.session is not None:
+            arguments = (*arguments, "--session", request.session)
+        return AgentStart(arguments, cwd, request.environment, request.umask)
+
+    def _remove(self, agent: Agent) -> None:
+        agent.journal.close()
+        self._agents.pop(agent.name, None)
+        shutil.rmtree(agent.folder, ignore_errors=True)
+
+    def _forget(self) -> None:
+        """Remove what sleeps for too long."""
+        for agent in tuple(self._agents.values()):
+            with suppress(OSError):
+                forget_unused(agent.folder, time.time() - FORGOTTEN_S)
+                changed = max(entry.stat().st_mtime for entry in os.scandir(agent.folder))
+                if agent.state in ("asleep", "failed") and time.time() - changed > FORGOTTEN_S:
+                    self._remove(agent)
+
+    async def _watch(self, make: MakeAgent, nursery: trio.Nursery) -> None:
+        forget_at = trio.current_time() + _FORGET_S
+        while True:
+            await trio.sleep(_WATCH_S)
+            if not self._is_bound():
+                _log.warning("%s was removed; it is bound again", self._settings.socket_path)
+                former = self._listener
+                try:
+                    listener = self._bind()
+                except LocationError as error:
+                    _log.warning("%s", error)
+                else:
+                    nursery.start_soon(self._accept, listener, make, nursery)
+                    if former is not None:
+                        former.close()
+            now = trio.current_time()
+            for agent in tuple(self._agents.values()):
+                is_left = not agent.details.is_named and not agent.connections
+                if is_left and now - (agent.abandoned_at or math.inf) > UNNAMED_S:
+                    if _is_spent(agent):
+                        self._remove(agent)
+                    elif agent.is_quiet():
+                        agent.stop()
+            if now >= forget_at:
+                forget_at = now + _FORGET_S
+                self._forget()
+            self._notify()
+
+    def _notify(self) -> None:
+        self._changed.unpark_all()
+
+    # The end.
+
+    async def _stop_at_signal(self, signals: AsyncIterator[int]) -> None:
+        async for _ in signals:
+            self._stopping.set()
+
+    async def _end_agents(self) -> None:
+        for agent in self._agents.values():
+            agent.stop(Ended(EXIT_LOST, "the host has ended"))
+        for agent in self._agents.values():
+            await agent.wait_over()
+        with trio.move_on_after(_LAST_WRITES_S):
+            while any(agent.connections for agent in self._agents.values()):
+                await self._changed.park()
+
+
+def _allow_descriptors(settings: Settings) -> None:
+    """Let this process, and those that it starts, open what its limits of clients and agents need."""
+    needed = (
+        _CLIENT_DESCRIPTORS * (settings.max_clients + OTHER_CONNECTIONS)
+        + _AGENT_DESCRIPTORS * settings.max_agents
+        + _OWN_DESCRIPTORS
+    )
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    if allowed < needed:
+        _log.warning(
+            "%d files may be open (ulimit -n), and --max-clients and --max-agents may need %d", allowed, needed
+        )
+    if soft != resource.RLIM_INFINITY and soft < allowed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+
+
+def _is_spent(agent: Agent) -> bool:
+    """Return whether it was begun without a name and has ended: its session continues by an attach of its own."""
+    return not agent.details.is_named and agent.state in ("asleep", "failed")
+
+
+def _row(agent: Agent) -> Mapping[str, object]:
+    summary = agent.summary
+    return {
+        "name": agent.name,
+        "state": agent.state,
+        "error": agent.error,
+        "pid": agent.pid,
+        "sessionId": agent.details.session_id,
+        "sessionFile": agent.details.session_file,
+        "cwd": agent.details.cwd,
+        "protocol": agent.details.profile,
+        "clients": len(agent.connections),
+        "lastReads": [round(each.last_read * 1000) for each in agent.connections.values()],
+        "queue": summary.queued,
+        "model": summary.model,
+        "tokens": summary.tokens,
+        "cost": None if summary.cost is None else round(summary.cost, 6),
+        "memory": resident_bytes(agent.pid),
+        "needsInput": agent.needs_input,
+        "lastActivity": round(agent.last_activity * 1000),
+        "journalBytes": agent.journal.size,
+        "release": agent.release,
+    }
+
+
+def _option(words: tuple[str, ...], name: str) -> str | None:
+    for index, word in enumerate(words):
+        if word == name and index + 1 < len(words):
+            return words[index + 1]
+        if word.startswith(f"{name}="):
+            return word.partition("=")[2]
+    return None
+
+
+async def _first_frames(stream: trio.SocketStream, decoder: FrameDecoder) -> Sequence[Frame] | None:
+    """Return the first message of a connection, and what has come with it."""
+    with trio.move_on_after(_FIRST_MESSAGE_S):
+        while data := await stream.receive_some(READ_BYTES):
+            if frames := decoder.receive_data(data):
+                if frames[0].kind != "j":
+                    raise ProtocolError("a connection begins with a control message")
+                return frames
+    return None
+
+
+async def _send(stream: trio.SocketStream, control: HostControl) -> None:
+    with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+        await stream.send_all(encode_host_control(control))

@@ -1,0 +1,94 @@
+"""What `pinnace agents` lists of an agent beside its process: model, queued messages, tokens, cost, memory.
+
+Follows the records that pass the host, so that a list asks the agent nothing. Only what was before the first record is
+asked for, once: the state of a process that has begun, and the totals of a session that it continues. Must not know
+connections or journals.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from resource import getpagesize
+from typing import Final
+
+from pinnace_rpc.host import routing
+from pinnace_spec.wire.json_text import JsonValue
+
+FOLLOWED: Final = frozenset({b"message_end", b"compaction_end", b"auto_compaction_end", b"queue_update"})
+"""Types of records that change it."""
+MODEL_COMMANDS: Final = frozenset({"set_model", "cycle_model"})
+"""Commands whose responses do."""
+_USAGE: Final = b'"usage":'
+_KINDS: Final = ("input", "output", "cacheRead", "cacheWrite")
+
+
+class Summary:
+    """One agent's, over all its processes."""
+
+    def __init__(self) -> None:
+        """Begin with what is known of an agent that has had no process of this host: nothing."""
+        self.model: str | None = None
+        """Provider and id, with a slash in between."""
+        self.queued: int | None = None
+        """Queued messages; of an agent that sleeps, those that wait for its next process."""
+        self.tokens: int | None = None
+        """Of all requests of the session, cached ones too."""
+        self.cost: float | None = None
+        """Of the same, in US dollars."""
+
+    def take_state(self, data: Mapping[str, JsonValue]) -> bool:
+        """Take the data of a `get_state`; returns whether the session has messages, so that its totals are unknown."""
+        self._take_model(routing.member(data, "model"))
+        count = data.get("pendingMessageCount", data.get("queuedMessageCount"))
+        self.queued = count if isinstance(count, int) else None
+        has_messages = data.get("messageCount") != 0
+        if not has_messages:
+            self.tokens, self.cost = 0, 0.0
+        return has_messages
+
+    def take_totals(self, data: Mapping[str, JsonValue]) -> None:
+        """Take the data of a `get_session_stats`: of the whole session, or of its context in older profiles."""
+        totals = routing.member(data, "session") or data
+        tokens, cost = routing.member(totals, "tokens").get("total"), totals.get("cost")
+        self.tokens = tokens if isinstance(tokens, int) else None
+        self.cost = float(cost) if isinstance(cost, int | float) else None
+
+    def take_model_answer(self, line: bytes) -> None:
+        """Take the response to a command that has changed the model."""
+        data = routing.member(routing.parse_record(line), "data")
+        self._take_model(routing.member(data, "model") or data)
+
+    def follow(self, kind: bytes, line: bytes) -> None:
+        """Take a record of one of the types `FOLLOWED`."""
+        if kind == b"queue_update":
+            record = routing.parse_record(line)
+            self.queued = sum(len(each) for each in map(record.get, ("steering", "followUp")) if isinstance(each, list))
+        elif _USAGE in line:
+            record = routing.parse_record(line)
+            message = routing.member(record, "message" if kind == b"message_end" else "result")
+            self._add(routing.member(message, "usage"))
+            if message.get("role") == "assistant":
+                self._take_model({"provider": message.get("provider"), "id": message.get("model")})
+
+    def _take_model(self, model: Mapping[str, JsonValue]) -> None:
+        provider, name = model.get("provider"), model.get("id")
+        if isinstance(provider, str) and isinstance(name, str):
+            self.model = f"{provider}/{name}"
+
+    def _add(self, usage: Mapping[str, JsonValue]) -> None:
+        counts = (usage.get(kind) for kind in _KINDS)
+        if self.tokens is not None:
+            self.tokens += sum(count for count in counts if isinstance(count, int))
+        cost = routing.member(usage, "cost").get("total")
+        if self.cost is not None and isinstance(cost, int | float):
+            self.cost += cost
+
+
+def resident_bytes(pid: int | None) -> int | None:
+    """Return the resident memory of a process in whole MiB, with what it shares with others; None: it can't be read."""
+    if pid is None:
+        return None
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_bytes().split()[1])
+    except (OSError, IndexError, ValueError):  # another system; it has ended
+        return None
+    return pages * getpagesize() >> 20 << 20

@@ -1,0 +1,238 @@
+"""The commands of one named client, so that one that it repeats is not executed twice, whatever has crashed between.
+
+A command is in the table's file before the agent gets it, and its response before the client gets it. The file is a log
+of lines, read when the client comes back; responses stay in it. What a repetition means is decided here; must not know
+connections or the agent's process.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Literal, cast
+
+import trio
+
+from pinnace_rpc.host.locations import FILE_MODE, make_folder
+from pinnace_spec.wire.json_text import JsonValue
+
+KEPT: Final = 1000
+"""Answered commands; a client has at most as many responses unread, so it repeats none that is older."""
+MAX_RESPONSE_BYTES: Final = 1024 * 1024
+"""A longer response is kept without its data."""
+MAX_CLIENTS: Final = 1000
+"""Of one agent; the ones that were unused for the longest time are forgotten."""
+
+_FOLDER: Final = "clients"
+_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+_RESPONSE: Final = b',"response":'
+
+Repetition = Literal["new", "answered", "in progress", "begun", "reused"]
+"""What is known of a command: nothing; its response; that it is executed; that it was, when something crashed; that
+another command had its id."""
+
+
+class _Entry:
+    """One command."""
+
+    __slots__ = ("digest", "is_open", "place", "size")
+
+    def __init__(self, digest: str, *, is_open: bool) -> None:
+        self.digest = digest
+        self.is_open = is_open
+        """Whether a process of this host executes it."""
+        self.place: int | None = None
+        """Of the response in the file; None: it is not answered."""
+        self.size = 0
+
+
+class CommandTable:
+    """The commands of one client of one agent."""
+
+    def __init__(self, agent_folder: str, client: str) -> None:
+        """Read the client's file, if there is one. Blocking.
+
+        Raises:
+            LocationError, OSError: It can't be used.
+        """
+        folder = os.path.join(agent_folder, _FOLDER)
+        make_folder(folder)
+        _forget_oldest(folder)
+        self.client = client
+        self._path = os.path.join(folder, f"{hashlib.sha256(client.encode()).hexdigest()[:32]}.jsonl")
+        self._entries: dict[str, _Entry] = {}
+        self._answered = 0
+        self._descriptor = os.open(self._path, _FLAGS, FILE_MODE)
+        self._size = 0
+        self._load()
+        self.is_known = bool(self._entries)
+        """Whether the client was here before."""
+        os.utime(self._path)
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._descriptor)
+
+    def look_up(self, identity: JsonValue, fields: Mapping[str, JsonValue]) -> Repetition:
+        """Return what is known of a command."""
+        entry = self._entries.get(json.dumps(identity))
+        if entry is None:
+            return "new"
+        if entry.digest != digest(fields):
+            return "reused"
+        if entry.place is not None:
+            return "answered"
+        return "in progress" if entry.is_open else "begun"
+
+    async def begin(self, identity: JsonValue, fields: Mapping[str, JsonValue], *, is_synced: bool) -> None:
+        """Keep that a command is about to be executed; with `is_synced`, also through a power failure.
+
+        Raises:
+            OSError: It can't be kept. The command is not known then.
+        """
+        key, content = json.dumps(identity), digest(fields)
+        self._append(json.dumps({"id": key, "digest": content}).encode("ascii") + b"\n")
+        self._entries.pop(key, None)
+        self._entries[key] = _Entry(content, is_open=True)
+        if is_synced:
+            await trio.to_thread.run_sync(os.fsync, self._descriptor)
+
+    def answer(self, identity: JsonValue, line: bytes) -> None:
+        """Keep a response, if the disk takes it; else a repetition counts as one of which only the begin is known."""
+        entry = self._entries.get(key := json.dumps(identity))
+        if entry is None:
+            return
+        entry.is_open = False
+        if len(line) > MAX_RESPONSE_BYTES:
+            line = _without_data(line)
+        head = json.dumps({"id": key}).encode("ascii")[:-1] + _RESPONSE
+        place = self._size + len(head)
+        with suppress(OSError):
+            self._append(head + line.rstrip(b"\n") + b"}\n")
+            entry.place, entry.size = place, len(line.rstrip(b"\n"))
+            self._answered += 1
+            if self._answered >= 2 * KEPT:
+                self._shorten()
+
+    def reopen(self, identity: JsonValue) -> None:
+        """Take notice that a command is executed again."""
+        if (entry := self._entries.get(json.dumps(identity))) is not None:
+            entry.is_open = True
+
+    def interrupt(self, identity: JsonValue) -> None:
+        """Take notice that a command is executed no longer, and has no response."""
+        if (entry := self._entries.get(json.dumps(identity))) is not None:
+            entry.is_open = False
+
+    def response(self, identity: JsonValue) -> bytes:
+        """Return the response of an answered command.
+
+        Raises:
+            OSError: It can't be read.
+        """
+        entry = self._entries[json.dumps(identity)]
+        assert entry.place is not None
+        return os.pread(self._descriptor, entry.size, entry.place) + b"\n"
+
+    def has_open(self) -> bool:
+        """Return whether a command is executed."""
+        return any(entry.is_open for entry in self._entries.values())
+
+    def _append(self, line: bytes) -> None:
+        """Write one line, or nothing of it."""
+        try:
+            written = os.write(self._descriptor, line)
+            if written < len(line):
+                raise OSError(28, os.strerror(28), self._path)  # ENOSPC: a disk takes a part of what does not fit
+        except OSError:
+            os.ftruncate(self._descriptor, self._size)
+            raise
+        self._size += len(line)
+
+    def _load(self) -> None:
+        with open(self._descriptor, "rb", closefd=False) as file:
+            for line in file:
+                if not line.endswith(b"\n") or not self._take(line):
+                    break  # a crash has left it incomplete
+                self._size += len(line)
+        os.ftruncate(self._descriptor, self._size)
+
+    def _take(self, line: bytes) -> bool:
+        try:
+            value = json.loads(line)
+        except ValueError:
+            return False
+        match value:
+            case {"id": str(key), "digest": str(content)}:
+                self._entries.pop(key, None)
+                self._entries[key] = _Entry(content, is_open=False)
+            case {"id": str(key), "response": dict()} if key in self._entries:
+                at = line.index(_RESPONSE) + len(_RESPONSE)
+                entry = self._entries[key]
+                entry.place, entry.size = self._size + at, len(line) - at - len(b"}\n")
+                self._answered += 1
+            case _:
+                return False
+        return True
+
+    def _shorten(self) -> None:
+        """Write the file anew with the newest answered commands and those that are not answered."""
+        answered = [key for key, entry in self._entries.items() if entry.place is not None]
+        dropped = set(answered[:-KEPT])
+        descriptor = os.open(f"{self._path}.new", _FLAGS | os.O_TRUNC, FILE_MODE)
+        size = 0
+        entries: dict[str, _Entry] = {}
+        try:
+            for key, entry in self._entries.items():
+                if key in dropped:
+                    continue
+                kept = entries[key] = _Entry(entry.digest, is_open=entry.is_open)
+                line = json.dumps({"id": key, "digest": entry.digest}).encode("ascii") + b"\n"
+                if entry.place is not None:
+                    head = json.dumps({"id": key}).encode("ascii")[:-1] + _RESPONSE
+                    kept.place, kept.size = size + len(line) + len(head), entry.size
+                    line += head + os.pread(self._descriptor, entry.size, entry.place) + b"}\n"
+                if os.write(descriptor, line) < len(line):
+                    raise OSError(28, os.strerror(28), self._path)  # ENOSPC, likewise
+                size += len(line)
+            os.fsync(descriptor)
+            os.replace(f"{self._path}.new", self._path)
+        except OSError:
+            os.close(descriptor)
+            raise
+        os.close(self._descriptor)
+        self._descriptor, self._size, self._entries, self._answered = descriptor, size, entries, KEPT
+
+
+def digest(fields: Mapping[str, JsonValue]) -> str:
+    """Return what two commands have in common that differ in nothing but the order of their members."""
+    content = {name: value for name, value in fields.items() if name != "id"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode("ascii")).hexdigest()[:32]
+
+
+def lasting_id(client: str, identity: JsonValue) -> str:
+    """Return the `messageId` or `by` of a command whose client gave none: the same each time it is repeated."""
+    return f"client-{hashlib.sha256(json.dumps([client, identity]).encode('ascii')).hexdigest()[:40]}"
+
+
+def forget_unused(agent_folder: str, before: float) -> None:
+    """Remove the tables of clients that were last here before a time, in seconds since the epoch. Blocking."""
+    with suppress(OSError):
+        for entry in os.scandir(os.path.join(agent_folder, _FOLDER)):
+            if entry.stat().st_mtime < before:
+                os.unlink(entry.path)
+
+
+def _forget_oldest(folder: str) -> None:
+    entries = sorted(os.scandir(folder), key=lambda entry: entry.stat().st_mtime)
+    for entry in entries[: max(0, len(entries) - MAX_CLIENTS)]:
+        with suppress(OSError):
+            Path(entry.path).unlink()
+
+
+def _without_data(line: bytes) -> bytes:
+    record = cast("dict[str, JsonValue]", json.loads(line))  # cast: a response is an object
+    record.pop("data", None)
+    return json.dumps(record, separators=(",", ":")).encode("ascii") + b"\n"

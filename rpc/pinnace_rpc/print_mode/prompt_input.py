@@ -1,0 +1,104 @@
+"""The first prompt of a process that is asked on its command line: stdin, then files, then the first message.
+
+They follow each other without anything between them, as in pi. A file is a picture if its content says so, else text.
+Whatever is no UTF-8 is replaced. Must not know modes. Reading waits in a thread, or on stdin for its end; both can be
+cancelled.
+"""
+
+import base64
+import os
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import trio
+
+from pinnace_agent.tools.images.header import SNIFF_BYTES, image_type
+from pinnace_rpc.cli.options import StartupError
+from pinnace_rpc.server import stdio
+from pinnace_spec.records.messages import ImageContent
+from pinnace_spec.wire.file_texts import file_text
+from pinnace_spec.wire.framing import MAX_RECORD_BYTES
+
+MAX_INPUT_BYTES: Final = MAX_RECORD_BYTES
+"""Of stdin, and of a file: as much as a record of mode rpc may have."""
+
+
+class Prompt(NamedTuple):
+    """What is to be asked."""
+
+    text: str
+    images: tuple[ImageContent, ...] = ()
+
+
+async def read_prompts(messages: Sequence[str], files: Sequence[str], *, resizes_images: bool) -> list[Prompt]:
+    """Read everything and return the prompts, which are none if all is empty.
+
+    Files come first, since a missing one needs no waiting for stdin.
+
+    Raises:
+        StartupError: A file can't be read, or something is too large.
+    """
+    blocks = [await _file_block(path, resizes_images=resizes_images) for path in files]
+    given = await _read_stdin()
+    text = "".join((given, *(block.text for block in blocks), *messages[:1]))
+    first = Prompt(text, tuple(image for block in blocks for image in block.images))
+    return [prompt for prompt in (first, *map(Prompt, messages[1:])) if prompt.text]
+
+
+async def _read_stdin() -> str:
+    """Read stdin to its end, unless it is a terminal, where no prompt for input is expected."""
+    if os.isatty(0):
+        return ""
+    data = bytearray()
+    async with stdio.open_stdin() as stdin:
+        try:
+            while chunk := await stdin.receive_some(stdio.READ_BYTES):
+                data += chunk
+                _check_size("stdin", len(data))
+        except trio.BrokenResourceError:
+            raise StartupError("stdin can't be read") from None
+    return data.decode("utf-8", "replace").strip()
+
+
+async def _file_block(word: str, *, resizes_images: bool) -> Prompt:
+    path, data = await trio.to_thread.run_sync(_read_file, word, abandon_on_cancel=True)
+    name = shown_path(path)
+    if not data:
+        return Prompt("")
+    if (found := image_type(data[:SNIFF_BYTES])) is None:
+        return Prompt(file_text(name, data.decode("utf-8", "replace")))
+    from pinnace_agent.tools.images.fitting import MAX_SOURCE_BYTES, UnfitImage, fit_image
+
+    try:
+        if len(data) > MAX_SOURCE_BYTES:
+            raise UnfitImage("its file is too large.")
+        image = await fit_image(data, found, resizes=resizes_images)
+    except UnfitImage as error:
+        return Prompt(f'<file name="{name}">[Image omitted: {error}]</file>\n')
+    content = base64.b64encode(image.data).decode()
+    block: ImageContent = {"type": "image", "data": content, "mimeType": image.mime_type}
+    return Prompt(f'<file name="{name}">{" ".join(image.notes)}</file>\n', (block,))
+
+
+def _read_file(word: str) -> tuple[str, bytes]:
+    path = os.path.abspath(os.path.expanduser(word))
+    try:
+        with open(path, "rb") as file:
+            data = file.read(MAX_INPUT_BYTES + 1)
+    except FileNotFoundError:
+        raise StartupError(f"file not found: {shown_path(path)}") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise StartupError(f"{shown_path(path)} can't be read: {reason}") from None
+    _check_size(shown_path(path), len(data))
+    return path, data
+
+
+def _check_size(name: str, size: int) -> None:
+    if size > MAX_INPUT_BYTES:
+        raise StartupError(f"{name} is larger than {MAX_INPUT_BYTES // 1024**2} MiB")
+
+
+def shown_path(path: str) -> str:
+    """Return a path as a text that every record can hold: bytes that are no UTF-8 are replaced."""
+    return os.fsencode(path).decode("utf-8", "replace")

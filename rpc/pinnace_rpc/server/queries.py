@@ -1,0 +1,293 @@
+"""Reads: snapshots of the state as it is, without any effect.
+
+One function a command. Each sees every command that was admitted before it (R-ORD-02). Must not change anything and
+must not await.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from pinnace_agent.config.models.models import supported_levels
+from pinnace_agent.core.json_access import as_object
+from pinnace_agent.prompting.origin import Origin
+from pinnace_agent.session.branch_copy import fork_messages
+from pinnace_agent.session.conversation import Session
+from pinnace_agent.session.tree import encode_nodes
+from pinnace_agent.tools import builtin_source
+from pinnace_spec.records.messages import AssistantMessage, Model
+from pinnace_spec.rules import errors
+from pinnace_statechart.effects import View
+
+if TYPE_CHECKING:  # for annotations alone
+    from pinnace_agent.core.ports.extensions import CommandInfo
+    from pinnace_agent.engine.ports import AgentReads
+    from pinnace_agent.session.queue.history import ReturnedMessage
+    from pinnace_spec.records import commands as cmd
+
+Data = Mapping[str, object]
+
+_LOCATIONS: Final[Mapping[str, str]] = {"user": "user", "project": "project", "temporary": "path"}
+"""The location of templates and skills as the oldest generation names it."""
+
+
+def get_state(agent: "AgentReads", view: View) -> Data:
+    """The state of the agent: its work, its settings and its queues."""
+    session = agent.session
+    # DEVIATION D-11: with additive fields of this agent and those of the oldest generation.
+    data: dict[str, object] = {
+        "model": None if session.model is None else shown_model(session.model),
+        "thinkingLevel": session.thinking_level,
+        "isStreaming": view.is_streaming,
+        "isCompacting": view.is_compacting,
+        "isBashRunning": view.is_bash_running,
+        "steeringMode": view.steering_mode,
+        "followUpMode": view.follow_up_mode,
+        "queueMode": view.steering_mode,
+        "sessionId": session.id,
+        "sessionStatus": session_status(session),
+        "autoCompactionEnabled": view.auto_compaction,
+        "messageCount": session.message_count,
+        "pendingMessageCount": view.pending,
+        "queuedMessageCount": view.pending,
+        "queuePaused": view.is_queue_paused,
+        "pid": os.getpid(),
+        "cwd": session.cwd,
+        "projectTrusted": agent.profile.resources.is_trusted(session.cwd),
+        "toolApproval": agent.approval_mode,
+    }
+    instance = None if agent.extensions is None else agent.extensions.instance
+    if instance is not None and (at_work := instance.at_work()):
+        data["extensionsAtWork"] = at_work
+    if (interruption := session.interruption) is not None:
+        data["interrupted"] = interruption
+    if (path := session.path) is not None:
+        data["sessionFile"] = path
+    if session.name is not None:
+        data["sessionName"] = session.name
+    return data
+
+
+def get_messages(agent: "AgentReads") -> Data:
+    """All messages of the context; one that is being streamed is not among them."""
+    return {"messages": agent.session.encoded_messages()}
+
+
+def get_last_assistant_text(agent: "AgentReads") -> Data:
+    """The text of the newest answer; one that was aborted while it was empty is skipped."""
+    for message in agent.session.newest_first():
+        if message["role"] == "assistant" and (message["content"] or message["stopReason"] != "aborted"):
+            return {"text": _text(message).strip() or None}
+    # DEVIATION D-10: null, as published.
+    return {"text": None}
+
+
+def _text(message: AssistantMessage) -> str:
+    return "".join(block["text"] for block in message["content"] if block["type"] == "text")
+
+
+def get_available_models(agent: "AgentReads") -> Data:
+    """Every model that has credentials."""
+    return {"models": shown_models(agent.profile.registry.available())}
+
+
+def get_available_thinking_levels(agent: "AgentReads") -> Data:
+    """The levels of the current model."""
+    model = agent.session.model
+    return {"levels": supported_levels(model) if model is not None else ["off"]}
+
+
+def session_status(session: Session) -> Data:
+    """Return whether everything is saved, and which damage the file had: additive, for supervisors (R-SES-07)."""
+    problem = session.problem
+    status: dict[str, object] = {"saved": problem is None}
+    if problem is not None:
+        status["problem"] = problem
+    if session.file is not None and session.file.unsaved:
+        status["unsavedEntries"] = session.file.unsaved
+    if session.file is not None and session.file.foreign_lines:
+        status["foreignEntries"] = session.file.foreign_lines
+    report = session.report
+    if report.damaged_lines:
+        status["damagedLines"] = report.damaged_lines
+    if report.orphans:
+        status["orphans"] = report.orphans
+    if report.has_torn_tail:
+        status["tornTail"] = True
+    if report.damaged_copy is not None:
+        status["damagedCopy"] = report.damaged_copy
+    return status
+
+
+def get_entries(agent: "AgentReads", command: "cmd.GetEntries") -> Data:
+    """All entries of the file in its order, on whichever branch; or those after one of them."""
+    tree = agent.session.tree
+    first = 0
+    if command.since_entry is not None:
+        place = tree.find(command.since_entry)
+        if place is None:
+            raise errors.ClientError(errors.entry_not_found(command.since_entry), errors.ErrorCode.ENTRY_NOT_FOUND)
+        first = place + 1
+    return {"entries": tree.entries[first:], "leafId": agent.session.tree.leaf_id}
+
+
+def get_tree(agent: "AgentReads") -> Data:
+    """All entries as a tree, and the session's leaf in it."""
+    return {"tree": encode_nodes(agent.session.tree.nodes()), "leafId": agent.session.tree.leaf_id}
+
+
+def get_fork_messages(agent: "AgentReads") -> Data:
+    """The user's messages with a text, on all branches."""
+    return {"messages": [{"entryId": entry_id, "text": text} for entry_id, text in fork_messages(agent.session.tree)]}
+
+
+def get_branch_messages(agent: "AgentReads") -> Data:
+    """The same for the oldest generation, which counts entries."""
+    tree = agent.session.tree
+    return {"messages": [{"entryIndex": tree.find(entry_id), "text": text} for entry_id, text in fork_messages(tree)]}
+
+
+def get_session_stats(agent: "AgentReads") -> Data:
+    """Counts, tokens and cost of the messages of the context, and how full it is."""
+    from pinnace_agent.compaction.threshold import context_usage  # not at start: it loads all modules of compaction
+
+    session = agent.session
+    data: dict[str, object] = {
+        "sessionId": session.id,
+        **session.meter.counts(),
+        "session": session.totals.of(session.tree.entries),
+    }
+    if (path := session.path) is not None:
+        data["sessionFile"] = path
+    if (usage := context_usage(session)) is not None:
+        data["contextUsage"] = usage
+    return data
+
+
+def get_commands(agent: "AgentReads") -> Data:
+    """Commands of extensions, then templates, then skills, each in the order of their precedence."""
+    resources = agent.profile.resources.of(agent.session.cwd)
+    templates = [
+        {
+            **_command(each.name, each.description, "prompt", each.path, each.origin),
+            **({} if each.argument_hint is None else {"argumentHint": each.argument_hint}),
+        }
+        for each in resources.templates.values()
+    ]
+    # Hidden ones, too: they are hidden from models.
+    skills = [
+        _command(f"skill:{each.name}", each.description, "skill", each.path, each.origin)
+        for each in resources.skills.values()
+    ]
+    return {"commands": [*_extension_commands(agent), *templates, *skills]}
+
+
+def _extension_commands(agent: "AgentReads") -> list[Mapping[str, object]]:
+    instance = None if agent.extensions is None else agent.extensions.instance
+    return [] if instance is None else [_extension_command(info) for info in instance.command_infos()]
+
+
+def _extension_command(info: "CommandInfo") -> Mapping[str, object]:
+    source = info.source_info
+    command: dict[str, object] = {"name": info.name, "source": "extension", "path": source["path"]}
+    if info.description is not None:
+        command["description"] = info.description
+    location = _LOCATIONS[str(source["scope"])]
+    return {**command, "location": location, "sourceInfo": source}
+
+
+def _command(name: str, description: str, source: str, path: str, origin: Origin) -> Mapping[str, object]:
+    return {
+        "name": name,
+        "description": description,
+        "source": source,
+        "location": _LOCATIONS[origin.scope],
+        "path": path,
+        "sourceInfo": origin.source_info(path),
+    }
+
+
+def get_tools(agent: "AgentReads") -> Data:
+    """Every tool, in the order in which a model receives them."""
+    toolbox, extensions = agent.toolbox, agent.extensions
+    return {
+        "tools": [
+            {
+                "name": name,
+                "description": tool.description,
+                "parameters": tool.parameters,
+                "sourceInfo": builtin_source(name) if extensions is None else extensions.source_of(tool),
+                "active": name in toolbox,
+            }
+            for name, tool in toolbox.all.items()
+        ]
+    }
+
+
+def get_queue(agent: "AgentReads", view: View, command: "cmd.GetQueue") -> Data:
+    """The queued messages in the order of their delivery, and on request those that were returned."""
+    kinds = zip(("steer", "followUp"), view.queued, strict=True)
+    messages = [
+        {"messageId": item.message_id, "kind": kind, "text": item.text, "imageCount": _image_count(item.blocks)}
+        for kind, items in kinds
+        for item in items
+    ]
+    data: dict[str, object] = {"messages": messages, "paused": view.is_queue_paused}
+    if command.returned:
+        data["returned"] = [_returned(each) for each in agent.sessions.queue.returned()]
+    return data
+
+
+def _returned(returned: "ReturnedMessage") -> Data:
+    message = returned.message
+    shown: dict[str, object] = {
+        "messageId": message.message_id,
+        "kind": "steer" if message.kind == "steer" else "followUp",
+        "text": message.text,
+        "imageCount": _image_count(message.blocks),
+        "reason": returned.reason,
+    }
+    return shown if returned.by is None else {**shown, "by": returned.by}
+
+
+def _image_count(blocks: Iterable[object]) -> int:
+    return sum((as_object(block) or {}).get("type") == "image" for block in blocks)
+
+
+def shown_model(model: Model) -> Model:
+    """Return a model as clients see it: without the user name and password that its address may hold.
+
+    Requests need the address as the user wrote it; a record with it would end in the log of some client.
+    """
+    address = model["baseUrl"]
+    if "@" not in address:
+        return model
+    try:
+        parts = urlsplit(address)
+        shown = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+    except ValueError:  # no address at all, so a password may stand anywhere
+        shown = ""
+    return {**model, "baseUrl": shown}
+
+
+def shown_models(models: Iterable[Model]) -> list[Model]:
+    """Return models as clients see them."""
+    return [shown_model(model) for model in models]
+
+
+QUERIES: Final[Mapping[str, "Callable[[AgentReads], Data]"]] = {
+    query.__name__: query
+    for query in (
+        get_messages,
+        get_last_assistant_text,
+        get_available_models,
+        get_available_thinking_levels,
+        get_session_stats,
+        get_fork_messages,
+        get_branch_messages,
+        get_tree,
+        get_commands,
+        get_tools,
+    )
+}

@@ -1,0 +1,103 @@
+"""Mode rpc: commands come in on stdin, records go out on stdout, until stdin ends.
+
+The reader never waits for work. The process and the statechart decide what happens at the end.
+"""
+
+import logging
+
+import trio
+
+from pinnace_agent.engine import compaction_job as compactor
+from pinnace_rpc.cli.options import Options, StartupError
+from pinnace_rpc.server import stdio
+from pinnace_rpc.server.dispatch import Dispatcher
+from pinnace_rpc.server.process import AgentProcess
+from pinnace_rpc.server.projection import make_projection
+from pinnace_rpc.server.startup import Agent, prepare
+from pinnace_spec.wire.framing import LineDecoder, TooLong
+
+_log = logging.getLogger("pinnace.serve")
+
+# Clients begin with several commands at once; loading modules competes with the responses.
+WARM_DELAY_S = 0.05
+WARMED_APIS = frozenset({"openai-completions"})
+
+
+def run(options: Options) -> int:
+    """Serve until stdin ends or a signal comes, and return the exit code.
+
+    Raises:
+        StartupError: The configuration can't be used; nothing was written to stdout.
+    """
+    observe = stdio.configure_logging(options)
+    prepared = prepare(options)
+    if (problem := stdio.wrong_direction()) is not None:
+        raise StartupError(problem)
+    stdout = stdio.take_stdout()
+    process = AgentProcess(prepared, make_projection(options.protocol), on_record=observe)
+    server = Server(process, is_drained=options.on_eof == "drain", continues_queue=options.on_restore == "continue")
+    process.run(stdout, server.read, server.warm)
+    if process.startup_failure is not None:
+        raise process.startup_failure
+    return process.exit_code()
+
+
+class Server:
+    """The tasks of this mode: reading stdin, and loading modules while the client is idle."""
+
+    def __init__(self, process: AgentProcess, *, is_drained: bool, continues_queue: bool) -> None:
+        """Read nothing yet."""
+        self._continues_queue = continues_queue
+        self._process = process
+        self._is_drained = is_drained
+
+    async def read(self, agent: Agent) -> None:
+        """Pass lines to the dispatcher. Never waits for their commands."""
+        # Before the first command is read, so that none of them meets a queue that is about to change.
+        agent.interpreter.queue.restore(agent.interpreter.session, continues=self._continues_queue)
+        decoder = LineDecoder()
+        async with stdio.open_stdin() as stdin:
+            if not self._is_drained:
+                self._process.watch_stdin(stdin.fileno())
+            try:
+                while chunk := await stdin.receive_some(stdio.READ_BYTES):
+                    decoder.receive_data(chunk)
+                    with self._process.outbox.turn():
+                        _take_lines(agent.dispatcher, decoder)
+                    await self._process.outbox.reader_room()
+            except trio.BrokenResourceError:
+                _log.warning("stdin can't be read any more")
+        decoder.close()
+        _take_lines(agent.dispatcher, decoder)
+        self._process.stop(agent, drain=self._is_drained)
+
+    async def warm(self, _agent: Agent) -> None:
+        """Load the modules that the next commands need, once the client has its first response and is probably idle.
+
+        A failure here occurs again, and is reported, when a request needs the module.
+        """
+        await self._process.outbox.begun.wait()
+        await trio.sleep(WARM_DELAY_S)
+        try:
+            await self._load()
+        except Exception as error:  # no descriptor, thread or memory is left, for example
+            _log.info("modules of the next commands can't be loaded ahead: %s", error)
+
+    async def _load(self) -> None:
+        await trio.to_thread.run_sync(compactor.load, abandon_on_cancel=True)
+        model = self._process.prepared.session.model
+        if model is None or model["api"] not in WARMED_APIS:
+            return
+        from pinnace_agent.llm.providers import find_provider
+        from pinnace_agent.llm.transport.client import warm
+
+        await warm(model["baseUrl"])
+        find_provider(model["api"])
+
+
+def _take_lines(dispatcher: Dispatcher, decoder: LineDecoder) -> None:
+    for line in decoder.lines():
+        if isinstance(line, TooLong):
+            dispatcher.receive_too_long()
+        else:
+            dispatcher.receive(line)

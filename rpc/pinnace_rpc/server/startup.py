@@ -1,0 +1,350 @@
+"""The composition root: one agent, built whole from its options and the user's files.
+
+`prepare` reads files and resolves options before the protocol starts: an error ends the process with a text on stderr
+and nothing on stdout; a notice goes to stderr and the process starts. `compose` builds the objects of an agent in
+order, each with everything that it needs.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from pinnace_agent.config.configuration import Configuration, load_configuration, shell_of
+from pinnace_agent.config.models.models import ModelRegistry
+from pinnace_agent.config.models.selection import Choice, Kept, Selection, select_initial
+from pinnace_agent.config.settings import RunLimits, Settings
+from pinnace_agent.core.jobs import Jobs
+from pinnace_agent.engine.interpreter import EffectInterpreter
+from pinnace_agent.engine.profile import AgentProfile
+from pinnace_agent.prompting.folder_resources import FolderReader, ResourceChoice
+from pinnace_agent.prompting.prompt_resources import PromptResources
+from pinnace_agent.prompting.system_prompt import read_prompt_argument
+from pinnace_agent.session.conversation import Session
+from pinnace_agent.session.library import Library
+from pinnace_agent.session.tree import clean_name
+from pinnace_agent.shell.environment import shell_environment
+from pinnace_agent.tools import DEFAULT_TOOLS, builtin_tools
+from pinnace_agent.tools.base import Tool
+from pinnace_agent.tools.registry import Chosen, ToolRegistry
+from pinnace_agent.tools.selection import ToolSelection, refused_names, select_tools
+from pinnace_rpc.cli.extension_hints import may_have_extensions, may_have_project_extensions
+from pinnace_rpc.cli.options import Options, StartupError, UnknownOption, UsageRefused
+from pinnace_rpc.server.dispatch import Dispatcher, OpenCommands
+from pinnace_rpc.server.outbox import Outbox
+from pinnace_rpc.server.session_choice import SessionChoice
+from pinnace_spec.records.messages import THINKING_LEVELS, ThinkingLevel
+from pinnace_statechart.machine import Chart
+from pinnace_statechart.queues import MessageQueue
+from pinnace_statechart.state import ExtendedState, RetryPolicy
+
+if TYPE_CHECKING:  # loaded with the first extension
+    from pinnace_agent.extension_host.manager import ExtensionManager
+    from pinnace_agent.extension_host.plan import ExtensionPlan
+    from pinnace_rpc.server.user_files import UserFiles
+
+
+_OFFLINE_VARIABLE: Final = "PI_OFFLINE"
+_YES: Final = frozenset({"1", "true", "yes"})
+
+
+def _no_plan(_cwd: Path) -> None:
+    """There are no extensions in any folder."""
+
+
+class Prepared(NamedTuple):
+    """The configuration of an agent, before the protocol starts."""
+
+    profile: AgentProfile
+    session: Session
+    library: Library
+    selection: Selection | None
+    """None: extensions may bring the model, so it is selected when they are bound to the session."""
+    settings: Settings
+    extensions: "ExtensionPlan | None" = None
+    """None: there can be none."""
+    late_extensions: "Callable[[Path], ExtensionPlan | None]" = _no_plan
+    """Returns the plan for a session that is opened later, or at a reload, if by then there may be extensions."""
+
+
+def prepare(options: Options) -> Prepared:
+    """Read the user's files and resolve what the options name.
+
+    Raises:
+        StartupError: Something that the options name does not exist or is invalid.
+    """
+    try:
+        cwd = Path.cwd()
+    except FileNotFoundError:
+        raise StartupError("the current folder does not exist any more: start in another one") from None
+    configuration = load_configuration(os.environ, cwd, approved=options.approved)
+    if configuration.refusals:
+        raise UsageRefused("\n".join(configuration.refusals))
+    settings, registry = configuration.settings, configuration.registry
+    # First, since they may explain an error below.
+    _write_notices(configuration.notices)
+    sessions = SessionChoice(options, settings, os.environ, str(cwd))
+    session = sessions.session()
+    _write_notices(sessions.notices)
+    limits = _limits(options, settings)
+    select = partial(_selected, options, settings, registry, session, limits)
+    try:
+        is_trusted = configuration.is_project_trusted
+        reader = FolderReader(_resource_choice(options), settings, os.environ, cwd, is_trusted=is_trusted)
+        has_extensions = may_have_extensions(options, configuration, os.environ, cwd)
+        if session.cwd != str(cwd):
+            has_extensions = has_extensions or may_have_project_extensions(options, reader, Path(session.cwd))
+        selection = None if has_extensions else select()
+        if selection is not None and selection.error is not None:
+            raise (UsageRefused if selection.is_usage_error else StartupError)(selection.error)
+        toolbox = _toolbox(options, settings)
+    except StartupError:
+        if session.file is not None:
+            session.file.abandon()
+        raise
+    configure = partial(_configure, options)
+
+    @cache
+    def files() -> "UserFiles":
+        from pinnace_rpc.server.user_files import UserFiles
+
+        return UserFiles(options, configuration, reader, cwd, configure)
+
+    resources = PromptResources(reader.read, tuple(toolbox.values()))
+    resources.on_added = reader.add
+    if not has_extensions and options.extension_flags:
+        if session.file is not None:
+            session.file.abandon()
+        from pinnace_rpc.cli.arguments import unknown_option
+
+        raise UnknownOption(str(unknown_option(options.extension_flags[0][0])))
+    # Extensions may add tools that do not exist yet.
+    unknown = Chosen({}) if has_extensions else toolbox.unknown()
+    if unknown.refusals:
+        if session.file is not None:
+            session.file.abandon()
+        raise UsageRefused("\n".join(unknown.refusals))
+    _write_notices((*unknown.warnings, *resources.renew(session.cwd)))
+    profile = AgentProfile(
+        registry=registry,
+        tools=toolbox,
+        system_prompt=resources.system_prompt,
+        scope=() if selection is None else selection.scope,
+        asks_servers=not (options.is_offline or os.environ.get(_OFFLINE_VARIABLE, "").lower() in _YES),
+        approval=options.tool_approval,
+        has_user=options.mode == "rpc",
+        resources=resources,
+        read_again=lambda: files().read_again(),
+    )
+    configure(configuration, profile)
+    if settings.http_proxy is not None:
+        # Not at start for all: it loads TLS.
+        from pinnace_agent.llm.transport.proxies import use_proxy
+
+        use_proxy(settings.http_proxy)
+    if selection is not None:
+        session.model, session.thinking_level = selection.model, selection.level
+    session.name = clean_name(options.name or "") or session.name
+
+    def late_plan(folder: Path) -> "ExtensionPlan | None":
+        is_named = may_have_extensions(options, files().configuration, os.environ, cwd)
+        is_plausible = is_named or may_have_project_extensions(options, reader, folder)
+        return files().extension_plan(select) if is_plausible else None
+
+    extensions = files().extension_plan(select) if has_extensions else None
+    return Prepared(profile, session, sessions.library, selection, settings, extensions, late_plan)
+
+
+def _selected(
+    options: Options, settings: Settings, registry: ModelRegistry, session: Session, limits: RunLimits
+) -> Selection:
+    """Select the model and the level of the start, and write its warnings to stderr."""
+    level: ThinkingLevel | None = None
+    for known in THINKING_LEVELS:
+        if known == session.recorded_level:
+            level = known
+    kept = Kept(session.recorded_model, level, has_messages=session.message_count > 0)
+    choice = Choice(options.provider, options.model, options.models, options.thinking)
+    selection = select_initial(registry, settings, choice, options.api_key, kept)
+    if selection.error is not None:
+        return selection
+    if limits.max_cost is not None:
+        registry.require_prices()
+        if selection.model is not None and (refusal := registry.price_refusal(selection.model)) is not None:
+            return selection._replace(error=refusal.text, is_usage_error=True)
+    _write_notices(selection.warnings)
+    return selection
+
+
+def _nothing() -> None:
+    """Do nothing."""
+
+
+class ExtensionFactory:
+    """Makes the extensions of one process: at its start, for a session that is opened later, or at a reload."""
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        commands: OpenCommands,
+        shutdown: Callable[[], None],
+        before: Callable[[], None],
+    ) -> None:
+        """Make none yet; `before` is called before extensions are made."""
+        self.manager: ExtensionManager | None = None
+        """The extensions; None: there are none, as yet."""
+        self._prepared = prepared
+        self._commands = commands
+        self._shutdown = shutdown
+        self._before = before
+
+    def __call__(self, agent: EffectInterpreter, folder: str | None) -> "ExtensionManager | None":
+        """Return the extensions of the start, or with a folder those of its session; None: there are none."""
+        prepared, commands = self._prepared, self._commands
+        plan = prepared.extensions if folder is None else prepared.late_extensions(Path(folder))
+        if plan is None:
+            return None
+        from pinnace_agent.extension_host.manager import ExtensionManager
+
+        self._before()
+        self.manager = ExtensionManager(plan, agent, self._shutdown, lambda: commands.has_open)
+        return self.manager
+
+
+class Agent(NamedTuple):
+    """The objects of one agent; it can take commands."""
+
+    interpreter: EffectInterpreter
+    commands: OpenCommands
+    dispatcher: Dispatcher
+    extensions: ExtensionFactory
+
+
+def compose(
+    prepared: Prepared,
+    outbox: Outbox,
+    jobs: Jobs,
+    closed: Callable[[], None] = _nothing,
+    *,
+    shutdown: Callable[[], None] = _nothing,
+    before_extensions: Callable[[], None] = _nothing,
+) -> Agent:
+    """Build an agent.
+
+    Args:
+        prepared: What was read and chosen.
+        outbox: Takes the records.
+        jobs: Where work runs.
+        closed: Called when everything is answered and closed.
+        shutdown: Ends the process, for extensions.
+        before_extensions: Called before extensions are made, since they may start programs and block the event loop.
+    """
+    settings = prepared.settings
+    state = ExtendedState(
+        steering=MessageQueue(settings.steering_mode),
+        follow_up=MessageQueue(settings.follow_up_mode),
+        retry=_retry_policy(settings),
+        auto_compaction=settings.compaction.is_enabled,
+    )
+    commands = OpenCommands(outbox, closed)
+    extensions = ExtensionFactory(prepared, commands, shutdown, before_extensions)
+    interpreter = EffectInterpreter(
+        Chart(state), prepared.session, prepared.library, prepared.profile, outbox, commands, jobs, extensions
+    )
+    if prepared.selection is not None:
+        interpreter.sessions.preferred_level = prepared.selection.preferred_level
+    _save_name(prepared.session)
+    return Agent(interpreter, commands, Dispatcher(commands, interpreter), extensions)
+
+
+def _save_name(session: Session) -> None:
+    """Keep a name of the command line in a session that is on the disk; a new one takes it with its first message."""
+    is_saved = session.file is not None and session.file.exists and session.problem is None
+    if is_saved and session.name != session.tree.name:
+        session.choose(model=session.model, thinking_level=session.thinking_level, name=session.name)
+
+
+def _retry_policy(settings: Settings) -> RetryPolicy:
+    return RetryPolicy(settings.retry.is_enabled, *settings.retry.delays)
+
+
+def _limits(options: Options, settings: Settings) -> RunLimits:
+    turns, cost, run_s = settings.limits
+    return RunLimits(
+        turns if options.max_turns is None else options.max_turns,
+        cost if options.max_cost is None else options.max_cost,
+        run_s if options.max_run_s is None else options.max_run_s,
+    )
+
+
+def _configure(options: Options, configuration: Configuration, profile: AgentProfile) -> None:
+    """Let an agent use the settings of what was read, at the start and with a reload."""
+    settings, limits = configuration.settings, _limits(options, configuration.settings)
+    profile.registry.require_prices(is_required=limits.max_cost is not None)
+    profile.use(
+        settings,
+        environment=shell_environment(os.environ, configuration.hidden_variables),
+        shell_path=shell_of(settings, os.environ),
+        limits=limits,
+        model_patterns=options.models or settings.enabled_models,
+    )
+
+
+def _write_notices(notices: Iterable[str]) -> None:
+    for notice in notices:
+        sys.stderr.write(f"pinnace: {notice}\n")
+
+
+def _toolbox(options: Options, settings: Settings) -> ToolRegistry:
+    is_none = options.no_tools or options.no_builtin_tools
+
+    def choose(tools: Mapping[str, Tool], added: Sequence[str]) -> Chosen:
+        selection = ToolSelection(options.tools, options.exclude_tools, none=is_none)
+        configured = settings.default_tools
+        if configured is not None:
+            configured = (*configured, *(f"+{name}" for name in added))
+        active, warnings = select_tools(tools, selection, (*DEFAULT_TOOLS, *added), configured)
+        if options.no_builtin_tools and not options.no_tools and options.tools is None:
+            wanted = ToolSelection(added, options.exclude_tools)
+            active, _ = select_tools(tools, wanted, ())
+        return Chosen(active, warnings, refused_names(tools, selection, settings.default_tools))
+
+    try:
+        return ToolRegistry(builtin_tools(), choose)
+    except ValueError as error:
+        raise StartupError(str(error)) from None
+
+
+def _resource_choice(options: Options) -> ResourceChoice:
+    return ResourceChoice(
+        skills=options.skills,
+        templates=options.prompt_templates,
+        has_usual_skills=not options.no_skills,
+        has_usual_templates=not options.no_prompt_templates,
+        has_context_files=not options.no_context_files,
+        directories=_directories(options.directories),
+        base=None if options.system_prompt is None else _read(options.system_prompt),
+        appended=tuple(_read(argument) for argument in options.append_system_prompt),
+        approved=options.approved,
+    )
+
+
+def _directories(paths: Sequence[str]) -> tuple[str, ...]:
+    """Return the real paths of additional folders, each once.
+
+    Raises:
+        StartupError: One is no folder.
+    """
+    for path in paths:
+        if not os.path.isdir(path):
+            raise StartupError(f"--add-dir: {path} is no folder")
+    return tuple(dict.fromkeys(map(os.path.realpath, paths)))
+
+
+def _read(argument: str) -> str:
+    read = read_prompt_argument(argument)
+    if read.problem is not None:
+        raise StartupError(read.problem)
+    return read.text

@@ -1,0 +1,1 @@
+"""The Promela models, generated from the transitions."""

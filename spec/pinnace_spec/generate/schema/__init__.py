@@ -1,0 +1,1 @@
+"""The published schemas: JSON Schema, TypeScript and AsyncAPI, generated from the models."""

@@ -1,0 +1,1 @@
+"""The invariants: one observer each, fed with records alone."""

@@ -1,0 +1,1 @@
+"""The protocol profiles and generations: which commands, records and fields each has."""

@@ -1,0 +1,59 @@
+"""The generations of the protocol that one process can speak, and the types of records: names only.
+
+What a generation writes is decided in `events` and `responses`, and by the projection at the writer. Source: R-PRO-01.
+"""
+
+from typing import Final, Literal, get_args
+
+Profile = Literal["pi", "seed", "1.5"]
+
+PROFILES: Final[tuple[Profile, ...]] = get_args(Profile)
+"""Those with models of their own (`events`, `responses`)."""
+
+ClientProfile = Literal["pi", "seed", "1.5", "0.5x", "0.18"]
+"""What a client may choose: also two older generations, held to their published schemas alone."""
+
+CLIENT_PROFILES: Final[tuple[ClientProfile, ...]] = get_args(ClientProfile)
+
+EVENT_NAMES: Final = (
+    "agent_start",
+    "agent_end",
+    "agent_settled",
+    "turn_start",
+    "turn_end",
+    "message_start",
+    "message_update",
+    "message_end",
+    "tool_execution_start",
+    "tool_execution_update",
+    "tool_execution_end",
+    "queue_update",
+    "auto_retry_start",
+    "auto_retry_end",
+    "compaction_start",
+    "compaction_end",
+    "extension_error",
+    "extension_ui_request",
+    "client_request",
+    "bash_execution_update",
+    "thinking_level_changed",
+    "session_info_changed",
+    "entry_appended",
+)
+"""Every record type that the fullest profile may write beside responses; `events` has a model of each."""
+
+OWN_COMMANDS: Final = (
+    "client_response",
+    "get_tools",
+    "set_active_tools",
+    "set_tool_approval",
+    "set_label",
+    "navigate_tree",
+    "list_sessions",
+    "get_queue",
+    "reload",
+)
+"""Commands that no release of the original has; in `seed` and older generations they are unknown, but for `hello`."""
+
+# The published protocol complete, with the additive records and fields of later generations.
+DEFAULT_PROFILE: Final[Profile] = "pi"

@@ -1,0 +1,1 @@
+"""Every record of the protocol, field by field: commands, responses, events, messages."""

@@ -1,0 +1,358 @@
+"""The records that are no responses, field by field, for each profile: the conversation, queues, compaction, retries.
+
+Types, and what fields of one record must not contradict. Must not know when a record is written (the chart does) nor
+how one is judged (`outputs`). Requests to a client's user are in `ui_requests`. Source: the published protocol, its
+later generations, R-PRO-01 to R-PRO-03.
+"""
+
+from collections.abc import Mapping
+from typing import Final, Literal, Self
+
+from pydantic import ConfigDict, model_validator
+
+from pinnace_spec.profiles.profiles import Profile
+from pinnace_spec.records.compactions import (
+    CompactionEnd,
+    CompactionStart,
+    SeedCompactionEnd,
+    SeedCompactionStart,
+)
+from pinnace_spec.records.messages import (
+    AssistantMessage,
+    FailureCode,
+    FileMethod,
+    ImageContent,
+    TextContent,
+    ThinkingLevel,
+    ToolResultMessage,
+)
+from pinnace_spec.records.output_model import AnyMessage, Count, NonEmpty, OutputModel, Positive, SeedMessage
+from pinnace_spec.records.ui_requests import AnyUiRequest, SeedUiRequest
+from pinnace_spec.records.updates import DeltaUpdate, SeedUpdate, WholeUpdate
+from pinnace_spec.rules.limits import LimitName
+
+
+class AgentStart(OutputModel):
+    """A run begins."""
+
+    type: Literal["agent_start"]
+
+
+class AgentEnd(OutputModel):
+    """A run has ended. It holds every message that the run created."""
+
+    type: Literal["agent_end"]
+    messages: list[AnyMessage]
+    willRetry: bool
+
+
+class SeedAgentEnd(OutputModel):
+    """A run has ended; with every message that it created.
+
+    Release 0.80.2 writes `willRetry`, its published protocol does not list it: clients of that time have met it.
+    """
+
+    type: Literal["agent_end"]
+    messages: list[SeedMessage]
+    willRetry: bool | None = None
+
+
+class AgentSettled(OutputModel):
+    """The agent has settled: nothing more happens without a new command."""
+
+    type: Literal["agent_settled"]
+    aborted: bool
+    reason: Literal["limit"] | None = None
+    """Why the agent ended the last run early by itself (R-LIM-01)."""
+    limit: LimitName | None = None
+    """The limit that was reached."""
+
+    @model_validator(mode="after")
+    def _limit_cuts_short(self) -> Self:
+        if (self.reason is None) != (self.limit is None):
+            raise ValueError("reason and limit come together")
+        if self.limit is not None and not self.aborted:
+            raise ValueError("what a limit has ended was aborted")
+        return self
+
+
+class TurnStart(OutputModel):
+    """A turn begins: one answer, and the results of its calls."""
+
+    type: Literal["turn_start"]
+
+
+class TurnEnd(OutputModel):
+    """A turn has ended. Results are in the order of the calls."""
+
+    type: Literal["turn_end"]
+    message: AssistantMessage
+    toolResults: list[ToolResultMessage]
+
+
+class MessageBracket(OutputModel):
+    """A message begins, or is complete."""
+
+    type: Literal["message_start", "message_end"]
+    entryId: NonEmpty | None = None
+    """The entry of the session that the message is, or will be."""
+    messageId: NonEmpty | None = None
+    """Of a message of the user."""
+    message: AnyMessage
+
+
+class SeedMessageBracket(OutputModel):
+    """As published: no role that a client of that generation does not know."""
+
+    type: Literal["message_start", "message_end"]
+    message: SeedMessage
+
+
+class ToolOutput(OutputModel):
+    """The output of a tool: for the model, and for the client."""
+
+    content: list[TextContent | ImageContent]
+    details: object = None
+    structuredContent: object = None
+
+
+class _ToolRecord(OutputModel):
+    toolCallId: str
+    toolName: NonEmpty
+
+
+class SeedToolExecutionStart(_ToolRecord):
+    """A call begins. `args` holds the model's arguments, before any repair."""
+
+    type: Literal["tool_execution_start"]
+    args: dict[str, object]
+
+
+class ToolExecutionStart(SeedToolExecutionStart):
+    """With the entries of the answer and the result, and whether the call may still be refused."""
+
+    entryId: NonEmpty | None = None
+    """The entry of the session that the result of the call will be."""
+    assistantEntryId: NonEmpty | None = None
+    """The entry of the session that the answer with the call is."""
+    callIndex: Count | None = None
+    """The place of the call among those of its answer, from 0: ids of calls may occur twice."""
+    gated: Literal[True] | None = None
+    """The call may still be refused. If it is not, an empty update reports that its execution begins."""
+
+
+class SeedToolExecutionUpdate(_ToolRecord):
+    """The complete output of a tool so far."""
+
+    type: Literal["tool_execution_update"]
+    args: dict[str, object]
+    partialResult: ToolOutput
+
+
+class ToolExecutionUpdate(SeedToolExecutionUpdate):
+    """With the entries of the answer and the result."""
+
+    entryId: NonEmpty | None = None
+    """The entry of the session that the result of the call will be."""
+    assistantEntryId: NonEmpty | None = None
+    """The entry of the session that the answer with the call is."""
+    callIndex: Count | None = None
+    """The place of the call among those of its answer, from 0: ids of calls may occur twice."""
+
+
+class SeedToolExecutionEnd(_ToolRecord):
+    """A call has ended."""
+
+    type: Literal["tool_execution_end"]
+    result: ToolOutput
+    isError: bool
+
+
+class ToolExecutionEnd(SeedToolExecutionEnd):
+    """With the entries of the answer and the result, and the duration of the call, if it ran."""
+
+    entryId: NonEmpty | None = None
+    """The entry of the session that the result of the call will be."""
+    assistantEntryId: NonEmpty | None = None
+    """The entry of the session that the answer with the call is."""
+    callIndex: Count | None = None
+    """The place of the call among those of its answer, from 0: ids of calls may occur twice."""
+    durationMs: Count | None = None
+
+
+class QueueUpdate(OutputModel):
+    """The queues have changed. It holds both queues completely."""
+
+    type: Literal["queue_update"]
+    steering: list[str]
+    followUp: list[str]
+
+
+class BashExecutionUpdate(OutputModel):
+    """More output of a client's `bash`, with its id if it gave one."""
+
+    type: Literal["bash_execution_update"]
+    id: str | int | float | None = None
+    delta: NonEmpty
+
+
+class ThinkingLevelChanged(OutputModel):
+    """The thinking level of the session has changed."""
+
+    type: Literal["thinking_level_changed"]
+    level: ThinkingLevel
+
+
+class SessionInfoChanged(OutputModel):
+    """The name of the session was set or removed."""
+
+    type: Literal["session_info_changed"]
+    name: NonEmpty | None = None
+
+
+class SessionEntry(OutputModel):
+    """A line of a session file. Open: entries of other programs and generations are passed on as they are."""
+
+    model_config = ConfigDict(extra="allow")
+    type: NonEmpty
+    id: NonEmpty
+    parentId: str | None
+    timestamp: NonEmpty
+
+
+class EntryAppended(OutputModel):
+    """An extension has appended an entry to the session."""
+
+    type: Literal["entry_appended"]
+    entry: SessionEntry
+
+
+class SeedAutoRetryStart(OutputModel):
+    """As the published protocol has it: the failure is a text alone."""
+
+    type: Literal["auto_retry_start"]
+    attempt: Positive
+    maxAttempts: Positive
+    delayMs: Count
+    errorMessage: NonEmpty
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if self.attempt > self.maxAttempts:
+            raise ValueError("attempt is more than maxAttempts")
+        return self
+
+
+class AutoRetryStart(SeedAutoRetryStart):
+    """A failed request will be retried."""
+
+    errorCode: FailureCode | None = None
+    status: Count | None = None
+    """The HTTP status."""
+    attempts: Positive | None = None
+    """How often the request was sent."""
+
+
+class SeedAutoRetryEnd(OutputModel):
+    """As the published protocol has it: the failure is a text alone."""
+
+    type: Literal["auto_retry_end"]
+    success: bool
+    attempt: Positive
+    finalError: NonEmpty | None = None
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if self.success == (self.finalError is not None):
+            raise ValueError("finalError exactly if there was no success")
+        return self
+
+
+class AutoRetryEnd(SeedAutoRetryEnd):
+    """A retry has succeeded, was given up, or was cancelled."""
+
+    errorCode: FailureCode | None = None
+    status: Count | None = None
+    attempts: Positive | None = None
+
+
+class ExtensionError(OutputModel):
+    """A handler of an extension has failed."""
+
+    type: Literal["extension_error"]
+    extensionPath: NonEmpty
+    event: NonEmpty
+    error: str
+
+
+class ClientRequest(OutputModel):
+    """A call of a tool asks the client for a file that the client has offered to serve.
+
+    It waits for a `client_response` with its id, until its time is over or its call ends.
+    """
+
+    type: Literal["client_request"]
+    id: NonEmpty
+    method: FileMethod
+    toolCallId: NonEmpty
+    """The call that asks."""
+    path: NonEmpty
+    """Absolute."""
+    content: str | None = None
+    timeout: Positive
+
+    @model_validator(mode="after")
+    def _has_content_to_write(self) -> Self:
+        if (self.method == "write_text_file") != (self.content is not None):
+            raise ValueError("content exactly in write_text_file")
+        return self
+
+
+_SAME_IN_ALL: Final[Mapping[str, object]] = {
+    "agent_start": AgentStart,
+    "turn_start": TurnStart,
+    "turn_end": TurnEnd,
+    "queue_update": QueueUpdate,
+    "extension_error": ExtensionError,
+}
+_PI: Final[Mapping[str, object]] = {
+    **_SAME_IN_ALL,
+    "extension_ui_request": AnyUiRequest,
+    "client_request": ClientRequest,
+    "agent_end": AgentEnd,
+    "message_start": MessageBracket,
+    "message_update": WholeUpdate,
+    "message_end": MessageBracket,
+    "tool_execution_start": ToolExecutionStart,
+    "tool_execution_update": ToolExecutionUpdate,
+    "tool_execution_end": ToolExecutionEnd,
+    "compaction_start": CompactionStart,
+    "compaction_end": CompactionEnd,
+    "auto_retry_start": AutoRetryStart,
+    "auto_retry_end": AutoRetryEnd,
+    "agent_settled": AgentSettled,
+    "bash_execution_update": BashExecutionUpdate,
+    "thinking_level_changed": ThinkingLevelChanged,
+    "session_info_changed": SessionInfoChanged,
+    "entry_appended": EntryAppended,
+}
+EVENTS: Final[Mapping[Profile, Mapping[str, object]]] = {
+    "pi": _PI,
+    "1.5": {**_PI, "message_update": DeltaUpdate},
+    "seed": {
+        **_SAME_IN_ALL,
+        "extension_ui_request": SeedUiRequest,
+        "agent_end": SeedAgentEnd,
+        "message_start": SeedMessageBracket,
+        "message_update": SeedUpdate,
+        "message_end": SeedMessageBracket,
+        "tool_execution_start": SeedToolExecutionStart,
+        "tool_execution_update": SeedToolExecutionUpdate,
+        "tool_execution_end": SeedToolExecutionEnd,
+        "compaction_start": SeedCompactionStart,
+        "compaction_end": SeedCompactionEnd,
+        "auto_retry_start": SeedAutoRetryStart,
+        "auto_retry_end": SeedAutoRetryEnd,
+    },
+}
+"""Every record type that a profile may write beside responses: to a model, or a union of models."""

@@ -1,0 +1,427 @@
+"""The data of the commands that read: state, messages, models, totals, entries, and `hello`.
+
+Types, and what fields of one answer must not contradict. Must not know what a command does. Source: the published
+protocol, its older and later generations, R-ORD-02, R-HEL-01.
+"""
+
+from typing import Annotated, Literal, Self, TypeAlias
+
+from pydantic import Field, model_validator
+
+from pinnace_spec.profiles.profiles import ClientProfile
+from pinnace_spec.records.commands import ALL_COMMANDS
+from pinnace_spec.records.events import EVENTS, SessionEntry
+from pinnace_spec.records.messages import ApprovalMode, Model, QueueMode, ThinkingLevel
+from pinnace_spec.records.output_model import AnyMessage, Count, NonEmpty, OutputModel, Positive, SeedMessage
+
+# Of the generations that `hello` may choose beside those with models.
+_OLDER_EVENTS = ("auto_compaction_start", "auto_compaction_end")
+
+Amount: TypeAlias = Annotated[float, Field(ge=0)]
+
+
+class SessionStatus(OutputModel):
+    """The state of the session file (R-SES-07, R-SES-08). An absent field means that there is nothing to report."""
+
+    saved: bool
+    """Whether every entry is in the file; always true for a session in memory."""
+    problem: NonEmpty | None = None
+    """The reason if it is false, and a remedy."""
+    unsavedEntries: Positive | None = None
+    foreignEntries: Positive | None = None
+    """Lines that another program has written while the session was open here."""
+    damagedLines: Positive | None = None
+    orphans: Positive | None = None
+    """Entries without their parent; they follow the entry before them."""
+    tornTail: Literal[True] | None = None
+    damagedCopy: NonEmpty | None = None
+    """The file with the damaged bytes."""
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if self.saved and (self.problem is not None or self.unsavedEntries is not None):
+            raise ValueError("what is saved has no problem")
+        return self
+
+
+class CutCall(OutputModel):
+    """A call of a tool that has no result."""
+
+    id: str
+    name: str
+
+
+class Interruption(OutputModel):
+    """A prompt that a crash interrupted: no orderly end of a run leaves this state (R-SES-07)."""
+
+    entryId: str
+    """The id of the user's message."""
+    text: str
+    """Its first 200 characters."""
+    during: Literal["answer", "tools"]
+    """The interrupted phase: the model's answer, or the tools."""
+    cutCalls: list[CutCall]
+    """Calls without a result. The tools may have begun, and may have had effects."""
+
+
+class _State(OutputModel):
+    model: Model | None
+    thinkingLevel: ThinkingLevel
+    isStreaming: bool
+    isCompacting: bool
+    steeringMode: QueueMode
+    followUpMode: QueueMode
+    sessionFile: NonEmpty | None = None
+    sessionId: NonEmpty
+    sessionName: NonEmpty | None = None
+    autoCompactionEnabled: bool
+    messageCount: Count
+    pendingMessageCount: Count
+
+
+class SeedState(_State):
+    """As published."""
+
+
+class State(_State):
+    """The state of the agent, with the fields that pinnace adds and those of the oldest generation."""
+
+    isBashRunning: bool
+    sessionStatus: SessionStatus
+    queueMode: QueueMode
+    queuedMessageCount: Count
+    queuePaused: bool
+    """Whether messages are queued that wait for the next accepted message: after an `abort`, and after a restart."""
+    pid: Count
+    cwd: NonEmpty
+    projectTrusted: bool
+    extensionsAtWork: Annotated[list[NonEmpty], Field(min_length=1)] | None = None
+    """The paths of the extensions with a background task that runs; a host lets such an agent not sleep."""
+    toolApproval: ApprovalMode
+    """Which tool calls need the user's approval."""
+    interrupted: Interruption | None = None
+    """The prompt that a crash interrupted, until the next run begins."""
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if (self.queueMode, self.queuedMessageCount) != (self.steeringMode, self.pendingMessageCount):
+            raise ValueError("queueMode and queuedMessageCount must say what their newer names say")
+        return self
+
+
+class Messages(OutputModel):
+    """All messages of the context."""
+
+    messages: list[AnyMessage]
+
+
+class SeedMessages(OutputModel):
+    """As published: no role that a client of that generation does not know."""
+
+    messages: list[SeedMessage]
+
+
+class Models(OutputModel):
+    """Every model that can be selected."""
+
+    models: list[Model]
+
+
+class Levels(OutputModel):
+    """The levels of the current model."""
+
+    levels: Annotated[list[ThinkingLevel], Field(min_length=1)]
+
+
+class Tokens(OutputModel):
+    """Tokens by kind, and their sum."""
+
+    input: Count
+    output: Count
+    cacheRead: Count
+    cacheWrite: Count
+    total: Count
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if self.total != self.input + self.output + self.cacheRead + self.cacheWrite:
+            raise ValueError("total must be the sum of the four")
+        return self
+
+
+class ContextUsage(OutputModel):
+    """How full the context is; null just after a compaction, when it is unknown."""
+
+    tokens: Count | None
+    contextWindow: Positive
+    percent: Amount | None
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if (self.tokens is None) != (self.percent is None):
+            raise ValueError("tokens and percent are known together")
+        return self
+
+
+class Totals(OutputModel):
+    """The usage of the whole session, compacted parts included."""
+
+    tokens: Tokens
+    cost: Amount
+
+
+class _Stats(OutputModel):
+    sessionFile: NonEmpty | None = None
+    sessionId: NonEmpty
+    userMessages: Count
+    assistantMessages: Count
+    toolCalls: Count
+    toolResults: Count
+    totalMessages: Count
+    tokens: Tokens
+    cost: Amount
+    contextUsage: ContextUsage | None = None
+
+
+class SeedStats(_Stats):
+    """As published."""
+
+
+class Stats(_Stats):
+    """With the totals of the whole session."""
+
+    session: Totals
+
+
+class ForkMessage(OutputModel):
+    """A user's message that can be forked from."""
+
+    entryId: NonEmpty
+    text: NonEmpty
+
+
+class ForkMessages(OutputModel):
+    """The messages that can be forked from."""
+
+    messages: list[ForkMessage]
+
+
+class BranchMessage(OutputModel):
+    """`ForkMessage` in the oldest generation."""
+
+    entryIndex: Count
+    text: NonEmpty
+
+
+class BranchMessages(OutputModel):
+    """`ForkMessages` in the oldest generation."""
+
+    messages: list[BranchMessage]
+
+
+class LastText(OutputModel):
+    """The text of the newest answer; null when there is none."""
+
+    text: NonEmpty | None
+
+
+class SeedCommandInfo(OutputModel):
+    """A command, template or skill that a prompt can name after a slash."""
+
+    name: NonEmpty
+    description: str | None = None
+    source: Literal["extension", "prompt", "skill"]
+    location: Literal["user", "project", "path"] | None = None
+    path: NonEmpty | None = None
+
+
+class SourceInfo(OutputModel):
+    """Where a command comes from, as later generations say it."""
+
+    path: NonEmpty
+    source: str
+    scope: Literal["user", "project", "temporary"]
+    origin: Literal["package", "top-level"]
+    baseDir: str | None = None
+
+
+class CommandInfo(SeedCommandInfo):
+    """With where it comes from, in both forms."""
+
+    sourceInfo: SourceInfo
+    argumentHint: str | None = None
+    """Of a template: what its author says about its arguments."""
+
+
+class SeedCommands(OutputModel):
+    """Extensions' commands, templates, skills."""
+
+    commands: list[SeedCommandInfo]
+
+
+class Commands(OutputModel):
+    """Extensions' commands, templates, skills."""
+
+    commands: list[CommandInfo]
+
+
+class ToolInfo(OutputModel):
+    """A tool of the agent or of an extension."""
+
+    name: NonEmpty
+    description: str
+    parameters: dict[str, object]
+    """The JSON schema of its arguments, as models receive it."""
+    sourceInfo: SourceInfo
+    """Where it comes from; `source` of a built-in tool is `builtin`."""
+    active: bool
+    """Whether the next request declares it."""
+
+
+class Tools(OutputModel):
+    """Every tool, active or not, in the order in which models receive them."""
+
+    tools: list[ToolInfo]
+
+
+class QueuedMessage(OutputModel):
+    """A message that waits in a queue."""
+
+    messageId: NonEmpty
+    kind: Literal["steer", "followUp"]
+    """The queue that it waits in."""
+    text: str
+    """The message as it is delivered: extensions have read it, and templates are expanded."""
+    imageCount: Count
+    """The number of its images."""
+
+
+class ReturnedMessage(QueuedMessage):
+    """A message that was returned to a client."""
+
+    reason: Literal["clear_queue", "abort", "session_replaced"]
+    """What has returned it."""
+    by: NonEmpty | None = None
+    """The command that has returned it: its `by`, or its id; absent if it had none. A host gives ids of its own."""
+
+
+class Queue(OutputModel):
+    """The queued messages, steering messages first, in the order in which they are delivered."""
+
+    messages: list[QueuedMessage]
+    """The queued messages."""
+    paused: bool
+    """Whether they wait for the next accepted message."""
+    returned: list[ReturnedMessage] | None = None
+    """With `returned: true`: every message of the session file that was returned, in the order in which they were."""
+
+
+class SessionInfo(OutputModel):
+    """A saved session."""
+
+    id: NonEmpty
+    path: NonEmpty
+    """The path of its file, for `switch_session`."""
+    cwd: str
+    """Its working folder; empty if an old header has none."""
+    name: NonEmpty | None = None
+    created: str
+    """When it was created, as its header says."""
+    modified: Count
+    """The time of the last message of the user or a model, in milliseconds since the epoch."""
+    messageCount: Count
+    """The number of its messages, on all branches."""
+    firstMessage: str
+    """The first text of the user that is not empty."""
+    parentSession: NonEmpty | None = None
+    """The path of the session that it was forked from."""
+
+
+class Sessions(OutputModel):
+    """A page of saved sessions, those that were written to last first."""
+
+    sessions: list[SessionInfo]
+    """The sessions; a page may have fewer than `limit` and still not be the last one."""
+    nextCursor: NonEmpty | None = None
+    """What the next page is requested with; absent on the last page."""
+
+
+class Navigation(OutputModel):
+    """What has become of a move to another entry."""
+
+    cancelled: bool
+    """Whether the session has stayed where it was: an extension has refused the move, or it was aborted."""
+    aborted: bool | None = None
+    """Whether an `abort`, another command or the end of the process has cancelled it; absent if nothing has."""
+    leafId: NonEmpty | None = None
+    """The entry that the conversation ends with now, as in `get_entries`; absent if it was cancelled, or there is
+    none."""
+    editorText: str | None = None
+    """The text of the user's message, or of an extension's, that was moved to, to be sent anew: the conversation ends
+    before it. Absent for other entries."""
+    summaryEntry: SessionEntry | None = None
+    """The entry with the summary of the branch that was left; absent without one."""
+
+
+class Entries(OutputModel):
+    """Lines of the session file, and the one that the conversation ends with."""
+
+    entries: list[SessionEntry]
+    leafId: str | None
+
+
+class TreeNode(OutputModel):
+    """An entry and what follows it."""
+
+    entry: SessionEntry
+    children: "list[TreeNode]"
+    label: NonEmpty | None = None
+    labelTimestamp: NonEmpty | None = None
+
+
+class Tree(OutputModel):
+    """The session as a tree."""
+
+    tree: list[TreeNode]
+    leafId: str | None
+
+
+class Limits(OutputModel):
+    """The bounds of incoming records, and of single commands and answers (R-LIM-04)."""
+
+    recordBytes: Positive
+    nesting: Positive
+    queuedMessages: Positive | None = None
+    """Messages in both queues together (R-QUE-11)."""
+    contentBlocks: Positive | None = None
+    """Texts, thoughts and calls in one answer of a model."""
+    toolsAtOnce: Positive | None = None
+    """Calls that are executed at the same time."""
+    editBytes: Positive | None = None
+    """A file that the tool `edit` changes."""
+    sessionBytes: Positive | None = None
+    """A session file."""
+    outputFileBytes: Positive | None = None
+    """The file that keeps a long output."""
+    shells: Positive | None = None
+    """The number of `bash` commands that run at once; further ones wait."""
+
+
+class Hello(OutputModel):
+    """The identity of the agent, and the current profile. Commands and events are those of this specification."""
+
+    name: NonEmpty
+    version: NonEmpty
+    protocols: list[ClientProfile]
+    protocol: ClientProfile
+    commands: list[NonEmpty]
+    events: list[NonEmpty]
+    limits: Limits
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if self.protocol not in self.protocols:
+            raise ValueError("protocol must be one of protocols")
+        if unheard := {*self.commands, *self.events} - {*ALL_COMMANDS, *EVENTS["pi"], *_OLDER_EVENTS}:
+            raise ValueError(f"not in the specification: {', '.join(sorted(unheard))}")
+        return self

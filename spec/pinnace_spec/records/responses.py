@@ -1,0 +1,220 @@
+"""Responses: the envelope, and the type of the data of every command's success, for each profile.
+
+Types, and what fields of one answer must not contradict; the data of reads is in `readings`. A command that stands here
+with None is answered without data, one that does not stand here at all is never answered with success. Must not know
+what a command does nor how an answer is judged (`outputs`). Source: the published protocol, its older and later
+generations, R-RSP-01, R-ERR-01, R-PRO-01.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal, Self, TypeAlias
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from pinnace_spec.profiles.profiles import Profile
+from pinnace_spec.records import readings
+from pinnace_spec.records.compactions import CompactionResult, SeedCompactionResult
+from pinnace_spec.records.messages import Model, ThinkingLevel
+from pinnace_spec.records.output_model import NonEmpty, OutputModel
+from pinnace_spec.rules.errors import ErrorCode
+
+Id: TypeAlias = str | int | float | None
+Code: TypeAlias = Annotated[ErrorCode, Field(strict=False)]
+
+
+def _refuse_numbers(value: object) -> object:
+    if not isinstance(value, bool):
+        raise ValueError("must be true or false")
+    return value
+
+
+class Success(OutputModel):
+    """A command was carried out, or accepted. With `data` where the command has some. An id of null is one."""
+
+    type: Literal["response"]
+    id: Id = ""
+    command: str
+    success: Literal[True]
+
+
+class _Failure(OutputModel):
+    type: Literal["response"]
+    id: Id = ""
+    command: str
+    success: Annotated[Literal[False], BeforeValidator(_refuse_numbers)]  # 0 equals False
+    error: NonEmpty
+
+
+class SeedFailure(_Failure):
+    """A command was refused or has failed. `command` is what the client wrote, whatever that was."""
+
+
+class Failure(_Failure):
+    """With its code, for programs."""
+
+    errorCode: Code
+
+
+class Disposition(OutputModel):
+    """What happened to a message."""
+
+    disposition: Literal["started", "queued", "handled", "duplicate"]
+    state: Literal["queued", "delivered", "returned"] | None = None
+    """Of a duplicate: what became of the message."""
+    entryId: NonEmpty | None = None
+    """Of a duplicate that was delivered: its entry."""
+
+
+class QueuedTexts(OutputModel):
+    """The messages that were removed from the queues."""
+
+    steering: list[str]
+    followUp: list[str]
+
+
+class Cleared(OutputModel):
+    """The messages of the queue, if the abort cleared it."""
+
+    cleared: QueuedTexts
+
+
+class SeedReplaced(OutputModel):
+    """Whether an extension prevented the replacement of the session."""
+
+    cancelled: bool
+
+
+class Replaced(SeedReplaced):
+    """With the messages that were queued in the former session."""
+
+    cleared: QueuedTexts | None = None
+
+
+class SeedForked(SeedReplaced):
+    """With the text of the message that the fork starts before."""
+
+    text: str
+
+
+class Forked(Replaced):
+    """With the text of the message that the fork starts before."""
+
+    text: str
+
+
+class SeedBranched(OutputModel):
+    """`SeedForked` in the oldest generation, which has the text alone unless an extension kept it from happening."""
+
+    text: str
+    cancelled: bool | None = None
+
+
+class Branched(SeedBranched):
+    """With the messages that were queued in the former session."""
+
+    cleared: QueuedTexts | None = None
+
+
+class CycledModel(OutputModel):
+    """The selected model. `isScoped`: the choice is restricted by the user."""
+
+    model: Model
+    thinkingLevel: ThinkingLevel
+    isScoped: bool
+
+
+class Level(OutputModel):
+    """The selected thinking level."""
+
+    level: ThinkingLevel
+
+
+class ShellResult(OutputModel):
+    """The result of a client's `bash`. It was cancelled exactly if there is no exit code."""
+
+    output: str
+    exitCode: int | None = None
+    cancelled: bool
+    truncated: bool
+    fullOutputPath: NonEmpty | None = None
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if self.cancelled == (self.exitCode is not None):
+            raise ValueError("exitCode exactly if not cancelled")
+        return self
+
+
+class Path(OutputModel):
+    """The path of a written file."""
+
+    path: NonEmpty
+
+
+_SEED: Final[Mapping[str, object]] = {
+    "prompt": None,
+    "steer": None,
+    "follow_up": None,
+    "queue_message": None,
+    "clear_queue": QueuedTexts,
+    "abort": Cleared,
+    "abort_retry": None,
+    "abort_bash": None,
+    "new_session": SeedReplaced,
+    "reset": None,
+    "switch_session": SeedReplaced,
+    "fork": SeedForked,
+    "clone": SeedReplaced,
+    "branch": SeedBranched,
+    "get_fork_messages": readings.ForkMessages,
+    "get_branch_messages": readings.BranchMessages,
+    "get_state": readings.SeedState,
+    "get_messages": readings.SeedMessages,
+    "get_last_assistant_text": readings.LastText,
+    "get_session_stats": readings.SeedStats,
+    "get_commands": readings.SeedCommands,
+    "get_entries": readings.Entries,
+    "get_tree": readings.Tree,
+    "set_model": Model,
+    "cycle_model": CycledModel | None,
+    "get_available_models": readings.Models,
+    "set_thinking_level": None,
+    "cycle_thinking_level": Level | None,
+    "get_available_thinking_levels": readings.Levels,
+    "set_steering_mode": None,
+    "set_follow_up_mode": None,
+    "set_queue_mode": None,
+    "set_auto_compaction": None,
+    "set_auto_retry": None,
+    "set_session_name": None,
+    "compact": SeedCompactionResult,
+    "bash": ShellResult,
+    "export_html": Path,
+    "hello": readings.Hello,
+}
+_PI: Final[Mapping[str, object]] = {
+    **_SEED,
+    "prompt": Disposition,
+    "steer": Disposition,
+    "follow_up": Disposition,
+    **dict.fromkeys(("new_session", "switch_session", "clone"), Replaced),
+    "fork": Forked,
+    "branch": Branched,
+    "get_state": readings.State,
+    "get_messages": readings.Messages,
+    "get_session_stats": readings.Stats,
+    "get_commands": readings.Commands,
+    "compact": CompactionResult,
+    "get_tools": readings.Tools,
+    "set_active_tools": None,
+    "set_tool_approval": None,
+    "set_label": None,
+    "reload": None,
+    "navigate_tree": readings.Navigation,
+    "list_sessions": readings.Sessions,
+    "get_queue": readings.Queue,
+}
+DATA: Final[Mapping[Profile, Mapping[str, object]]] = {"pi": _PI, "1.5": _PI, "seed": _SEED}
+"""The type of the data of a command's success; None: there is none."""
+MAY_LACK_DATA: Final = frozenset({"abort"})
+FAILURES: Final[Mapping[Profile, type[OutputModel]]] = {"pi": Failure, "1.5": Failure, "seed": SeedFailure}

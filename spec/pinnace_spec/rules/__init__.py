@@ -1,0 +1,1 @@
+"""Rules, limits, error texts and what the observers promise, with their sources."""

@@ -1,0 +1,1 @@
+"""The statechart as a table of transitions. Names only, no logic."""

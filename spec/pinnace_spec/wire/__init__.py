@@ -1,0 +1,1 @@
+"""Bytes to lines, lines to JSON values, and back."""

@@ -1,0 +1,109 @@
+"""Everything of the user's that is read at start: from which folder, and that it stays as it is."""
+
+from pathlib import Path
+
+import pytest
+
+from pinnace_agent.config.configuration import load_configuration, shell_of
+from pinnace_agent.config.settings import Settings
+
+
+@pytest.mark.parametrize(
+    ("variable", "folder"),
+    [(None, "home/.pi/agent"), ("", "home/.pi/agent"), ("~/mine", "home/mine"), ("{tmp}/other", "other")],
+)
+def test_the_agent_folder_is_the_users_or_where_the_variable_says(
+    variable: str | None, folder: str, tmp_path: Path
+) -> None:
+    env = {"HOME": str(tmp_path / "home")}
+    if variable is not None:
+        env["PI_CODING_AGENT_DIR"] = variable.format(tmp=tmp_path)
+    (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / folder / "settings.json").write_text('{"defaultModel": "here"}')
+
+    assert "here" == load_configuration(env, tmp_path).settings.default_model
+
+
+def test_nothing_is_created_in_the_agent_folder(tmp_path: Path) -> None:
+    load_configuration({"HOME": str(tmp_path)}, tmp_path)
+
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_what_is_wrong_with_each_file_is_a_notice(tmp_path: Path) -> None:
+    folder = tmp_path / ".pi" / "agent"
+    folder.mkdir(parents=True)
+    names = ["settings.json", "models.json", "auth.json"]
+    for name in names:
+        (folder / name).write_text("[")
+        (folder / name).chmod(0o600)
+    loaded = load_configuration({"HOME": str(tmp_path)}, tmp_path / "work")
+
+    assert [str(folder / name) for name in names] == [notice.partition(": ")[0] for notice in loaded.notices]
+    assert Settings() == loaded.settings
+    assert [] == loaded.registry.available()
+
+
+def test_s2_an_untrusted_project_is_reported_to_the_user(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    (project / ".pi" / "extensions").mkdir(parents=True)
+    (project / ".pi" / "settings.json").write_text('{"steeringMode": "all"}')
+    (tmp_path / ".agents" / "skills").mkdir(parents=True)
+    loaded = load_configuration({"HOME": str(tmp_path / "home")}, project)
+
+    assert (Settings(), False) == (loaded.settings, loaded.is_project_trusted)
+    [notice] = loaded.notices
+    assert notice.startswith(f"{project}: this project is not trusted")
+    assert f"(.pi/settings.json, .pi/extensions, {tmp_path}/.agents/skills)" in notice
+
+
+def test_a_trusted_project_is_read_without_a_notice(tmp_path: Path) -> None:
+    (tmp_path / ".pi").mkdir()
+    (tmp_path / ".pi" / "settings.json").write_text('{"steeringMode": "all"}')
+    loaded = load_configuration({"HOME": str(tmp_path / "home")}, tmp_path, approved=True)
+
+    assert ("all", True, ()) == (loaded.settings.steering_mode, loaded.is_project_trusted, loaded.notices)
+
+
+def test_problems_in_the_settings_of_a_trusted_project_are_reported(tmp_path: Path) -> None:
+    (tmp_path / ".pi").mkdir()
+    (tmp_path / ".pi" / "settings.json").write_text("{")
+    loaded = load_configuration({"HOME": str(tmp_path / "home")}, tmp_path, approved=True)
+
+    assert [f"{tmp_path / '.pi' / 'settings.json'}"] == [notice.partition(": ")[0] for notice in loaded.notices]
+
+
+@pytest.mark.parametrize("approved", [True, None])
+def test_s3_the_folder_for_sessions_of_a_project_counts_only_if_it_is_trusted(
+    approved: bool | None, tmp_path: Path
+) -> None:
+    (tmp_path / ".pi").mkdir()
+    (tmp_path / ".pi" / "settings.json").write_text('{"sessionDir": "there"}')
+    loaded = load_configuration({"HOME": str(tmp_path / "home")}, tmp_path, approved=approved)
+
+    assert (str(tmp_path / "there") if approved else None) == loaded.settings.session_dir
+
+
+def test_s13_the_variables_that_hold_keys_are_known_unless_the_user_wants_shells_to_have_them(tmp_path: Path) -> None:
+    folder = tmp_path / ".pi" / "agent"
+    folder.mkdir(parents=True)
+    (folder / "auth.json").write_text('{"a": {"type": "api_key", "key": "$MINE"}}')
+    (folder / "models.json").write_text('{"providers": {"openai": {"headers": {"X": "$THEIRS"}}}}')
+    env = {"HOME": str(tmp_path)}
+    assert {"MINE", "THEIRS", "OPENAI_API_KEY"} <= load_configuration(env, tmp_path / "work").hidden_variables
+
+    (folder / "settings.json").write_text('{"shellProviderKeys": true}')
+    assert frozenset() == load_configuration(env, tmp_path / "work").hidden_variables
+
+
+def test_a_bare_project_folder_is_no_matter(tmp_path: Path) -> None:
+    (tmp_path / ".pi").mkdir()
+
+    assert () == load_configuration({"HOME": str(tmp_path / "home")}, tmp_path).notices
+
+
+@pytest.mark.parametrize(
+    ("path", "shell"), [(None, None), ("/bin/dash", "/bin/dash"), ("~/sh", "/home/me/sh"), ("~me/sh", "~me/sh")]
+)
+def test_the_path_of_a_shell_may_begin_at_home(path: str | None, shell: str | None) -> None:
+    assert shell == shell_of(Settings(shell_path=path), {"HOME": "/home/me"})

@@ -1,0 +1,46 @@
+"""A session that is no longer in force when the process ends: it is closed, whatever became of the task for that.
+
+Rules R-SES-05, R-SES-06.
+"""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import trio
+
+from pinnace_agent.core.jobs import Jobs
+from pinnace_agent.core.ports.emitter import Emitter
+from pinnace_agent.core.ports.sessions import SessionOwner
+from pinnace_agent.engine.profile import AgentProfile
+from pinnace_agent.engine.session_manager import SessionManager
+from pinnace_agent.session.conversation import Session
+from pinnace_agent.session.folders import SessionFolder
+from pinnace_agent.session.library import Library
+
+
+async def test_one_whose_closing_was_cancelled_before_it_began_is_closed_all_the_same(tmp_path: Path) -> None:
+    library = Library(SessionFolder(tmp_path / "sessions", is_flat=True))
+    former = library.new(str(tmp_path))
+    former.keep({"role": "user", "content": [{"type": "text", "text": "one"}], "timestamp": 1})
+    lease = Path(f"{former.path}.lease")
+    assert lease.exists()
+
+    async with trio.open_nursery() as nursery:
+        # Nothing else of the agent is used here.
+        profile, emitter = cast("AgentProfile", SimpleNamespace(registry=None)), cast("Emitter", None)
+        agent = cast("SessionOwner", SimpleNamespace(jobs=Jobs(nursery)))
+        sessions = SessionManager(former, library, profile, emitter, agent, lambda: None)
+        _replace(sessions, library.new(str(tmp_path)))
+        nursery.cancel_scope.cancel()
+    assert lease.exists()
+    await sessions.close_all()
+
+    assert not lease.exists()
+
+
+def _replace(sessions: SessionManager, session: Session) -> None:
+    former, sessions.session = sessions.session, session
+    former.users -= 1
+    sessions._former.add(former)
+    sessions.close_unused()

@@ -1,0 +1,113 @@
+"""What a whole session has used, on every branch, whatever was compacted."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pinnace_agent.session.store.entries import EntryList
+from pinnace_agent.session.totals import FileTotals, RunningTotals, file_totals
+from pinnace_spec.records.entries import Entry
+
+NOTHING: FileTotals = {"tokens": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0}, "cost": 0}
+USAGE = {
+    "input": 1,
+    "output": 2,
+    "cacheRead": 4,
+    "cacheWrite": 8,
+    "totalTokens": 999,
+    "cost": {"input": 9, "total": 0.5},
+}
+ONCE: FileTotals = {"tokens": {"input": 1, "output": 2, "cacheRead": 4, "cacheWrite": 8, "total": 15}, "cost": 0.5}
+
+
+def message(role: object, **fields: object) -> Entry:
+    return {"type": "message", "id": "m", "parentId": None, "message": {"role": role, **fields}}
+
+
+def entry(entry_type: object, **fields: object) -> Entry:
+    return {"type": entry_type, "id": "e", "parentId": None, **fields}
+
+
+def test_an_empty_session_has_used_nothing() -> None:
+    assert NOTHING == file_totals([])
+
+
+@pytest.mark.parametrize(
+    "spender",
+    [
+        message("assistant", usage=USAGE),
+        message("toolResult", usage=USAGE),
+        entry("usage", kind="cache_warm", usage=USAGE),
+        entry("compaction", usage=USAGE),
+        entry("branch_summary", usage=USAGE),
+    ],
+    ids=["assistant", "toolResult", "usage", "compaction", "branch_summary"],
+)
+def test_whatever_asked_a_model_counts(spender: Entry) -> None:
+    assert ONCE == file_totals([spender])
+
+
+def test_all_branches_count_also_what_was_compacted() -> None:
+    spent = [message("assistant", usage=USAGE), entry("compaction"), message("assistant", usage=USAGE)]
+
+    totals = file_totals([*spent, {**spent[0], "id": "other", "parentId": "m"}])
+
+    assert (3, 45, 1.5) == (totals["tokens"]["input"], totals["tokens"]["total"], totals["cost"])
+
+
+@pytest.mark.parametrize(
+    "other",
+    [message("user", usage=USAGE), entry("custom", usage=USAGE), entry("message", usage=USAGE), entry(5, usage=USAGE)],
+)
+def test_nothing_else_counts(other: Entry) -> None:
+    assert NOTHING == file_totals([other])
+
+
+@pytest.mark.parametrize("odd", [None, "1", -1, math.nan, math.inf, [1], True, {"total": 1}])
+def test_what_is_no_number_counts_as_nothing(odd: object) -> None:
+    kinds = dict.fromkeys(("input", "output", "cacheRead", "cacheWrite"), odd)
+
+    assert ONCE == file_totals(
+        [message("assistant", usage={**kinds, "cost": {"total": odd}}), entry("usage", usage=USAGE)]
+    )
+
+
+def test_numbers_that_are_whole_count_as_such() -> None:
+    totals = file_totals([entry("usage", usage={"input": 5.0})])
+
+    assert "5" == repr(totals["tokens"]["input"])
+
+
+junk: st.SearchStrategy[object] = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["", "text", ["x"], {}])
+)
+any_usage = junk | st.fixed_dictionaries(
+    {},
+    optional={"input": junk, "output": junk, "cacheRead": junk, "cost": junk | st.fixed_dictionaries({"total": junk})},
+)
+
+
+@given(
+    st.lists(st.builds(message, junk | st.just("assistant"), usage=any_usage) | st.builds(entry, junk, usage=any_usage))
+)
+def test_whatever_a_file_holds_the_total_is_the_sum(entries: list[Entry]) -> None:
+    tokens = file_totals(entries)["tokens"]
+
+    assert tokens["total"] == tokens["input"] + tokens["output"] + tokens["cacheRead"] + tokens["cacheWrite"]
+    assert all(isinstance(count, int) and count >= 0 for count in tokens.values())
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 3))))
+def test_running_totals_are_those_of_the_list_as_it_is(changes: list[tuple[bool, int]]) -> None:
+    """Entries come at the end, and the newest may be taken back."""
+    running, entries = RunningTotals(), EntryList()
+    for number, (grows, count) in enumerate(changes):
+        if grows:
+            usage = {"input": number, "output": 1, "cost": {"total": 0.5}}
+            for each in range(count):
+                entries.append({"type": "usage", "id": str(each), "usage": usage})
+        elif entries:
+            entries.pop()
+        assert running.of(entries) == file_totals(entries)

@@ -1,0 +1,123 @@
+"""The process that `forked_agents` forks: it loads what an agent loads, then becomes one agent for each order.
+
+A fork is a sibling of this process and not its child, so the test that asked for it can wait for it. One thread, no
+event loop: what is loaded is the same for all, whatever the agents before have done.
+"""
+
+import ctypes
+import gc
+import json
+import os
+import platform
+import signal
+import socket
+import sys
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from pinnace_rpc.host.agents.fresh_program import reset_signals
+from pinnace_rpc.host.agents.zygote_messages import DESCRIPTOR_SPACE, received_descriptors
+from pinnace_rpc.host.agents.zygote_program import added_variables, apply_start, keep_stdio
+
+_CLONE_PARENT: Final = 0x8000
+_CLONE: Final = {"x86_64": 56, "aarch64": 220}
+"""The number of the system call."""
+_LARGEST_ORDER: Final = 1 << 20
+_EXTENSION: Final = Path(__file__).parents[1] / "examples" / "extensions" / "session_name.py"
+_TRIAL: Final = (*"--mode rpc --no-session --provider offline --on-eof drain -e".split(), str(_EXTENSION))
+_PROMPT: Final = b'{"type":"prompt","message":"Hello"}\n'
+
+
+def main() -> None:
+    """Load, and fork on request until the tests have ended; in a fork, run the program."""
+    added = added_variables()
+    connection = socket.socket(fileno=int(sys.argv[1]))
+    for name in _modules_of_an_agent():
+        with suppress(ImportError):  # made by another module, not found by name
+            import_module(name)
+    gc.collect()
+    gc.freeze()
+    order, stdio = _serve(connection)
+    _become(order, stdio, added)
+    from pinnace_rpc.cli.main import main as run
+
+    sys.exit(run())
+
+
+def _modules_of_an_agent() -> list[str]:
+    """Have a first agent answer a prompt, with an extension, and return what it has loaded, in that order."""
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        asked, asking = os.pipe()
+        os.write(asking, _PROMPT)
+        os.close(asking)
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for target, descriptor in enumerate((asked, nothing, nothing)):
+            os.dup2(descriptor, target)
+        os.environ["HOME"] = "/nonexistent"
+        sys.argv[1:] = _TRIAL
+        from pinnace_rpc.cli.main import main as run
+
+        run()
+        with open(writing, "w", encoding="utf-8") as pipe:
+            pipe.write("\n".join(name for name, module in sys.modules.items() if _can_load(module)))
+        os._exit(0)
+    os.close(writing)
+    with open(reading, encoding="utf-8") as pipe:
+        names = pipe.read().split()
+    _, status = os.wait()
+    assert status == 0, "the first agent has failed"
+    return names
+
+
+def _can_load(module: ModuleType) -> bool:
+    """Whether it is found by its name: not the program, and not the extension."""
+    found = getattr(module, "__spec__", None)
+    return found is not None and found.origin != str(_EXTENSION)
+
+
+def _serve(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    """Fork on request; returns in each fork, with its order and its stdin, stdout and stderr."""
+    while True:
+        data, ancillary, *_ = connection.recvmsg(_LARGEST_ORDER, DESCRIPTOR_SPACE)
+        if not data:
+            sys.exit(0)
+        descriptors = received_descriptors(ancillary)
+        if (pid := _fork_sibling()) == 0:
+            connection.detach()  # closed with all others
+            return json.loads(data), descriptors
+        for descriptor in descriptors:
+            os.close(descriptor)
+        connection.send(str(pid).encode())
+
+
+def _fork_sibling() -> int:
+    """Fork as `os.fork` does, with a child of this process' parent."""
+    # PyDLL keeps the interpreter's lock, which the C library's own fork would, too.
+    call = ctypes.PyDLL(None).syscall
+    ctypes.pythonapi.PyOS_BeforeFork()
+    # No memory of a thread's identity is updated: the C library asks the system for it since glibc 2.34.
+    flags = ctypes.c_ulong(_CLONE_PARENT | signal.SIGCHLD)
+    pid = int(call(ctypes.c_long(_CLONE[platform.machine()]), flags, *[ctypes.c_void_p(None)] * 4))
+    if pid == 0:
+        ctypes.pythonapi.PyOS_AfterFork_Child()
+    else:
+        ctypes.pythonapi.PyOS_AfterFork_Parent()
+    return pid
+
+
+def _become(order: dict[str, Any], stdio: list[int], added: dict[str, str]) -> None:
+    """Be what a new interpreter would be."""
+    if order["has_session"]:
+        os.setsid()
+    reset_signals()
+    keep_stdio(stdio)
+    apply_start(order, added)
+    sys.argv[1:] = order["words"]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""The judge of agents of the Agent Client Protocol: each rule is broken by an agent, and named.
+
+The agent is a stranger in one file; it reads the model's address from the environment.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from pinnace_fuzz.acp import observer
+from pinnace_fuzz.acp.agent import LINE_RULE, SCHEMA_RULE
+from pinnace_fuzz.acp.playing import AcpKit, play
+from pinnace_fuzz.acp.reading import NEEDS, AcpScenario, load, read_file
+from pinnace_fuzz.acp.rules import rules
+from pinnace_fuzz.judge.adapter import adapter
+from pinnace_fuzz.judge.cli import main
+from pinnace_fuzz.judge.playing.load import LoadMeter
+from pinnace_fuzz.judge.results import CaseResult
+from pinnace_fuzz.judge.scenarios.files import ScenarioError
+
+TINY = (sys.executable, "-I", str(Path(__file__).parent / "tiny_acp_agent.py"))
+SCENARIOS = {scenario.id: scenario for scenario in load()}
+FAULTS = {
+    "chatty": ("R-ACP-01", "LIN/a-greeting"),
+    "no-schema": ("R-ACP-02", "SES/its-name-before-its-updates"),
+    "answers-twice": ("R-ACP-03", "PRM/an-answer"),
+    "silent-about-no-json": ("R-ACP-04", "LIN/words"),
+    "another-code-for-no-request": ("R-ACP-05", "LIN/null"),
+    "knows-everything": ("R-ACP-06", "LIN/an-unknown-method"),
+    "another-code-for-parameters": ("R-ACP-07", "LIN/a-session-without-a-folder"),
+    "any-version": ("R-ACP-08", "LIN/a-version-that-does-not-exist"),
+    "begins-early": ("R-ACP-09", "LIN/before-initialize"),
+    "updates-first": ("R-ACP-10", "SES/its-name-before-its-updates"),
+    "any-session": ("R-ACP-11", "SES/an-unknown-session"),
+    "another-code": ("R-ACP-12", "SES/an-unknown-session"),
+    "any-folder": ("R-ACP-13", "SES/a-relative-folder"),
+    "late-text": ("R-ACP-14", "PRM/an-answer"),
+    "unannounced": ("R-ACP-15", "PRM/equal-call-ids"),
+    "goes-back": ("R-ACP-16", "PRM/a-tool-call"),
+    "open-calls": ("R-ACP-17", "CAN/a-tool"),
+    "one-message-id": ("R-ACP-18", "PRM/two-messages"),
+    "cancelled-as-ended": ("R-ACP-19", "CAN/a-silent-model"),
+    "slow-to-cancel": ("R-ACP-20", "CAN/a-silent-model"),
+    "keeps-a-cancel": ("R-ACP-21", "CAN/nothing"),
+    "one-prompt-alone": ("R-ACP-22", "PRM/one-after-the-other"),
+    "no-replay": ("R-ACP-23", "SES/load"),
+    "other-ids": ("R-ACP-24", "SES/load"),
+    "resumes-with-history": ("R-ACP-25", "SES/resume"),
+    "lists-nothing": ("R-ACP-26", "SES/list"),
+    "closes-nothing": ("R-ACP-27", "SES/close"),
+    "deletes-nothing": ("R-ACP-28", "SES/delete"),
+    "stays": ("R-ACP-29", "END/while-the-model-is-silent"),
+    "asks-for-files": ("R-ACP-30", "PRM/nothing-that-was-not-offered"),
+    "one-session-at-a-time": ("R-ACP-31", "SES/a-new-one-while-another-runs"),
+    "hides-errors": ("R-ACP-32", "PRM/a-failed-request"),
+    "hides-the-limit": ("R-ACP-33", "PRM/the-limit-of-output"),
+    "keeps-the-refused": ("R-ACP-34", "PRM/a-refusal"),
+    "no-options": ("R-ACP-35", "SES/options"),
+    "drops-links": ("R-ACP-36", "PRM/a-link"),
+    "greets": ("R-ACP-37", "SES/its-name-before-its-updates"),
+    "reads-the-disk": ("R-ACP-38", "FIL/an-unsaved-text"),
+    "writes-anyway": ("R-ACP-39", "FIL/a-refused-write"),
+    "relative-paths": ("R-ACP-40", "FIL/an-unsaved-text"),
+    "assumes-consent": ("R-ACP-41", "FRM/declined"),
+    "keeps-its-form": ("R-ACP-42", "FRM/cancelled"),
+}
+"""A fault of the tiny agent -> the rule that it breaks, and the scenario that must show it."""
+
+
+@pytest.fixture
+def kit(tmp_path: Path) -> Iterator[AcpKit]:
+    with LoadMeter() as meter:
+        used = adapter("env")
+        yield AcpKit(TINY, used, frozenset(NEEDS) - {"pinnace"}, tmp_path, meter, binds_ours=True)
+
+
+def played(scenario: AcpScenario, kit: AcpKit, fault: str = "") -> CaseResult:
+    command = (*kit.command, fault) if fault else kit.command
+    return play(scenario, kit._replace(command=command), kit.root / f"{fault}-{scenario.id.replace('/', '-')}")
+
+
+def broken(result: CaseResult) -> set[str]:
+    return {rule for finding in result.findings for rule in finding.rules}
+
+
+@pytest.mark.slow
+def test_an_agent_without_fault_breaks_no_rule(kit: AcpKit) -> None:
+    scenarios = [each for each in SCENARIOS.values() if "pinnace" not in each.needs]
+    with ThreadPoolExecutor(3) as pool:
+        results = list(pool.map(partial(played, kit=kit), scenarios))
+
+    # A deadline on a machine that others use proves nothing.
+    certain = [(each.scenario.id, found) for each in results for found in each.findings if found.source != "deadline"]
+    assert [] == certain
+
+
+@pytest.mark.slow
+def test_each_rule_is_found_broken_by_an_agent_that_breaks_it(kit: AcpKit) -> None:
+    hasty = kit._replace(patience=0.25)
+
+    def found(fault: str) -> set[str]:
+        return broken(played(SCENARIOS[FAULTS[fault][1]], hasty, fault))
+
+    with ThreadPoolExecutor(3) as pool:
+        results = dict(zip(FAULTS, pool.map(found, FAULTS), strict=True))
+
+    assert {} == {fault: rules for fault, rules in results.items() if FAULTS[fault][0] not in rules}
+    assert set(rules()) == {rule for rule, _ in FAULTS.values()}
+
+
+def test_each_rule_has_a_witness() -> None:
+    cited = {rule for scenario in SCENARIOS.values() for rule in scenario.cited}
+
+    assert set(rules()) == cited | {*observer.RULES, LINE_RULE, SCHEMA_RULE}
+
+
+def test_rules_of_this_project_bind_others_only_if_strict(kit: AcpKit) -> None:
+    scenario = SCENARIOS["SES/a-relative-folder"]
+
+    assert "FAIL" == played(scenario, kit, "any-folder").verdict
+    assert "NON-STRICT" == played(scenario, kit._replace(binds_ours=False, root=kit.root / "b"), "any-folder").verdict
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        ("{wait: x}", "x.yaml:5: scenarios.0.client.0: expected a step: initialize, "),
+        ("{quiet_ms: soon}", "x.yaml:5: scenarios.0.client.0.quiet_ms: expected a number, not 'soon'"),
+        ("{result: {of: a, rules: R-ACP-99}}", "x.yaml:5: scenarios.0.client.0.result.rules: there is no rule"),
+        ("{send: {as: a}}", "x.yaml:5: scenarios.0.client.0.send.0.method: is needed"),
+    ],
+)
+def test_an_invalid_scenario_is_refused_with_its_line(tmp_path: Path, step: str, message: str) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(f"scenarios:\n  - id: ABC/x\n    title: X\n    rules: R-ACP-01\n    client: [{step}]\n")
+
+    with pytest.raises(ScenarioError) as error:
+        read_file(path)
+    assert str(error.value).startswith(message)
+
+
+def test_the_command_line_judges_and_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["acp", "--adapter", "none", "--only", "LIN/a-number", "--only", "SES/list", "--out", str(tmp_path)]
+    tiny = [*TINY]
+
+    assert 0 == main([*options, "--", *tiny])
+    out = capsys.readouterr().out
+    assert "1 PASS" in out
+    assert "1 NOT-RUN" in out
+
+    fault = "another-code-for-no-request"
+    assert 1 == main([*options, "--report", "json,junit,html,md", "--", *tiny, fault])
+    out = capsys.readouterr().out
+    assert "step (R-ACP-05): step 3: the line: code is -32603, not -32600" in out
+    assert f"pinnace-conform acp --only LIN/a-number -- {' '.join(tiny)} {fault}" in out
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert ["LIN/a-number"] == [case["id"] for case in report["cases"] if case["counts"]]
+    assert report["rules"]["R-ACP-05"]["origin"] == "JSON-RPC"
+    assert "R-ACP-05" in (tmp_path / "report.html").read_text()
+
+    assert 3 == main(["acp", "--only", "NOSUCH/", "--", *tiny])
+    assert 3 == main(["acp", "--adapter", "attach", "--", *tiny])
+    assert 4 == main(["acp", "--adapter", "none", "--", "true"])

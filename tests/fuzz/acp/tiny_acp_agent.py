@@ -1,0 +1,417 @@
+"""A tiny agent of the Agent Client Protocol in one file, which is wrong in the ways that its arguments name.
+
+Imports nothing of the project: it is what a stranger would put in front of the judge. The model is at OPENAI_BASE_URL,
+sessions are in a file of the home. The faults are the words that `is_wrong` is called with.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+FAULTS = frozenset(sys.argv[1:])
+STORE = Path(os.environ["HOME"]) / "sessions.json"
+METHODS = {"initialize", "session/new", "session/prompt", "session/load", "session/resume", "session/list"}
+METHODS |= {"session/close", "session/delete", "session/set_config_option"}
+ABILITIES: dict[str, Any] = {}
+REPLIES: dict[Any, "asyncio.Future[dict[str, Any]]"] = {}
+BASH = {"type": "function", "function": {"name": "bash", "parameters": {"type": "object"}}}
+numbers = itertools.count(1)
+
+
+def is_wrong(fault: str) -> bool:
+    return fault in FAULTS
+
+
+def write(**message: Any) -> None:
+    sys.stdout.buffer.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+    sys.stdout.buffer.flush()
+
+
+async def ask(method: str, **params: Any) -> Any:
+    """Ask the client; give its response. Cancelled, the request is withdrawn."""
+    identity = next(numbers)
+    REPLIES[identity] = asyncio.get_running_loop().create_future()
+    write(id=identity, method=method, params=params)
+    try:
+        return await REPLIES[identity]
+    except asyncio.CancelledError:
+        if not is_wrong("keeps-its-form"):
+            write(method="$/cancel_request", params={"requestId": identity})
+        raise
+
+
+class Refused(Exception):
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class Session:
+    def __init__(self, identity: str, cwd: str) -> None:
+        self.id = identity
+        self.cwd = cwd
+        self.messages: list[dict[str, Any]] = []
+        self.shown: list[dict[str, Any]] = []
+        self.queue: list[asyncio.Task[None]] = []
+        self.lock = asyncio.Lock()
+        self.is_cancelled_early = False
+
+    def show(self, what: str, /, **fields: Any) -> None:
+        update = {"sessionUpdate": what, **fields}
+        self.shown.append(update)
+        write(method="session/update", params={"sessionId": self.id, "update": update})
+
+
+SESSIONS: dict[str, Session] = {}
+THE_LOCK = asyncio.Lock()
+
+
+def save(session: Session) -> None:
+    stored = json.loads(STORE.read_text()) if STORE.exists() else {}
+    stored[session.id] = {"cwd": session.cwd, "messages": session.messages, "shown": session.shown}
+    STORE.write_text(json.dumps(stored))
+
+
+def stored_sessions() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(STORE.read_text()) if STORE.exists() else {}
+    return found
+
+
+def opened(identity: Any) -> Session:
+    if identity not in SESSIONS:
+        raise Refused(-32602 if is_wrong("another-code") else -32002, f"no session {identity}")
+    return SESSIONS[identity]
+
+
+def options(current: str = "m1") -> list[dict[str, Any]]:
+    choice = {"value": "m1", "name": "m1"}
+    return [{"id": "model", "name": "Model", "type": "select", "currentValue": current, "options": [choice]}]
+
+
+# The model.
+
+
+async def ask_model(messages: list[dict[str, Any]]) -> Any:
+    """Ask the model once; give text, thinking, calls and the finish reason as they come."""
+    address = urlsplit(os.environ["OPENAI_BASE_URL"])
+    body = json.dumps({"model": "m1", "stream": True, "messages": messages, "tools": [BASH]}).encode()
+    reader, writer = await asyncio.open_connection(address.hostname, address.port, limit=2**24)
+    try:
+        head = f"POST {address.path}/chat/completions HTTP/1.1\r\nHost: {address.netloc}\r\nConnection: close\r\n"
+        writer.write(f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+        if b" 200 " not in await reader.readline():
+            raise Refused(-32603, "the model has failed")
+        async for line in reader:
+            if not line.startswith(b"data: ") or line.startswith(b"data: [DONE]"):
+                continue
+            for choice in json.loads(line[6:])["choices"]:
+                yield choice
+    finally:
+        writer.close()
+
+
+async def run_bash(command: str) -> str:
+    process = await asyncio.create_subprocess_shell(
+        command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, start_new_session=True
+    )
+    try:
+        output, _ = await process.communicate()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    return output.decode()
+
+
+async def turn(session: Session) -> str:
+    while True:
+        message: dict[str, Any] = {"role": "assistant", "content": ""}
+        calls: list[dict[str, Any]] = []
+        identity = "m" if is_wrong("one-message-id") else f"m{next(numbers)}-{session.id}"
+        finish = None
+        async for choice in ask_model(session.messages):
+            delta = choice.get("delta", {})
+            thinking = delta.get("reasoning_content") or delta.get("reasoning")
+            for kind, text in (("thought", thinking), ("message", delta.get("content"))):
+                if text:
+                    block = {"type": "text", "text": text}
+                    session.show(f"agent_{kind}_chunk", content=block, messageId=identity)
+            message["content"] += delta.get("content") or ""
+            for part in delta.get("tool_calls", []):
+                if "id" in part:
+                    calls.append({"id": part["id"], "type": "function", "function": {"name": "", "arguments": ""}})
+                for name in ("name", "arguments"):
+                    calls[-1]["function"][name] += part["function"].get(name) or ""
+            finish = choice.get("finish_reason") or finish
+        session.messages.append({**message, "tool_calls": calls} if calls else message)
+        if finish == "length" and not is_wrong("hides-the-limit"):
+            return "max_tokens"
+        if finish == "content_filter":
+            return "refusal"
+        if not calls:
+            return "end_turn"
+        for call in calls:
+            await carry_out(session, call)
+
+
+async def use_file(session: Session, name: str, arguments: dict[str, Any]) -> str:
+    path: Path = Path(session.cwd) / arguments["path"]
+    shown = arguments["path"] if is_wrong("relative-paths") else str(path)
+    offered = ABILITIES.get("fs", {})
+    if name == "read":
+        if offered.get("readTextFile") and not is_wrong("reads-the-disk"):
+            response = await ask("fs/read_text_file", sessionId=session.id, path=shown)
+            content: str = response["result"]["content"]
+            return content
+        return path.read_text()
+    if offered.get("writeTextFile"):
+        response = await ask("fs/write_text_file", sessionId=session.id, path=shown, content=arguments["content"])
+        if "error" not in response:
+            return "written"
+        if not is_wrong("writes-anyway"):
+            raise OSError(response["error"]["message"])
+    path.write_text(arguments["content"])
+    return "written"
+
+
+async def carry_out(session: Session, call: dict[str, Any]) -> None:
+    identity = f"t{next(numbers)}-{session.id}"
+    name, arguments = call["function"]["name"], json.loads(call["function"]["arguments"])
+    command = arguments.get("command", name)
+    if not is_wrong("unannounced"):
+        session.show("tool_call", toolCallId=identity, title=command, kind="execute", status="pending")
+    session.show("tool_call_update", toolCallId=identity, status="in_progress")
+    if is_wrong("asks-for-files"):
+        params = {"sessionId": session.id, "path": "/tmp/there"}
+        write(id=next(numbers), method="fs/read_text_file", params=params)
+    status = "failed"
+    try:
+        try:
+            output = await (run_bash(command) if name == "bash" else use_file(session, name, arguments))
+            status = "completed"
+        except OSError as error:
+            output = str(error)
+        session.messages.append({"role": "tool", "tool_call_id": call["id"], "content": output})
+    finally:
+        if not is_wrong("open-calls"):
+            session.show("tool_call_update", toolCallId=identity, status=status)
+        if is_wrong("goes-back"):
+            session.show("tool_call_update", toolCallId=identity, status="in_progress")
+
+
+# Prompts.
+
+
+async def consent(session: Session) -> bool:
+    choices = [{"const": "yes", "title": "Yes"}, {"const": "no", "title": "No"}]
+    schema = {"type": "object", "properties": {"choice": {"type": "string", "oneOf": choices}}}
+    response = await ask(
+        "elicitation/create", sessionId=session.id, mode="form", message="Sure?", requestedSchema=schema
+    )
+    result = response.get("result", {})
+    if result.get("action") != "accept":
+        return is_wrong("assumes-consent")
+    return bool(result["content"]["choice"] == "yes")
+
+
+async def prompt(session: Session, identity: Any, blocks: list[dict[str, Any]]) -> None:
+    kept = len(session.messages)
+    try:
+        async with THE_LOCK if is_wrong("one-session-at-a-time") else session.lock:
+            kept = len(session.messages)
+            texts = [each.get("text") or each.get("uri", "") for each in blocks]
+            said = "".join(texts[:1] if is_wrong("drops-links") else texts)
+            if said == "/ask":
+                said = f"answer: {await consent(session)}"
+            session.messages.append({"role": "user", "content": said})
+            session.shown.append({"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": said}})
+            reason = await turn(session)
+            if reason == "refusal" and not is_wrong("keeps-the-refused"):
+                del session.messages[kept:]
+            save(session)
+    except asyncio.CancelledError:
+        if is_wrong("slow-to-cancel"):
+            await asyncio.sleep(0.6)
+        reason = "end_turn" if is_wrong("cancelled-as-ended") else "cancelled"
+    except Refused as error:
+        del session.messages[kept:]
+        if not is_wrong("hides-errors"):
+            return write(id=identity, error={"code": error.code, "message": str(error)})
+        reason = "end_turn"
+    write(id=identity, result={"stopReason": reason})
+    if is_wrong("answers-twice"):
+        write(id=identity, result={"stopReason": reason})
+    if is_wrong("late-text"):
+        session.show("agent_message_chunk", content={"type": "text", "text": "by the way"})
+    return None
+
+
+def begin(session: Session, identity: Any, blocks: list[dict[str, Any]]) -> None:
+    session.queue = [task for task in session.queue if not task.done()]
+    if session.queue and is_wrong("one-prompt-alone"):
+        raise Refused(-32600, "busy")
+    if session.is_cancelled_early:
+        session.is_cancelled_early = False
+        return write(id=identity, result={"stopReason": "cancelled"})
+    session.queue.append(asyncio.create_task(prompt(session, identity, blocks)))
+    return None
+
+
+async def cancel(session: Session) -> None:
+    session.queue = [task for task in session.queue if not task.done()]
+    session.is_cancelled_early = not session.queue and is_wrong("keeps-a-cancel")
+    tasks, session.queue = session.queue, []
+    await asyncio.sleep(0)  # each has begun, so that it answers
+    for task in tasks:
+        task.cancel()
+
+
+# Requests.
+
+
+def initialize(params: dict[str, Any]) -> dict[str, Any]:
+    version = params["protocolVersion"]
+    ABILITIES.update(params.get("clientCapabilities") or {})
+    if not isinstance(version, int):
+        raise Refused(-32602, "protocolVersion: no number")
+    sessions: dict[str, Any] = {"list": {}, "resume": {}, "close": {}, "delete": {}}
+    return {
+        "protocolVersion": version if is_wrong("any-version") else 1,
+        "agentCapabilities": {"loadSession": True, "sessionCapabilities": sessions},
+        "agentInfo": {"name": "tiny", "version": "1"},
+    }
+
+
+def reopened(params: dict[str, Any], *, is_replayed: bool) -> dict[str, Any]:
+    identity = params["sessionId"]
+    found = stored_sessions().get(identity)
+    if found is None:
+        raise Refused(-32002, f"no session {identity}")
+    session = SESSIONS[identity] = Session(identity, found["cwd"])
+    session.messages = found["messages"]
+    for update in found["shown"] if is_replayed else ():
+        if "messageId" in update and is_wrong("other-ids"):
+            update = {**update, "messageId": update["messageId"] + "x"}
+        session.show(update.pop("sessionUpdate"), **update)
+    return {}
+
+
+def new(params: dict[str, Any]) -> dict[str, Any]:
+    cwd = params["cwd"]
+    if not isinstance(cwd, str) or not (is_wrong("any-folder") or (Path(cwd).is_absolute() and Path(cwd).is_dir())):
+        raise Refused(-32602, "cwd: no folder")
+    session = Session(f"s{next(numbers)}-{os.getpid()}", cwd)
+    SESSIONS[session.id] = session
+    if is_wrong("updates-first"):
+        session.show("available_commands_update", availableCommands=[])
+    return {"sessionId": session.id, "configOptions": options()}
+
+
+async def requested(method: str, params: dict[str, Any], identity: Any) -> Any:
+    match method:
+        case "initialize":
+            return initialize(params)
+        case "session/new":
+            return new(params)
+        case "session/load":
+            return reopened(params, is_replayed=not is_wrong("no-replay"))
+        case "session/resume":
+            return reopened(params, is_replayed=is_wrong("resumes-with-history"))
+        case "session/list":
+            found = {} if is_wrong("lists-nothing") else stored_sessions()
+            rows = [{"sessionId": each, "cwd": stored["cwd"]} for each, stored in found.items()]
+            return {"sessions": [row for row in rows if params.get("cwd") in (None, row["cwd"])]}
+        case "session/close":
+            session = opened(params["sessionId"])
+            if not is_wrong("closes-nothing"):
+                await cancel(session)
+                del SESSIONS[session.id]
+            return {}
+        case "session/delete":
+            rest = {name: each for name, each in stored_sessions().items() if name != params["sessionId"]}
+            if not is_wrong("deletes-nothing"):
+                STORE.write_text(json.dumps(rest))
+            return {}
+        case "session/set_config_option":
+            opened(params["sessionId"])
+            if params["configId"] != "model":
+                raise Refused(-32602, "configId: no option")
+            return {"configOptions": [] if is_wrong("no-options") else options(params["value"])}
+        case _ if is_wrong("any-session"):
+            return {"stopReason": "end_turn"}
+        case _:
+            begin(opened(params["sessionId"]), identity, params["prompt"])
+            return None
+
+
+async def take(message: Any) -> None:
+    if not isinstance(message, dict) or not ("method" in message or "result" in message or "error" in message):
+        code = -32603 if is_wrong("another-code-for-no-request") else -32600
+        return write(id=None, error={"code": code, "message": "no request"})
+    if "method" not in message:
+        if (reply := REPLIES.pop(message.get("id", 0), None)) is not None and not reply.done():
+            reply.set_result(message)
+        return None
+    method, params, identity = message["method"], message.get("params", {}), message.get("id")
+    if identity is None:
+        if method == "session/cancel" and params["sessionId"] in SESSIONS:
+            await cancel(SESSIONS[params["sessionId"]])
+        return None
+    try:
+        if method not in METHODS:
+            if is_wrong("knows-everything"):
+                return write(id=identity, result={})
+            raise Refused(-32601, f"no method {method}")
+        if not is_greeted[0] and method != "initialize" and not is_wrong("begins-early"):
+            raise Refused(-32600, "not initialized")
+        result = await requested(method, params, identity)
+        is_greeted[0] = True
+    except Refused as error:
+        return write(id=identity, error={"code": error.code, "message": str(error)})
+    except (KeyError, TypeError) as error:
+        code = -32603 if is_wrong("another-code-for-parameters") else -32602
+        return write(id=identity, error={"code": code, "message": f"parameters: {error}"})
+    if result is not None:
+        write(id=identity, result=result)
+    if method == "initialize" and is_wrong("chatty"):
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+    if method == "session/new":
+        session = SESSIONS[result["sessionId"]]
+        session.show("available_commands_update", **({} if is_wrong("no-schema") else {"availableCommands": []}))
+        if is_wrong("greets"):
+            session.show("agent_message_chunk", content={"type": "text", "text": "Welcome"})
+    return None
+
+
+is_greeted = [False]
+
+
+async def main() -> None:
+    reader = asyncio.StreamReader(limit=2**26)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    async for line in reader:
+        if not line.strip():
+            continue
+        try:
+            message = json.loads(line.decode())
+        except ValueError:
+            if not is_wrong("silent-about-no-json"):
+                write(id=None, error={"code": -32700, "message": "no JSON"})
+            continue
+        await take(message)
+    if is_wrong("stays"):
+        await asyncio.sleep(600)
+    tasks = [task for session in SESSIONS.values() for task in session.queue]
+    for session in SESSIONS.values():
+        await cancel(session)
+    await asyncio.gather(*tasks)
+
+
+asyncio.run(main())

@@ -1,0 +1,97 @@
+"""Scenarios one after the other: a failure that takes long does not use up the time of the others."""
+
+import sys
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pinnace_fuzz.harness.pump import READ_BYTES
+from pinnace_fuzz.judge.adapter import NoAdapter
+from pinnace_fuzz.judge.playing import body
+from pinnace_fuzz.judge.playing.kit import Kit
+from pinnace_fuzz.judge.playing.load import LoadMeter
+from pinnace_fuzz.judge.results import CaseResult
+from pinnace_fuzz.judge.running import CONFIRMATIONS, run_all, run_once
+from pinnace_fuzz.judge.scenarios.reading import read_scenario
+from pinnace_fuzz.judge.scenarios.scenario import Scenario
+from pinnace_spec.profiles.generations import generation
+
+TINY = Path(__file__).parent / "tiny_agent.py"
+STATE = {"ask": {"id": "a", "type": "get_state"}}
+NEVER = {"wait": "agent_start"}
+
+
+@pytest.fixture
+def kit(tmp_path: Path) -> Generator[Kit]:
+    with LoadMeter() as meter:
+        # A step that waits in vain takes half a second.
+        yield Kit((sys.executable, str(TINY)), NoAdapter(), frozenset(), generation("seed"), tmp_path, meter, 0.05)
+
+
+def scenario(name: str, *steps: Any) -> Scenario:
+    return read_scenario({"id": name, "title": "x", "rules": ["R-CMD-01"], "client": [STATE, *steps]})
+
+
+def played(kit: Kit, scenarios: list[Scenario], **how: Any) -> tuple[list[str], dict[str, CaseResult]]:
+    """Return what was reported, in this order, and all results."""
+    reported: list[CaseResult] = []
+    results = run_all(scenarios, kit, report=reported.append, **how)
+    assert [each.id for each in scenarios] == [result.scenario.id for result in results]
+    return [each.scenario.id for each in reported], {result.scenario.id: result for result in results}
+
+
+def test_what_fails_slowly_is_played_again_behind_everything_else_and_what_resembles_it_comes_last(kit: Kit) -> None:
+    slow, alike, other = scenario("SLO/a", NEVER), scenario("SLO/b"), scenario("OTH/c")
+
+    reported, results = played(kit, [slow, alike, other])
+
+    assert ["OTH/c", "SLO/b", "SLO/a"] == reported
+    assert ("FAIL", (CONFIRMATIONS, CONFIRMATIONS)) == (
+        results["SLO/a"].verdict,
+        results["SLO/a"].reproduced,
+    )
+
+
+def test_what_fails_at_once_is_played_again_at_once(kit: Kit) -> None:
+    wrong = scenario("QCK/a", {"state": {"isStreaming": "never"}})
+
+    reported, results = played(kit._replace(patience=1.0), [wrong, scenario("OTH/c")])
+
+    assert ["QCK/a", "OTH/c"] == reported
+    assert ("FAIL", (5, 5)) == (results["QCK/a"].verdict, results["QCK/a"].reproduced)
+
+
+def test_a_failure_without_time_to_replay_it_is_not_reported(kit: Kit) -> None:
+    ticks = iter([False])
+
+    _, results = played(
+        kit, [scenario("SLO/a", NEVER), scenario("OTH/c")], is_over=lambda: next(ticks, True), late_s=0.0
+    )
+
+    assert ("INCONCLUSIVE", "there was no time to play it again often enough") == (
+        results["SLO/a"].verdict,
+        results["SLO/a"].why,
+    )
+    assert ("NOT-RUN", "the time was over") == (results["OTH/c"].verdict, results["OTH/c"].why)
+
+
+@pytest.mark.parametrize(
+    ("fault", "text"),
+    [("endless-line", "a line on stdout is longer than 1000000 bytes"), ("endless-records", "more than 4 MiB")],
+)
+def test_an_agent_that_writes_without_end_fails_and_is_not_kept(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch, fault: str, text: str
+) -> None:
+    monkeypatch.setattr(body, "MAX_LINE_BYTES", 1_000_000)
+    monkeypatch.setattr(body, "MAX_STDOUT_BYTES", 4 * 1024 * 1024)
+    endless = kit._replace(command=(*kit.command, fault), patience=0.3)
+
+    result = run_once(scenario("END/a", {"ask": {"id": "b", "type": "get_messages"}}), endless)
+
+    assert result.verdict in ("FAIL", "HANG")
+    assert any(each.source == "excess" and text in each.text for each in result.findings)
+    (log,) = result.logs
+    # What one read may have brought beyond the limit.
+    assert sum(len(step.line) for step in log.steps) + len(log.end.rest) <= 4 * 1024 * 1024 + READ_BYTES

@@ -1,0 +1,102 @@
+"""Every rule that a trace can witness has a scenario; the others stand here, with the reason."""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Final
+
+import pytest
+
+from pinnace_fuzz.judge.scenarios.applicability import concerns, holds
+from pinnace_fuzz.judge.scenarios.files import load
+from pinnace_fuzz.judge.scenarios.scenario import Scenario
+from pinnace_spec import data
+from pinnace_spec.profiles.generations import GENERATIONS, GenerationName, generation
+
+RULES: Final = data.table("rules.toml")
+
+# Rule -> why no client, model or file can bring about what it is about.
+NO_TRACE: Final[Mapping[str, str]] = {
+    "R-RUN-06": "A client can't cause a defect of the program; tests seed one.",
+    "R-RUN-08": "A client can't cause a defect of the statechart; tests seed one.",
+    "R-EXT-13": "A scenario can't bring an extension that goes on in the background; tests do.",
+    **dict.fromkeys(
+        ("R-HST-01", "R-HST-02", "R-HST-03", "R-HST-04", "R-HST-05"),
+        "Records of a host, which no agent writes; tests hold what hosts write to them.",
+    ),
+    "R-QUE-18": "What a host does after a crash; tests kill its agents.",
+    "R-CFG-04": "A scenario can't damage a file of the user between two commands; tests do.",
+    "R-FIL-05": "What an abort leaves of a file is on the disk, and how fast it is over; tests look.",
+    "R-LLM-03": "How long an answer may be is in no record; tests read it from the requests.",
+}
+# Rule -> why no scenario of it is played on some of the generations that it holds for.
+NOT_EVERYWHERE: Final[Mapping[str, str]] = {
+    "C-11": "Reads while a session is replaced are told apart by what `get_entries` shows.",
+    "C-17": "Only this program can be told to drain.",
+    "R-CLI-01": "The codes are this program's.",
+    "R-QUE-14": "Only messages of the youngest generation have a `messageId`.",
+    **dict.fromkeys(
+        ("R-QUE-15", "R-QUE-16", "R-QUE-17"), "They are played in the fullest profile of this program alone."
+    ),
+    "R-SES-01": "The oldest generation has `reset`, and other session files.",
+    "R-TOL-06": "The flags that choose tools are younger.",
+    "R-TOL-07": "The tools that search are found by names that only this program is sure to have.",
+    "R-TOL-08": "Tools tell nothing while they work.",
+}
+AREAS: Final = {
+    *("ABT", "BSH", "CLI", "CMD", "CMP", "EOF", "ERR", "EVT", "EXP", "EXT", "FRM", "HEL", "ID", "LIM", "MOD", "MSG"),
+    *("OLD", "PRM", "PRO", "QUE", "RSP", "RTY", "SES", "SET", "SIG", "STA", "TOL", "UI"),
+}
+
+
+@cache
+def scenarios() -> tuple[Scenario, ...]:
+    return load()
+
+
+def named() -> set[str]:
+    return {rule for scenario in scenarios() for rule in scenario.rules}
+
+
+def test_every_rule_has_a_scenario_or_a_reason() -> None:
+    witnessed = named()
+
+    assert {rule for rule in RULES if rule not in witnessed} == NO_TRACE.keys()
+
+
+def test_every_area_has_a_scenario() -> None:
+    assert {scenario.id.partition("/")[0] for scenario in scenarios()} >= AREAS
+
+
+def test_every_area_but_a_few_is_part_of_the_run_of_a_minute() -> None:
+    smoke = [scenario for scenario in scenarios() if scenario.is_smoke]
+
+    assert 40 <= len(smoke) <= 80
+    assert AREAS - {scenario.id.partition("/")[0] for scenario in smoke} <= {"EVT"}
+
+
+@pytest.mark.parametrize("name", GENERATIONS)
+def test_rules_of_other_generations_do_not_apply(name: GenerationName) -> None:
+    which = generation(name)
+    wrong = [
+        (scenario.id, rule)
+        for scenario in scenarios()
+        if concerns(scenario, which)
+        for rule in scenario.rules
+        if name not in RULES.get(rule, {}).get("generations", GENERATIONS)
+    ]
+
+    assert [] == wrong
+
+
+def test_this_program_is_asked_for_everything() -> None:
+    assert [] == [scenario.id for scenario in scenarios() if not concerns(scenario, generation("pi"))]
+
+
+@pytest.mark.parametrize("name", GENERATIONS)
+def test_every_rule_of_a_generation_has_a_scenario_there_or_a_reason(name: GenerationName) -> None:
+    """What its other rules or its dates leave out of a generation must not be all that a rule has."""
+    which = generation(name)
+    witnessed = {rule for scenario in scenarios() if concerns(scenario, which) for rule in scenario.rules}
+    wanted = {rule for rule in RULES if holds(rule, which)}
+
+    assert wanted - witnessed - NOT_EVERYWHERE.keys() == NO_TRACE.keys() & wanted

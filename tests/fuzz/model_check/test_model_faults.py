@@ -1,0 +1,52 @@
+"""Each fault of the model is found by its property, and the way to it does the real program no harm."""
+
+from pathlib import Path
+
+import pytest
+from tests.parts import part
+
+from pinnace_fuzz.model_check.__main__ import search_mutant
+from pinnace_fuzz.model_check.campaign import own_agent
+from pinnace_fuzz.model_check.paths import read_path
+from pinnace_fuzz.model_check.replay import Replay
+from pinnace_spec.generate.promela.mutants import MUTANTS, Mutant, mutated
+from pinnace_spec.generate.promela.properties import PROPERTIES
+from pinnace_spec.generate.source import load
+
+# A third of them: each takes as long as its model takes to compile.
+SEARCHED = [MUTANTS[place] for place in part(len(MUTANTS), 3)]
+
+
+def test_there_are_enough_faults_and_each_names_a_property() -> None:
+    names = {each.name for each in PROPERTIES} | {"deadlock"}
+
+    assert len(MUTANTS) >= 12
+    assert [] == [mutant.name for mutant in MUTANTS if mutant.property not in names]
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_every_fault_still_changes_the_model(mutant: Mutant) -> None:
+    """A fault whose row or text is gone is an error."""
+    assert mutated(mutant, load().rows)
+
+
+@pytest.mark.peer
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", SEARCHED, ids=lambda mutant: mutant.name)
+def test_a_fault_is_found_by_its_property(spin: list[str], mutant: Mutant, tmp_path: Path) -> None:
+    verdict = search_mutant(mutant, tmp_path)
+
+    assert mutant.property == verdict.property
+    assert verdict.path, "the way to it can't be shown"
+
+
+@pytest.mark.peer
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["hold_forgotten", "texts_overtake", "results_forgotten"])
+def test_the_program_takes_the_path_of_a_fault_as_any_other(spin: list[str], name: str, tmp_path: Path) -> None:
+    """Judged by the observers alone: what the faulty model expects is wrong."""
+    mutant = next(each for each in MUTANTS if each.name == name)
+    verdict = search_mutant(mutant, tmp_path / "search")
+    with own_agent(tmp_path) as starter:
+        Replay(starter, tmp_path).endure(read_path(verdict.path))

@@ -1,0 +1,66 @@
+"""The trails that the specification has: up to date, on the present chart, and gone by our own agent.
+
+To choose them anew needs Spin; nothing here does.
+"""
+
+import runpy
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pinnace_fuzz.judge.adapter import PiAdapter
+from pinnace_fuzz.judge.campaigns.trails import load_trails
+from pinnace_fuzz.judge.running import run
+from pinnace_fuzz.judge.session import Options, opened
+from pinnace_fuzz.model_check.trails import FOLDER, all_rows, committed, files
+
+TRAILS = committed()
+# Started by its entry, not as a module: a home of its own has no PYTHONPATH.
+ROOTS = [path for path in sys.path if path]
+START = f"import sys; sys.path[:0] = {ROOTS!r}; from pinnace_rpc.cli.main import main; sys.exit(main())"
+
+
+@pytest.fixture(scope="module")
+def follow() -> Callable[..., None]:
+    """Taking a path of the model on the chart that the agent runs, effect by effect."""
+    bodies = runpy.run_path(str(Path(__file__).parents[2] / "spec" / "generate" / "test_promela_bodies.py"))
+    found: Callable[..., None] = bodies["follow"]
+    return found
+
+
+def test_the_files_are_those_of_the_paths() -> None:
+    """`python -P -m pinnace_fuzz.model_check.trails` writes them."""
+    assert files(TRAILS) == {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.yaml")}
+
+
+@pytest.mark.parametrize("name", sorted({trail.name.rpartition("-")[0] for trail in TRAILS}))
+def test_the_chart_reports_on_every_trail_what_the_model_reported(name: str, follow: Callable[..., None]) -> None:
+    """Who changes a row that a trail takes chooses trails anew."""
+    for trail in TRAILS:
+        if trail.name.startswith(f"{name}-"):
+            follow(trail.path, has_extensions=False)
+
+
+def test_trails_take_rows_that_there_are() -> None:
+    assert [] == [str(row) for trail in TRAILS for row in trail.rows if row not in all_rows()]
+
+
+def test_trails_are_many_short_and_different() -> None:
+    assert 60 <= len(TRAILS) <= 150
+    assert max(sum(step.is_command for step in trail.path.steps) for trail in TRAILS) <= 6
+    assert len({trail.lines for trail in TRAILS}) == len(TRAILS) == len(load_trails())
+    assert len({row for trail in TRAILS for row in trail.rows}) >= 130
+
+
+@pytest.mark.slow
+def test_our_agent_goes_the_models_way(tmp_path: Path) -> None:
+    """Some, each in a process of its own; all of them in the campaign `trails`."""
+    some = load_trails()[:: len(TRAILS) // 4]
+    with opened(Options(command=(sys.executable, "-c", START), adapter=PiAdapter(), profile="pi")) as (kit, _):
+        results = [run(trail, kit, 1) for trail in some]
+
+    assert [(each.scenario.id, "PASS") for each in results] == [(each.scenario.id, each.verdict) for each in results], [
+        each.findings for each in results
+    ]

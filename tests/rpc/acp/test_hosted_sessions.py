@@ -1,0 +1,178 @@
+"""Sessions of a client while a host runs: their agents outlive it, and another client meets them at work."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from tests.rpc.acp.conftest import opened, text
+from tests.rpc.conftest import COMMAND, ENVIRONMENT
+from tests.rpc.host.attached import HostProcess, short_folder, started
+
+from pinnace_fuzz.acp.agent import AcpAgent
+from pinnace_fuzz.harness.adapters import prepare_pi_home
+from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
+from pinnace_fuzz.script import Scripted
+from pinnace_rpc.host.protocol import ListAgents
+
+
+class Editors:
+    """A home in which a host runs, and clients in it."""
+
+    def __init__(self, work: Path, host: HostProcess, llm: FakeLlm, stack: ExitStack) -> None:
+        self.work = work
+        self.host = host
+        self.llm = llm
+        self._stack = stack
+
+    def start(self, *flags: str) -> AcpAgent:
+        command = [*COMMAND, "--mode", "acp", "--provider", "fake", "--model", "m1", *flags]
+        return self._stack.enter_context(AcpAgent(command, cwd=self.work, env=self.host.environment))
+
+    def load(self, session: str, *flags: str) -> AcpAgent:
+        agent = self.start(*flags)
+        agent.call("initialize", protocolVersion=1)
+        agent.call("session/load", sessionId=session, cwd=str(self.work), mcpServers=[])
+        return agent
+
+    def states(self) -> list[str]:
+        """Return the state of each agent of the host."""
+        return [each["state"] for each in self.host.ask(ListAgents(watches=False))["agents"]]
+
+
+Begin = Callable[[Iterable[Scripted]], Editors]
+
+
+@pytest.fixture
+def editors(llm: Callable[[Iterable[Scripted]], FakeLlm], tmp_path: Path) -> Iterator[Begin]:
+    """Begins a home with a host, and a model with a script."""
+    with short_folder() as folder, ExitStack() as stack:
+
+        def begin(script: Iterable[Scripted]) -> Editors:
+            server = llm(script)
+            home = prepare_pi_home(tmp_path / "home", server.base_url, env=ENVIRONMENT, has_session=True)
+            host = stack.enter_context(started(folder, {**home.env, "XDG_RUNTIME_DIR": str(folder)}))
+            return Editors(home.work.resolve(), host, server, stack)
+
+        yield begin
+
+
+def said(agent: AcpAgent, session: str, kind: str = "agent_message_chunk") -> str:
+    return "".join(each["content"]["text"] for each in agent.updates(session) if each["sessionUpdate"] == kind)
+
+
+def test_a_run_goes_on_without_its_client_and_is_shown_whole_to_the_next(editors: Begin) -> None:
+    """The prompt of the client that left has one response, which is no stop reason."""
+    one = editors([{"text": "before"}, {"chunks": [{"text": "whi"}, {"gate": "g"}, {"text": "le"}]}, {"text": "after"}])
+    first = one.start()
+    session = opened(first, one.work)
+    first.call("session/prompt", sessionId=session, prompt=text("one"))
+    prompt = first.request("session/prompt", sessionId=session, prompt=text("two"))
+    chunk = first.update("agent_message_chunk", content={"type": "text", "text": "whi"})
+    assert first.end() == 0
+    assert first.response(prompt)["error"]["data"] == {"errorCode": "detached"}
+
+    second = one.load(session)
+    assert second.update("session_info_update", _meta={"pinnace": {"running": True}})
+    assert said(second, session) == "before"
+    one.llm.release("g")
+    second.update("session_info_update", _meta={"pinnace": {"running": False}})
+    assert said(second, session) == "beforewhile"
+    assert said(second, session, "user_message_chunk") == "onetwo"
+    assert (
+        second.update("agent_message_chunk", content={"type": "text", "text": "while"})["messageId"]
+        == chunk["messageId"]
+    )
+    assert second.call("session/prompt", sessionId=session, prompt=text("three"))["stopReason"] == "end_turn"
+    assert said(second, session) == "beforewhileafter"
+    assert one.states() == ["running"]
+
+
+@pytest.mark.parametrize("method", ["session/load", "session/resume"])
+def test_a_call_and_its_question_wait_for_the_next_client(editors: Begin, method: str) -> None:
+    """It is open when the session is shown, also where no history is, and ends live; the question is asked again."""
+    call = {"name": "bash", "args": {"command": "echo hello"}}
+    one = editors([{"text": "look", "tool_calls": [call]}, {"text": "done"}])
+    first = one.start("--tool-approval", "ask")
+    session = opened(first, one.work)
+    first.request("session/prompt", sessionId=session, prompt=text("one"))
+    asked = first.until(lambda message: message.get("method") == "session/request_permission")
+    assert first.end() == 0
+
+    second = one.start("--tool-approval", "ask")
+    second.call("initialize", protocolVersion=1)
+    second.call(method, sessionId=session, cwd=str(one.work), mcpServers=[])
+    again = second.until(lambda message: message.get("method") == "session/request_permission")
+    assert again["params"]["toolCall"]["toolCallId"] == asked["params"]["toolCall"]["toolCallId"]
+    shown = [each for each in second.updates(session) if each["sessionUpdate"] == "tool_call"]
+    assert [each["status"] for each in shown] == ["in_progress"]
+    option = next(each for each in again["params"]["options"] if each["kind"] == "allow_once")
+    second.respond(again, {"outcome": {"outcome": "selected", "optionId": option["optionId"]}})
+    ended = second.update("tool_call_update", status="completed")
+    assert ended["toolCallId"] == asked["params"]["toolCall"]["toolCallId"]
+    second.update("session_info_update", _meta={"pinnace": {"running": False}})
+    assert said(second, session).endswith("done")
+
+
+def test_a_run_that_an_earlier_client_began_is_cancelled_by_the_next(editors: Begin) -> None:
+    one = editors([{"chunks": [{"text": "never"}, {"hang": True}]}, {"text": "later"}])
+    first = one.start()
+    session = opened(first, one.work)
+    first.request("session/prompt", sessionId=session, prompt=text("one"))
+    first.update("agent_message_chunk")
+    assert first.end() == 0
+
+    second = one.load(session)
+    second.notify("session/cancel", sessionId=session)
+    assert second.call("session/prompt", sessionId=session, prompt=text("two"))["stopReason"] == "end_turn"
+    assert said(second, session) == "neverlater"
+
+
+def test_a_session_that_is_closed_has_no_agent_until_it_is_opened_again(editors: Begin) -> None:
+    one = editors([{"text": "one"}, {"text": "two"}])
+    agent = one.start()
+    session = opened(agent, one.work)
+    agent.call("session/prompt", sessionId=session, prompt=text("a"))
+    agent.call("session/close", sessionId=session)
+    assert one.states() == ["asleep"]
+
+    agent.call("session/load", sessionId=session, cwd=str(one.work), mcpServers=[])
+    assert agent.call("session/prompt", sessionId=session, prompt=text("b"))["stopReason"] == "end_turn"
+    assert one.states() == ["running"]
+    assert agent.end() == 0
+    assert one.states() == ["running"]
+
+
+def test_an_agent_that_the_host_has_lost_costs_its_session_alone(editors: Begin) -> None:
+    one = editors([{"chunks": [{"text": "never"}, {"hang": True}]}, {"text": "two"}])
+    agent = one.start()
+    session = opened(agent, one.work)
+    prompt = agent.request("session/prompt", sessionId=session, prompt=text("a"))
+    agent.update("agent_message_chunk")
+    one.host.process.kill()
+
+    assert agent.response(prompt)["error"]["code"] == -32603
+    other: str = agent.call("session/new", cwd=str(one.work), mcpServers=[])["sessionId"]
+    assert agent.call("session/prompt", sessionId=other, prompt=text("b"))["stopReason"] == "end_turn"
+    assert agent.end() == 0
+
+
+def test_a_deleted_session_leaves_no_agent_and_one_that_is_used_elsewhere_is_kept(editors: Begin) -> None:
+    """Its agent is removed whether it runs for this client, sleeps, or never had a file; not while another uses it."""
+    one = editors([{"text": "one", "repeat": -1}])
+    agent = one.start()
+    running, asleep = opened(agent, one.work), agent.call("session/new", cwd=str(one.work), mcpServers=[])["sessionId"]
+    for session in (running, asleep):
+        agent.call("session/prompt", sessionId=session, prompt=text("a"))
+    unused = agent.call("session/new", cwd=str(one.work), mcpServers=[])["sessionId"]
+    agent.call("session/close", sessionId=asleep)
+    other = one.start()
+    other.call("initialize", protocolVersion=1)
+    assert other.error("session/delete", sessionId=running)["data"] == {"errorCode": "session_unavailable"}
+    assert other.error("session/delete", sessionId=unused)["data"] == {"errorCode": "session_unavailable"}
+    assert sorted(one.states()) == ["asleep", "running", "running"]
+
+    for session in (asleep, running, unused, running):
+        agent.call("session/delete", sessionId=session)
+    assert one.states() == []
+    assert agent.call("session/list") == {"sessions": []}

@@ -1,0 +1,208 @@
+"""Sessions of a client: opened again after any end, listed a page at a time, deleted, and their settings."""
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from tests.rpc.acp.conftest import StartAcp, opened, text
+from tests.source_tree import REPOSITORY
+
+from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
+from pinnace_fuzz.script import Scripted
+
+
+def test_after_a_kill_everything_that_was_complete_is_shown_again(
+    acp: StartAcp, work: Path, llm: Callable[[Iterable[Scripted]], FakeLlm]
+) -> None:
+    server = llm([{"text": "whole"}, {"chunks": [{"text": "half"}, {"gate": "g"}]}, {"text": "later"}])
+    first = acp(server=server)
+    session = opened(first, work)
+    first.call("session/prompt", sessionId=session, prompt=text("one"))
+    first.request("session/prompt", sessionId=session, prompt=text("two"))
+    server.wait_reached("g")
+    chunk = first.update("agent_message_chunk", content={"type": "text", "text": "whole"})
+    os.killpg(first.process.pid, signal.SIGKILL)
+    first.process.kill()
+
+    second = acp(server=server)
+    second.call("initialize", protocolVersion=1)
+    second.call("session/load", sessionId=session, cwd=str(work), mcpServers=[])
+    said = [each["content"]["text"] for each in second.updates(session) if each["sessionUpdate"].endswith("_chunk")]
+    assert said[:2] == ["one", "whole"]
+    assert said.count("two") == 1
+    assert second.update("agent_message_chunk")["messageId"] == chunk["messageId"]
+    assert second.call("session/prompt", sessionId=session, prompt=text("go on"))["stopReason"] == "end_turn"
+
+
+def test_resume_shows_nothing_and_goes_on(acp: StartAcp, work: Path) -> None:
+    agent = acp(script=[{"text": "one"}, {"text": "two"}])
+    session = opened(agent, work)
+    agent.call("session/prompt", sessionId=session, prompt=text("a"))
+    agent.call("session/close", sessionId=session)
+    assert agent.error("session/prompt", sessionId=session, prompt=text("b"))["code"] == -32002
+    before = len(agent.messages)
+    agent.call("session/resume", sessionId=session, cwd=str(work), mcpServers=[])
+    assert agent.call("session/prompt", sessionId=session, prompt=text("b"))["stopReason"] == "end_turn"
+    assert agent.text(before) == "two"
+
+
+def test_a_session_belongs_to_its_folder(acp: StartAcp, work: Path) -> None:
+    agent = acp(script=[{"text": "one"}])
+    session = opened(agent, work)
+    agent.call("session/prompt", sessionId=session, prompt=text("a"))
+    agent.call("session/close", sessionId=session)
+    other = work.parent / "other"
+    other.mkdir()
+    error = agent.error("session/load", sessionId=session, cwd=str(other), mcpServers=[])
+    assert error["code"] == -32602
+    assert str(work) in error["message"]
+    link = work.parent / "link"
+    link.symlink_to(work)
+    agent.call("session/load", sessionId=session, cwd=str(link), mcpServers=[])
+    for unknown in (session[:8], "..", "/etc/passwd", ""):
+        assert agent.error("session/load", sessionId=unknown, cwd=str(work), mcpServers=[])["code"] == -32002
+
+
+def test_sessions_are_listed_a_page_at_a_time_and_deleted(acp: StartAcp, work: Path, tmp_path: Path) -> None:
+    agent = acp()
+    agent.call("initialize", protocolVersion=1)
+    folder = tmp_path / "home" / "agent" / "sessions" / f"--{str(work).strip('/').replace('/', '-')}--"
+    folder.mkdir(parents=True)
+    for number in range(60):
+        identity = f"01a207e0-0000-7000-8000-{number:012}"
+        header = {"type": "session", "version": 3, "id": identity, "timestamp": "2026-01-01T00:00:00.000Z"}
+        path = folder / f"{number:03}_{identity}.jsonl"
+        path.write_text(json.dumps({**header, "cwd": str(work)}) + "\n")
+        os.utime(path, (number, number))
+        other = folder / f"other-{number:03}.jsonl"
+        other.write_text(json.dumps({**header, "id": f"{identity[:-1]}z", "cwd": "/elsewhere"}) + "\n")
+    page = agent.call("session/list", cwd=str(work))
+    added = folder / "new.jsonl"
+    added.write_text(json.dumps({**header, "id": "added", "cwd": str(work)}) + "\n")
+    rest = agent.call("session/list", cwd=str(work), cursor=page["nextCursor"])
+    ids = [each["sessionId"] for each in (*page["sessions"], *rest["sessions"])]
+    assert ids == [f"01a207e0-0000-7000-8000-{number:012}" for number in reversed(range(60))]
+    assert "nextCursor" not in rest
+    assert agent.error("session/list", cursor="?")["code"] == -32602
+    assert agent.error("session/list", cwd="relative")["code"] == -32602
+    added.unlink()
+    agent.call("session/delete", sessionId=ids[0])
+    agent.call("session/delete", sessionId=ids[0])
+    assert agent.call("session/list", cwd=str(work))["sessions"][0]["sessionId"] == ids[1]
+
+
+def test_settings_are_options_and_modes(acp: StartAcp, work: Path) -> None:
+    agent = acp(script=[{"text": "one"}])
+    agent.call("initialize", protocolVersion=1, clientCapabilities={"session": {"configOptions": {"boolean": {}}}})
+    created = agent.call("session/new", cwd=str(work), mcpServers=[])
+    session = created["sessionId"]
+    options = {each["id"]: each for each in created["configOptions"]}
+    assert options["model"]["currentValue"] == "fake/m1"
+    assert options["auto_compaction"]["currentValue"] is True
+    changed = agent.call(
+        "session/set_config_option", sessionId=session, configId="auto_compaction", type="boolean", value=False
+    )
+    assert {each["id"]: each for each in changed["configOptions"]}["auto_compaction"]["currentValue"] is False
+    for config, value in (("no_such", "x"), ("model", "no/such")):
+        error = agent.error("session/set_config_option", sessionId=session, configId=config, value=value)
+        assert error["code"] == -32602
+    assert not [each for each in agent.updates() if each["sessionUpdate"] == "config_option_update"]
+
+
+def test_without_session_files_nothing_stored_is_offered(acp: StartAcp, work: Path) -> None:
+    agent = acp("--no-session", script=[{"text": "one"}])
+    capabilities = agent.call("initialize", protocolVersion=1)["agentCapabilities"]
+    assert capabilities["loadSession"] is False
+    assert set(capabilities["sessionCapabilities"]) == {"additionalDirectories", "close"}
+    session = agent.call("session/new", cwd=str(work), mcpServers=[])["sessionId"]
+    assert agent.call("session/prompt", sessionId=session, prompt=text("a"))["stopReason"] == "end_turn"
+    assert agent.error("session/list")["code"] == -32601
+
+
+def test_without_a_key_history_is_shown_and_a_prompt_names_what_to_do(
+    acp: StartAcp, work: Path, tmp_path: Path
+) -> None:
+    """The key is read again by `authenticate` and by the next prompt, and is in nothing that is written."""
+    first = acp(script=[{"text": "one"}, {"text": "two"}])
+    session = opened(first, work)
+    first.call("session/prompt", sessionId=session, prompt=text("a"))
+    assert first.end() == 0
+    models = tmp_path / "home" / "agent" / "models.json"
+    described = json.loads(models.read_text())
+    described["providers"]["fake"]["apiKey"] = "$MISSING_KEY"
+
+    agent = acp(models=described)
+    offered = agent.call("initialize", protocolVersion=1, clientCapabilities={"auth": {"terminal": True}})
+    assert [(each["id"], each.get("type"), each.get("args")) for each in offered["authMethods"]] == [
+        ("api-key", None, None),
+        ("login", "terminal", ["--login"]),
+    ]
+    assert agent.error("session/new", cwd=str(work), mcpServers=[])["code"] == -32000
+    assert agent.error("authenticate", methodId="api-key")["code"] == -32000
+    assert agent.error("authenticate", methodId="login")["code"] == -32602
+    agent.call("session/load", sessionId=session, cwd=str(work), mcpServers=[])
+    assert agent.text() == "one"
+    error = agent.error("session/prompt", sessionId=session, prompt=text("b"))
+    assert (error["code"], error["data"]["errorCode"]) == (-32000, "no_api_key")
+    key = "sk-marker-of-the-test"
+    (models.parent / "auth.json").write_text(json.dumps({"fake": {"type": "api_key", "key": key}}))
+    agent.call("authenticate", methodId="api-key")
+    assert agent.call("session/prompt", sessionId=session, prompt=text("b"))["stopReason"] == "end_turn"
+    assert agent.end() == 0
+    assert key not in str(agent.messages) + agent.stderr.decode()
+
+
+def test_a_session_that_another_process_uses_can_not_be_opened_or_deleted(acp: StartAcp, work: Path) -> None:
+    """Other sessions go on while it is waited for; deleted, it takes what is kept beside its file with it."""
+    first = acp(script=[{"text": "one", "repeat": -1}])
+    session = opened(first, work)
+    first.call("session/prompt", sessionId=session, prompt=text("a"))
+    second = acp(script=[{"text": "two"}])
+    own = opened(second, work)
+    load = second.request("session/load", sessionId=session, cwd=str(work), mcpServers=[])
+    assert second.call("session/prompt", sessionId=own, prompt=text("b"))["stopReason"] == "end_turn"
+    for error in (second.response(load)["error"], second.error("session/delete", sessionId=session)):
+        assert (error["code"], error["data"]) == (-32603, {"errorCode": "session_unavailable"})
+
+    [path] = (work.parent / "agent" / "sessions").glob(f"*/*{session}.jsonl")
+    for ending in ("damaged", "bak", "bak.2"):
+        path.with_name(f"{path.name}.{ending}").write_text("{}")
+    first.call("session/delete", sessionId=session)
+    assert list(path.parent.glob(f"{path.name}*")) == []
+
+
+def test_a_session_of_the_original_is_shown_with_every_kind_of_entry(acp: StartAcp, work: Path) -> None:
+    """A line that can't be read is left out; a summary is a call where the client knows no compactions."""
+    lines = (REPOSITORY / "tests" / "data" / "session-of-pi-1.5.2.jsonl").read_text().strip().split("\n")
+    header = {**json.loads(lines[0]), "cwd": str(work)}
+    last = json.loads(lines[-1])
+    common = {"timestamp": last["timestamp"]}
+    custom = {"customType": "note", "content": "a note", "display": True}
+    more = [
+        {
+            "type": "branch_summary",
+            "id": "aaaaaaa1",
+            "parentId": last["id"],
+            "fromId": last["id"],
+            "summary": "elsewhere",
+        },
+        {"type": "custom_message", "id": "aaaaaaa2", "parentId": "aaaaaaa1", **custom},
+        {"type": "custom_message", "id": "aaaaaaa3", "parentId": "aaaaaaa2", **custom, "display": False},
+    ]
+    folder = work.parent / "agent" / "sessions" / f"--{str(work).strip('/').replace('/', '-')}--"
+    folder.mkdir(parents=True)
+    written = [json.dumps(header), *lines[1:], "{torn", *(json.dumps({**each, **common}) for each in more)]
+    (folder / f"2026_{header['id']}.jsonl").write_text("\n".join(written) + "\n")
+
+    agent = acp()
+    agent.call("initialize", protocolVersion=1)
+    agent.call("session/load", sessionId=header["id"], cwd=str(work), mcpServers=[])
+    shown = agent.updates(header["id"])
+    calls = {each["title"]: each for each in shown if each["sessionUpdate"] == "tool_call"}
+    assert calls["Branch summary"]["kind"] == "think"
+    assert (calls["echo from the tool"]["status"], calls["echo shell; exit 3"]["status"]) == ("completed", "failed")
+    assert agent.text().endswith("a note")
+    assert agent.text().count("a note") == 1
+    assert any(each.get("content", {}).get("type") == "image" for each in shown if "chunk" in each["sessionUpdate"])

@@ -1,0 +1,245 @@
+"""`pinnace auth`: keys come in without being seen, and every provider's source is told without its key."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.source_tree import PYTHONPATH
+
+COMMAND = (sys.executable, "-P", "-m", "pinnace_rpc", "auth")
+KEY = "sk-marker"
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def environment(folder: Path, **env: str) -> dict[str, str]:
+    return {"PATH": os.environ["PATH"], "PYTHONPATH": PYTHONPATH, "PI_CODING_AGENT_DIR": str(folder), **env}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    def run(*words: str, stdin: str = "", **env: str) -> "subprocess.CompletedProcess[str]":
+        done = subprocess.run(
+            [*COMMAND, *words],
+            input=stdin,
+            env=environment(tmp_path, **env),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert KEY not in done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+        return done
+
+    return run
+
+
+def stored(folder: Path) -> dict[str, dict[str, str]]:
+    content: dict[str, dict[str, str]] = json.loads((folder / "auth.json").read_text())
+    return content
+
+
+def test_a_key_is_read_from_stdin_and_kept(run: Run, tmp_path: Path) -> None:
+    done = run("login", "openai", stdin=f"{KEY}\n")
+
+    assert (0, f"openai: its key is stored in {tmp_path / 'auth.json'}\n", "") == (
+        done.returncode,
+        done.stdout,
+        done.stderr,
+    )
+    assert {"openai": {"type": "api_key", "key": KEY}} == stored(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "words", [("auth", "login", "openai"), ("acp", "--provider", "openai", "--login", "openai"), ("acp", "--login")]
+)
+def test_a_key_is_asked_for_at_a_terminal_that_does_not_show_it(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """An editor appends `--login` to the command of its agent."""
+    pid, terminal = pty.fork()
+    if not pid:
+        os.execve(sys.executable, [*COMMAND[:-1], *words], environment(tmp_path))
+    shown = b""
+    if words[-1] == "--login":
+        while b"openai:" not in shown:
+            shown += os.read(terminal, 1000)
+        os.write(terminal, b"openai\n")
+    while b"(not shown): " not in shown:
+        shown += os.read(terminal, 1000)
+    os.write(terminal, f"{KEY}\n".encode())
+    while True:
+        try:
+            shown += os.read(terminal, 1000)
+        except OSError:  # the other end is gone
+            break
+    _, status = os.waitpid(pid, 0)
+    os.close(terminal)
+
+    assert 0 == status
+    assert KEY.encode() not in shown
+    assert KEY == stored(tmp_path)["openai"]["key"]
+
+
+@pytest.mark.parametrize(
+    ("key", "written"), [("a$HOME$b", "a$$HOME$$b"), ("!rm", "$!rm"), ("a!b", "a!b"), ("${X}", "$${X}")]
+)
+def test_s7_a_key_is_a_key_whatever_it_looks_like(key: str, written: str, run: Run, tmp_path: Path) -> None:
+    run("login", "openai", stdin=key)
+
+    assert written == stored(tmp_path)["openai"]["key"]
+
+
+def test_s7_a_key_that_would_be_read_as_a_variable_is_refused(run: Run, tmp_path: Path) -> None:
+    done = run("login", "openai", stdin="SOME_NAME", SOME_NAME="x")
+
+    assert (1, True) == (done.returncode, "to store the variable's name, use --env" in done.stderr)
+    assert not (tmp_path / "auth.json").exists()
+
+
+@pytest.mark.parametrize("stdin", ["", "  \n", f"{KEY}\n{KEY}", f"{KEY}\u00e9", f"{KEY}\x00", KEY * 10_000])
+def test_what_is_no_key_is_refused_without_being_shown(stdin: str, run: Run, tmp_path: Path) -> None:
+    assert 1 == run("login", "openai", stdin=stdin).returncode
+    assert not (tmp_path / "auth.json").exists()
+
+
+def test_a_command_or_a_variable_can_be_kept_instead(run: Run, tmp_path: Path) -> None:
+    run("login", "openai", "--key-command", f"echo {KEY} >> {tmp_path}/ran")
+    done = run("login", "groq", "--env", "GROQ_KEY")
+
+    assert done.stdout.endswith("names the variable GROQ_KEY for its key, which is not set now\n")
+    assert [f"!echo {KEY} >> {tmp_path}/ran", "$GROQ_KEY"] == [one["key"] for one in stored(tmp_path).values()]
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("login",),
+        ("login", "openai", KEY),
+        ("login", "openai", "--env", f"{KEY} x"),
+        ("login", "openai", "--env", "A", "--key-command", "b"),
+        ("login", "openai", "--key-command", " "),
+        ("login", " "),
+        ("logout",),
+        ("check",),
+        (),
+    ],
+)
+def test_a_command_line_that_makes_no_sense_is_refused(words: tuple[str, ...], tmp_path: Path) -> None:
+    """A key as an argument too; click may repeat it then, and everybody could read it anyway."""
+    done = subprocess.run([*COMMAND, *words], env=environment(tmp_path), capture_output=True, text=True, check=False)
+
+    assert 2 == done.returncode
+    assert "Traceback" not in done.stderr
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_a_provider_that_no_one_knows_is_kept_and_reported(run: Run, tmp_path: Path) -> None:
+    assert "no provider nobody in the catalog" in run("login", "nobody", stdin=KEY).stderr
+    assert "nobody" in stored(tmp_path)
+
+
+def test_the_offline_provider_needs_no_key(run: Run) -> None:
+    assert (1, "pinnace: offline needs no key\n") == (
+        (done := run("login", "offline", stdin=KEY)).returncode,
+        done.stderr,
+    )
+
+
+def test_a_key_can_be_taken_back(run: Run, tmp_path: Path) -> None:
+    run("login", "openai", stdin=KEY)
+    done = run("logout", "openai", OPENAI_API_KEY=KEY)
+
+    assert (0, {}) == (done.returncode, stored(tmp_path))
+    assert "openai still has a key: variable OPENAI_API_KEY" in done.stderr
+    assert 1 == run("logout", "openai").returncode
+    assert not [path for path in tmp_path.iterdir() if KEY in path.read_text()]
+
+
+def test_s5_a_file_that_others_could_read_is_tightened_and_reported(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "auth.json").write_text("{}")
+    (tmp_path / "auth.json").chmod(0o644)
+
+    assert "others could read" in run("login", "openai", stdin=KEY).stderr
+    assert 0o600 == (tmp_path / "auth.json").stat().st_mode & 0o777
+
+
+def test_l18_a_damaged_file_is_reported_and_left_alone(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "auth.json").write_text(f'{{"a": "{KEY}')
+    done = run("login", "openai", stdin=KEY)
+
+    assert (1, True) == (done.returncode, "line 1, column" in done.stderr)
+    assert f'{{"a": "{KEY}' == (tmp_path / "auth.json").read_text()
+
+
+def test_l22_a_login_of_the_original_is_neither_refreshed_nor_touched(run: Run, tmp_path: Path) -> None:
+    """Its refresh token can be used once: who begins a refresh and does not end it has lost the login."""
+    login = {"anthropic": {"type": "oauth", "access": KEY, "refresh": KEY, "expires": 1}}
+    (tmp_path / "auth.json").write_text(json.dumps(login))
+    before = (tmp_path / "auth.json").read_bytes()
+
+    for words in (("login", "anthropic"), ("logout", "anthropic"), ("status",)):
+        run(*words, stdin=KEY)
+    assert before == (tmp_path / "auth.json").read_bytes()
+    assert ["auth.json"] == [path.name for path in tmp_path.iterdir()]
+    assert 0 == run("logout", "anthropic", "--force").returncode
+
+
+MODELS: dict[str, dict[str, object]] = {
+    "described": {"apiKey": KEY},
+    "headed": {"headers": {"Authorization": KEY}},
+    "commanded": {"apiKey": f"!echo {KEY} > ran"},
+    "unset": {"apiKey": "$NOT_SET"},
+    "empty": {"apiKey": "${EMPTY}"},
+}
+DESCRIBED: dict[str, object] = {"baseUrl": "http://127.0.0.1:1", "api": "openai-completions", "models": [{"id": "m"}]}
+
+
+def test_status_reports_where_each_key_comes_from_and_runs_nothing(run: Run, tmp_path: Path) -> None:
+    providers = {name: {**DESCRIBED, **more} for name, more in MODELS.items()}
+    (tmp_path / "models.json").write_text(json.dumps({"providers": providers}))
+    auth = {
+        "stored": {"type": "api_key", "key": KEY},
+        "own": {"type": "api_key", "key": "$OWN", "env": {"OWN": KEY}},
+        "login": {"type": "oauth"},
+    }
+    (tmp_path / "auth.json").write_text(json.dumps(auth))
+    shown = run("status", GROQ_API_KEY=KEY, EMPTY="").stdout.splitlines()
+
+    assert dict(line.split(maxsplit=1) for line in shown if not line.startswith("No key")) == {
+        "groq": "variable GROQ_API_KEY",
+        "described": "apiKey in models.json",
+        "headed": "header in models.json",
+        "commanded": "apiKey in models.json: what a command prints (it was not run)",
+        "unset": "apiKey in models.json: the variable NOT_SET is not set",
+        "empty": "apiKey in models.json: the variable EMPTY is not set",
+        "stored": "key in auth.json",
+        "own": "key in auth.json",
+        "login": "login in auth.json: auth.json has a login for login, which only the extension that registers the "
+        "provider can use; without it, use a key.",
+    }
+    assert shown[-1].startswith("No key: ")
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(("provider", "code"), [("groq", 0), ("openai", 1), ("nobody", 1)])
+def test_the_exit_code_says_whether_a_provider_has_a_key(provider: str, code: int, run: Run) -> None:
+    assert code == run("status", provider, GROQ_API_KEY=KEY).returncode
+
+
+def test_status_is_there_for_programs(run: Run) -> None:
+    records = [json.loads(line) for line in run("status", "--json", GROQ_API_KEY=KEY).stdout.splitlines()]
+
+    (groq,) = [record for record in records if record["provider"] == "groq"]
+    assert {
+        "provider": "groq",
+        "source": "variable",
+        "variable": "GROQ_API_KEY",
+        "isUsable": True,
+        "needsCommand": False,
+    } == groq
+    assert {"openai", "anthropic", "google"} <= {record["provider"] for record in records if not record["isUsable"]}

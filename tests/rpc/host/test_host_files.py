@@ -1,0 +1,49 @@
+"""Files that one of several clients of a hosted agent serves."""
+
+from tests.rpc.host.attached import Connection, HostProcess, Record
+
+BOTH = ["read_text_file", "write_text_file"]
+
+
+def asked(connection: Connection) -> Record:
+    return connection.until(type="client_request")[-1]
+
+
+def result(connection: Connection) -> str:
+    end = connection.until(type="tool_execution_end")[-1]
+    connection.until(type="agent_settled")
+    return str(end["result"]["content"][0]["text"])
+
+
+def test_the_client_that_has_offered_it_serves_files_until_it_is_gone(host: HostProcess) -> None:
+    """R-FIL-05: the newest offer counts, and no answer of another client; a malformed offer changes nothing."""
+    note = host.folder / "note.txt"
+    note.write_text("saved")
+    prompt = {"id": "p", "type": "prompt", "message": "Please read `note.txt`."}
+    with host.attach() as one:
+        one.ask({"id": "1", "type": "hello", "delegate": BOTH})
+        with host.attach(start=()) as two:
+            assert two.ask({"id": "2", "type": "hello", "delegate": ["x"]})["errorCode"] == "invalid_field"
+            one.send(prompt)
+            request = asked(one)
+            two.send({"type": "client_response", "id": request["id"], "success": True, "content": "of two"})
+            two.ask({"id": "2", "type": "get_state"})
+            one.send({"type": "client_response", "id": request["id"], "success": True, "content": "of one"})
+            assert result(one) == "of one"
+
+            one.send(prompt)
+            asked(one)
+            two.ask({"id": "2", "type": "hello", "delegate": BOTH})
+            assert result(one) == "saved"  # what was open ends with the offer
+            one.send(prompt)
+            request = asked(one)
+            one.send({"type": "client_response", "id": request["id"], "success": True, "content": "of one"})
+            one.ask({"id": "1", "type": "get_state"})
+            two.send({"type": "client_response", "id": request["id"], "success": True, "content": "of two"})
+            assert result(one) == "of two"
+
+            one.send(prompt)
+            asked(one)
+        assert result(one) == "saved"
+        one.send(prompt)
+        assert result(one) == "saved"

@@ -1,0 +1,257 @@
+"""Commands that a named client repeats: each is executed at most once, whatever has crashed between."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from tests.rpc.host.attached import OFFLINE, Connection, HostProcess, environment_of, started
+
+from pinnace_rpc.host import table as table_module
+from pinnace_rpc.host.protocol import Ended, ListAgents
+from pinnace_rpc.host.table import CommandTable
+
+BASH = {"id": "b", "type": "bash", "command": "echo x >> ran"}
+PROMPT = {"id": "p", "type": "prompt", "message": "hi"}
+
+
+def agent_pid(host: HostProcess) -> int:
+    (row,) = host.ask(ListAgents(watches=False))["agents"]
+    pid: int = row["pid"]
+    return pid
+
+
+def named(host: HostProcess) -> Connection:
+    return host.attach(client="ide", has_cursors=True, start=())
+
+
+def ran(host: HostProcess) -> str:
+    path = host.folder / "ran"
+    return path.read_text() if path.exists() else ""
+
+
+def test_an_answered_command_is_answered_again_and_not_executed(host: HostProcess) -> None:
+    with host.attach(client="ide", has_cursors=True) as first:
+        assert not first.record()["knownClient"]
+        answer = first.ask(BASH)
+    with named(host) as again:
+        assert again.record()["knownClient"]
+        assert again.ask(BASH) == answer
+        assert again.ask({**BASH, "command": "echo y >> ran"})["errorCode"] == "id_reused"
+        assert again.ask({"id": "s", "type": "get_state"})["success"]
+        assert again.ask({"id": "s", "type": "get_messages"})["success"]  # reads are not kept
+    assert ran(host) == "x\n"
+
+
+def test_a_command_in_progress_is_answered_to_the_connection_that_repeats_it(host: HostProcess) -> None:
+    """The former one is half open: it is replaced."""
+    gate = host.folder / "gate"
+    os.mkfifo(gate)
+    command = {**BASH, "command": f"echo x >> ran; read line < {gate}; echo $line"}
+    with host.attach(client="ide", has_cursors=True) as first:
+        first.record()
+        first.send(command)
+        while not ran(host):
+            pass
+        with named(host) as again:
+            again.record()
+            again.send(command)
+            assert first.ended().exit_code == 75
+            gate.write_text("open\n")
+            assert again.until(type="response")[-1]["data"]["output"] == "open\n"
+            assert again.ask({"id": "s", "type": "get_state"})["success"]
+    assert ran(host) == "x\n"
+
+
+def test_a_command_that_a_crash_of_the_agent_cut_is_unknown_for_ever(host: HostProcess) -> None:
+    with host.attach(client="ide", has_cursors=True) as connection:
+        connection.record()
+        os.kill(agent_pid(host), signal.SIGSTOP)
+        connection.send(BASH, {"id": "n", "type": "set_session_name", "name": "N"}, {"id": "r", "type": "get_state"})
+        connection.send({"id": "unknown", "type": "no_such_command"})
+        while len(table_lines(host)) < 2:  # the first command was sent to the agent before the second one was kept
+            pass
+        os.kill(agent_pid(host), signal.SIGKILL)
+        answers = connection.until(id="r")
+        assert [each["errorCode"] for each in answers if each.get("id") == "b"] == ["outcome_unknown"]
+        assert answers[-1]["success"]  # a read is executed by the next process
+        assert connection.ask(BASH)["errorCode"] == "outcome_unknown"
+    assert ran(host) == ""
+
+
+def test_a_command_that_waits_for_the_agent_is_answered_to_the_connection_that_repeats_it(host: HostProcess) -> None:
+    """It has begun, so it is executed, though the connection that it came from has ended before the agent was there."""
+    with host.attach(client="ide", has_cursors=True) as first:
+        first.record()
+        os.kill(agent_pid(host), signal.SIGKILL)
+        while host.ask(ListAgents(watches=False))["agents"][0]["state"] != "backing_off":
+            pass
+        first.send(BASH)
+        while not table_lines(host):
+            pass
+        with named(host) as again:
+            assert first.ended().exit_code == 75
+            again.send(BASH)
+            assert again.until(type="response")[-1]["success"]
+            assert again.ask({"id": "s", "type": "get_state"})["success"]
+    assert ran(host) == "x\n"
+
+
+def test_a_line_that_has_begun_is_written_completely(host: HostProcess) -> None:
+    """The agent stands still, and its pipe is full, when the connection of the command ends."""
+    prompt = {**PROMPT, "message": "x" * 2**20}
+    with host.attach(client="ide", has_cursors=True) as first:
+        first.record()
+        pid = agent_pid(host)
+        os.kill(pid, signal.SIGSTOP)
+        first.send(prompt)
+        while not table_lines(host):
+            pass
+        with named(host) as again:
+            assert isinstance(first.control(), Ended)
+            os.kill(pid, signal.SIGCONT)
+            again.send(prompt)
+            assert again.until(id="p")[-1]["success"]
+            assert again.ask({"id": "s", "type": "get_state"})["success"]
+
+
+def table_lines(host: HostProcess) -> list[bytes]:
+    files = [*(host.folder / "agent" / "host" / "agents" / "main" / "clients").glob("*.jsonl")]
+    return files[0].read_bytes().splitlines() if files else []
+
+
+def test_a_message_that_a_crash_cut_is_sent_again(host: HostProcess) -> None:
+    """The session decides by its messageId, which the host has made from the client's name and id."""
+    with host.attach(client="ide", has_cursors=True) as connection:
+        connection.record()
+        os.kill(agent_pid(host), signal.SIGSTOP)
+        connection.send(PROMPT)
+        while not table_lines(host):
+            pass
+        os.kill(agent_pid(host), signal.SIGKILL)
+        seen = connection.until(type="agent_settled")
+        assert [each["success"] for each in seen if each.get("id") == "p"] == [True]
+        state = connection.ask({"id": "s", "type": "get_state"})["data"]
+        assert state["messageCount"] == 2
+
+
+HANG = {"id": "go", "type": "prompt", "message": "run `cat gate`"}
+FOLLOW_UP = {"id": "f", "type": "follow_up", "message": "later", "messageId": "m"}
+CLEAR = {"id": "c", "type": "clear_queue"}
+CLEARED = {"steering": [], "followUp": ["later"]}
+
+
+def queue_a_message(host: HostProcess, connection: Connection) -> None:
+    """Queue it behind a run that does not end."""
+    os.mkfifo(host.folder / "gate")
+    connection.record()
+    connection.send(HANG)
+    connection.until(type="tool_execution_start")
+    assert connection.ask(FOLLOW_UP)["data"]["disposition"] == "queued"
+
+
+def test_a_clear_queue_that_a_crash_cut_returns_the_same_messages(host: HostProcess) -> None:
+    """R-QUE-17: the host sends it again to the next process, and a client that dies repeats it."""
+    with host.attach(client="ide", has_cursors=True) as connection:
+        queue_a_message(host, connection)
+        os.kill(agent_pid(host), signal.SIGSTOP)
+        count = len(table_lines(host))
+        connection.send(CLEAR)
+        while len(table_lines(host)) == count:
+            pass
+        os.kill(agent_pid(host), signal.SIGKILL)
+        assert connection.until(id="c")[-1]["data"] == CLEARED
+        assert (
+            connection.ask({"id": "q", "type": "get_queue", "returned": True})["data"]["returned"][0]["text"] == "later"
+        )
+    with named(host) as again:
+        again.record()
+        assert again.ask(CLEAR)["data"] == CLEARED
+
+
+def test_a_clear_queue_whose_answer_a_crash_of_the_host_lost_returns_the_same_messages(folder: Path) -> None:
+    """R-QUE-17: the table of the host has that it was begun, the session what it has returned."""
+    with started(folder, environment_of(folder)) as host:
+        with host.attach(client="ide", has_cursors=True) as connection:
+            queue_a_message(host, connection)
+            assert connection.ask(CLEAR)["data"] == CLEARED
+        host.process.kill()
+        host.process.wait()
+        [path] = (folder / "agent" / "host" / "agents" / "main" / "clients").glob("*.jsonl")
+        lines = path.read_bytes().splitlines(keepends=True)
+        path.write_bytes(b"".join(lines[:-1]))  # a crash between the agent's answer and the host's writing
+    with started(folder, environment_of(folder)) as host, host.attach(client="ide", has_cursors=True) as connection:
+        assert connection.record()["knownClient"]
+        assert connection.ask(CLEAR)["data"] == CLEARED
+
+
+def test_a_profile_without_names_of_commands_has_none_sent_again(host: HostProcess) -> None:
+    """Its agent would not recognise them, and would deliver a message twice."""
+    with host.attach(
+        client="ide", has_cursors=True, start=(*OFFLINE, "--protocol", "seed"), profile="seed"
+    ) as connection:
+        connection.record()
+        os.kill(agent_pid(host), signal.SIGSTOP)
+        connection.send(PROMPT, {"id": "n", "type": "set_session_name", "name": "N"})
+        while len(table_lines(host)) < 2:  # the first command was sent to the agent before the second one was kept
+            pass
+        os.kill(agent_pid(host), signal.SIGKILL)
+        assert connection.until(id="p")[-1]["errorCode"] == "outcome_unknown"
+        assert connection.ask(PROMPT)["errorCode"] == "outcome_unknown"
+
+
+def test_a_crash_of_the_host_leaves_a_command_unknown(folder: Path) -> None:
+    with started(folder, environment_of(folder)) as host:
+        with host.attach(client="ide", has_cursors=True) as connection:
+            connection.record()
+            answer = connection.ask({"id": "n", "type": "set_session_name", "name": "one"})
+            pid = agent_pid(host)
+            os.kill(pid, signal.SIGSTOP)
+            connection.send(BASH)
+            while len(table_lines(host)) < 3:
+                pass
+            host.process.kill()
+            host.process.wait()
+        os.kill(pid, signal.SIGKILL)
+    with started(folder, environment_of(folder)) as host, host.attach(client="ide", has_cursors=True) as connection:
+        assert connection.record()["knownClient"]
+        assert connection.ask(BASH)["errorCode"] == "outcome_unknown"
+        assert connection.ask({"id": "n", "type": "set_session_name", "name": "one"}) == answer
+        assert ran(host) == ""
+
+
+async def test_the_newest_answers_are_kept(tmp_path: Path) -> None:
+    """And every command without an answer, however old."""
+    table = CommandTable(str(tmp_path), "ide")
+    count = 2 * table_module.KEPT + 1
+    for number in range(count):
+        await table.begin(str(number), {"type": "x"}, is_synced=False)
+        if number != 3:
+            table.answer(str(number), b'{"id":"%d"}\n' % number)
+    for each in (table, CommandTable(str(tmp_path), "ide")):
+        known = [number for number in range(count) if each.look_up(str(number), {"type": "x"}) != "new"]
+        assert known == [3, *range(count - table_module.KEPT, count)]
+        assert each.response(str(count - 1)) == b'{"id":"%d"}\n' % (count - 1)
+
+
+async def test_a_half_written_line_is_removed(tmp_path: Path) -> None:
+    table = CommandTable(str(tmp_path), "ide")
+    await table.begin("1", {"type": "x"}, is_synced=True)
+    table.answer("1", b'{"id":"1"}\n')
+    table.close()
+    (path,) = (tmp_path / "clients").iterdir()
+    path.write_bytes(path.read_bytes() + b'{"id":"\\"2')
+    again = CommandTable(str(tmp_path), "ide")
+    assert again.look_up("1", {"id": "1", "type": "x"}) == "answered"
+    await again.begin("2", {"type": "y"}, is_synced=False)
+    again.close()
+    assert CommandTable(str(tmp_path), "ide").look_up("2", {"type": "y"}) == "begun"
+
+
+@pytest.mark.parametrize("size", [10, table_module.MAX_RESPONSE_BYTES])
+async def test_a_long_response_is_kept_without_its_data(tmp_path: Path, size: int) -> None:
+    table = CommandTable(str(tmp_path), "ide")
+    await table.begin("1", {"type": "x"}, is_synced=False)
+    line = b'{"id":"1","success":true,"data":"%b"}\n' % (b"x" * size)
+    table.answer("1", line)
+    assert table.response("1") == (line if size == 10 else b'{"id":"1","success":true}\n')

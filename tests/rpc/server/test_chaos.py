@@ -1,0 +1,81 @@
+"""Agents in a world that breaks: three hundred random steps, or as many as `python -P -m pinnace_fuzz.chaos` is told.
+
+A step that fails prints the seed and the script to replay. The faults and the guarantees: docs/soak-and-chaos.md.
+Rules R-SES-05 to R-SES-08, R-QUE-08 to R-QUE-10.
+"""
+
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+import pytest
+from tests.source_tree import PYTHONPATH
+
+from pinnace_fuzz.chaos.__main__ import campaign, summary
+from pinnace_fuzz.chaos.machine import Course, replay
+from pinnace_fuzz.chaos.moves import Move, from_text, to_text
+from pinnace_fuzz.chaos.world import World
+from pinnace_spec.profiles.profiles import Profile
+
+STEPS: Final = 300
+
+
+def make(root: Path, protocol: Profile) -> World:
+    return World(root, [sys.executable, "-P", "-m", "pinnace_rpc"], {"PYTHONPATH": PYTHONPATH}, protocol)
+
+
+def course() -> Course:
+    return Course(make, Counter(), Counter(), [], [], set())
+
+
+@pytest.mark.slow
+def test_every_invariant_holds_while_the_world_breaks() -> None:
+    """Always the same steps, unless asked otherwise: what a build says is of its change. The command draws new ones."""
+    seed = int(os.environ.get("CHAOS_SEED", "6000"))
+    print(f"seed {seed}")
+    played = course()
+    campaign(played, STEPS, seed, is_shrinking=False, log=print)
+    print(summary(played))
+
+    assert STEPS <= played.moves.total()
+
+
+def test_a_script_is_read_as_it_was_written() -> None:
+    script = [Move("begin", {"protocol": "1.5"}), Move("ask", {"kind": 0, "answers": ["held"]}), Move("freeze")]
+
+    assert script == from_text(to_text(script, about="a seed"))
+
+
+def test_everything_breaks_once_and_nothing_is_lost() -> None:
+    """One fixed script with each kind of fault, so that none is left out by chance."""
+    mended = [Move("make_room"), Move("ask", {"kind": 0, "answers": ["text"]})]
+    script = [
+        Move("begin", {"protocol": "pi"}),
+        Move("ask", {"kind": 0, "answers": ["tools", "held"]}),
+        Move("ask", {"kind": 5, "answers": ["text"]}),
+        Move("crash", {"commands": [], "answers": [], "records": 0, "again": "session"}),
+        Move("ask", {"kind": 0, "answers": ["hanging"]}),
+        Move("freeze"),
+        Move("command", {"family": "stop", "pick": 0}),
+        Move("thaw"),
+        Move("server_away"),
+        Move("ask", {"kind": 0, "answers": ["text"]}),
+        Move("server_back"),
+        Move("jump", {"offset_s": -86400}),
+        Move("sip", {"count": 5, "answers": ["tools"]}),
+        Move("fill", {"kind": "limit", "room": 60}),
+        Move("ask", {"kind": 0, "answers": ["text"]}),
+        *mended,
+        Move("pause"),
+        Move("ask", {"kind": 0, "answers": ["long"]}),
+        Move("read_on"),
+        Move("vanish", {"again": "session"}),
+        Move("fill", {"kind": "disk", "room": 0}),
+        Move("ask", {"kind": 0, "answers": ["tools"]}),
+        *mended,
+        Move("terminate", {"again": "continue"}),
+        Move("leave", {"again": "session"}),
+    ]
+    replay(course(), script)

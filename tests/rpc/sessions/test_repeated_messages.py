@@ -1,0 +1,84 @@
+"""A message that a client sends again with the same `messageId` is delivered at most once, in the life of a session."""
+
+import os
+import signal
+
+import pytest
+
+from pinnace_fuzz.records import Record
+from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
+
+HANGING = {"chunks": [{"text": "one"}, {"hang": True}]}
+SETTLED = {"type": "agent_settled"}
+
+
+def answer(pi: HomedAgent, name: str, message_id: str) -> Record:
+    response = pi.request({"type": name, "message": message_id, "messageId": message_id})
+    assert response["success"], response
+    return dict(response["data"])
+
+
+def user_texts(pi: HomedAgent) -> list[str]:
+    messages = pi.request({"type": "get_messages"})["data"]["messages"]
+    return [message["content"][0]["text"] for message in messages if message["role"] == "user"]
+
+
+def test_a_repeated_message_is_answered_and_not_delivered_again(agent: AgentStarter) -> None:
+    """R-QUE-14: whatever became of it."""
+    pi = agent([HANGING, {"text": "more", "repeat": -1}], has_session=True)
+    answer(pi, "prompt", "P")
+    pi.wait({"type": "message_update"})
+    for name in ("steer", "follow_up"):
+        answer(pi, name, name)
+        assert {"disposition": "duplicate", "state": "queued"} == answer(pi, name, name)
+        assert {"disposition": "duplicate", "state": "queued"} == answer(pi, "prompt", name)
+    pi.request({"type": "abort", "queue": "clear"})
+    assert {"disposition": "duplicate", "state": "returned"} == answer(pi, "steer", "steer")
+    [entry] = [each for each in pi.ask("get_entries")["entries"] if each.get("messageId") == "P"]
+    delivered = {"disposition": "duplicate", "state": "delivered", "entryId": entry["id"]}
+    assert [delivered] * 3 == [answer(pi, name, "P") for name in ("prompt", "steer", "follow_up")]
+
+    assert ["P"] == user_texts(pi)
+
+
+@pytest.mark.parametrize("flags", [(), ("--no-session",)])
+def test_without_an_id_equal_messages_are_different_ones(agent: AgentStarter, flags: tuple[str, ...]) -> None:
+    pi = agent([{"text": "more", "repeat": -1}], *flags)
+    for _ in range(2):
+        pi.request({"type": "prompt", "message": "P"})
+        pi.wait(SETTLED)
+
+    assert ["P", "P"] == user_texts(pi)
+
+
+def test_a_message_that_a_crash_left_is_known_by_the_next_process(agent: AgentStarter) -> None:
+    """R-QUE-14: a client that had no response sends everything again."""
+    first = agent([HANGING], has_session=True, is_checked=False)
+    answer(first, "prompt", "P")
+    first.wait({"type": "message_update"})
+    answer(first, "follow_up", "F")
+    answer(first, "steer", "R")
+    first.request({"type": "clear_queue"})
+    answer(first, "follow_up", "G")
+    os.kill(first.process.pid, signal.SIGKILL)
+    first.wait_exit()
+
+    pi = agent([{"text": "more", "repeat": -1}], "--continue", again=first)
+    assert ["delivered", "returned", "returned", "queued"] == [answer(pi, "prompt", each)["state"] for each in "PFRG"]
+    assert 1 == pi.ask("get_state")["pendingMessageCount"]
+    pi.request({"type": "abort", "queue": "continue"})
+    pi.wait(SETTLED)
+
+    assert ["P", "G"] == user_texts(pi)
+    assert "delivered" == answer(pi, "prompt", "G")["state"]
+
+
+def test_the_id_of_a_refused_message_may_be_used_again(agent: AgentStarter) -> None:
+    """R-QUE-14: nothing has become of it."""
+    pi = agent([{"text": "more", "repeat": -1}], has_session=True)
+    pi.ask("prompt", message="one")
+    pi.wait(SETTLED)
+    refused = pi.request({"type": "prompt", "message": "/nothing", "messageId": "M", "images": "none"})
+    assert not refused["success"]
+
+    assert "started" == answer(pi, "prompt", "M")["disposition"]

@@ -1,0 +1,72 @@
+"""The index of the published protocol: every sentence has its rules, or a note why it has none."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from pinnace_spec import data
+from pinnace_spec.generate.source import load
+
+INDEX: Mapping[str, Sequence[Mapping[str, Any]]] = data.table("seed_index.toml")
+RULES = load().rules
+
+
+def problems(index: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
+    """Say what is wrong with an index."""
+    found: list[str] = []
+    for document, sentences in index.items():
+        if [each.get("number") for each in sentences] != list(range(1, len(sentences) + 1)):
+            found.append(f"{document}: numbers have a gap or are out of order")
+        for each in sentences:
+            name = f"{document} {each.get('number')}"
+            if not (each.get("section") and each.get("says")):
+                found.append(f"{name}: says nothing")
+            if bool(each.get("rules")) == bool(each.get("note")):
+                found.append(f"{name}: neither rules nor a note, or both")
+            if extra := each.keys() - {"number", "section", "says", "rules", "note"}:
+                found.append(f"{name}: unknown keys {sorted(extra)}")
+            found += [f"{name}: no such rule: {rule}" for rule in each.get("rules", ()) if rule not in RULES]
+    return found
+
+
+def test_every_sentence_has_rules_that_exist_or_a_note() -> None:
+    assert [] == problems(INDEX)
+
+
+def test_the_documents_are_those_whose_commands_are_promised() -> None:
+    assert ["published", "oldest", "older"] == list(INDEX)
+    assert len(INDEX["published"]) > 250
+
+
+def test_a_section_is_in_one_piece() -> None:
+    """In the order of the document: no section is come back to."""
+    for sentences in INDEX.values():
+        sections = [each["section"] for each in sentences]
+        pieces = [name for name, before in zip(sections, ["", *sections], strict=False) if name != before]
+
+        assert len(pieces) == len(set(pieces))
+
+
+def test_every_rule_that_is_said_to_be_published_keeps_a_sentence() -> None:
+    kept = {rule for sentences in INDEX.values() for each in sentences for rule in each.get("rules", ())}
+
+    assert set() == {rule.id for rule in RULES.values() if rule.origin == "seed"} - kept
+
+
+GOOD = {"number": 1, "section": "s", "says": "it", "rules": ["R-FRM-01"]}
+BROKEN = {
+    "a gap": [GOOD, {**GOOD, "number": 3}],
+    "twice": [GOOD, GOOD],
+    "empty": [{**GOOD, "rules": []}],
+    "rules and a note": [{**GOOD, "note": "why"}],
+    "a rule that there is not": [{**GOOD, "rules": ["R-FRM-99"]}],
+    "no words": [{**GOOD, "says": ""}],
+    "a misspelt key": [{**GOOD, "rule": ["R-FRM-01"]}],
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_what_is_broken_is_reported(broken: str) -> None:
+    assert [] == problems({"d": [GOOD]})
+    assert problems({"d": BROKEN[broken]})

@@ -1,0 +1,95 @@
+"""An agent that a test forks is what a start gives: process, child, environment, folder, output, end."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.forked_agents import COMMAND, PROGRAM, VARIABLE
+from tests.source_tree import PYTHONPATH
+
+RPC = [*COMMAND, "--mode", "rpc", "--no-session", "--provider", "offline"]
+LOOK = "pwd; umask; echo $LOOKED_FOR; ps -o ppid= -p $PPID; ps -o sid= -p $PPID; test -e /proc/self/fd/9; echo $?"
+pytestmark = pytest.mark.skipif(VARIABLE in os.environ, reason=f"{VARIABLE} is set")
+
+
+def environment(home: Path) -> dict[str, str]:
+    return {"HOME": str(home), "PATH": os.environ["PATH"], "PYTHONPATH": PYTHONPATH, "LOOKED_FOR": "here"}
+
+
+def is_fork(process: "subprocess.Popen[bytes]") -> bool:
+    return str(PROGRAM).encode() in Path(f"/proc/{process.pid}/cmdline").read_bytes()
+
+
+def shown(process: "subprocess.Popen[bytes]", command: str) -> list[str]:
+    """What a shell command of the agent prints."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(json.dumps({"type": "bash", "command": command}).encode() + b"\n")
+    process.stdin.flush()
+    for line in process.stdout:
+        record = json.loads(line)
+        if record["type"] == "response":
+            return str(record["data"]["output"]).split()
+    raise AssertionError("no response")
+
+
+def ended(process: "subprocess.Popen[bytes]") -> int:
+    process.communicate()
+    return process.returncode
+
+
+def test_a_fork_is_what_a_start_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def look() -> tuple[bool, list[str], int]:
+        asked: dict[str, Any] = {"env": environment(tmp_path), "cwd": tmp_path, "start_new_session": True}
+        process = subprocess.Popen(RPC, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **asked)
+        forked, lines = is_fork(process), shown(process, LOOK)
+        lines = [line.replace(str(process.pid), "its own id") for line in lines]
+        return forked, lines, ended(process)
+
+    umask = os.umask(0o027)
+    try:
+        fork = look()
+        monkeypatch.setattr("tests.forked_agents.COMMAND", ("another",))
+        start = look()
+    finally:
+        os.umask(umask)
+
+    assert (True, False) == (fork[0], start[0])
+    assert [str(tmp_path), "0027", "here", str(os.getpid()), "its own id", "1"] == start[1]
+    assert start[1:] == fork[1:]
+
+
+def test_a_forks_end_is_its_own(tmp_path: Path) -> None:
+    process = subprocess.Popen(RPC, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(tmp_path))
+    shown(process, "true")
+    process.send_signal(signal.SIGKILL)
+
+    assert -signal.SIGKILL == ended(process)
+    refused = subprocess.run([*RPC, "--typo"], capture_output=True, text=True, env=environment(tmp_path), check=False)
+    assert (2, "") == (refused.returncode, refused.stdout)
+    assert "--typo" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        lambda env: subprocess.Popen(RPC, env=env, stdin=subprocess.PIPE, preexec_fn=os.getpid),  # noqa: PLW1509  # no thread here
+        lambda env: subprocess.Popen(RPC, env=env, stdin=subprocess.PIPE, umask=0o077),
+        lambda env: subprocess.Popen(RPC, env=env, stdin=subprocess.PIPE, close_fds=False),
+        lambda env: subprocess.Popen([sys.executable, "-X", "dev", *RPC[1:]], env=env, stdin=subprocess.PIPE),
+    ],
+    ids=["code before the program", "umask", "inherited descriptors", "another interpreter"],
+)
+def test_what_a_fork_can_not_be_is_started(
+    start: "Callable[[dict[str, str]], subprocess.Popen[bytes]]", tmp_path: Path
+) -> None:
+    process = start(environment(tmp_path))
+
+    assert not is_fork(process)
+    assert 0 == ended(process)
