@@ -47,6 +47,8 @@ class _Session:
         self.turn_calls: set[str] = set()
         self.message: str | None = None
         self.messages: set[str] = set()
+        self.complete: set[str] | None = None
+        """The messages that were complete when a session that was open is loaded: others may be shown from anew."""
         self.prompts: list[object] = []
         self.is_at_work = False
         self.has_prompted = False
@@ -76,6 +78,8 @@ class Observer:
                 session.has_prompted = True
             elif message["method"] == "session/load" and session is not None:
                 session.loads += 1
+                if session.is_named and session.complete is None:
+                    session.complete = session.messages - {session.message}
 
     def received(self, message: Json) -> Sequence[Fault]:
         """Take a message of the agent, and return the rules that it breaks."""
@@ -118,6 +122,8 @@ class Observer:
             session.loads -= method == "session/load"
             session.is_named = session.is_named or "result" in message
             session.message = None
+            if session.complete is not None and not session.loads:
+                session.messages, session.complete = session.complete, None
         elif method == "session/prompt" and session is not None and identity in session.prompts:
             yield from self._end_turn(session, identity)
 

@@ -13,6 +13,7 @@ import trio
 
 from pinnace_agent.core.json_access import as_object
 from pinnace_rpc.acp.agents import Agents, Opened
+from pinnace_rpc.acp.client_files import ClientFiles
 from pinnace_rpc.acp.core import Core, CoreEnded
 from pinnace_rpc.acp.library import Library, unknown_session
 from pinnace_rpc.acp.outbox import Outbox
@@ -75,6 +76,8 @@ class Connection:
         self._sessions: dict[str, Session] = {}
         self._flags: dict[str, Sequence[str]] = {}
         """With which each was opened."""
+        self._files: set[ClientFiles] = set()
+        """Of the open sessions."""
         self._cores: set[Core] = set()
         self._in_flight: dict[RequestId, trio.CancelScope] = {}
 
@@ -295,7 +298,7 @@ class Connection:
         """
         core = self._attended(await self._agents.agent_of(cwd, stored, flags))
         try:
-            session = await open_session(core, cwd, self._outbox, abilities, self._nursery)
+            session = await open_session(core, cwd, self._outbox, abilities, self._nursery, self._files)
         except BaseException:
             if stored is None:
                 core.close()

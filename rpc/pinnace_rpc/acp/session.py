@@ -65,6 +65,7 @@ class Session:
         abilities: ClientAbilities,
         settings: Settings,
         nursery: trio.Nursery,
+        files: set[ClientFiles],
     ) -> None:
         """Take an agent that has reported its settings; `open_session` does this."""
         self._nursery = nursery
@@ -76,11 +77,12 @@ class Session:
         self._translator = Translator(cwd, abilities)
         self._turns = Turns()
         self._dialogs = Dialogs(self.id, outbox, core.post, self._emit, has_forms=abilities.forms)
-        self._files = ClientFiles(self.id, outbox, core.post)
+        self._files = ClientFiles(self.id, outbox, core.post, files)
         self._held: list[Callable[[], None]] | None = []
         """What is done once the client knows the session; None: it does."""
         self._settings = settings
         self._models = settings.models
+        self._known_levels = settings.levels
         self._commands: Sequence[Json] | None = None
         self._usage: Update = {}
         self._has_title = bool(settings.state.get("sessionName") or settings.state.get("messageCount"))
@@ -409,7 +411,7 @@ class Session:
         for update in self._translator.close():
             self._emit(update)
         self._dialogs.withdraw_all()
-        self._files.withdraw_all()
+        self._files.close()
         self._answer_all(error)
 
     def _answer_all(self, error: RequestError) -> None:
@@ -487,13 +489,18 @@ class Session:
 
     def _refresh(self, then: Callable[[], None]) -> None:
         """Read options, commands and usage again, show the client what has changed, and go on."""
+        self._ask("get_available_thinking_levels", self._take_levels)
         self._ask("get_state", self._take_state)
         self._ask("get_commands", self._take_commands)
         self._show_usage(then)
 
+    def _take_levels(self, data: Json) -> None:
+        # They are those of the model, which an extension may have changed. Shown with the state, which follows.
+        self._known_levels = _levels(data)
+
     def _take_state(self, state: Json) -> None:
         former = self._settings
-        self._settings = Settings(state, self._models, former.levels)
+        self._settings = Settings(state, self._models, self._known_levels)
         has_switches = self._abilities.switches
         if self._settings.options(has_switches=has_switches) != former.options(has_switches=has_switches):
             options = self._settings.options(has_switches=has_switches)
@@ -571,9 +578,22 @@ class Session:
 
 
 async def open_session(
-    core: Core, cwd: str, outbox: Outbox, abilities: ClientAbilities, nursery: trio.Nursery
+    core: Core,
+    cwd: str,
+    outbox: Outbox,
+    abilities: ClientAbilities,
+    nursery: trio.Nursery,
+    files: set[ClientFiles],
 ) -> Session:
-    """Return the session of an agent that has just begun; the nursery gets the tasks that withdraw its questions.
+    """Return the session of an agent that has just begun.
+
+    Args:
+        core: The agent.
+        cwd: The folder of the session.
+        outbox: Takes what is written for the client.
+        abilities: Of the client.
+        nursery: Gets the tasks that withdraw the session's questions.
+        files: Those of all sessions of the client.
 
     Raises:
         CoreEnded: It has ended.
@@ -587,7 +607,7 @@ async def open_session(
         with trio.move_on_after(EXIT_S):
             await core.ended.wait()
             raise CoreEnded(core.end_text)
-    session = Session(core, cwd, outbox, abilities, settings, nursery)
+    session = Session(core, cwd, outbox, abilities, settings, nursery, files)
     core.listen(session.take)
     if abilities.files:
         core.send("hello", {"delegate": abilities.files}, _log_refused_offer)

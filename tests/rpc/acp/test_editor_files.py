@@ -116,6 +116,60 @@ def test_a_read_with_an_odd_answer_is_made_on_the_disk(acp: StartAcp, work: Path
     assert "saved" in ended(agent)[0][1]
 
 
+def test_an_edit_of_what_another_session_has_changed_meanwhile_is_refused(
+    acp: StartAcp, work: Path, llm: Callable[[Iterable[Scripted]], FakeLlm]
+) -> None:
+    """The change of the first to write would be lost; tried again, the second builds on it."""
+    edits = [
+        {"name": "edit", "args": {"path": "a.txt", "edits": [{"oldText": old, "newText": old.upper()}]}}
+        for old in ("one", "two")
+    ]
+    first, second = ({"match": "the first"}, {"match": "the second"})
+    server = llm(
+        [
+            {**calls(edits[0]), **first},
+            {**DONE, **first},
+            {**calls(edits[1]), **second, "repeat": 3},
+            {**DONE, **second},
+        ]
+    )
+    agent = acp(server=server)
+    (work / "a.txt").write_text("saved\n")
+    one = opened(agent, work, fs=BOTH)
+    two = agent.call("session/new", cwd=str(work), mcpServers=[])["sessionId"]
+
+    def request_of(session: str, method: str, after: int = 0) -> Message:
+        return agent.until(
+            lambda message: message.get("method") == method and message["params"]["sessionId"] == session, after
+        )
+
+    prompts = [
+        agent.request("session/prompt", sessionId=session, prompt=text(said))
+        for session, said in ((one, "the first"), (two, "the second"))
+    ]
+    reads = [request_of(session, "fs/read_text_file") for session in (one, two)]
+    agent.respond(reads[0], {"content": "one two\n"})
+    write = request_of(one, "fs/write_text_file")
+    assert write["params"]["content"] == "ONE two\n"
+    before = len(agent.messages)
+    agent.respond(reads[1], {"content": "one two\n"})
+    # The client has the write, and has not answered: what it reads now may be the text before it, too.
+    again = request_of(two, "fs/read_text_file", before)
+    agent.respond(write, {})
+    assert agent.response(prompts[0])["result"]["stopReason"] == "end_turn"
+    before = len(agent.messages)
+    agent.respond(again, {"content": "one two\n"})
+    agent.respond(request_of(two, "fs/read_text_file", before), {"content": "ONE two\n"})
+    write = request_of(two, "fs/write_text_file", before)
+    assert write["params"]["content"] == "ONE TWO\n"
+    agent.respond(write, {})
+    assert agent.response(prompts[1])["result"]["stopReason"] == "end_turn"
+
+    *refused, last = [each for each in agent.updates(two) if each.get("status") in ("completed", "failed")]
+    assert ["failed", "failed", "completed"] == [each["status"] for each in (*refused, last)]
+    assert all("Another session has changed the file" in str(each["content"]) for each in refused)
+
+
 def test_additional_folders_are_in_the_prompt_and_their_files_are_the_editors(
     acp: StartAcp, work: Path, llm: Callable[[Iterable[Scripted]], FakeLlm]
 ) -> None:

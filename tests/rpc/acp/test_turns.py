@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.rpc.acp.conftest import StartAcp, opened, text
 
-from pinnace_fuzz.acp.agent import AcpAgent, Message
+from pinnace_fuzz.acp.agent import AcpAgent
 from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
 from pinnace_fuzz.script import Scripted
 
@@ -36,39 +36,6 @@ def test_a_conversation_is_shown_and_ends(acp: StartAcp, work: Path) -> None:
     assert later[0]["title"] == "echo hello"
     assert later[-1]["content"][0]["content"]["text"] == "```\nhello\n```"
     assert agent.end() == 0
-
-
-def test_what_was_live_is_shown_again_by_another_process(acp: StartAcp, work: Path) -> None:
-    (work / "a.txt").write_text("one\n")
-    edit = {"path": "a.txt", "edits": [{"oldText": "one", "newText": "two"}]}
-    script = [
-        {"reasoning": "first", "text": "Changing.", "tool_calls": [{"name": "edit", "args": edit, "id": "call_0"}]},
-        {"text": "Now a look.", "tool_calls": [{"name": "read", "args": {"path": "missing"}, "id": "call_0"}]},
-        {"text": "Done."},
-    ]
-    first = acp(script=script)
-    session = opened(first, work)
-    prompt = [
-        *text("Change it, see "),
-        {"type": "resource_link", "name": "a.txt", "uri": f"file://{work}/a.txt"},
-    ]
-    first.call("session/prompt", sessionId=session, prompt=prompt)
-    live = first.updates(session)
-    assert first.end() == 0
-
-    second = acp()
-    second.call("initialize", protocolVersion=1)
-    second.call("session/load", sessionId=session, cwd=str(work), mcpServers=[])
-    again = second.updates(session)
-    assert _texts(again)[1:] == _texts(live)
-    assert _calls(again) == _calls(live)
-    assert [call["status"] for call in _calls(again).values()] == ["completed", "failed"]
-    assert _texts(again)[0][2] == f"Change it, see [a.txt](file://{work}/a.txt)"
-    diff = next(iter(_calls(again).values()))["content"][0]
-    assert (diff["type"], diff["oldText"], diff["newText"]) == ("diff", "one", "two")
-    listed = second.call("session/list", cwd=str(work))["sessions"]
-    assert [each["sessionId"] for each in listed] == [session]
-    assert second.end() == 0
 
 
 def test_a_session_has_the_title_of_its_first_message_live_and_in_the_list(acp: StartAcp, work: Path) -> None:
@@ -103,26 +70,6 @@ def test_an_embedded_resource_reaches_the_model_and_is_shown_again(acp: StartAcp
     shown = [each["content"] for each in second.updates(session) if each["sessionUpdate"] == "user_message_chunk"]
     assert shown == [*text("See [open.txt](file:///open.txt)"), resource]
     assert second.end() == 0
-
-
-def _texts(updates: list[Message]) -> list[tuple[object, object, str]]:
-    """Return each message's texts, joined."""
-    found: dict[tuple[object, object], str] = {}
-    for update in updates:
-        if str(update["sessionUpdate"]).endswith("_chunk"):
-            key = (update["sessionUpdate"], update["messageId"])
-            found[key] = found.get(key, "") + update["content"]["text"]
-    return [(*key, said) for key, said in found.items()]
-
-
-def _calls(updates: list[Message]) -> dict[object, Message]:
-    """Return each call as a client knows it in the end."""
-    found: dict[object, Message] = {}
-    for update in updates:
-        if update["sessionUpdate"] in ("tool_call", "tool_call_update"):
-            fields = {name: value for name, value in update.items() if name != "sessionUpdate"}
-            found.setdefault(update["toolCallId"], {}).update(fields)
-    return found
 
 
 @pytest.mark.parametrize(
@@ -237,6 +184,8 @@ def test_every_kind_of_block_has_its_place_in_the_message(acp: StartAcp, work: P
 
 
 EXTENSION = """
+import trio
+
 from pinnace.extensions import ToolResult
 
 print("noise of the start")
@@ -250,6 +199,18 @@ def extension(pi):
     @pi.command("level")
     async def level(ctx, args):
         pi.set_thinking_level(args)
+
+    @pi.command("model")
+    async def model(ctx, args):
+        await pi.set_model(ctx.model_registry.find("fake", args))
+
+    @pi.command("timer")
+    async def timer(ctx, args):
+        async def expire():
+            await trio.sleep(0.01)
+            pi.send_user_message("It is time")
+
+        pi.background.start_soon(expire)
 
     @pi.tool
     def finish(ctx) -> ToolResult:
@@ -354,6 +315,53 @@ def test_work_that_no_prompt_has_begun_is_shown_between_two_marks(extended: Exte
     assert agent.text() == "onetwothree"
     error = agent.error("_session/steering", sessionId=session, prompt=text("d"), _meta=bad)
     assert (error["code"], error["data"]["path"]) == (-32602, "params._meta.steering.idleBehavior")
+
+
+def test_the_timer_of_an_extension_begins_a_run(extended: Extended, work: Path) -> None:
+    """It is shown live, and again; a prompt that comes meanwhile waits for it."""
+    agent, server, session = extended({"text": "one", "hold": "gate"}, {"text": "two"})
+    assert agent.call("session/prompt", sessionId=session, prompt=text("/timer"))["stopReason"] == "end_turn"
+    agent.update("session_info_update", _meta={"pinnace": {"running": True}})
+    server.wait_reached("gate")
+    prompt = agent.request("session/prompt", sessionId=session, prompt=text("meanwhile"))
+    server.release("gate")
+    assert agent.response(prompt)["result"]["stopReason"] == "end_turn"
+    assert agent.text() == "onetwo"
+    asked = {"type": "text", "text": "It is time"}
+    live = agent.update("user_message_chunk", content=asked)
+    seen = len(agent.messages)
+    agent.call("session/load", sessionId=session, cwd=str(work), mcpServers=[])
+    assert agent.update("user_message_chunk", seen, content=asked) == live
+
+
+def test_a_change_that_an_extension_makes_is_one_update(extended: Extended) -> None:
+    """With what follows from it: another model has other levels, and the level is one of them."""
+    agent, _, session = extended()
+    levels = ["off", "minimal", "low", "medium", "high"]
+
+    def shown(said: str) -> list[dict[str, Any]]:
+        """Return the values of model and level of each update that a command brings about, and the levels."""
+        since = len(agent.messages)
+        agent.call("session/prompt", sessionId=session, prompt=text(said))
+        changes = [each for each in agent.updates(after=since) if each["sessionUpdate"] == "config_option_update"]
+        return [{option["id"]: option for option in change["configOptions"]} for change in changes]
+
+    [one] = shown("/model m2")
+    assert one["model"]["currentValue"] == "fake/m2"
+    assert [each["value"] for each in one["thought_level"]["options"]] == levels
+    [two] = shown("/level high")
+    assert two["thought_level"]["currentValue"] == "high"
+    assert shown("/level high") == []
+    [three] = shown("/model m1")
+    assert (three["model"]["currentValue"], "thought_level" in three) == ("fake/m1", False)
+
+    fields = {"sessionId": session, "configId": "model", "value": "fake/m2"}
+    changed = agent.call("session/set_config_option", fields)
+    options = {each["id"]: each for each in changed["configOptions"]}
+    assert [each["value"] for each in options["thought_level"]["options"]] == levels
+    assert options["thought_level"]["currentValue"] in levels
+    error = agent.error("session/set_config_option", {**fields, "configId": "thought_level", "value": "xhigh"})
+    assert (error["code"], error["data"]["path"]) == (-32602, "params.value")
 
 
 def test_each_end_of_a_run_has_its_own_response(extended: Extended) -> None:

@@ -1,0 +1,153 @@
+"""What `session/load` shows again is what was live: in another process, during a run, and after any run."""
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.rpc.acp.conftest import StartAcp, opened, text
+
+from pinnace_fuzz.acp.agent import Message
+from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
+from pinnace_fuzz.script import Scripted
+
+MakeLlm = Callable[[Iterable[Scripted]], FakeLlm]
+
+SAID = st.lists(st.sampled_from(["a", "b\n", "# c", "```", " ", "ü\u2028"]), min_size=1, max_size=3)
+CALLS: list[Mapping[str, Any]] = [
+    {"name": "bash", "args": {"command": "echo one; exit 3"}},
+    {"name": "bash", "args": {"command": "head -c 70000 /dev/zero | tr '\\0' x"}},
+    {"name": "write", "args": {"path": "new.txt", "content": "one\ntwo\n"}},
+    {"name": "edit", "args": {"path": "a.txt", "edits": [{"oldText": "one", "newText": "two"}]}},
+    {"name": "read", "args": {"path": "a.txt"}},
+    {"name": "read", "args": {"path": "missing"}},
+    {"name": "read", "args": {}},
+    {"name": "grep", "args": {"pattern": "o"}},
+    {"name": "no_such_tool", "args": {"x": [1, None]}},
+]
+CALLED = st.lists(st.sampled_from(CALLS), min_size=1, max_size=3)
+WORKING = st.fixed_dictionaries(
+    {"tool_calls": CALLED}, optional={"text": SAID, "reasoning": SAID, "finish": st.just("length")}
+)
+"""Answers after which the run goes on. Of one that was cut, no call is made."""
+LAST: st.SearchStrategy[Mapping[str, Any]] = st.one_of(
+    st.fixed_dictionaries({"text": SAID}, optional={"reasoning": SAID}),
+    st.fixed_dictionaries({"text": SAID, "finish": st.just("length")}),
+    st.just({"error": {"status": 400, "message": "no"}}),
+    st.just({"text": [], "finish": "stop"}),
+)
+"""Answers after which the run ends."""
+EXAMPLES: Final = settings.default.max_examples // 4 if settings.default else 12
+RUN = st.tuples(st.lists(WORKING, max_size=2), LAST)
+
+
+def test_what_was_live_is_shown_again_by_another_process(acp: StartAcp, work: Path) -> None:
+    (work / "a.txt").write_text("one\n")
+    edit = {"path": "a.txt", "edits": [{"oldText": "one", "newText": "two"}]}
+    script = [
+        {"reasoning": "first", "text": "Changing.", "tool_calls": [{"name": "edit", "args": edit, "id": "call_0"}]},
+        {"text": "Now a look.", "tool_calls": [{"name": "read", "args": {"path": "missing"}, "id": "call_0"}]},
+        {"text": "Done."},
+    ]
+    first = acp(script=script)
+    session = opened(first, work)
+    prompt = [
+        *text("Change it, see "),
+        {"type": "resource_link", "name": "a.txt", "uri": f"file://{work}/a.txt"},
+    ]
+    first.call("session/prompt", sessionId=session, prompt=prompt)
+    live = first.updates(session)
+    assert first.end() == 0
+
+    second = acp()
+    second.call("initialize", protocolVersion=1)
+    second.call("session/load", sessionId=session, cwd=str(work), mcpServers=[])
+    again = second.updates(session)
+    assert _texts(again)[1:] == _texts(live)
+    assert _calls(again) == _calls(live)
+    assert [call["status"] for call in _calls(again).values()] == ["completed", "failed"]
+    assert _texts(again)[0][2] == f"Change it, see [a.txt](file://{work}/a.txt)"
+    diff = next(iter(_calls(again).values()))["content"][0]
+    assert (diff["type"], diff["oldText"], diff["newText"]) == ("diff", "one", "two")
+    listed = second.call("session/list", cwd=str(work))["sessions"]
+    assert [each["sessionId"] for each in listed] == [session]
+    assert second.end() == 0
+
+
+def test_a_session_is_loaded_while_it_runs(acp: StartAcp, work: Path, llm: MakeLlm) -> None:
+    """What has been is shown again before the response, what comes follows it, and the prompt has its one response."""
+    server = llm(
+        [
+            {"text": "before"},
+            {"text": "I look.", "tool_calls": [{"name": "ls", "args": {}}]},
+            {"chunks": [{"text": "whi"}, {"gate": "g"}, {"text": "le"}]},
+        ]
+    )
+    agent = acp(server=server)
+    session = opened(agent, work)
+    agent.call("session/prompt", sessionId=session, prompt=text("one"))
+    prompt = agent.request("session/prompt", sessionId=session, prompt=text("two"))
+    agent.update("agent_message_chunk", content={"type": "text", "text": "whi"})
+    live = agent.updates(session)
+    since = len(agent.messages)
+    agent.call("session/load", sessionId=session, cwd=str(work), mcpServers=[])
+    shown = agent.updates(session, since)
+    said = [each["content"]["text"] for each in shown if each["sessionUpdate"].endswith("_chunk")]
+    assert said == ["one", "before", "two", "I look."]
+    assert _calls(shown) == _calls(live)
+    server.release("g")
+    assert agent.response(prompt)["result"]["stopReason"] == "end_turn"
+    assert agent.text(since) == "beforeI look.while"
+    assert sum(message.get("id") == prompt for message in agent.messages) == 1
+
+
+def test_random_runs_are_shown_again_as_they_were(acp: StartAcp, work: Path, llm: MakeLlm) -> None:
+    """Calls with equal ids in one answer included, which some servers give."""
+    server = llm([])
+    agent = acp(server=server, settings={"retry": {"enabled": False}})
+    agent.call("initialize", protocolVersion=1)
+
+    @settings(max_examples=EXAMPLES)
+    @given(st.lists(RUN, min_size=1, max_size=3))
+    def check(runs: list[tuple[list[Mapping[str, Any]], Mapping[str, Any]]]) -> None:
+        (work / "a.txt").write_text("one\n")
+        session = agent.call("session/new", cwd=str(work), mcpServers=[])["sessionId"]
+        for working, last in runs:
+            for answer in (*working, last):
+                numbered = [{**call, "id": f"call_{at % 2}"} for at, call in enumerate(answer.get("tool_calls", ()))]
+                server.add({**answer, "tool_calls": numbered} if numbered else answer)
+            agent.response(agent.request("session/prompt", sessionId=session, prompt=text("Go")))
+        live = agent.updates(session)
+        agent.call("session/close", sessionId=session)
+        since = len(agent.messages)
+        agent.call("session/load", sessionId=session, cwd=str(work), mcpServers=[])
+        again = agent.updates(session, since)
+        asked = [each for each in _texts(again) if each[0] == "user_message_chunk"]
+        assert [said for _, _, said in asked] == ["Go"] * len(runs)
+        assert [each for each in _texts(again) if each not in asked] == _texts(live)
+        assert _calls(again) == _calls(live)
+        agent.call("session/delete", sessionId=session)
+
+    check()
+    assert server.unscripted == []
+
+
+def _texts(updates: list[Message]) -> list[tuple[object, object, str]]:
+    """Return each message's texts, joined."""
+    found: dict[tuple[object, object], str] = {}
+    for update in updates:
+        if str(update["sessionUpdate"]).endswith("_chunk"):
+            key = (update["sessionUpdate"], update["messageId"])
+            found[key] = found.get(key, "") + update["content"]["text"]
+    return [(*key, said) for key, said in found.items()]
+
+
+def _calls(updates: list[Message]) -> dict[object, Message]:
+    """Return each call as a client knows it in the end."""
+    found: dict[object, Message] = {}
+    for update in updates:
+        if update["sessionUpdate"] in ("tool_call", "tool_call_update"):
+            fields = {name: value for name, value in update.items() if name != "sessionUpdate"}
+            found.setdefault(update["toolCallId"], {}).update(fields)
+    return found
