@@ -57,6 +57,13 @@ class TakenRow(NamedTuple):
     guard: str
 
 
+# Inlines, since Spin limits the text of the inline that they are used in.
+_REPORTS: Final = (
+    'inline took(place, state) { SAY("row %e %d\\n", state, place) }',
+    'inline took_by(place, state) { took(place, state); SAY("by %e\\n", t) }',
+)
+
+
 class Trail(NamedTuple):
     """A path with its name and the rows that it takes."""
 
@@ -87,11 +94,13 @@ def instrumented(text: str) -> tuple[str, Sequence[tuple[Region, str]]]:
             region = None
         if region is not None and _FIRES in line:
             guard = _GUARD.search(line)
-            by = "" if is_always else ' SAY("by %e\\n", t);'
-            outputs = f'd_step {{ SAY("row %e {len(places)}\\n", {variable(region)});{by} fired++'
+            took = "took" if is_always else "took_by"
+            outputs = f"d_step {{ {took}({len(places)}, {variable(region)}); fired++"
             places.append((region, guard[1] if guard else ""))
             line = line.replace(_FIRES, outputs)
         lines.append(line)
+    first = next(at for at, line in enumerate(lines) if line.startswith("inline "))
+    lines[first:first] = _REPORTS
     # Else most walks would end before the client has sent what it may.
     changed = "\n".join(lines).replace(
         ":: IO == io_open && CALM -> t = t_stop", ":: sent == N && IO == io_open && CALM -> t = t_stop"

@@ -1,6 +1,6 @@
 """The trails that the specification has: up to date, on the present chart, and gone by our own agent.
 
-To choose them anew needs Spin; nothing here does.
+To choose them anew needs Spin.
 """
 
 import runpy
@@ -9,12 +9,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.source_tree import REPOSITORY
 
 from pinnace_fuzz.judge.adapter import PiAdapter
 from pinnace_fuzz.judge.campaigns.trails import load_trails
 from pinnace_fuzz.judge.running import run
 from pinnace_fuzz.judge.session import Options, opened
-from pinnace_fuzz.model_check.trails import FOLDER, all_rows, committed, files
+from pinnace_fuzz.model_check.spin import walk
+from pinnace_fuzz.model_check.trails import FOLDER, all_rows, committed, files, instrumented, read_walk
+from pinnace_spec.generate.promela.promela import model_text, sets_of
+from pinnace_spec.statechart.transitions import ALWAYS, CHART
 
 TRAILS = committed()
 # Started by its entry, not as a module: a home of its own has no PYTHONPATH.
@@ -45,6 +49,24 @@ def test_the_chart_reports_on_every_trail_what_the_model_reported(name: str, fol
 
 def test_trails_take_rows_that_there_are() -> None:
     assert [] == [str(row) for trail in TRAILS for row in trail.rows if row not in all_rows()]
+
+
+def test_a_walk_reports_the_rows_that_it_takes(spin: list[str], tmp_path: Path) -> None:
+    """The model with its reports is one that Spin takes, which limits the length of its parts."""
+    text, places = instrumented(model_text("run", CHART))
+    [outputs] = walk(text, tmp_path, {"N": 3, "SET": list(sets_of("run")).index("core"), "REPLAY": 1}, [1])
+    lines, rows = read_walk(outputs, places)
+    triggered = [row for row in rows if row.trigger != ALWAYS]
+    assert triggered
+    assert set(rows) <= all_rows()
+    assert {f"t_{row.trigger}" for row in triggered} <= {line.split()[1] for line in lines if line.startswith("> ")}
+
+
+def test_the_documentation_says_how_many_there_are() -> None:
+    taken = len({row for trail in TRAILS for row in trail.rows})
+    pages = {name: (REPOSITORY / "docs" / name).read_text() for name in ("conformance.md", "model-checking.md")}
+    assert f"{len(TRAILS)} trails take {taken} of the {len(all_rows()):,} transitions" in pages["conformance.md"]
+    assert f"{len(TRAILS)} such paths are committed" in pages["model-checking.md"]
 
 
 def test_trails_are_many_short_and_different() -> None:
