@@ -43,7 +43,7 @@ _ENDING: Final = frozenset({"stopping", "asleep", "failed"})
 
 
 def runs_host(environment: Mapping[str, str]) -> bool:
-    """Return whether a host runs for the agent folder of an environment. Does not wait for it."""
+    """Return whether a host runs for the agent folder of an environment."""
     try:
         return running_host(agent_folder(environment)) is not None
     except LocationError:

@@ -83,6 +83,8 @@ class Session:
         self._settings = settings
         self._models = settings.models
         self._known_levels = settings.levels
+        self._stored_as = self.id
+        """The session that the agent has now, which an extension may have changed."""
         self._commands: Sequence[Json] | None = None
         self._usage: Update = {}
         self._has_title = bool(settings.state.get("sessionName") or settings.state.get("messageCount"))
@@ -501,6 +503,10 @@ class Session:
     def _take_state(self, state: Json) -> None:
         former = self._settings
         self._settings = Settings(state, self._models, self._known_levels)
+        if (stored_as := str(state.get("sessionId", self._stored_as))) != self._stored_as:
+            # The protocol has no word for it, and the client keeps its id.
+            self._stored_as = stored_as
+            self.notify("warning", f"An extension has opened another session. What follows is kept as {stored_as}.")
         has_switches = self._abilities.switches
         if self._settings.options(has_switches=has_switches) != former.options(has_switches=has_switches):
             options = self._settings.options(has_switches=has_switches)

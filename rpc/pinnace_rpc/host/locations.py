@@ -225,7 +225,7 @@ class HostLock:
 
 
 def running_host(agent_folder: str) -> Holder | None:
-    """Return who is the host of an agent folder at this moment, or None; also None while it begins.
+    """Return who is the host of an agent folder at this moment, or None. Waits a moment for one that has just begun.
 
     Raises:
         LocationError: The lock can't be examined, or is not the user's.
@@ -240,10 +240,15 @@ def running_host(agent_folder: str) -> Holder | None:
     try:
         if os.fstat(descriptor).st_uid != os.getuid():
             raise LocationError(f"{path}: belongs to another user")
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return _read_holder(descriptor)
+        for _ in range(_TRIES):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if (holder := _read_holder(descriptor)) is not None:
+                    return holder
+            else:
+                return None
+            time.sleep(_POLL_S)  # it has the lock, and not yet written who it is
         return None
     except OSError as error:
         raise LocationError(f"{path}: {error.strerror}") from None

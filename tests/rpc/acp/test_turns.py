@@ -204,6 +204,10 @@ def extension(pi):
     async def model(ctx, args):
         await pi.set_model(ctx.model_registry.find("fake", args))
 
+    @pi.command("elsewhere")
+    async def elsewhere(ctx, args):
+        await ctx.new_session()
+
     @pi.command("timer")
     async def timer(ctx, args):
         async def expire():
@@ -362,6 +366,25 @@ def test_a_change_that_an_extension_makes_is_one_update(extended: Extended) -> N
     assert options["thought_level"]["currentValue"] in levels
     error = agent.error("session/set_config_option", {**fields, "configId": "thought_level", "value": "xhigh"})
     assert (error["code"], error["data"]["path"]) == (-32602, "params.value")
+
+
+def test_a_session_that_an_extension_opens_is_named_to_the_user(extended: Extended, work: Path) -> None:
+    """The client keeps its id; what follows is in the other session, which it can open."""
+    agent, _, session = extended({"text": "one"}, {"text": "two"}, session={"notices": {}})
+    agent.call("session/prompt", sessionId=session, prompt=text("here"))
+    agent.call("session/prompt", sessionId=session, prompt=text("/elsewhere"))
+    agent.call("session/prompt", sessionId=session, prompt=text("there"))
+    [notice] = [each for each in agent.updates(session) if each["sessionUpdate"] == "notice"]
+    agent.call("session/close", sessionId=session)
+    listed = {each["sessionId"] for each in agent.call("session/list", cwd=str(work))["sessions"]}
+    [other] = listed - {session}
+    assert notice["title"] == f"An extension has opened another session. What follows is kept as {other}."
+    said = []
+    for each in (session, other):
+        since = len(agent.messages)
+        agent.call("session/load", sessionId=each, cwd=str(work), mcpServers=[])
+        said.append(agent.text(since))
+    assert said == ["one", "two"]
 
 
 def test_each_end_of_a_run_has_its_own_response(extended: Extended) -> None:

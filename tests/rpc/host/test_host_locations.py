@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,25 @@ def test_a_second_host_is_refused_and_names_the_first(tmp_path: Path) -> None:
     assert locations.running_host(str(tmp_path)) is None
     lock = HostLock.take(str(tmp_path), "/other", "1")
     assert (tmp_path / "host" / "host.lock").stat().st_mode & 0o777 == 0o600
+    lock.release()
+
+
+def test_a_host_that_has_the_lock_and_is_not_yet_named_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who asks between the two is not told that none runs."""
+    lock = HostLock.take(str(tmp_path), "/s/host.sock", "9.9")
+    path = tmp_path / "host" / "host.lock"
+    named = path.read_bytes()
+    path.write_bytes(b"")
+
+    def name_it(_seconds: float) -> None:
+        path.write_bytes(named)
+
+    monkeypatch.setattr(time, "sleep", name_it)
+    holder = locations.running_host(str(tmp_path))
+    assert holder is not None
+    assert holder.socket == "/s/host.sock"
     lock.release()
 
 

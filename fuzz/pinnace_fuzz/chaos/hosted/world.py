@@ -86,6 +86,8 @@ class HostedWorld:
         self._attached: dict[str, AttachProcess] = {}
         self._replaced: list[AttachProcess] = []
         self._frozen: set[int] = set()
+        self._killed: set[int] = set()
+        """Processes that may still be seen for a moment."""
         self._hosts: list[subprocess.Popen[bytes]] = []
         with uninterrupted(), contextlib.ExitStack() as stack:
             # The path of a socket is short.
@@ -141,7 +143,7 @@ class HostedWorld:
             wanted = self._records() + records
             self._wait(lambda: self._records() >= wanted, _MOMENT_S)
             time.sleep(later_ms / 1000)  # no record shows when a message is in the file and not yet answered
-        signal_each(victims, signal.SIGKILL)
+        self._kill(victims)
         self._frozen.difference_update(victims)
         self._crashes += who == "agent" and bool(victims)
         if is_double and who == "agent" and victims and not self._frozen:
@@ -149,7 +151,7 @@ class HostedWorld:
         if is_double and who == "host" and victims and self.disk_fault is None:
             self.settle()
             self._miss_something()
-            signal_each(self._victims(who, pick), signal.SIGKILL)
+            self._kill(self._victims(who, pick))
         for name in NAMES:
             if who == name and name in self._attached:
                 self._end(name)
@@ -231,7 +233,8 @@ class HostedWorld:
 
     def restart(self) -> None:
         """Have an agent restarted by the command."""
-        if not self._frozen and self.processes().host is not None:
+        host = self.processes().host
+        if not self._frozen and host is not None and host not in self._killed:
             self._run("agents", "restart", "main")
             self._crashes = 0
 
@@ -443,6 +446,10 @@ class HostedWorld:
         if who == "agent":
             return [found.agents[pick % len(found.agents)]] if found.agents else []
         return _present(found.host if who == "host" else found.zygote)
+
+    def _kill(self, victims: Sequence[int]) -> None:
+        signal_each(victims, signal.SIGKILL)
+        self._killed.update(victims)
 
     def processes(self) -> Found:
         """Find the processes of this run."""
