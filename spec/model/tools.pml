@@ -544,8 +544,13 @@ inline a_retry_failed() {
 inline a_retry_ok() {
    end_retry(1) }
 inline a_return_saved() {
-   m_saved(saving); HOLDS(one_fate, fate[saving] == 0); fate[saving] = 4;
-   accept_text(saving, q_queued); m_returned(saving); SAY("return_queued\n"); SAVING_OVER }
+   m_saved(saving);
+   if
+   :: saving_trigger == t_steer || (saving_trigger == t_prompt && saving_option == 1) -> qs!saving; m_queue(saving, 2)
+   :: else -> qf!saving; m_queue(saving, 3) fi;
+   report_queues(); accept_text(saving, q_queued);
+   take_from(qs, saving); take_from(qf, saving); m_gone(saving);
+   report_queues(); m_returned(saving); SAY("return_queued\n"); SAVING_OVER }
 inline a_set_flag() {
    if :: t == t_set_auto_retry -> autoretry = (o == 1) :: else -> autocompact = (o == 1) fi }
 inline a_set_mode() {

@@ -105,17 +105,24 @@ def _enqueue_saved(context: StepContext) -> int:
 
 
 def return_saved(context: StepContext) -> None:
-    """Answer that a text is queued, and return it with the answers of the aborts that wait for it."""
-    command = _taken_saving(context)
-    context.emit(Accept(command.ref, disposition="queued"))
-    returned = ((command.text,), ()) if command.is_steering else ((), (command.text,))
-    aborts = context.state.aborts
+    """Put a text that is saved at the end of its queue, answer that it waits there, and return it at once.
+
+    It is in the answers of the aborts that have waited for it.
+    """
+    state = context.state
+    assert state.saving is not None
+    queue = state.steering if state.saving.is_steering else state.follow_up
+    queue_saved(context)
+    item = queue.take_newest()
+    _report_queues(context)
+    returned = ((item.text,), ()) if queue is state.steering else ((), (item.text,))
+    aborts = state.aborts
     place = next(index for index, pending in enumerate(aborts) if pending.cleared is not None)
     pending = aborts[place]
     assert pending.cleared is not None
     steering, follow_up = pending.cleared
     aborts[place] = pending._replace(cleared=(steering + returned[0], follow_up + returned[1]))
-    context.emit(ReturnQueued(pending.ref, (_item(command),), "abort"))
+    context.emit(ReturnQueued(pending.ref, (item,), "abort"))
 
 
 def refuse_unsaved(context: StepContext) -> None:

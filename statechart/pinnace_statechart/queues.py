@@ -51,6 +51,10 @@ class MessageQueue:
         """Remove and return the oldest item, or None."""
         return self._items.pop(0) if self._items else None
 
+    def take_newest(self) -> Item:
+        """Remove and return the item that was put last; there is one."""
+        return self._items.pop()
+
     def count(self) -> int:
         """Count the texts of the user."""
         return sum(item.custom is None for item in self._items) if self._items else 0

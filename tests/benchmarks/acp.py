@@ -1,9 +1,11 @@
 """Measures the agent of editors beside mode rpc, and beside pi-acp with an agent of pi for each session.
 
-    .venv/bin/python tests/benchmarks/acp.py [--runs 5] [--only start,sessions,cancel] [--out FILE.md]
+    .venv/bin/python tests/benchmarks/acp.py [--runs 5] [--only start,sessions,many,cancel] [--out FILE.md]
 
 What a bar compares is measured in turns in one run: the first answer of `pinnace acp` with that of mode rpc, and ten
-sessions of one connection with ten of pi-acp 0.0.34 and pi 1.5.2, which takes a connection for each. A cancellation is
+sessions of one connection with ten of pi-acp 0.0.34 and pi 1.5.2, which takes a connection for each. Fifty sessions of
+one connection are measured alone: the memory of the process of one and of all, adapter included, and the processor that
+they take when idle. A cancellation is
 measured from its line to the response of the prompt, while an answer of the model has begun. Each row is a median with
 its range, its bar and whether the median meets it. Judges nothing: times belong to a machine.
 """
@@ -28,6 +30,8 @@ from pinnace_fuzz.harness.adapters import prepare_pi_home
 
 ADAPTER: Final = [NODE, TOOLS / "pi-acp-0.0.34" / "node_modules" / "pi-acp" / "dist" / "index.js"]
 SESSIONS: Final = 10
+MANY: Final = 50
+IDLE_S: Final = 10.0
 CANCELS: Final = 20
 # Agents of the sessions finish what they begin at their start, and the memory is what stays.
 SETTLE_S: Final = 3.0
@@ -38,6 +42,8 @@ BARS: Final[Mapping[str, float]] = {
     "ten sessions: time to the tenth, of pi-acp's": 0.4,
     "ten sessions: proportional memory of all, of pi-acp's": 0.4,
     "ten sessions: private memory of all, of pi-acp's": 0.4,
+    "fifty sessions: private memory of one, MiB": 12.0,
+    "fifty sessions, idle: processor of all, % of one core": 0.5,
     "session/cancel to the response, ms": 10.0,
 }
 """What a figure must come to, at most."""
@@ -108,6 +114,26 @@ def sessions(programs: Programs) -> Figures:
     return found
 
 
+def many(programs: Programs) -> Figures:
+    """Measure fifty sessions of one connection: the memory of all processes, and the processor while they are idle."""
+    program = programs["acp"]
+    names = [f"m{number}" for number in range(MANY)]
+    with MeasuredAgent(program) as agent:
+        begun_s = agent.send(GREETING, *(new_session(name, program.home.work / name) for name in names))
+        open_s = agent.until(*map(answer_of, names)) - begun_s
+        time.sleep(SETTLE_S)
+        before_ms = agent.family_cpu_ms()
+        time.sleep(IDLE_S)
+        used_ms = agent.family_cpu_ms() - before_ms
+        each = [memory["private"] for memory in agent.memories_mib()]
+    return {
+        "fifty sessions: time to the last, s": open_s,
+        "fifty sessions: private memory of one, MiB": statistics.median(each),
+        "fifty sessions: private memory of all, MiB": sum(each),
+        "fifty sessions, idle: processor of all, % of one core": used_ms / IDLE_S / 10,
+    }
+
+
 def cancel(programs: Programs) -> Figures:
     """Measure cancellations of answers that have begun."""
     program = programs["acp"]
@@ -130,7 +156,12 @@ def cancel(programs: Programs) -> Figures:
     return {"session/cancel to the response, ms": statistics.median(took_ms)}
 
 
-GROUPS: Final[Mapping[str, Callable[[Programs], Figures]]] = {"start": start, "sessions": sessions, "cancel": cancel}
+GROUPS: Final[Mapping[str, Callable[[Programs], Figures]]] = {
+    "start": start,
+    "sessions": sessions,
+    "many": many,
+    "cancel": cancel,
+}
 
 
 def prepared(root: Path, address: str) -> Programs:

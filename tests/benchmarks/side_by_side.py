@@ -171,12 +171,16 @@ class MeasuredAgent:
 
     def memory_mib(self) -> Numbers:
         """Read what the process and its children hold now, and the most that they ever held."""
-        total = dict.fromkeys(("resident", "proportional", "private", "peak"), 0.0)
+        each = self.memories_mib()
+        return {name: sum(one[name] for one in each) for name in each[0]}
+
+    def memories_mib(self) -> list[Numbers]:
+        """Read the same of each process, this one first."""
+        found: list[Numbers] = []
         for pid in self._family():
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a child that has just ended
-                for name, value in memory_of(pid).items():
-                    total[name] += value
-        return total
+                found.append(memory_of(pid))
+        return found
 
     def _family(self) -> list[int]:
         """Return the process and all that it has started, and so on."""
@@ -191,6 +195,10 @@ class MeasuredAgent:
         """Read the processor time of the process, exactly, and of its reaped children, in ticks."""
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         return time.clock_gettime(self._clock) * 1000 + sum(map(int, fields[13:15])) / _TICKS_A_SECOND * 1000
+
+    def family_cpu_ms(self) -> float:
+        """Read the processor time of the process and of all that it has started and that run."""
+        return sum(time.clock_gettime(_clock_of(pid)) for pid in self._family()) * 1000
 
     def own_cpu_ms(self) -> float:
         """Read the processor time of the process alone."""

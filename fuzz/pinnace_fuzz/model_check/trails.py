@@ -149,15 +149,22 @@ def _playable(name: str, outputs: Sequence[str], places: Sequence[tuple[Region, 
 
 
 def is_race(path: ModelPath) -> bool:
-    """Say whether anything happens while a session command is asked about.
+    """Say whether what happens depends on what is faster.
 
-    Without extensions no extension is asked, and it is over before the next line is read, or is not.
+    Without extensions no extension is asked about a session command, and it is over before the next line is read, or is
+    not. What a command has returned from the queue is on the disk before its response, and the end of a run does not
+    wait for that.
     """
     is_asking = False
     for step in path.steps:
         if is_asking and not step.trigger.startswith("ask_"):
             return True
         is_asking = (is_asking or "job ask" in step.outputs) and not step.trigger.startswith("ask_")
+        words = [output.partition(" ")[0] for output in step.outputs]
+        if "return_queued" in words and "settled" in words:
+            between = words[words.index("return_queued") : words.index("settled")]
+            if "ok" in between:
+                return True
     return False
 
 

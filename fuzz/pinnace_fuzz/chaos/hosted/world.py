@@ -322,7 +322,8 @@ class HostedWorld:
             case "stop":
                 command = dict(STOPS[pick])
             case "shell":
-                command = {"type": "bash", "command": f"echo {identity} >> {self._ran}; sleep {SHELL_S[pick]}"}
+                # Lines of their own, and whole: a limit of its agent's files may cut one off.
+                command = {"type": "bash", "command": f"echo ' {identity};' >> {self._ran}; sleep {SHELL_S[pick]}"}
             case _:
                 command = {"type": READS[pick]}
         return {"id": identity, **command}
@@ -429,7 +430,7 @@ class HostedWorld:
                 Path(path).read_bytes() if path and Path(path).exists() else b"",
                 files,
                 state["pendingMessageCount"],
-                self._ran.read_text().split() if self._ran.exists() else [],
+                _whole(self._ran.read_text()) if self._ran.exists() else [],
                 self._had_disk_fault,
             )
             faults += find_faults(about, counts)
@@ -568,6 +569,10 @@ class HostedWorld:
 
 def _largest(folder: Path) -> int:
     return max((path.stat().st_size for path in folder.rglob("*.jsonl")), default=0)
+
+
+def _whole(text: str) -> list[str]:
+    return [word.removesuffix(";") for word in text.split() if word.endswith(";")]
 
 
 def _is_idle(response: Record) -> bool:

@@ -86,8 +86,13 @@ if
 :: saving_trigger == t_steer || (saving_trigger == t_prompt && saving_option == 1) -> qs!saving; m_queue(saving, 2)
 :: else -> qf!saving; m_queue(saving, 3) fi;
 report_queues(); accept_text(saving, q_queued); SAVING_OVER""",
-    "return_saved": """m_saved(saving); HOLDS(one_fate, fate[saving] == 0); fate[saving] = 4;
-accept_text(saving, q_queued); m_returned(saving); SAY("return_queued\\n"); SAVING_OVER""",
+    "return_saved": """m_saved(saving);
+if
+:: saving_trigger == t_steer || (saving_trigger == t_prompt && saving_option == 1) -> qs!saving; m_queue(saving, 2)
+:: else -> qf!saving; m_queue(saving, 3) fi;
+report_queues(); accept_text(saving, q_queued);
+take_from(qs, saving); take_from(qf, saving); m_gone(saving);
+report_queues(); m_returned(saving); SAY("return_queued\\n"); SAVING_OVER""",
     "refuse_unsaved": "refuse(saving); SAVING_OVER",
     "hold_saving": "if :: saving && saving_after == 0 -> saving_after = 1 :: else fi",
     "restore_queue": "skip",
