@@ -312,6 +312,22 @@ def test_an_abort_that_returns_messages_does_not_wait_for_a_later_one_that_waits
     assert pi.request({"type": "prompt", "message": "again"})["success"]
 
 
+def test_a_message_that_an_abort_returns_while_it_is_saved_is_shown_in_the_queue(agent: AgentStarter) -> None:
+    """R-QUE-01: it is answered as queued, so it was, if only for a moment."""
+    pi = streaming(agent)
+    since = len(pi.records)
+    pi.send_many([{"id": "new", "type": "steer", "message": "S"}, {"id": "clear", "type": "abort", "queue": "clear"}])
+    answer = pi.wait({"type": "response", "id": "clear"}, since=0)
+
+    assert ["S"] == answer["data"]["cleared"]["steering"]
+    shown = [
+        record.get("steering", record.get("data", {}).get("disposition"))
+        for record in (each.record for each in pi.records[since:])
+        if record["type"] == "queue_update" or record.get("id") == "new"
+    ]
+    assert [["S"], "queued", []] == shown
+
+
 def test_a_message_behind_an_abort_that_returns_others_is_answered_and_so_is_the_abort(agent: AgentStarter) -> None:
     """They come together, while the run stops: the abort waits until the message is saved, and not the other way."""
     pi = streaming(agent)
