@@ -105,24 +105,19 @@ def _enqueue_saved(context: StepContext) -> int:
 
 
 def return_saved(context: StepContext) -> None:
-    """Put a text that is saved at the end of its queue, answer that it waits there, and return it at once.
-
-    It is in the answers of the aborts that have waited for it.
-    """
+    """Queue a text that is saved, and return it to the abort that waits for it."""
     state = context.state
-    assert state.saving is not None
-    queue = state.steering if state.saving.is_steering else state.follow_up
+    is_steering = state.saving is not None and state.saving.is_steering
     queue_saved(context)
-    item = queue.take_newest()
+    item = (state.steering if is_steering else state.follow_up).take_newest()
     _report_queues(context)
-    returned = ((item.text,), ()) if queue is state.steering else ((), (item.text,))
-    aborts = state.aborts
-    place = next(index for index, pending in enumerate(aborts) if pending.cleared is not None)
-    pending = aborts[place]
-    assert pending.cleared is not None
-    steering, follow_up = pending.cleared
-    aborts[place] = pending._replace(cleared=(steering + returned[0], follow_up + returned[1]))
-    context.emit(ReturnQueued(pending.ref, (item,), "abort"))
+    for at, (ref, cleared) in enumerate(state.aborts):
+        if cleared is not None:
+            steering, follow_up = cleared
+            both = (*steering, item.text), follow_up
+            state.aborts[at] = PendingAbort(ref, both if is_steering else (steering, (*follow_up, item.text)))
+            context.emit(ReturnQueued(ref, (item,), "abort"))
+            return
 
 
 def refuse_unsaved(context: StepContext) -> None:

@@ -52,7 +52,7 @@ class MessageQueue:
         return self._items.pop(0) if self._items else None
 
     def take_newest(self) -> Item:
-        """Remove and return the item that was put last; there is one."""
+        """Take the newest item."""
         return self._items.pop()
 
     def count(self) -> int:
