@@ -92,9 +92,13 @@ class Session:
         """The client changes an option, and learns of the result by the response."""
         self._is_at_work = settings.state.get("isStreaming") is True
         """A run goes on, whoever has begun it."""
+        self._shows_work = False
+        """The client knows that one goes on."""
         self._is_joining = self._is_at_work
         """It has begun before this: what it has done so far is in entries, and its records are not shown until then."""
         self._has_new_keys = False
+        self._steering: set[RequestId] = set()
+        """The requests to steer that the agent has not answered."""
         self._finishing: Callable[[], None] | None = None
         """Responds to the prompt whose turn is over but for the answers of aborts."""
         self._notices: list[str] = []
@@ -163,8 +167,7 @@ class Session:
     def announce(self) -> None:
         """The client knows the session now: send what was held, and what it may want to know first."""
         held, self._held = self._held, None
-        if self._is_at_work:
-            self._show_work()
+        self._show_work()
         for each in held or ():
             each()
         self._refresh(lambda: None)
@@ -211,11 +214,13 @@ class Session:
                 raise _inner(said, "steering").invalid("idleBehavior", 'must be "promptRequired" or absent')
 
         def take(answer: Record) -> None:
+            self._steering.discard(request)
             if answer.get("success") is not True:
                 self._outbox.refuse(request, refusal(answer))
             else:
                 self._outbox.respond(request, {"outcome": "startedNewTurn" if is_idle else "injected"})
 
+        self._steering.add(request)
         if is_idle:
             self.core.send("prompt", {**self._named(message), "streamingBehavior": "steer"}, take)
         else:
@@ -334,6 +339,7 @@ class Session:
         for update in self._translator.close():
             self._emit(update)
         self._turns.end()
+        self._show_work()  # a steered message may have begun some behind the run of the turn
         self._respond(turn, Ending("cancelled", {}) if turn.is_cancelled else outcome)
         self._advance()
 
@@ -369,9 +375,14 @@ class Session:
         if turn is not None:
             turn.returned += texts
             turn.aborts -= 1
-            if not turn.aborts and (finish := self._finishing) is not None:
+            if turn.aborts:
+                return
+            if (finish := self._finishing) is not None:
                 self._finishing = None
                 finish()
+            elif self._turns.active is turn and turn.state == "running" and not self._is_at_work:
+                # Queued behind work that no prompt had begun, and returned with it: no run of it will settle.
+                self._settle(turn, Ending("cancelled", {}))
 
     # Records.
 
@@ -408,13 +419,16 @@ class Session:
                 pass
 
     def ended(self, text: str) -> None:
-        """Take the end of the agent's process: answer every prompt."""
+        """Take the end of the agent's process: answer every prompt and every request to steer."""
         error = RequestError(INTERNAL_ERROR, text, {"errorCode": "agent_ended"})
         for update in self._translator.close():
             self._emit(update)
         self._dialogs.withdraw_all()
         self._files.close()
         self._answer_all(error)
+        for request in self._steering:
+            self._outbox.refuse(request, error)
+        self._steering.clear()
 
     def _answer_all(self, error: RequestError) -> None:
         """Answer every prompt without its end."""
@@ -456,6 +470,9 @@ class Session:
 
     def _show_work(self) -> None:
         """Show work that no prompt has begun: a client that shows turns learns where it begins and ends."""
+        if self._shows_work == self._is_at_work:
+            return
+        self._shows_work = self._is_at_work
         self._emit({"sessionUpdate": "session_info_update", "_meta": {"pinnace": {"running": self._is_at_work}}})
 
     def _note_message(self, record: Record) -> None:

@@ -1,5 +1,6 @@
 """A cancelled prompt is answered `cancelled`, whatever was going on, and the next one runs."""
 
+import os
 import signal
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -108,7 +109,7 @@ def test_the_death_of_one_agent_costs_its_session_alone(acp: StartAcp, work: Pat
     prompt = agent.request("session/prompt", sessionId=first, prompt=text("Go"))
     server.wait_reached("gate")
     pid = next(pid for pid in victims if _is_agent(pid))
-    _kill(pid)
+    os.kill(pid, signal.SIGKILL)
     response = agent.response(prompt)
     assert "error" in response, (response, agent.stderr)
     error = response["error"]
@@ -118,15 +119,42 @@ def test_the_death_of_one_agent_costs_its_session_alone(acp: StartAcp, work: Pat
     agent.call("session/load", sessionId=first, cwd=str(work), mcpServers=[])
 
 
+def test_a_request_to_steer_that_the_agent_does_not_live_to_answer_is_refused(
+    acp: StartAcp, work: Path, llm: MakeLlm
+) -> None:
+    server = llm([{"text": "never", "hold": "gate"}])
+    agent = acp(server=server)
+    session = opened(agent, work)
+    [pid] = [each for each in agent.process.descendants() if _is_agent(each)]
+    prompt = agent.request("session/prompt", sessionId=session, prompt=text("Go"))
+    server.wait_reached("gate")
+    os.kill(pid, signal.SIGSTOP)
+    steered = agent.request("_session/steering", sessionId=session, prompt=text("Left"))
+    # Read after it, so it was passed on to an agent that reads no more.
+    assert agent.error("session/prompt", sessionId="none", prompt=text("Go"))["code"] == -32002
+    os.kill(pid, signal.SIGKILL)
+    for request in (prompt, steered):
+        assert agent.response(request)["error"]["data"] == {"errorCode": "agent_ended"}
+
+
+def test_a_prompt_that_waits_in_the_agent_behind_a_steered_message(acp: StartAcp, work: Path) -> None:
+    """It is returned from the queue, and no run of it ends."""
+    agent = acp(script=[{"text": "next", "repeat": -1}])
+    session = opened(agent, work)
+    first, second = {"jsonrpc": "2.0", "id": 10}, {"jsonrpc": "2.0", "id": 11}
+    agent.send(
+        {**first, "method": "_session/steering", "params": {"sessionId": session, "prompt": text("Left")}},
+        {**second, "method": "session/prompt", "params": {"sessionId": session, "prompt": text("Go")}},
+        {"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session}},
+    )
+    assert agent.response(11)["result"]["stopReason"] == "cancelled"
+    agent.response(10)
+    assert agent.call("session/prompt", sessionId=session, prompt=text("Go on"))["stopReason"] == "end_turn"
+
+
 def _is_agent(pid: int) -> bool:
     words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     return b"rpc" in words
-
-
-def _kill(pid: int) -> None:
-    import os
-
-    os.kill(pid, signal.SIGKILL)
 
 
 EXTENSION = """
