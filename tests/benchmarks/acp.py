@@ -24,7 +24,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from side_by_side import NODE, ORIGINAL, OURS, TOOLS, MeasuredAgent, Program, cell, model_server
+from side_by_side import NODE, ORIGINAL, OURS, TOOLS, MeasuredAgent, Program, cell, install_product, model_server
 
 from pinnace_fuzz.harness.adapters import prepare_pi_home
 
@@ -199,8 +199,9 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(GROUPS), help=f"some of: {','.join(GROUPS)}")
     parser.add_argument("--out", type=Path, help="also write the table to this file")
     given = parser.parse_args()
-    if missing := [str(path) for path in (*OURS, *ORIGINAL, *ADAPTER) if not path.exists()]:
-        parser.error(f"{', '.join(missing)} not there: scripts/setup and scripts/peers install them")
+    install_product()
+    if missing := [str(path) for path in (*ORIGINAL, *ADAPTER) if not path.exists()]:
+        parser.error(f"{', '.join(missing)} not there: scripts/peers installs them")
     root = Path(tempfile.mkdtemp(prefix="pinnace-bench-"))
     samples: dict[str, list[float]] = {}
     try:

@@ -25,7 +25,7 @@ from typing import Any, Final
 
 import plots
 from growing_work import OPERATIONS, Bench, Cost, Operation
-from side_by_side import model_server, number
+from side_by_side import install_product, model_server, number
 
 MOST: Final = 1.1
 MOST_COPIES: Final = 1.05
@@ -133,6 +133,7 @@ def main() -> None:
     if given.data is not None:
         write_page(given.out or given.data.with_suffix(".md"), json.loads(given.data.read_text()))
         return
+    install_product()
     load, begun_s = os.getloadavg()[0], time.monotonic()
     verdicts: list[dict[str, Any]] = []
     root = Path(tempfile.mkdtemp(prefix="pinnace-growth-"))

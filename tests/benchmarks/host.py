@@ -34,6 +34,7 @@ from side_by_side import (
     MeasuredAgent,
     Program,
     cell,
+    install_product,
     memory_of,
     model_server,
     percentile,
@@ -603,8 +604,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="also write the table to this file")
     given = parser.parse_args()
     chosen = [item for item in ITEMS if given.only is None or item.group in given.only.split(",")]
-    if missing := [str(path) for path in (*OURS, *ORIGINAL) if not path.exists()]:
-        parser.error(f"{', '.join(missing)} not there: scripts/setup and scripts/peers install them")
+    install_product()
+    if missing := [str(path) for path in ORIGINAL if not path.exists()]:
+        parser.error(f"{', '.join(missing)} not there: scripts/peers installs them")
     load = os.getloadavg()[0]
     samples: dict[str, list[float]] = {}
     root = Path(tempfile.mkdtemp(prefix="ph"))  # short: the path of a socket

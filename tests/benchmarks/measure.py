@@ -28,7 +28,19 @@ import sessions
 import shell_output
 from floors import PYTHON, echo, floor, parsed, synced
 from measured_page import OURS_PI, OURS_SEED, PI, SEED, US, write_page
-from side_by_side import NODE, ORIGINAL, OURS, REPOSITORY, TOOLS, Item, Program, Samples, model_server, run
+from side_by_side import (
+    NODE,
+    ORIGINAL,
+    OURS,
+    REPOSITORY,
+    TOOLS,
+    Item,
+    Program,
+    Samples,
+    install_product,
+    model_server,
+    run,
+)
 
 from pinnace_fuzz.harness.adapters import prepare_pi_home
 
@@ -162,8 +174,8 @@ def arguments() -> argparse.Namespace:
     if unknown := set(given.only) - set(ORDER):
         parser.error(f"no such group: {', '.join(sorted(unknown))}")
     if given.samples is None:
-        if missing := [str(path) for path in (*OURS, *ORIGINAL, *SEED_ORIGINAL) if not path.exists()]:
-            parser.error(f"{', '.join(missing)} not there: scripts/setup and scripts/peers install them")
+        if missing := [str(path) for path in (*ORIGINAL, *SEED_ORIGINAL) if not path.exists()]:
+            parser.error(f"{', '.join(missing)} not there: scripts/peers installs them")
         if os.getloadavg()[0] > BUSY_LOAD and not given.busy:
             parser.error(f"load {os.getloadavg()[0]:.1f}: the machine has other things to do; wait, or give --busy")
     return given
@@ -179,6 +191,7 @@ def main() -> None:
     kept.parent.mkdir(parents=True, exist_ok=True)
     groups: dict[str, Any] = json.loads(kept.read_text())["groups"] if kept.exists() else {}
     load = os.getloadavg()[0]
+    install_product()
     said = {**machine(), "runs": given.runs, "is_busy": load > BUSY_LOAD}
     begun_s = time.monotonic()
     wanted = [each for each in WORK if each.group in given.only and not (given.quick and each.is_long)]

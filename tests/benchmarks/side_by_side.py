@@ -27,7 +27,9 @@ REPOSITORY: Final = Path(__file__).parents[2]
 TOOLS: Final = REPOSITORY / ".tools"
 NODE: Final = TOOLS / "node22" / "bin" / "node"
 ORIGINAL: Final = [NODE, TOOLS / "pi-1.5.2" / "package" / "dist" / "bundle" / "cli.js"]
-OURS: Final = [Path(sys.executable).with_name("pinnace")]
+PRODUCT: Final = TOOLS / "product"
+OURS: Final = [PRODUCT / "bin" / "pinnace"]
+"""As users install it (`install_product`): what the environment of tests has beside it costs memory and time."""
 # The delta-only profile is what the original writes; it has no flag for that.
 AS_ORIGINAL: Final = ("--protocol", "1.5")
 
@@ -44,6 +46,17 @@ Sample = float | list[float]
 Figures = Mapping[str, float] | Mapping[str, Sample]
 Samples = dict[str, dict[str, list[Sample]]]
 """By figure and program."""
+
+
+def install_product() -> None:
+    """Install this checkout beside the one that runs the benchmarks, with what its lock says and nothing else."""
+    python = PRODUCT / "bin" / "python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", PRODUCT], check=True)
+    pip: list[str | Path] = [python, "-m", "pip", "--disable-pip-version-check", "--quiet", "install", "--no-input"]
+    subprocess.run([*pip, "--require-hashes", "-r", REPOSITORY / "requirements.lock"], check=True)
+    # A release of its number may be there, with other contents.
+    subprocess.run([*pip, "--no-deps", "--no-build-isolation", "--force-reinstall", REPOSITORY], check=True)
 
 
 def _clock_of(pid: int) -> int:
@@ -330,8 +343,9 @@ def compare(
     parser.add_argument("--out", type=Path, help="also write the table to this file")
     given = parser.parse_args()
     chosen = given.only.split(",") if given.only else groups
-    if missing := [str(path) for path in (*OURS, *ORIGINAL) if not path.exists()]:
-        parser.error(f"{', '.join(missing)} not there: scripts/setup and scripts/peers install them")
+    install_product()
+    if missing := [str(path) for path in ORIGINAL if not path.exists()]:
+        parser.error(f"{', '.join(missing)} not there: scripts/peers installs them")
     root = Path(tempfile.mkdtemp(prefix="pinnace-bench-"))
     try:
         with model_server() as address:

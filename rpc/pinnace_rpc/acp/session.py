@@ -10,6 +10,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Final, cast
 
 import trio
@@ -23,7 +24,7 @@ from pinnace_rpc.acp.translation.jsonrpc import INTERNAL_ERROR, RequestError, Re
 from pinnace_rpc.acp.translation.options import Settings, mode_change
 from pinnace_rpc.acp.translation.params import Params
 from pinnace_rpc.acp.translation.prompts import PromptMessage, first_text, read_prompt
-from pinnace_rpc.acp.translation.replay import active_branch, last_answer, replay
+from pinnace_rpc.acp.translation.replay import active_branch, last_answer, replay, tail
 from pinnace_rpc.acp.translation.stop_reasons import Ending, ending, failure, is_refusal, refusal
 from pinnace_rpc.acp.translation.titles import date_text, session_title
 from pinnace_rpc.acp.translation.tool_calls import Json
@@ -149,15 +150,13 @@ class Session:
     def _join(self, data: Json, *, shows: bool) -> None:
         leaf = data.get("leafId")
         branch = active_branch(cast("Sequence[Json]", data["entries"]), leaf if isinstance(leaf, str) else None)
-        if self._is_joining and self._is_at_work and (answer := last_answer(branch)) is not None:
-            self._translator.join(*answer)
+        answer = last_answer(branch) if self._is_at_work else None
+        self._translator.join(frozenset(str(entry["id"]) for entry in tail(branch)), answer)
         self._is_joining = False
-        if shows:
-            self._translator.forget_open_answer()
         unfinished = self._translator.unfinished
         updates = replay(branch, self.cwd, self._abilities, unfinished)
         if shows:
-            for update in updates:
+            for update in chain(updates, self._translator.begin_again()):
                 self._outbox.update(self.id, update)
         elif self._held is not None:
             # What is open is no history, and a question about it may be held.

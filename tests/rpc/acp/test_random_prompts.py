@@ -1,4 +1,4 @@
-"""Random prompts, cancels, steered messages and closes on two sessions: each prompt has its one right end."""
+"""Random prompts, cancels, steered messages, loads and closes on two sessions: each prompt has its one right end."""
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ ANSWERS: Final[Sequence[Mapping[str, Any]]] = [
     {"chunks": [{"text": "half"}, {"gate": True}, {"text": "whole"}]},
 ]
 MOVES: Final = st.tuples(
-    st.sampled_from(["prompt", "prompt", "prompt", "cancel", "cancel_last", "steer", "close", "release"]),
+    st.sampled_from(["prompt", "prompt", "prompt", "cancel", "cancel_last", "steer", "load", "close", "release"]),
     st.integers(0, SESSIONS - 1),
 )
 OPTIONS: Final = ["allow_once", "reject_once"]
@@ -118,6 +118,8 @@ def _move(agent: AcpAgent, server: FakeLlm, move: str, session: Open, work: Path
         case "cancel_last" if session.prompts:
             session.cancelled.add(session.prompts[-1])
             agent.notify("$/cancel_request", requestId=session.prompts[-1])
+        case "load":
+            agent.call("session/load", sessionId=session.id, cwd=str(work), mcpServers=[])
         case "close":
             session.cancelled.update(session.prompts)
             agent.call("session/close", sessionId=session.id)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.rpc.acp.conftest import StartAcp, opened, text
@@ -11,6 +12,8 @@ from tests.rpc.acp.conftest import StartAcp, opened, text
 from pinnace_fuzz.acp.agent import Message
 from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
 from pinnace_fuzz.script import Scripted
+from pinnace_rpc.acp.translation.replay import last_answer, tail
+from pinnace_rpc.acp.translation.updates import ClientFeatures, Translator
 
 MakeLlm = Callable[[Iterable[Scripted]], FakeLlm]
 
@@ -100,6 +103,69 @@ def test_a_session_is_loaded_while_it_runs(acp: StartAcp, work: Path, llm: MakeL
     assert agent.response(prompt)["result"]["stopReason"] == "end_turn"
     assert agent.text(since) == "beforeI look.while"
     assert sum(message.get("id") == prompt for message in agent.messages) == 1
+
+
+@pytest.mark.parametrize("knows_compactions", [False, True])
+def test_a_session_is_loaded_while_it_is_compacted(
+    acp: StartAcp, work: Path, llm: MakeLlm, knows_compactions: bool
+) -> None:
+    """The compaction is shown as under way behind what has been, and ends once."""
+    server = llm([{"text": "long " * 50}, {"text": "short", "hold": "summary"}])
+    agent = acp(server=server, settings={"compaction": {"keepRecentTokens": 1}})
+    features: dict[str, Any] = {"session": {"compaction": {}}} if knows_compactions else {}
+    session = opened(agent, work, **features)
+    agent.call("session/prompt", sessionId=session, prompt=text("one"))
+    prompt = agent.request("session/prompt", sessionId=session, prompt=text("/compact"))
+    server.wait_reached("summary")
+    since = len(agent.messages)
+    agent.call("session/load", sessionId=session, cwd=str(work), mcpServers=[])
+    server.release("summary")
+    assert agent.response(prompt)["result"]["stopReason"] == "end_turn"
+    shown = [each for each in agent.updates(session, since) if {"toolCallId", "compactionId"} & each.keys()]
+    assert [each["status"] for each in shown] == ["in_progress", "completed"]
+    kinds = ["compaction_update"] * 2 if knows_compactions else ["tool_call", "tool_call_update"]
+    assert [each["sessionUpdate"] for each in shown] == kinds
+
+
+def test_records_behind_the_entries_that_a_load_has_shown_show_nothing_again() -> None:
+    """Records wait for the disk, and an answer to `get_entries` may come before them."""
+    question = {"role": "user", "content": [{"type": "text", "text": "go"}]}
+    call = {"type": "toolCall", "id": "call_0", "name": "ls", "arguments": {}}
+    answer = {"role": "assistant", "content": [{"type": "text", "text": "hm"}, call], "stopReason": "toolUse"}
+    branch: list[dict[str, Any]] = [
+        {"type": "message", "id": "q", "message": question},
+        {"type": "message", "id": "a", "parentId": "q", "message": answer},
+    ]
+    shown = Translator("/", ClientFeatures())
+    began = {"type": "message_start", "entryId": "a", "message": {"role": "assistant", "content": []}}
+    assert list(shown.take(began)) == []
+    shown.join(frozenset(str(entry["id"]) for entry in tail(branch)), last_answer(branch))
+    assert list(shown.begin_again()) == []
+    assert shown.unfinished == {"a:0"}
+    assert list(shown.take({"type": "message_end", "entryId": "a", "message": answer})) == []
+    assert shown.answer == answer
+    begun = {"type": "tool_execution_start", "toolCallId": "call_0", "callIndex": 0, "toolName": "ls", "args": {}}
+    ended = {**begun, "type": "tool_execution_end", "result": {"content": []}, "isError": False}
+    updates = [*shown.take(begun), *shown.take(ended)]
+    assert [each.get("status") for each in updates if each["toolCallId"] == "a:0"][-1] == "completed"
+    assert not any(each["sessionUpdate"] == "tool_call" for each in updates)
+
+    late = Translator("/", ClientFeatures())
+    late.join(frozenset({"q"}), None)
+    assert list(late.take({"type": "message_start", "entryId": "q", "message": question})) == []
+    assert list(late.take({"type": "message_end", "entryId": "q", "message": question})) == []
+
+
+def test_a_message_that_has_begun_without_an_entry_is_shown_at_its_end_after_a_load() -> None:
+    """Whoever has sent it, since the client begins anew."""
+    question = {"role": "user", "content": [{"type": "text", "text": "go"}]}
+    shown = Translator("/", ClientFeatures())
+    shown.expect("m1")
+    record = {"entryId": "q", "messageId": "m1", "message": question}
+    assert list(shown.take({"type": "message_start", **record})) == []
+    shown.join(frozenset(), None)
+    assert list(shown.begin_again()) == []
+    assert [each["messageId"] for each in shown.take({"type": "message_end", **record})] == ["q"]
 
 
 def test_random_runs_are_shown_again_as_they_were(acp: StartAcp, work: Path, llm: MakeLlm) -> None:

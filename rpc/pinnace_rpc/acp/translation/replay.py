@@ -50,15 +50,24 @@ def replay(
 
 def last_answer(branch: Sequence[Json]) -> tuple[str, Json, frozenset[int]] | None:
     """Return the answer behind which there are only results: its entry, the message, the positions of its results."""
-    for entry in reversed(branch):
-        message = as_object(entry.get("message")) or {}
-        if message.get("role") == "assistant":
-            identity = str(entry["id"])
-            results = _found_results(branch)
-            return identity, message, frozenset(index for name, index in results if name == identity)
-        if message.get("role") not in ("toolResult", None):
-            break
-    return None
+    end = tail(branch)
+    message = as_object(end[0].get("message")) or {} if end else {}
+    if message.get("role") != "assistant":
+        return None
+    for entry in end[1:]:
+        role = (as_object(entry.get("message")) or {}).get("role")
+        if role not in ("toolResult", None) or entry.get("type") == "custom_message":
+            return None
+    identity = str(end[0]["id"])
+    return identity, message, frozenset(index for _, index in _found_results(end))
+
+
+def tail(branch: Sequence[Json]) -> Sequence[Json]:
+    """Return the entries from the last answer on; all, if there is none."""
+    for at in range(len(branch) - 1, -1, -1):
+        if (as_object(branch[at].get("message")) or {}).get("role") == "assistant":
+            return branch[at:]
+    return branch
 
 
 def active_branch(entries: Sequence[Json], leaf: str | None) -> list[Json]:

@@ -46,6 +46,13 @@ class Translator:
         self._cwd = cwd
         self._features = features
         self._entry = ""
+        """Of the open answer; empty: it is shown at its end."""
+        self._begun = ""
+        """Of the message that has begun and that the client knows; one that it does not know is shown at its end."""
+        self._shown: Container[str] = ()
+        """The last entries that the client knows from a replay: records of them may still come."""
+        self._ended = ""
+        """The entry of the last complete answer."""
         self._by_index: dict[int, _Call] = {}
         """The calls of the open answer, by the index of their block."""
         self._calls: list[_Call] = []
@@ -55,7 +62,7 @@ class Translator:
         self._running: dict[object, _Call] = {}
         """By what the agent's records name them by (`_key`)."""
         self._compaction = ""
-        self._compactions = 0
+        self._is_compacting = False
         self._own_messages: set[str] = set()
         self._by_type: Final[Mapping[str, Callable[[Json], Iterator[Update]]]] = {
             "message_update": self._delta,
@@ -72,16 +79,28 @@ class Translator:
         self.answer: Json | None = None
         """The last answer of a model that has ended."""
 
-    def join(self, entry: str, answer: Json, done: Container[int]) -> None:
-        """Begin in the middle of a run, behind its last complete answer.
+    def join(self, shown: Container[str], answer: tuple[str, Json, Container[int]] | None) -> None:
+        """Go on behind entries: an entry may be there before the records that show it.
 
         Args:
-            entry: Of the answer.
-            answer: The message.
-            done: The positions of those of its calls that have a result.
+            shown: The last entries, from the last answer on.
+            answer: The last answer, if nothing but results follows it: its entry, the message, and the positions of
+                those of its calls that have a result.
         """
+        self._shown = shown
+        if answer is None or answer[0] == self._ended:
+            return
+        self._ended, message, done = answer
+        self._by_index.clear()
+        self._waiting.clear()
+        self._calls.clear()
+        if not _has_failed(message):
+            self._expect_calls(message, done)
+
+    def _expect_calls(self, answer: Json, done: Container[int]) -> None:
         for position, (_, block) in enumerate(call_blocks(answer)):
-            call = _Call(call_id(entry, position), str(block.get("name", "tool")), "in_progress", arguments_of(block))
+            identity = call_id(self._ended, position)
+            call = _Call(identity, str(block.get("name", "tool")), "in_progress", arguments_of(block))
             call.agent_id = str(block.get("id", ""))
             self._calls.append(call)
             if position in done:
@@ -89,10 +108,15 @@ class Translator:
             else:
                 self._running[position] = call
 
-    def forget_open_answer(self) -> None:
-        """Show the answer that has begun at its end, and then whole: the client begins again."""
-        self._entry = ""
+    def begin_again(self) -> Iterator[Update]:
+        """Yield what is open and has no entry, for a client that gets the session anew.
+
+        A message that has begun and has no entry is shown at its end, and then whole.
+        """
+        self._entry = self._begun = ""
         self._by_index.clear()
+        if self._is_compacting and self._compaction not in self._shown:
+            yield self._compacting()
 
     @property
     def unfinished(self) -> frozenset[str]:
@@ -134,21 +158,15 @@ class Translator:
 
     def _begin_message(self, record: Json) -> Iterator[Update]:
         message = cast("Json", record["message"])
-        entry = str(record.get("entryId", ""))
-        match message.get("role"):
-            case "assistant":
-                self._entry = entry
-                self._by_index.clear()
-            case "user":
-                own = str(record.get("messageId"))
-                if own in self._own_messages:
-                    self._own_messages.discard(own)
-                else:
-                    yield from user_updates(entry, message)
-            case "custom":
-                yield from custom_updates(entry, message)
-            case _:
-                pass
+        entry = self._begun = str(record.get("entryId", ""))
+        own = str(record.get("messageId"))
+        if message.get("role") == "assistant":
+            self._entry = entry
+            self._by_index.clear()
+        elif own in self._own_messages:
+            self._own_messages.discard(own)
+        else:
+            yield from self._said(entry, message)
 
     def _delta(self, record: Json) -> Iterator[Update]:
         if not self._entry:
@@ -183,11 +201,30 @@ class Translator:
 
     def _end_message(self, record: Json) -> Iterator[Update]:
         message = cast("Json", record["message"])
-        if message.get("role") != "assistant":
+        entry = str(record.get("entryId", ""))
+        if message.get("role") == "assistant":
+            self.answer = message
+            if entry not in self._shown:
+                yield from self._end_answer(entry, message)
+        elif entry != self._begun:
+            yield from self._said(entry, message)
+
+    def _said(self, entry: str, message: Json) -> Iterator[Update]:
+        """Yield a message that is no answer, unless the client knows it."""
+        if entry in self._shown:
             return
-        self.answer = message
+        match message.get("role"):
+            case "user":
+                yield from user_updates(entry, message)
+            case "custom":
+                yield from custom_updates(entry, message)
+            case _:
+                pass
+
+    def _end_answer(self, entry: str, message: Json) -> Iterator[Update]:
+        self._ended = entry
         if not self._entry:
-            self._entry = str(record.get("entryId", ""))
+            self._entry = entry
             for each in as_array(message.get("content")):
                 if (said := block_chunk(self._entry, as_object(each) or {})) is not None:
                     yield said
@@ -195,7 +232,7 @@ class Translator:
             yield from self._describe(index, block)
         calls = [self._by_index[index] for index in sorted(self._by_index)]
         self._by_index.clear()
-        if message.get("stopReason") in ("error", "aborted"):
+        if _has_failed(message):
             for call in calls:
                 yield from self._fail(call)
             return
@@ -254,14 +291,22 @@ class Translator:
     # Compactions and retries.
 
     def _begin_compaction(self, record: Json) -> Iterator[Update]:
-        self._compactions += 1
-        self._compaction = str(record.get("entryId") or f"compaction-{self._compactions}")
+        self._compaction = str(record["entryId"])
+        self._is_compacting = True
+        yield self._compacting()
+
+    def _compacting(self) -> Update:
         if self._features.compactions:
-            yield {"sessionUpdate": "compaction_update", "compactionId": self._compaction, "status": "in_progress"}
-        else:
-            yield {**_think(self._compaction, "Compaction"), "status": "in_progress"}
+            return {"sessionUpdate": "compaction_update", "compactionId": self._compaction, "status": "in_progress"}
+        return {**_think(self._compaction, "Compaction"), "status": "in_progress"}
 
     def _end_compaction(self, record: Json) -> Iterator[Update]:
+        if str(record["entryId"]) in self._shown:
+            self._is_compacting = False
+            return
+        if not self._is_compacting:
+            yield from self._begin_compaction(record)
+        self._is_compacting = False
         result = as_object(record.get("result"))
         summary = None if result is None else str(result.get("summary", ""))
         error = record.get("errorMessage")
@@ -284,6 +329,11 @@ class Translator:
 
     def _rename(self, record: Json) -> Iterator[Update]:
         yield {"sessionUpdate": "session_info_update", "title": record.get("name")}
+
+
+def _has_failed(answer: Json) -> bool:
+    """Return whether the calls of an answer are never executed."""
+    return answer.get("stopReason") in ("error", "aborted")
 
 
 def _key(record: Json) -> object:
