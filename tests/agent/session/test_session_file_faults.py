@@ -168,15 +168,56 @@ def test_l4_a_line_that_was_cut_is_continued_where_it_was_cut(cut_line: CutLine)
     path, file, filler, cut = cut_line
 
     assert len(HEADER) < len(cut) < 20_000
-    assert not file.withdraw_last()
     with pytest.raises(SaveError):
         file.append(_line(2))
     assert path.read_bytes() == cut
     assert file.withdraw_last()
-    assert not file.withdraw_last()
     filler.unlink()
     file.flush()
     assert path.read_bytes() == HEADER + _line(1, 20_000)
+    file.abandon()
+
+
+def test_l4_a_line_that_was_cut_and_withdrawn_leaves_nothing(cut_line: CutLine) -> None:
+    """It must not be completed: a crash would find it whole, and not what refuses it."""
+    path, file, filler, cut = cut_line
+    assert len(cut) > len(HEADER)
+
+    assert file.withdraw_last()
+
+    assert path.read_bytes() == HEADER
+    assert (file.problem, file.unsaved) == (None, 0)
+    assert not file.withdraw_last()
+    filler.unlink()
+    file.append(_line(2))
+    assert path.read_bytes() == HEADER + _line(2)
+    file.abandon()
+
+
+async def test_l4_what_comes_in_the_place_of_a_cut_line_is_flushed_anew(cut_line: CutLine) -> None:
+    """Also while the cut line is being brought to the disk."""
+    path, file, filler, _ = cut_line
+    with pytest.raises(SaveError):
+        await file.sync()
+    assert file.withdraw_last()
+    assert not file.is_durable
+    filler.unlink()
+    file.append(_line(2))
+    assert not file.is_durable
+    await file.sync()
+    assert file.is_durable
+    assert path.read_bytes() == HEADER + _line(2)
+    file.abandon()
+
+
+def test_l4_a_cut_line_is_not_withdrawn_when_others_have_written_behind_it(cut_line: CutLine) -> None:
+    path, file, filler, cut = cut_line
+    filler.unlink()
+    _append_elsewhere(path, _foreign(1))
+
+    assert not file.withdraw_last()
+
+    assert path.read_bytes() == cut + _foreign(1)
     file.abandon()
 
 

@@ -1,6 +1,7 @@
 """A file that several programs may append to: an open descriptor, and what this process knows of the file's end.
 
-Never truncates and never writes anywhere but at the end. Each write is preceded by one check of the path, so that
+Never writes anywhere but at the end, and takes nothing away but the beginning of a line of its own that was cut, while
+that is the end. Each write is preceded by one check of the path, so that
 changes by other programs are detected: lines that they appended, a deleted file, another one in its place. What is read
 here is passed on as bytes. Rules R-SES-06, R-SES-07.
 """
@@ -173,6 +174,29 @@ class AppendFile:
         self._know(ours)
         self._changed_ns = os.fstat(number).st_mtime_ns
         return Written(count, between)
+
+    def take_back(self, count: int) -> bool:
+        """Take away the last bytes, which are ours; return whether that was possible: not if others have written since.
+
+        A crash before it finds the line cut, and one after it does not find it.
+        """
+        number = self.descriptor.number
+        try:
+            if self.check_path().st_size != self.size or self.check_for_changes():
+                return False
+            os.ftruncate(number, self.size - count)
+            self.size -= count
+            self._ending = self._read(max(0, self.size - _ENDING_BYTES), min(self.size, _ENDING_BYTES))
+            self.is_torn = self.size > 0 and self._ending[-1:] != b"\n"
+            self._changed_ns = os.fstat(number).st_mtime_ns
+        except (OSError, Replaced):
+            return False
+        while self._kept and self._kept[-1][0] + len(self._kept[-1][1]) > self.size:
+            start, data = self._kept.pop()
+            self._kept_bytes -= len(data)
+            if start < self.size:
+                self._keep(start, data[: self.size - start])
+        return True
 
     def line_ended(self) -> None:
         """Forget what another program has begun: a line of ours has ended it."""

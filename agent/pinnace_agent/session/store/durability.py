@@ -56,7 +56,7 @@ class Flush:
             folders: To be flushed as well.
         """
         self.target: Final = target
-        self.end: Final = end
+        self.end = end
         self.folders: Final = folders
         self.done: Final = trio.Event()
         # Until it is done, so that only success looks like success.
@@ -89,6 +89,13 @@ class Durability:
     def wrote(self) -> None:
         """Count a write, or another change that must reach the disk."""
         self.written += 1
+
+    def shortened(self, end: int) -> None:
+        """Count that the file has fewer bytes now, so that those which come there are not taken for flushed."""
+        self.wrote()
+        self.durable_end = min(self.durable_end, end)
+        if self.running is not None:
+            self.running.end = min(self.running.end, end)
 
     def add_folders(self, folders: Iterable[Path]) -> None:
         """Flush these too the next time: names were made in them."""

@@ -167,9 +167,16 @@ class SessionFile:
             self._save()
 
     def withdraw_last(self) -> bool:
-        """Take back the newest line if not one byte of it is in the file; return whether that was possible."""
+        """Take back the newest line, also one that was cut; return whether that was possible.
+
+        A line that was cut must not be completed and be refused by a later one: a crash between the two would leave it.
+        """
         if not self._unwritten.withdraw_last():
-            return False
+            begun, file = self._unwritten.begun_alone, self._file
+            if not begun or file is None or not file.take_back(begun):
+                return False
+            self._unwritten.withdraw_begun()
+            self._durability.shortened(file.size)
         if not self.unsaved and not self._is_replaced:
             self._problem = None
         return True

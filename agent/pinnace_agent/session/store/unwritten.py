@@ -48,6 +48,17 @@ class UnwrittenLines:
             self._wanted_at = None
         return True
 
+    @property
+    def begun_alone(self) -> int:
+        """How many bytes of the newest entry are the file's end; 0 if none are, or more of it may be in the file."""
+        is_alone = len(self._lines) == 1 and not (self._has_header or self._touched)
+        return self._begun if is_alone else 0
+
+    def withdraw_begun(self) -> None:
+        """Take the newest entry back, whose beginning is no longer in the file."""
+        self._lines.clear()
+        self._begun, self._wanted_at = 0, None
+
     def rest(self, lead: bytes) -> bytes:
         """Return what the next write has to hold.
 
