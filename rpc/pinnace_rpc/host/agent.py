@@ -442,7 +442,10 @@ class Agent:
         has_read_all = self._has_read_all
         try:
             with self._work:
-                await self.journal.begin_epoch()
+                if not await self.journal.begin_epoch():
+                    lost = Ended(EXIT_LOST, "the disk does not take the journal of the agent; attach again")
+                    for connection in [each for each in self.connections.values() if each.has_cursors]:
+                        connection.finish(self.journal.end, lost)
                 self._held = None if is_first else []
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._begin_taking)

@@ -173,12 +173,14 @@ class Journal:
         """The place behind the last event."""
         return Cursor(self.id, self.epoch, self.seq)
 
-    async def begin_epoch(self) -> None:
-        """Begin the next epoch. Its number is on the disk on return, or the disk has failed and is not relied on.
+    async def begin_epoch(self) -> bool:
+        """Begin the next epoch; return whether cursors of the former one lead to it.
 
-        A number must not be used twice: two histories would be joined. If the disk does not take it, the journal gets
-        a new id instead.
+        Its number is on the disk on return, or the disk has failed and is not relied on. A number must not be used
+        twice: two histories would be joined. If the disk does not take it, the journal gets a new id instead, and who
+        knows the former one must not count on with it.
         """
+        former = self.id
         self._close_segment()
         epoch = self.epoch + 1
         try:
@@ -191,6 +193,7 @@ class Journal:
         self._tail.clear()
         self._tail_start = self.end
         self._blocks.clear()
+        return self.id == former
 
     # The writer.
 

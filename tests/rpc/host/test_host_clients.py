@@ -183,6 +183,23 @@ def test_a_crash_restarts_the_agent_with_its_session(host: HostProcess) -> None:
         assert state["messageCount"] == 2
 
 
+def test_an_epoch_that_the_disk_does_not_take_is_not_counted_on_from_a_former_one(host: HostProcess) -> None:
+    """After the host's end its number is used again: a cursor of it must not be one of the journal on the disk."""
+    with host.attach(has_cursors=True) as numbered:
+        attached = numbered.record()
+        run_prompt(numbered)
+        (row,) = host.ask(ListAgents(watches=False))["agents"]
+        (state,) = host.folder.rglob("journal.json")
+        (state.parent / "journal.json.new").mkdir()  # where it would be written
+        os.kill(row["pid"], signal.SIGKILL)
+        assert numbered.ended().exit_code == 75
+    with host.attach(since=cursor(attached, 5), start=()) as again:
+        there = again.record()
+        assert (there["epoch"], there["replay"]) == (2, "none")
+        assert there["journal"] != attached["journal"]
+        assert again.ask({"id": "s", "type": "get_state"})["data"]["messageCount"] == 2
+
+
 def test_a_crash_before_the_first_message_keeps_the_session(host: HostProcess) -> None:
     with host.attach(has_cursors=True) as connection:
         attached = connection.record()
