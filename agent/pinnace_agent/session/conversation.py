@@ -315,15 +315,27 @@ class Session:
     def drop(self, place: int) -> None:
         """Take an accepted message out of the branch: the leaf goes back to where it was.
 
-        What is in the file stays there, as a branch of its own; a marker makes readers go on from the former leaf.
+        What is in the file stays there, as a branch of its own; a marker makes readers go on from the former leaf. If
+        the marker can't be saved, the message is taken out of the file: a crash would leave it in the branch.
         """
         if place == len(self.tree.entries) - 1 and (self.file is None or self.file.withdraw_last()):
             self.tree.remove_last(place)
             self.totals = RunningTotals()
         else:
             self.tree.leaf = self.tree.parent(place)
-            self.keep_custom(LEAF_MARKER, {"left": self.tree.entries[place]["id"]})
+            failure = self.accept_custom(LEAF_MARKER, {"left": self.tree.entries[place]["id"]})
+            # Else a part of the marker is in the file, and the rest will be.
+            if failure is not None and place == len(self.tree.entries) - 1 and not self.take_back():
+                self.keep_custom(LEAF_MARKER, {"left": self.tree.entries[place]["id"]})
         self._rebuild()
+
+    def take_back(self) -> bool:
+        """Take the newest entry out of the session and out of its file; return whether that was possible."""
+        if self.file is not None and not (self.file.withdraw_last() or self.file.take_back()):
+            return False
+        self.tree.remove_last(len(self.tree.entries) - 1)
+        self.totals = RunningTotals()
+        return True
 
     def choose(self, *, model: Model | None, thinking_level: ThinkingLevel, name: str | None) -> None:
         """Change the choices. In a session that is on the disk they are saved now, else with its first message.

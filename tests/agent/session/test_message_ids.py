@@ -1,6 +1,12 @@
 """Which messages of the user a session knows by their ids."""
 
+import resource
+import signal
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 from pinnace_agent.engine.run_recorder import user_message
 from pinnace_agent.session.conversation import Session
@@ -8,6 +14,7 @@ from pinnace_agent.session.folders import SessionFolder
 from pinnace_agent.session.library import Library
 from pinnace_agent.session.store.entries import EntryList
 from pinnace_agent.session.store.line_shape import LineReader
+from pinnace_agent.session.store.reading import read_entries
 from pinnace_agent.session.tree import EntryTree
 from pinnace_spec.wire.json_text import encode_record
 
@@ -52,6 +59,44 @@ def test_a_message_that_was_taken_back_is_unknown_and_the_former_one_with_its_id
 
     assert first == session.entry_of_message_id("a")
     assert session.entry_of_message_id("b") is None
+
+
+@contextmanager
+def file_limit(size: int) -> Iterator[None]:
+    """Let files of this process have so many bytes at the most."""
+    former, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, former[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, former)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+@pytest.mark.parametrize("room", [0, 40, 4096])
+def test_a_saved_message_is_dropped_whether_or_not_there_is_room_for_the_marker(tmp_path: Path, room: int) -> None:
+    """Without it the message is taken out of the file: a crash would leave it in the branch."""
+    session = Library(SessionFolder(tmp_path, is_flat=True)).new(str(tmp_path))
+    session.keep(HELLO, message_id="a")
+    path = Path(session.path or "")
+    place = session.accept(HELLO, "b")
+    with file_limit(path.stat().st_size + room):
+        session.drop(place)
+        assert ids_of(read_branch(path)) == ["a"]
+    assert ids_of(session.tree.branch()) == ["a"]
+    session.keep(HELLO, message_id="c")
+    assert ids_of(read_branch(path)) == ids_of(session.tree.branch()) == ["a", "c"]
+
+
+def ids_of(branch: Iterable[Mapping[str, object]]) -> list[object]:
+    return [entry["messageId"] for entry in branch if "messageId" in entry]
+
+
+def read_branch(path: Path) -> Iterable[Mapping[str, object]]:
+    """Return the branch that the next process finds."""
+    entries, damaged = read_entries(path.read_bytes().partition(b"\n")[2])
+    assert damaged == []
+    return EntryTree(entries).branch()
 
 
 def test_messages_that_another_process_appends_are_known(tmp_path: Path) -> None:

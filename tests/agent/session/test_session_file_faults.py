@@ -210,6 +210,31 @@ async def test_l4_what_comes_in_the_place_of_a_cut_line_is_flushed_anew(cut_line
     file.abandon()
 
 
+def test_l4_the_newest_line_is_taken_out_of_the_file_unless_others_have_written_behind_it(disk: Path) -> None:
+    path = disk / "s.jsonl"
+    path.write_bytes(HEADER)
+    file = _opened(path)
+    assert not file.take_back()  # what was opened is not ours
+    file.append(_line(1))
+    assert file.take_back()
+    assert path.read_bytes() == HEADER
+    assert not file.take_back()
+    file.append(_line(2))
+    filler = _fill(disk)
+    with pytest.raises(SaveError):
+        file.append(_line(3, 8000))
+    assert not file.take_back()  # of the newest one a part may be there
+    assert file.withdraw_last()
+    assert file.take_back()
+    assert path.read_bytes() == HEADER
+    filler.unlink()
+    file.append(_line(4))
+    _append_elsewhere(path, _foreign(1))
+    assert not file.take_back()
+    assert path.read_bytes() == HEADER + _line(4) + _foreign(1)
+    file.abandon()
+
+
 def test_l4_a_cut_line_is_not_withdrawn_when_others_have_written_behind_it(cut_line: CutLine) -> None:
     path, file, filler, cut = cut_line
     filler.unlink()

@@ -167,7 +167,8 @@ class DurableQueue:
             await self._session.sync()
         except SaveError as error:
             self._history = None
-            mark_refused(self._session, message_id)
+            if not (self._is_newest(message_id) and self._session.take_back()):
+                mark_refused(self._session, message_id)
             self._fail(job, error)
             return
         self._agent.submit(InternalEvent("save_ok", job))

@@ -53,6 +53,7 @@ class SessionFile:
         self._unwritten = UnwrittenLines(header)
         self._damaged: Sequence[bytes] = ()  # to be quarantined before anything is written
         self._problem: str | None = None
+        self._newest = 0, 0  # where the line that `append` has written last ends, and its bytes
         self._is_replaced = False
         self._is_closed = False
         self._has_reported_others = False
@@ -162,9 +163,12 @@ class SessionFile:
         """
         if self._is_closed:
             raise SaveError(texts.closed(self.path))
-        self._unwritten.add(REDACTOR.line(line), is_durable=is_durable)
+        line = REDACTOR.line(line)
+        self._unwritten.add(line, is_durable=is_durable)
         if is_durable or self.exists:
             self._save()
+            assert self._file is not None
+            self._newest = self._file.size, len(line)
 
     def withdraw_last(self) -> bool:
         """Take back the newest line, also one that was cut; return whether that was possible.
@@ -179,6 +183,15 @@ class SessionFile:
             self._durability.shortened(file.size)
         if not self.unsaved and not self._is_replaced:
             self._problem = None
+        return True
+
+    def take_back(self) -> bool:
+        """Take the newest line out of the file; return whether that was possible: not if others have written since."""
+        file, (end, count) = self._file, self._newest
+        if file is None or self.unsaved or end != file.size or not file.take_back(count):
+            return False
+        self._newest = 0, 0
+        self._durability.shortened(file.size)
         return True
 
     def flush(self) -> None:
