@@ -55,3 +55,11 @@ def file_name(session_id: str, ms: int) -> str:
     """Name a session's file after the time in its header and its id."""
     stamp = iso_time(ms).replace(":", "-").replace(".", "-")
     return f"{stamp}_{session_id}.jsonl"
+
+
+class NotOne(Exception):
+    """A reference does not name one session. `text` says why."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from pinnace_agent.core.json_access import as_array, as_count, as_object
 from pinnace_agent.session.folders import SessionFolder, default_folder
+from pinnace_agent.session.identity import NotOne
 from pinnace_agent.session.store.append_file import TooLarge, read_whole
 from pinnace_agent.session.store.entries import time_ms
 from pinnace_agent.session.store.reading import read_header, read_session
@@ -85,20 +86,12 @@ class NoCursor(Exception):
     """A text that is no cursor of a page."""
 
 
-class NotFound(Exception):
+class NotFound(NotOne):
     """No session of this folder matches. `text` names the reference, and a match elsewhere."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.text = text
 
-
-class Ambiguous(Exception):
+class Ambiguous(NotOne):
     """Several sessions match. `text` lists them."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.text = text
 
 
 Report: TypeAlias = Callable[[str], object]

@@ -12,8 +12,8 @@ from pinnace_agent.config.settings import Settings
 from pinnace_agent.files.paths import agent_dir
 from pinnace_agent.session.conversation import Session
 from pinnace_agent.session.folders import SessionFolder, choose_folder, sessions_root
+from pinnace_agent.session.identity import NotOne
 from pinnace_agent.session.library import LEASE_WAIT_S, Library, Opened
-from pinnace_agent.session.listing import Ambiguous, NotFound, find_anywhere, find_exact, find_session, most_recent
 from pinnace_agent.session.opening import check_path, resolve
 from pinnace_agent.session.store.lease import LeaseHeld, take_waiting
 from pinnace_rpc.cli.options import Options, StartupError
@@ -42,7 +42,7 @@ class SessionChoice:
         """
         try:
             return self._session()
-        except (errors.ClientError, NotFound, Ambiguous, LeaseHeld) as error:
+        except (errors.ClientError, NotOne, LeaseHeld) as error:
             raise StartupError(error.text) from None
         except OSError as error:
             raise StartupError(f"the session can't be written: {error}") from None
@@ -56,6 +56,8 @@ class SessionChoice:
         if options.session is not None:
             return self._named(options.session, folder)
         if options.continues:
+            from pinnace_agent.session.listing import most_recent  # not at the start of a new session, here and below
+
             recent = most_recent(folder, self._cwd)
             return self.library.new(self._cwd) if recent is None else self._open(recent)
         if options.session_id is not None:
@@ -63,6 +65,8 @@ class SessionChoice:
         return self.library.new(self._cwd)
 
     def _fork(self, reference: str, folder: SessionFolder) -> Session:
+        from pinnace_agent.session.listing import find_anywhere, find_exact
+
         session_id = self._options.session_id
         if session_id is not None and find_exact(session_id, folder, self._cwd) is not None:
             raise StartupError(f"the session {session_id} exists already: choose another id for the copy")
@@ -75,6 +79,8 @@ class SessionChoice:
 
     def _named(self, reference: str, folder: SessionFolder) -> Session:
         if not _is_path(reference):
+            from pinnace_agent.session.listing import find_session
+
             return self._open(find_session(reference, self._root, folder, self._cwd))
         path = resolve(reference, self._cwd)
         if not path.exists():
@@ -82,6 +88,8 @@ class SessionChoice:
         return self._open(check_path(reference, self._cwd))
 
     def _with_id(self, session_id: str, folder: SessionFolder) -> Session:
+        from pinnace_agent.session.listing import find_exact
+
         path = find_exact(session_id, folder, self._cwd)
         return self.library.new(self._cwd, session_id=session_id) if path is None else self._open(path)
 

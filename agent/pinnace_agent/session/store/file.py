@@ -331,7 +331,7 @@ class SessionFile:
             self._durability.wrote()
             between = written.between
             if not between or lead or (not unwritten.is_begun and between.endswith(b"\n")):
-                unwritten.was_written(written.size - len(lead))
+                unwritten.was_written(written.size - (lead != b""))
             else:
                 unwritten.was_broken_off(between)
                 unwritten.mark_interleaved()
