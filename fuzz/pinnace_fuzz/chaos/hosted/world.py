@@ -218,7 +218,8 @@ class HostedWorld:
         for disk in self.disks:
             disk.empty()
         found = self.processes()
-        self._limit([*found.agents, *_present(found.host)], None)
+        # A zygote that a limited host has started has its limit, and hands it on.
+        self._limit([*found.agents, *_present(found.host), *_present(found.zygote)], None)
         self.disk_fault = None
 
     def sleep(self) -> None:
