@@ -19,6 +19,7 @@ OTHER_PROGRAMS: Final = ("agent/pinnace_agent/search/program.py", "rpc/pinnace_r
 DESCRIPTOR_WRITERS: Final = {
     "agent/pinnace_agent/shell/output.py": "the output of a command, byte for byte, in a file of the user's alone",
     "agent/pinnace_agent/shell/watchdog.py": "a pipe to the watchdog: numbers of processes",
+    "agent/pinnace_agent/mcp/extension.py": "what servers log, redacted",
     "agent/pinnace_agent/session/store/append_file.py": "lines that session/file has redacted",
     "agent/pinnace_agent/session/store/lease.py": "who has a session open",
     "agent/pinnace_agent/session/store/quarantine.py": "a copy of what was in a session file",

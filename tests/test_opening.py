@@ -34,6 +34,7 @@ EXCEPTIONS = {
     "agent/pinnace_agent/config/models/builtin.py": "Data of the package.",
     "agent/pinnace_agent/export/page.py": "Data of the package.",
     "agent/pinnace_agent/files/file_lock.py": "Folders that are locks.",
+    "agent/pinnace_agent/mcp/extension.py": "The log of servers, in the agent folder.",
     "agent/pinnace_agent/shell/output.py": "A file that is new, in a folder that is the user's alone.",
     "agent/pinnace_agent/shell/descendants.py": "Of /proc, about processes that this one has started.",
     "agent/pinnace_agent/shell/process_table.py": "Of /proc, about processes that this one has started.",

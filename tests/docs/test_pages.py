@@ -48,6 +48,7 @@ _SETUP: Final = ".ci/run and test_readme.py"
 _NEEDS_KEY: Final = "needs a key; test_providers_page.py resolves the model"
 
 _FILES: Final = "tests/rpc/tools/test_client_files.py"
+_SERVERS: Final = "servers of others; tests/rpc/cli/test_mcp_command.py has its own"
 ELSEWHERE: Final[Mapping[str, str]] = {
     "CONTRIBUTING.md: *": ".ci/run does the same",
     "README.md: scripts/setup && .venv/bin/pinnace demo": _SETUP,
@@ -69,6 +70,13 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "docs/durable-agents.md: ssh build-machine pinnace attach reviewer --cursors": "needs another machine",
     "docs/durable-agents.md: # editor": "test_durable_agents_page.py",
     "docs/durable-agents.md: # supervisor": "test_durable_agents_page.py",
+    "docs/mcp.md: pip install 'mcp>=2.3,<3'": "downloads the package, which tests have",
+    "docs/mcp.md: pinnace mcp add files -- npx -y @modelcontextprotocol/server-filesystem .": _SERVERS,
+    "docs/mcp.md: pinnace mcp add docs --url https://example.com/mcp --bearer-token-env-var DOCS_TOKEN": _SERVERS,
+    "docs/mcp.md: pinnace mcp list": _SERVERS,
+    "docs/mcp.md: pinnace mcp test files": _SERVERS,
+    "docs/mcp.md: pinnace mcp remove docs": _SERVERS,
+    "docs/mcp.md: {": "tests/agent/mcp/test_entries.py",
     'docs/editors.md: { "agent_servers": { "pinnace": { "command": "pinnace", "args": ["acp"], "env": {} } } }': (
         "the settings of an editor"
     ),

@@ -154,8 +154,9 @@ class ChildProcesses:
         stderr: int,
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
+        stdin: int = subprocess.DEVNULL,
     ) -> Child:
-        """Start a program in a session of its own, with nothing on stdin.
+        """Start a program in a session of its own.
 
         Args:
             arguments: The program and its arguments.
@@ -163,6 +164,7 @@ class ChildProcesses:
             stderr: Likewise.
             env: The whole environment; None inherits ours.
             cwd: The folder to run in; None: ours.
+            stdin: As `stdout`; by default it is at its end.
 
         Raises:
             OSError: It can't be started: the program or folder is missing, or no descriptors, processes, threads or
@@ -175,7 +177,7 @@ class ChildProcesses:
         try:
             process = await trio.lowlevel.open_process(
                 list(arguments),
-                stdin=subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=stdout,
                 stderr=stderr,
                 cwd=cwd,

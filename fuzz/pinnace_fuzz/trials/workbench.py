@@ -106,8 +106,10 @@ class HomedAgent(Agent):
         return coverage.note_report(judge(self.recording.steps(), end, generation(spoken), checks))
 
     def _has_extensions(self) -> bool:
-        folders = (self.home.agent_dir / "extensions", self.home.work / ".pi" / "extensions")
-        return not _EXTENSION_FLAGS.isdisjoint(self.process.argv) or any(folder.is_dir() for folder in folders)
+        agent, project = self.home.agent_dir, self.home.work / ".pi"
+        # What connects MCP servers is one, too, and says their prompts.
+        places = (agent / "extensions", project / "extensions", agent / "mcp.json", project / "mcp.json")
+        return not _EXTENSION_FLAGS.isdisjoint(self.process.argv) or any(place.exists() for place in places)
 
     def check_end(self, exit_timeout_s: float = EXIT_TIMEOUT_S) -> None:
         """End the agent in order, unless it has ended, and check what must hold of every run.

@@ -21,6 +21,8 @@ if TYPE_CHECKING:  # loaded with the second session
 
 _log: Final = logging.getLogger("pinnace.acp")
 
+# As in `pinnace_agent.mcp.configuration`, which takes longer to load.
+_SERVERS_VARIABLE: Final = "PINNACE_MCP_SERVERS"
 _LOADING_S: Final = 10.0
 """How long a session waits for what forks; then it starts in a new interpreter, too."""
 
@@ -54,13 +56,16 @@ class Agents:
         self._has_started = False
         self._forks: ZygoteStarter | None = None
 
-    async def agent_of(self, cwd: str, session: str | None, flags: Sequence[str] = ()) -> Opened:
+    async def agent_of(
+        self, cwd: str, session: str | None, flags: Sequence[str] = (), servers: str | None = None
+    ) -> Opened:
         """Return the agent of a session in a folder: the one that has it already, or a new one.
 
         Args:
             cwd: The folder.
             session: The path of the session's file; None: a new session.
             flags: Those of this session alone.
+            servers: The MCP servers of this session, as a variable of the agent's environment; None: none.
 
         Raises:
             AgentStartError: It could not be started.
@@ -69,12 +74,13 @@ class Agents:
 
         if self._is_persistent and runs_host(os.environ):
             try:
-                agent = await attach(self._start(cwd, *flags), session, self._release)
+                agent = await attach(self._start(cwd, *flags, servers=servers), session, self._release)
             except HostGone as gone:
                 _log.warning("the agent is started without the host: %s", gone)
             else:
                 return Opened(agent, agent.leave)
-        return Opened(await self.start(cwd, *flags, *(() if session is None else ("--session", session))))
+        words = (*flags, *(() if session is None else ("--session", session)))
+        return Opened(await self.start(cwd, *words, servers=servers))
 
     async def remove(self, session_id: str) -> None:
         """Have the host forget the agents of a session that is to be deleted.
@@ -91,13 +97,13 @@ class Agents:
             except AgentUsed as used:
                 raise RequestError(INTERNAL_ERROR, str(used), {"errorCode": "session_unavailable"}) from None
 
-    async def start(self, cwd: str, *words: str) -> AgentProcess:
+    async def start(self, cwd: str, *words: str, servers: str | None = None) -> AgentProcess:
         """Start a process in a folder, with more words, which ends with this one.
 
         Raises:
             AgentStartError: It could not be started.
         """
-        start = self._start(cwd, *words)
+        start = self._start(cwd, *words, servers=servers)
         if not self._has_started:
             self._has_started = True
             from pinnace_rpc.host.agents.fresh import FreshStarter
@@ -112,7 +118,8 @@ class Agents:
                 await self._forks.zygote_pid()
         return await self._forks.start(start)
 
-    def _start(self, cwd: str, *words: str) -> AgentStart:
+    def _start(self, cwd: str, *words: str, servers: str | None = None) -> AgentStart:
         # In mode rpc, with records as small as they can be: the last value of an option counts.
         arguments = (*self._words, *words, "--mode", "rpc", "--protocol", "1.5")
-        return AgentStart(arguments, cwd, os.environ, self._umask)
+        environment = os.environ if servers is None else {**os.environ, _SERVERS_VARIABLE: servers}
+        return AgentStart(arguments, cwd, environment, self._umask)

@@ -76,6 +76,8 @@ class Connection:
         self._sessions: dict[str, Session] = {}
         self._flags: dict[str, Sequence[str]] = {}
         """With which each was opened."""
+        self._servers: dict[str, str | None] = {}
+        """Likewise, the MCP servers."""
         self._files: set[ClientFiles] = set()
         """Of the open sessions."""
         self._cores: set[Core] = set()
@@ -215,7 +217,7 @@ class Connection:
             "agentCapabilities": {
                 "loadSession": self._library is not None,
                 "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
-                "mcpCapabilities": {"http": False, "sse": False},
+                "mcpCapabilities": {"http": True, "sse": False},
                 "sessionCapabilities": sessions,
                 "auth": {},
             },
@@ -267,11 +269,11 @@ class Connection:
     async def _new(self, abilities: ClientAbilities, params: Params) -> Named:
         cwd = params.folder("cwd")
         servers, flags = _servers(params), _directory_flags(params)
-        session = await self._opened(cwd, None, flags, abilities)
+        session = await self._opened(cwd, None, flags, servers, abilities)
         if not session.has_model:
             await session.close()
             raise _no_model()
-        return Named({"sessionId": session.id, **session.described(), **_refused(servers, session)}, session)
+        return Named({"sessionId": session.id, **session.described()}, session)
 
     async def _open_stored(self, library: Library, abilities: ClientAbilities, params: Params, *, shows: bool) -> Named:
         session_id = params.text("sessionId")
@@ -281,22 +283,26 @@ class Connection:
         if session is None:
             stored = await trio.to_thread.run_sync(library.find, session_id, cwd)
             try:
-                session = await self._opened(cwd, str(stored.path), flags, abilities)
+                session = await self._opened(cwd, str(stored.path), flags, servers, abilities)
             except (CoreEnded, AgentStartError):
                 # Most often another process has the session, which the agent has waited for.
                 await trio.to_thread.run_sync(library.check_free, stored.path)
                 raise
         elif self._flags.get(session_id, []) != flags:
             raise params.invalid("additionalDirectories", "must be those with which the session is open, or close it")
+        elif servers and self._servers.get(session_id) != servers:
+            raise params.invalid("mcpServers", "must be those with which the session is open, or close it")
         await session.join(shows=shows)
-        return Named({**session.described(), **_refused(servers, session)}, session)
+        return Named(session.described(), session)
 
-    async def _opened(self, cwd: str, stored: str | None, flags: Sequence[str], abilities: ClientAbilities) -> Session:
-        """Return a session with an agent of its own, started with these flags: a stored one, by its path, or a new one.
+    async def _opened(
+        self, cwd: str, stored: str | None, flags: Sequence[str], servers: str | None, abilities: ClientAbilities
+    ) -> Session:
+        """Return a session with an agent of its own, started with these flags and servers: a stored one, or a new one.
 
         Cancelled, a new agent is ended, and one that outlives this is left.
         """
-        core = self._attended(await self._agents.agent_of(cwd, stored, flags))
+        core = self._attended(await self._agents.agent_of(cwd, stored, flags, servers))
         try:
             session = await open_session(core, cwd, self._outbox, abilities, self._nursery, self._files)
         except BaseException:
@@ -307,6 +313,7 @@ class Connection:
             raise
         self._sessions[session.id] = session
         self._flags[session.id] = flags
+        self._servers[session.id] = servers
         self._nursery.start_soon(self._attend, session)
         return session
 
@@ -325,6 +332,7 @@ class Connection:
         if self._sessions.get(session.id) is session:
             del self._sessions[session.id]
             del self._flags[session.id]
+            del self._servers[session.id]
         session.ended(session.core.end_text)
 
     async def _close(self, session: Session) -> dict[str, object]:
@@ -342,15 +350,16 @@ def _auth_methods(abilities: ClientAbilities) -> list[Mapping[str, object]]:
     return methods
 
 
-def _servers(params: Params) -> list[str]:
-    """Return the names of the MCP servers of a request; missing servers are none.
+def _servers(params: Params) -> str | None:
+    """Return the MCP servers of a request, for the agent of its session; None: there are none.
 
     Raises:
         InvalidParams: One is not described completely, is of a type that was not offered, or has the name of another.
     """
     if params.fields.get("mcpServers") is None:
-        return []
+        return None
     names: list[str] = []
+    described: list[Mapping[str, object]] = []
     for server in params.objects("mcpServers"):
         name = server.text("name")
         if name in names:
@@ -369,7 +378,12 @@ def _servers(params: Params) -> list[str]:
             pair.text("name")
             pair.text("value")
         names.append(name)
-    return names
+        described.append(server.fields)
+    if not described:
+        return None
+    from pinnace_agent.mcp.configuration import client_text  # with the first server
+
+    return client_text(described)
 
 
 def _directory_flags(params: Params) -> list[str]:
@@ -381,15 +395,6 @@ def _directory_flags(params: Params) -> list[str]:
     if params.fields.get("additionalDirectories") is None:
         return []
     return [word for folder in params.folders("additionalDirectories") for word in ("--add-dir", folder)]
-
-
-def _refused(servers: list[str], session: Session) -> dict[str, object]:
-    """Return what is reported of servers that can't be used, and notify the user: nothing is dropped in silence."""
-    if not servers:
-        return {}
-    session.notify("error", f"MCP servers are not supported; their tools are missing: {', '.join(servers)}")
-    report = {"status": "unsupported", "error": "MCP servers are not supported"}
-    return {"_meta": {"pinnace": {"mcpServers": [{"name": name, **report} for name in servers]}}}
 
 
 def _no_model() -> RequestError:

@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from pinnace_rpc.cli.options import Options
 
 _FOLDER = "extensions"
+_SERVERS = "mcp.json"
 # Copies of constants of the agent's modules, which take longer to load than these checks.
 _FOLDER_VARIABLE = "PI_CODING_AGENT_DIR"
 _USUAL_FOLDER = "~/.pi/agent"
+_CLIENT_VARIABLE = "PINNACE_MCP_SERVERS"
 _PROJECT_FOLDER = ".pi"
 
 
@@ -38,9 +40,18 @@ def in_load_order(resources: "Iterable[ResourceSettings]") -> "list[ResourceSett
 def may_have_extensions(
     options: "Options", configuration: "Configuration", env: "Mapping[str, str]", cwd: "Path"
 ) -> bool:
-    """Return whether the command line, the settings or a folder may name an extension."""
+    """Return whether the command line, the settings or a folder may name an extension, or an MCP server."""
     if options.extensions:
         return True
+    if not options.no_mcp:
+        from pinnace_agent.files.paths import agent_dir, project_dir
+
+        files = [
+            agent_dir(env) / _SERVERS,
+            *([project_dir(cwd) / _SERVERS] if configuration.is_project_trusted else ()),
+        ]
+        if _CLIENT_VARIABLE in env or any(map(os.path.exists, files)):
+            return True
     if options.no_extensions:
         return False
     if any(each.extensions or each.packages for each in configuration.settings.resources):
@@ -54,10 +65,14 @@ def may_have_extensions(
 
 def may_have_project_extensions(options: "Options", reader: "FolderReader", cwd: "Path") -> bool:
     """Return whether a trusted project may bring an extension: of a session in another folder than the first."""
-    if options.no_extensions or not reader.trusts(cwd):
+    if not reader.trusts(cwd):
         return False
     from pinnace_agent.files.paths import project_dir
 
+    if not options.no_mcp and os.path.exists(project_dir(cwd) / _SERVERS):
+        return True
+    if options.no_extensions:
+        return False
     if os.path.isdir(project_dir(cwd) / _FOLDER):
         return True
     return any(each.extensions or each.packages for each in reader.resource_settings(cwd) if each.is_project)

@@ -71,10 +71,8 @@ def _run(words: list[str]) -> int:
 
             _protect()
             return auth_command.main(rest)
-        case ["trust" | "untrust" as name, *rest]:
-            from pinnace_rpc.cli.commands import trust as trust_command
-
-            return trust_command.main(rest, decision=name == "trust")
+        case ["trust" | "untrust" | "mcp" as name, *rest]:
+            return _configure(name, rest)
         case ["completion", *rest]:
             from pinnace_rpc.cli.commands import completion as completion_command
 
@@ -95,6 +93,17 @@ def _run(words: list[str]) -> int:
             return demo.main()
         case _:
             return _serve(words)
+
+
+def _configure(name: str, rest: list[str]) -> int:
+    """Change, or show, what the user's files say about projects and MCP servers."""
+    if name == "mcp":
+        from pinnace_rpc.cli.commands import mcp as mcp_command
+
+        return mcp_command.main(rest)
+    from pinnace_rpc.cli.commands import trust as trust_command
+
+    return trust_command.main(rest, decision=name == "trust")
 
 
 def _keep_agents(name: str, rest: list[str]) -> int:

@@ -94,6 +94,7 @@ class Options(NamedTuple):
     """Paths, or names of packages and of built-in extensions."""
     no_extensions: bool = False
     """Only those of `extensions`."""
+    no_mcp: bool = False
     keeps_going: bool = False
     """Whether to start without extensions that fail to load."""
     tool_approval: ToolApproval = "never"

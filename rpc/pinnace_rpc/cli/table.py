@@ -48,6 +48,7 @@ SUBCOMMANDS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "demo": ("Show a short conversation without a network.", ()),
     "explain": ("Explain a rule of the protocol or a transition.", ()),
     "host": ("Keep agents running between clients.", ("status", "stop")),
+    "mcp": ("List, test, add or remove MCP servers.", ("add", "list", "remove", "test")),
     "sessions": ("List the sessions of this folder as JSON lines.", ()),
     "shim": ("Write `pi` and `cli.js` that start pinnace.", ()),
     "spec": ("Print a file of the specification.", _SPEC),
@@ -286,6 +287,7 @@ _EXTENSIONS: Final = Group(
             repeats=True,
         ),
         _flag("--no-extensions", "-ne", field="no_extensions", help="No extensions but those of --extension."),
+        _flag("--no-mcp", field="no_mcp", help="No MCP servers."),
         _flag("--keep-going", field="keeps_going", help="Start without extensions that fail to load."),
     ],
 )
@@ -379,7 +381,6 @@ _IGNORED: Final = Group(
     "Accepted for clients of pi, and ignored",
     [
         _flag("--no-themes", field=None),
-        _flag("--no-mcp", field=None),
         Option(("--theme",), None, metavar="TEXT"),
         Option(("--use-theme",), None, metavar="TEXT"),
         Option(("--tui-mode",), None, metavar="TEXT"),

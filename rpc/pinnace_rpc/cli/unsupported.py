@@ -38,10 +38,6 @@ UPDATES: Final = UnsupportedFeature(
     "Updating itself (`update`)",
     "install a newer checkout with `scripts/setup`; pinnace never looks for updates",
 )
-MCP: Final = UnsupportedFeature(
-    "MCP (`mcp`)",
-    "let the model call a program of the MCP server by `bash`, and describe it in `AGENTS.md`",
-)
 LOGIN: Final = UnsupportedFeature(
     "Built-in logins (OAuth)",
     "log in by an extension that registers the provider with `oauth`, or use a key: `pinnace auth login PROVIDER`; "
@@ -66,7 +62,6 @@ ABSENCES: Final = (
     PACKAGES,
     CONFIG,
     UPDATES,
-    MCP,
     LOGIN,
     SHOWN_KEYS,
     TYPESCRIPT,
@@ -77,7 +72,6 @@ FOREIGN_COMMANDS: Final[Mapping[str, UnsupportedFeature]] = {
     "config": CONFIG,
     "install": PACKAGES,
     "list": PACKAGES,
-    "mcp": MCP,
     "remove": PACKAGES,
     "uninstall": PACKAGES,
     "update": UPDATES,

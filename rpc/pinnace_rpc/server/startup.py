@@ -112,6 +112,8 @@ def prepare(options: Options) -> Prepared:
 
         return UserFiles(options, configuration, reader, cwd, configure)
 
+    if has_extensions:
+        files()  # takes what no child is to have out of the environment
     resources = PromptResources(reader.read, tuple(toolbox.values()))
     resources.on_added = reader.add
     if not has_extensions and options.extension_flags:
@@ -151,7 +153,7 @@ def prepare(options: Options) -> Prepared:
     def late_plan(folder: Path) -> "ExtensionPlan | None":
         is_named = may_have_extensions(options, files().configuration, os.environ, cwd)
         is_plausible = is_named or may_have_project_extensions(options, reader, folder)
-        return files().extension_plan(select) if is_plausible else None
+        return files().extension_plan(select, folder) if is_plausible else None
 
     extensions = files().extension_plan(select) if has_extensions else None
     return Prepared(profile, session, sessions.library, selection, settings, extensions, late_plan)

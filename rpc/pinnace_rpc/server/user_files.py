@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Final
 
 from pinnace_agent.config.configuration import Configuration, load_configuration
 from pinnace_agent.engine.profile import AgentProfile, UseFiles
+from pinnace_agent.files.paths import agent_dir, project_dir
 from pinnace_agent.prompting.folder_resources import FolderReader
+from pinnace_agent.shell.environment import shell_environment
 from pinnace_rpc.cli.options import Options
 from pinnace_spec.rules import errors
 
 if TYPE_CHECKING:  # loaded with the first extension, and not with a reload
     from pinnace_agent.config.models.selection import Selection
     from pinnace_agent.extension_host.plan import ExtensionPlan, GivenFlag
+    from pinnace_agent.extensions.loading.loading import Inline
     from pinnace_agent.extensions.ports.host_view import Mode
 
 _MODES: Final[Mapping[str, "Mode"]] = {"rpc": "rpc", "json": "json", "text": "print"}
@@ -44,6 +47,8 @@ class UserFiles:
         self._reader = reader
         self._cwd = cwd
         self._configure = configure
+        # Taken out of the environment: no child of the agent is to have them.
+        self._client_servers = os.environ.pop("PINNACE_MCP_SERVERS", None)
 
     def read_again(self) -> UseFiles:
         """Read settings, models and keys; return what makes them current, and returns notices for the user.
@@ -68,7 +73,6 @@ class UserFiles:
         from pinnace_agent.config.trust import trust_file
         from pinnace_agent.config.trust_digest import keep_decision
         from pinnace_agent.files.file_lock import LockHeld
-        from pinnace_agent.files.paths import agent_dir
         from pinnace_agent.files.relaxed_json import ConfigurationFileError
 
         self._reader.decide(folder, is_trusted)
@@ -85,7 +89,6 @@ class UserFiles:
 
     def raw_settings(self) -> dict[str, object]:
         """Merge the settings files: the project's over the user's, objects member by member."""
-        from pinnace_agent.files.paths import agent_dir, project_dir
         from pinnace_agent.files.relaxed_json import ConfigurationFileError, read_object
 
         merged: dict[str, object] = {}
@@ -99,8 +102,11 @@ class UserFiles:
                 continue
         return merged
 
-    def extension_plan(self, select: "Callable[[], Selection]") -> "ExtensionPlan":
-        """Return the plan of the extensions before any is loaded; `select` selects the model of the start."""
+    def extension_plan(self, select: "Callable[[], Selection]", folder: Path | None = None) -> "ExtensionPlan":
+        """Return the plan of the extensions before any is loaded, for sessions in a folder; None: in that of the start.
+
+        `select` selects the model of the start.
+        """
         from pinnace_agent.extension_host.plan import ExtensionPlan
         from pinnace_agent.extensions.loading.discovery import resolve_named
 
@@ -118,7 +124,27 @@ class UserFiles:
             approved=options.approved,
             given=_given(options),
             keeps_going=options.keeps_going,
+            inline=self._inline(self._cwd if folder is None else folder),
         )
+
+    def _inline(self, folder: Path) -> "Sequence[Inline]":
+        """Return the extensions that are built in: that of MCP servers, if there may be any."""
+        files = (agent_dir(os.environ) / "mcp.json", project_dir(folder) / "mcp.json")
+        if self._options.no_mcp or not (self._client_servers or any(map(os.path.exists, files))):
+            return ()
+        from pinnace_agent.core.json_access import as_amount, as_object
+        from pinnace_agent.mcp.extension import DEFAULT_WAIT_S, Given, mcp_extension
+        from pinnace_rpc.cli.release import program_version
+
+        wait_s = as_amount((as_object(self.raw_settings().get("mcp")) or {}).get("startupWaitSeconds"))
+        given = Given(
+            os.environ,
+            lambda: shell_environment(os.environ, self.configuration.hidden_variables),
+            program_version(),
+            self._client_servers,
+            DEFAULT_WAIT_S if wait_s is None or wait_s < 0 else wait_s,
+        )
+        return (mcp_extension(given),)
 
 
 def _merged(below: Mapping[str, object], above: Mapping[str, object]) -> dict[str, object]:

@@ -1,6 +1,7 @@
 """Lines that are no messages, and requests that can't be fulfilled: an error says why, and nothing else happens."""
 
 import json
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -182,20 +183,34 @@ def test_a_prompt_needs_something_to_say(acp: StartAcp, work: Path) -> None:
     assert [each["content"]["text"] for each in shown if each["sessionUpdate"] == "user_message_chunk"] == ["x"]
 
 
-def test_servers_that_are_not_supported_are_reported(acp: StartAcp, work: Path) -> None:
-    agent = acp()
-    agent.call("initialize", protocolVersion=1, clientCapabilities={"session": {"notices": {}}})
-    web: dict[str, Any] = {
-        "type": "http",
-        "name": "web",
-        "url": "http://localhost",
-        "headers": [{"name": "Key", "value": "secret"}],
+ORDINARY = Path(__file__).parents[1] / "mcp" / "ordinary_server.py"
+
+
+def test_servers_of_the_client_have_their_tools_used(acp: StartAcp, work: Path) -> None:
+    """Their variables are in no message, and in the environment of no command."""
+    server = {
+        "name": "My server",
+        "command": sys.executable,
+        "args": [str(ORDINARY)],
+        "env": [{"name": "OF_SERVER", "value": "$HOME-sekret-4711"}],
     }
-    result = agent.call("session/new", cwd=str(work), mcpServers=[FILES, web])
-    assert [(each["name"], each["status"]) for each in result["_meta"]["pinnace"]["mcpServers"]] == [
-        ("files", "unsupported"),
-        ("web", "unsupported"),
+    gone = {"type": "http", "name": "gone", "url": "http://127.0.0.1:9/", "headers": []}
+    script = [
+        {"tool_calls": [{"name": "mcp__My_server__environment", "args": {"name": "OF_SERVER"}}]},
+        {"tool_calls": [{"name": "bash", "args": {"command": "env"}}]},
+        {"text": "fine"},
     ]
-    assert agent.update("notice", severity="error")["title"].endswith(": files, web")
+    agent = acp(script=script)
+    agent.call("initialize", protocolVersion=1, clientCapabilities={"session": {"notices": {}}})
+    session = agent.call("session/new", cwd=str(work), mcpServers=[server, gone])["sessionId"]
+    result = agent.call("session/prompt", sessionId=session, prompt=text("go"))
+    assert result["stopReason"] == "end_turn"
+    ended = [each for each in agent.updates(session) if each.get("status") in ("completed", "failed")]
+    assert [each["status"] for each in ended] == ["completed", "completed"]
+    assert "[redacted]" in str(ended[0]["content"])
+    assert "PINNACE_MCP_SERVERS" not in str(ended[1])
+    assert "gone" in str(agent.update("notice", severity="warning"))
+    assert "sekret" not in str(agent.messages) + str(agent.stderr)
+    refused = agent.error("session/load", sessionId=session, cwd=str(work), mcpServers=[gone])
+    assert refused["message"].startswith("params.mcpServers")
     assert agent.end() == 0
-    assert "secret" not in str(agent.messages) + str(agent.stderr)

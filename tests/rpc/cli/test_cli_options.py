@@ -79,8 +79,7 @@ def test_an_option_means_this(words: str, expected: Options) -> None:
         "--theme p --theme q",
         "--use-theme p",
         "--tui-mode m",
-        "--no-mcp",
-        "--no-themes --no-mcp",
+        "--no-themes --theme x",
     ],
 )
 def test_what_means_nothing_here_is_accepted_and_ignored(words: str) -> None:

@@ -150,6 +150,12 @@ class Registering(ApiBase):
         if self._bound is not None:
             self._bound.tools_changed(definition.name)
 
+    def unregister_tool(self, name: str) -> None:
+        """Take back a tool of this extension; models no longer see it. Without one of that name nothing happens."""
+        self._check_registering()
+        if self._extension.tools.pop(name, None) is not None and self._bound is not None:
+            self._bound.tools_changed(None)
+
     def _check_definition(self, definition: ToolDefinition) -> None:
         name, description, guidelines, label, snippet = _unchecked(
             definition.name,

@@ -1,0 +1,175 @@
+"""Which servers a session has: those of the client, of the trusted project and of the user, the first of a name wins.
+
+Reads `mcp.json`, whose places and shape are the original's. What is wrong with an entry, or a file, is a text in the
+result: the other servers are there all the same. Decides nothing about trust, which the caller knows, and starts
+nothing.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pinnace_agent.files.paths import agent_dir, project_dir
+from pinnace_agent.files.relaxed_json import ConfigurationFileError, JsonObject, is_list, is_object, read_object
+from pinnace_agent.mcp.entries import InvalidEntry, Scope, ServerEntry, is_override, namespace, overridden, read_entry
+
+FILE_NAME: Final = "mcp.json"
+CLIENT_VARIABLE: Final = "PINNACE_MCP_SERVERS"
+"""The servers that a client hands over with a session, as a JSON object of entries. Taken out of the environment."""
+
+
+@dataclass(slots=True)
+class Configured:
+    """What was found."""
+
+    servers: dict[str, ServerEntry] = field(default_factory=dict[str, ServerEntry])
+    """By name, in the order of precedence; those that are not enabled, too."""
+    errors: list[str] = field(default_factory=list[str])
+    overridden: list[str] = field(default_factory=list[str])
+    """The entries that another one of the name has displaced, as lines for people."""
+
+    def add(self, entry: ServerEntry) -> None:
+        """Add a server, which gives way to one of the same namespace that is there."""
+        mine = namespace(entry.name)
+        other = next((each for each in self.servers.values() if namespace(each.name) == mine), None)
+        if other is None:
+            self.servers[entry.name] = entry
+        elif other.name == entry.name:
+            self.overridden.append(f"{entry.name} of {entry.source} by {other.source}")
+        else:
+            self.errors.append(f'{entry.source}: server "{entry.name}" conflicts with "{other.name}"')
+
+    @property
+    def enabled(self) -> list[ServerEntry]:
+        """Those that are to be connected."""
+        return [entry for entry in self.servers.values() if entry.is_enabled]
+
+
+def user_file(env: Mapping[str, str]) -> Path:
+    """Return where the user's servers are."""
+    return agent_dir(env) / FILE_NAME
+
+
+def project_file(cwd: Path) -> Path:
+    """Return where a project's servers are."""
+    return project_dir(cwd) / FILE_NAME
+
+
+def configured(env: Mapping[str, str], cwd: Path, *, is_trusted: bool, client: str | None = None) -> Configured:
+    """Return the servers of a session in a folder.
+
+    Args:
+        env: Names the user's folder.
+        cwd: The session's folder.
+        is_trusted: Whether the project's file is read.
+        client: The text of `CLIENT_VARIABLE`; None: the client hands none over.
+    """
+    found = Configured()
+    if client is not None:
+        for entry in _entries_of_client(client, found.errors):
+            found.add(entry)
+    user = _File(user_file(env), "user", found.errors)
+    own = {entry.name: entry for entry in user.entries()}
+    if is_trusted and os.path.realpath(project_dir(cwd)) != os.path.realpath(agent_dir(env)):
+        project = _File(project_file(cwd), "project", found.errors)
+        for entry in project.entries(own):
+            found.add(entry)
+            if entry.override is not None:
+                del own[entry.name]
+    for entry in own.values():
+        found.add(entry)
+    return found
+
+
+class _File:
+    """One `mcp.json`."""
+
+    def __init__(self, path: Path, scope: Scope, errors: list[str]) -> None:
+        self._path = str(path)
+        self._scope: Scope = scope
+        self._errors = errors
+        self._raw = self._read(path)
+
+    def _read(self, path: Path) -> JsonObject:
+        try:
+            content = read_object(path, is_relaxed=False)
+        except ConfigurationFileError as error:
+            self._errors.append(f"{self._path}: {error}")
+            return {}
+        if content is None:
+            return {}
+        if not isinstance(content.get("autoEnableCodemode", True), bool):
+            self._errors.append(f"{self._path}: autoEnableCodemode must be a boolean")
+        servers = content.get("mcpServers", {})
+        if not is_object(servers):
+            self._errors.append(f'{self._path}: expected an object with an "mcpServers" object')
+            return {}
+        return servers
+
+    def entries(self, users: Mapping[str, ServerEntry] | None = None) -> Iterable[ServerEntry]:
+        """Yield the entries that can be used; with those of the user an entry may change one of them."""
+        names: dict[str, str] = {}
+        for name, raw in self._raw.items():
+            try:
+                entry = self._entry(name, raw, users)
+            except InvalidEntry as error:
+                self._errors.append(f"{self._path}: {error}")
+                continue
+            if (clash := names.setdefault(namespace(name), name)) != name:
+                self._errors.append(f'{self._path}: server "{name}" conflicts with "{clash}"')
+                continue
+            yield entry
+
+    def _entry(self, name: str, raw: object, users: Mapping[str, ServerEntry] | None) -> ServerEntry:
+        if users is None or not is_override(raw):
+            return read_entry(name, raw, self._scope, self._path)
+        if (base := users.get(name)) is None:
+            raise InvalidEntry(f'server "{name}" needs "command" or "url", or a global server to override')
+        return overridden(base, raw, self._path)
+
+
+def client_text(servers: Iterable[Mapping[str, object]]) -> str:
+    """Return the servers of a client's request for `CLIENT_VARIABLE`.
+
+    Args:
+        servers: As in the Agent Client Protocol: `name`, `type`, and `command`, `args`, `env` or `url`, `headers`;
+            variables and headers are lists of `{name, value}`.
+    """
+    entries: dict[str, dict[str, object]] = {}
+    for server in servers:
+        entry = {key: value for key, value in server.items() if key in ("type", "command", "args", "url")}
+        for key in ("env", "headers"):
+            if is_list(pairs := server.get(key)):
+                entry[key] = {each["name"]: _literal(each["value"]) for each in pairs if is_object(each)}
+        # Editors name servers for people.
+        entries[re.sub(r"[^A-Za-z0-9_-]", "_", str(server["name"])) or "_"] = entry
+    return json.dumps(entries)
+
+
+def _literal(value: object) -> object:
+    """Return a value that stands for itself: a client resolves its variables, and no value of it is a command."""
+    if not isinstance(value, str):
+        return value
+    text = value.replace("$", "$$")
+    return f"${text}" if text.startswith("!") else text
+
+
+def _entries_of_client(text: str, errors: list[str]) -> Iterable[ServerEntry]:
+    source = "the client"
+    try:
+        servers: object = json.loads(text)
+    except ValueError:
+        errors.append(f"{CLIENT_VARIABLE}: is not valid JSON")
+        return
+    if not is_object(servers):
+        errors.append(f"{CLIENT_VARIABLE}: must be an object of servers by name")
+        return
+    for name, raw in servers.items():
+        try:
+            yield read_entry(name, raw, "client", source)
+        except InvalidEntry as error:
+            errors.append(f"{source}: {error}")

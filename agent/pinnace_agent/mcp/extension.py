@@ -1,0 +1,366 @@
+"""The extension that is built in: it connects the servers of a session and registers what they offer.
+
+Decides what models, users and clients see of servers. Servers are connected in the background; the first request to a
+model waits for them as long as the user wants, and no response ever does. Everything ends with the session's instance.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple, cast
+
+import trio
+
+from pinnace_agent.core.visible_text import visible_line
+from pinnace_agent.extensions.api.api import ExtensionAPI
+from pinnace_agent.extensions.api.contexts import CommandContext, Context, ToolContext
+from pinnace_agent.extensions.events.events import ContextWithSystem, SessionShutdown, SessionStart
+from pinnace_agent.extensions.events.results import ToolResult
+from pinnace_agent.extensions.loading.loading import Inline
+from pinnace_agent.extensions.registration.registrations import ToolDefinition
+from pinnace_agent.mcp import launching, resources
+from pinnace_agent.mcp.configuration import Configured, configured, user_file
+from pinnace_agent.mcp.content import save_output, shown_result
+from pinnace_agent.mcp.definitions import OfferedTool, first_line
+from pinnace_agent.mcp.elicitation import Asking, Elicitation
+from pinnace_agent.mcp.names import tool_names
+from pinnace_agent.mcp.opening import MISSING, is_installed, load_library, open_link
+from pinnace_agent.mcp.ports import CallTimedOut, Hooks, Link, LinkLost, ServerError
+from pinnace_agent.mcp.prompts import WrongArguments, message_of, read_arguments, read_prompt
+from pinnace_agent.mcp.resources import Resources, failure_text
+from pinnace_agent.mcp.server import Server
+from pinnace_agent.redaction.redactor import REDACTOR
+from pinnace_agent.tools.base import ToolError
+
+_log: Final = logging.getLogger("pinnace.mcp")
+
+PATH: Final = "builtin:mcp"
+DEFAULT_WAIT_S: Final = 10.0
+_NOTICE_S: Final = 10.0
+_END_S: Final = 1.0
+_QUICK_END_S: Final = 0.5
+_MOST_LINE: Final = 250
+_MOST_SECTION: Final = 4096
+_PROMPT_S: Final = 30.0
+_MOST_LOG_BYTES: Final = 5 * 1024 * 1024
+_MOST_LINES_PER_S: Final = 100
+_MOST_LOG_CHARS: Final = 4_000
+
+
+class Given(NamedTuple):
+    """What the process knows."""
+
+    own: Mapping[str, str]
+    """The environment of the agent."""
+    of_tools: Callable[[], Mapping[str, str]]
+    """Returns that of its tools."""
+    release: str
+    client: str | None = None
+    """The servers that the client hands over (`CLIENT_VARIABLE`)."""
+    wait_s: float = DEFAULT_WAIT_S
+    """How long the first request waits for servers."""
+
+
+def mcp_extension(given: Given) -> Inline:
+    """Return the extension."""
+    return Inline(PATH, partial(_load, given), is_replaceable=True)
+
+
+def _load(given: Given, pi: ExtensionAPI) -> None:
+    Servers(given, pi)
+
+
+class Servers:
+    """The servers of one session instance."""
+
+    def __init__(self, given: Given, pi: ExtensionAPI) -> None:
+        """Register what is there before any server is: the command, and what happens when the session begins."""
+        self._given = given
+        self._pi = pi
+        self._servers: list[Server] = []
+        self._configured = Configured()
+        self._registered: dict[str, dict[str, str]] = {}
+        """By server, the names of its tools by what it calls them."""
+        self._definitions: dict[str, OfferedTool] = {}
+        """By name for models, what is registered."""
+        self._prompts: set[str] = set()
+        self._section = ""
+        self._has_waited = False
+        self._end_s = _END_S
+        self._log = ServerLog(user_file(given.own).with_name("mcp.log"))
+        self._resources = Resources(lambda: self._servers)
+        pi.on("session_start", self._begin)
+        pi.on("session_shutdown", self._end)
+        pi.on("agent_start", self._renew_section)
+        pi.on("context_with_system", self._before_request)
+        pi.register_command("mcp", self._command, description="Show MCP servers; `/mcp reconnect NAME` connects anew")
+
+    # The life of the session.
+
+    async def _begin(self, ctx: Context, _event: SessionStart) -> None:
+        found = self._configured = configured(
+            self._given.own, ctx.cwd, is_trusted=ctx.is_project_trusted(), client=self._given.client
+        )
+        self._servers = [Server(entry, partial(self._open, ctx), self._changed) for entry in found.servers.values()]
+        if any(server.entry.is_enabled for server in self._servers) or found.errors:
+            self._pi.background.start_soon(self._run, ctx)
+
+    def _end(self, _ctx: Context, event: SessionShutdown) -> None:
+        self._end_s = _QUICK_END_S if event.reason == "quit" else _END_S
+
+    async def _run(self, ctx: Context) -> None:
+        enabled = [server for server in self._servers if server.entry.is_enabled]
+        if enabled and not is_installed():
+            for server in enabled:
+                server.fail(MISSING)
+            enabled = []
+        if enabled:
+            await trio.to_thread.run_sync(load_library)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._notify, ctx)
+            for server in enabled:
+                nursery.start_soon(server.serve, name=f"MCP server {server.name}")
+
+    async def _notify(self, ctx: Context) -> None:
+        """Say once what is wrong, when every server has been tried."""
+        with trio.move_on_after(_NOTICE_S):
+            for server in self._servers:
+                await server.settled.wait()
+        lines = [*self._configured.errors]
+        for server in self._servers:
+            match server.state:
+                case "failed":
+                    lines.append(f"{server.name}: {first_line(server.error or '', _MOST_LINE)}")
+                case "needs-auth":
+                    lines.append(f"{server.name}: needs sign-in")
+                case _:
+                    pass
+        if lines:
+            text = "\n".join(f"  {line}" for line in lines)
+            ctx.ui.notify(f'MCP servers with problems:\n{text}\nRun "pinnace mcp list" for details.', "warning")
+
+    async def _open(self, ctx: Context, server: Server, use: Callable[[Link], Awaitable[None]]) -> None:
+        elicitation = Elicitation(server.name)
+        hooks = Hooks(
+            logged=partial(self._log.write, server.name),
+            changed=partial(self._list_changed, server),
+            roots=lambda: str(ctx.cwd),
+            elicit=partial(self._elicit, ctx, server, elicitation) if ctx.has_ui else None,
+        )
+        given = launching.Environment(self._given.of_tools(), self._given.own, str(ctx.cwd))
+        await open_link(server.entry, given, hooks, self._given.release, lambda: self._end_s, use)
+
+    def _list_changed(self, server: Server, what: str) -> None:
+        if what == "tools":
+            server.tools_changed()
+
+    async def _elicit(
+        self, ctx: Context, server: Server, elicitation: Elicitation, params: Mapping[str, object]
+    ) -> Mapping[str, object]:
+        call = server.only_call
+        return await elicitation.ask(params, _Dialogs(ctx, call))
+
+    # What models see.
+
+    def _changed(self, server: Server) -> None:
+        """Register what a server offers now. Never waits."""
+        if server.state != "connected":
+            return
+        self._register_tools(server)
+        if server.offers("resources") and not resources.NAMES & self._definitions.keys():
+            for tool in self._resources.tools():
+                self._pi.register_tool(tool)
+        if server.offers("prompts"):
+            self._pi.background.start_soon(self._register_prompts, server)
+
+    def _register_tools(self, server: Server) -> None:
+        exposed = [name for name in server.tools if server.entry.exposes(name)]
+        taken = {name for other, names in self._registered.items() if other != server.name for name in names.values()}
+        names = tool_names(server.name, exposed, taken)
+        for name in set(self._registered.get(server.name, {}).values()) - set(names.values()):
+            del self._definitions[name]
+            self._pi.unregister_tool(name)
+        self._registered[server.name] = names
+        for own, name in names.items():
+            tool = server.tools[own]
+            if self._definitions.get(name) == tool:
+                continue
+            self._definitions[name] = tool
+            self._pi.register_tool(
+                ToolDefinition(
+                    name,
+                    tool.description,
+                    tool.parameters,
+                    partial(self._call, server, own),
+                    label=f"{server.name}/{own}",
+                    is_read_only=server.entry.is_read_only(own),
+                )
+            )
+
+    async def _before_request(self, _ctx: Context, event: ContextWithSystem) -> None:
+        """Let the first request wait for servers, and show the model which there are."""
+        if not self._has_waited:
+            self._has_waited = True
+            with trio.move_on_after(self._given.wait_s):
+                for server in self._servers:
+                    await server.settled.wait()
+        if not self._section:
+            self._section = self._made_section()
+        if self._section:
+            # cast: handlers of this event alone see the system message, which is the first
+            system = cast("dict[str, object]", event.messages[0])
+            system["content"] = f"{system['content']}\n\n{self._section}"
+
+    def _renew_section(self, _ctx: Context, _event: object) -> None:
+        self._section = ""
+
+    def _made_section(self) -> str:
+        lines: list[str] = []
+        for server in self._servers:
+            if not server.entry.is_enabled:
+                continue
+            about = server.entry.description or ("" if server.link is None else server.link.instructions)
+            line = first_line(about, _MOST_LINE)
+            lines.append(f"- {server.name}: {line}" if line else f"- {server.name}")
+        if not lines:
+            return ""
+        return "\n".join(["<mcp_servers>", *lines, "</mcp_servers>"])[:_MOST_SECTION]
+
+    async def _call(self, server: Server, tool: str, ctx: ToolContext, params: Mapping[str, object]) -> ToolResult:
+        def progressed(value: float, total: float | None, message: str | None) -> None:
+            share = "" if total is None else f"/{total:g}"
+            _ = ctx.update(ToolResult(message or f"Progress {value:g}{share}", {"server": server.name, "tool": tool}))
+
+        if tool not in server.tools:
+            raise ToolError(f"The MCP server {server.name} has withdrawn its tool {tool}.")
+        call = {"name": tool, "arguments": dict(params)}
+        try:
+            with server.calling(ctx.tool_call_id):
+                result = await server.request("tools/call", call, progressed)
+        except ServerError as error:
+            raise ToolError(f"MCP tool {server.name}/{tool}: {error}") from None
+        except CallTimedOut:
+            raise ToolError(f"{failure_text(server, CallTimedOut())} The call may have taken effect.") from None
+        except LinkLost as error:
+            raise ToolError(
+                f"The MCP server {server.name} ended during the call ({error}). The call may have taken effect."
+            ) from None
+        shown = shown_result(server.name, tool, result, save_output, reads_resources=server.offers("resources"))
+        details: dict[str, object] = {"server": server.name, "tool": tool}
+        if shown.full_output_path is not None:
+            details["fullOutputPath"] = shown.full_output_path
+        structured = {key: value for key, value in result.items() if key != "_meta"}
+        return ToolResult(list(shown.blocks), details, structured, is_error=result.get("isError") is True)
+
+    # What users see.
+
+    async def _register_prompts(self, server: Server) -> None:
+        try:
+            link = await server.ready()
+            listed = await server.pages(link, "prompts/list", "prompts")
+        except (ServerError, CallTimedOut, LinkLost) as error:
+            _log.warning("the prompts of %s can't be listed: %s", server.name, error)
+            return
+        found = {prompt.name: prompt for each in listed if (prompt := read_prompt(each)) is not None}
+        for own, name in tool_names(server.name, found).items():
+            prompt = found[own]
+
+            async def say(ctx: CommandContext, text: str, own: str = own) -> None:
+                asked = found[own]
+                try:
+                    arguments = read_arguments(asked, text)
+                    with trio.fail_after(_PROMPT_S):
+                        result = await server.request("prompts/get", {"name": own, "arguments": arguments})
+                except WrongArguments as error:
+                    ctx.ui.notify(f"{own} of {server.name}: {error}", "error")
+                except (ServerError, CallTimedOut, LinkLost) as error:
+                    ctx.ui.notify(failure_text(server, error), "error")
+                except trio.TooSlowError:
+                    ctx.ui.notify(failure_text(server, CallTimedOut()), "error")
+                else:
+                    self._pi.send_user_message(message_of(server.name, asked, result))
+
+            self._pi.register_command(name, say, description=prompt.description or None)
+
+    async def _command(self, ctx: CommandContext, text: str) -> None:
+        """Show the servers, or connect one anew."""
+        word, _, name = text.strip().partition(" ")
+        if word == "reconnect":
+            chosen = [server for server in self._servers if name.strip() in ("", server.name)]
+            for server in chosen:
+                if server.entry.is_enabled:
+                    server.reconnect()
+            if not chosen:
+                ctx.ui.notify(f'No MCP server named "{name.strip()}".', "error")
+            return
+        if word:
+            ctx.ui.notify("Usage: /mcp, or /mcp reconnect [NAME]", "error")
+            return
+        ctx.ui.notify(self._status_text(), "info")
+
+    def _status_text(self) -> str:
+        lines: list[str] = []
+        for server in self._servers:
+            tools = f", {len(server.tools)} tools" if server.state == "connected" else ""
+            error = f"\n    {server.error}" if server.error and server.state != "connected" else ""
+            lines.append(f"{server.name}: {server.state}{tools}{error}")
+        lines += [f"config error: {error}" for error in self._configured.errors]
+        lines += [f"overridden: {line}" for line in self._configured.overridden]
+        return (
+            "\n".join(lines) or f"No MCP servers configured. Add them to {user_file(self._given.own)} or .pi/mcp.json."
+        )
+
+
+class ServerLog:
+    """The log of all servers."""
+
+    def __init__(self, path: Path) -> None:
+        """Write to a file, which is made with the first line."""
+        self._path = path
+        self._second = 0
+        self._lines = 0
+
+    def write(self, server: str, params: Mapping[str, object]) -> None:
+        """Write a `notifications/message`; what is more than the file takes in a second is dropped. Never raises."""
+        now_s = int(time.time())
+        if now_s != self._second:
+            self._second, self._lines = now_s, 0
+        self._lines += 1
+        if self._lines > _MOST_LINES_PER_S:
+            return
+        data = params.get("data")
+        said = data if isinstance(data, str) else str(data)
+        shown = [visible_line(str(params.get(key, ""))[:100]) for key in ("level", "logger")]
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now_s))
+        line = f"{stamp} [{server}] {shown[0]} {shown[1]}: {visible_line(said[:_MOST_LOG_CHARS])}\n"
+        with suppress(OSError):
+            self._rotate()
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            number = os.open(self._path, flags, 0o600)
+            try:
+                os.write(number, REDACTOR.text(line).encode("utf-8", "replace"))
+            finally:
+                os.close(number)
+
+    def _rotate(self) -> None:
+        with suppress(FileNotFoundError):
+            if self._path.stat().st_size > _MOST_LOG_BYTES:
+                os.replace(self._path, self._path.with_name(f"{self._path.name}.1"))
+
+
+class _Dialogs(Asking):
+    """The dialogs of one question."""
+
+    def __init__(self, ctx: Context, call: str | None) -> None:
+        self._ui = ctx.ui
+        self._call = call
+
+    async def select(self, title: str, options: Sequence[str]) -> str | None:
+        return await self._ui.select(title, list(options), tool_call_id=self._call)
+
+    async def input(self, title: str, placeholder: str | None) -> str | None:
+        return await self._ui.input(title, placeholder, tool_call_id=self._call)

@@ -1,0 +1,84 @@
+"""What a server is started with: its program, folder, environment or headers, with every variable resolved.
+
+Every value that is resolved is learnt by the redactor: a server may send it back. Texts of errors name the field.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from pinnace_agent.config.values import UnresolvedValue, interpolate, is_command
+from pinnace_agent.files.paths import expand_home
+from pinnace_agent.mcp.entries import ServerEntry
+from pinnace_agent.mcp.ports import LinkLost
+from pinnace_agent.redaction.policy import Secret
+from pinnace_agent.redaction.redactor import REDACTOR
+
+_COMMAND_S: Final = 10.0
+
+
+class Environment(NamedTuple):
+    """What the agent gives its tools, and has itself."""
+
+    of_tools: Mapping[str, str]
+    """Without the keys of providers."""
+    own: Mapping[str, str]
+    """Its own; variables of entries are resolved from it."""
+    cwd: str
+    """The session's folder."""
+
+
+async def environment_of(entry: ServerEntry, given: Environment) -> dict[str, str]:
+    """Return the environment of a server's process.
+
+    Raises:
+        LinkLost: A variable is not set, or a command fails.
+    """
+    passed = {name: given.own[name] for name in entry.env_passthrough if name in given.own}
+    return {**given.of_tools, **passed, **await _resolved("env", entry.env, given.own)}
+
+
+async def headers_of(entry: ServerEntry, given: Environment) -> dict[str, str]:
+    """Return the headers of every request to a server.
+
+    Raises:
+        LinkLost: A variable is not set, a command fails, or a header can't carry the value.
+    """
+    headers = await _resolved("headers", entry.headers, given.own)
+    for name, value in headers.items():
+        if not (value.isascii() and value.isprintable()):
+            raise LinkLost(f"headers.{name}: it holds a character that a header can't carry")
+    return headers
+
+
+def arguments_of(entry: ServerEntry, given: Environment) -> list[str]:
+    """Return the program of a server and its arguments."""
+    assert entry.command is not None
+    return [expand_home(word, given.own) for word in (entry.command, *entry.args)]
+
+
+def folder_of(entry: ServerEntry, given: Environment) -> str:
+    """Return the folder of a server's process."""
+    return os.path.join(given.cwd, expand_home(entry.cwd or ".", given.own))
+
+
+async def _resolved(field: str, values: Mapping[str, Secret], env: Mapping[str, str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, value in values.items():
+        try:
+            found[name] = await _text(value, env)
+        except UnresolvedValue as error:
+            raise LinkLost(f"{field}.{name}: {error}") from None
+        REDACTOR.learn(found[name])
+    return found
+
+
+async def _text(value: Secret, env: Mapping[str, str]) -> str:
+    if not is_command(value):
+        return interpolate(value, env)
+    from pinnace_agent.config.value_command import CommandFailed, output_of
+
+    try:
+        return await output_of(value.reveal()[1:], env, _COMMAND_S)
+    except CommandFailed as error:
+        raise UnresolvedValue(str(error)) from None

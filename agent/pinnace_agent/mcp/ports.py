@@ -1,0 +1,105 @@
+"""What a connection to a server can do, and how it fails, without the library of the protocol."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple, Protocol
+
+import trio
+
+
+class LinkLost(Exception):
+    """The connection has ended; the text says why. What a call may have done is not known."""
+
+
+class Unreachable(LinkLost):
+    """The server can't be reached now, and perhaps soon."""
+
+
+class NeedsAuth(LinkLost):
+    """The server wants the user to sign in."""
+
+
+class SessionExpired(LinkLost):
+    """The server does not know the session any more: the request was not executed."""
+
+
+class ServerError(Exception):
+    """The server has answered with an error."""
+
+    def __init__(self, code: int, text: str) -> None:
+        """Keep both."""
+        super().__init__(text)
+        self.code = code
+        self.text = text
+
+
+class CallTimedOut(Exception):
+    """There was no answer, and no progress, for as long as the server may take."""
+
+
+class OnProgress(Protocol):
+    """Takes the progress of one request. Must not wait."""
+
+    def __call__(self, value: float, total: float | None, message: str | None) -> None:
+        """Take it."""
+
+
+class Hooks(NamedTuple):
+    """What a server may ask of the agent, and report to it. None of the plain functions waits."""
+
+    logged: Callable[[Mapping[str, object]], None]
+    """Takes a `notifications/message`."""
+    changed: Callable[[str], None]
+    """Takes the change of a list: `tools`, `prompts` or `resources`."""
+    roots: Callable[[], str]
+    """Returns the folder of the session."""
+    elicit: Callable[[Mapping[str, object]], Awaitable[Mapping[str, object]]] | None
+    """Asks the user, with the parameters of `elicitation/create`, and returns the result; None: there is no user."""
+
+
+class Link(Protocol):
+    """One connection to a server, after the handshake."""
+
+    @property
+    def capabilities(self) -> Mapping[str, object]:
+        """What the server offers, by name."""
+        ...
+
+    @property
+    def instructions(self) -> str:
+        """What the server says about itself; may be empty."""
+        ...
+
+    @property
+    def protocol(self) -> str:
+        """The version of the protocol."""
+        ...
+
+    @property
+    def ended(self) -> trio.Event:
+        """Set when it has ended."""
+        ...
+
+    @property
+    def reason(self) -> str:
+        """Why it has ended."""
+        ...
+
+    async def request(
+        self, method: str, params: Mapping[str, object], timeout_s: float, on_progress: OnProgress | None = None
+    ) -> Mapping[str, object]:
+        """Send a request once, and return the result as it came.
+
+        Cancelling notifies the server, and does not wait for it.
+
+        Args:
+            method: Of the request.
+            params: Of the request.
+            timeout_s: For the answer; progress begins it anew, and it does not run while the user is asked.
+            on_progress: Takes progress.
+
+        Raises:
+            ServerError: The server refuses.
+            CallTimedOut: There was no answer.
+            LinkLost: The connection has ended.
+        """
+        ...

@@ -1,0 +1,85 @@
+"""Prompts of servers as slash commands: `/mcp__SERVER__PROMPT`, with arguments as templates have them.
+
+What a server makes of one becomes a message of the user; what it says in the name of the model is marked as such.
+"""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from pinnace_agent.extensions.events.results import Blocks
+from pinnace_agent.files.relaxed_json import is_list, is_object
+from pinnace_agent.mcp.content import Shown, save_output, shown_result
+from pinnace_agent.mcp.definitions import first_line
+
+_MOST_DESCRIPTION = 250
+
+
+class Prompt(NamedTuple):
+    """A prompt that a server offers."""
+
+    name: str
+    """What the server calls it."""
+    description: str
+    arguments: Sequence[str]
+    required: frozenset[str]
+
+
+def read_prompt(raw: object) -> Prompt | None:
+    """Read a prompt of `prompts/list`; None: it can't be used."""
+    if not is_object(raw) or not isinstance(name := raw.get("name"), str) or not name:
+        return None
+    listed = raw.get("arguments")
+    given = [each for each in listed if is_object(each)] if is_list(listed) else []
+    names = [str(each["name"]) for each in given if isinstance(each.get("name"), str)]
+    required = frozenset(str(each["name"]) for each in given if each.get("required") is True)
+    described = raw.get("description") or raw.get("title")
+    text = first_line(described, _MOST_DESCRIPTION) if isinstance(described, str) else ""
+    return Prompt(name, text, names, required & frozenset(names))
+
+
+class WrongArguments(Exception):
+    """The arguments of a prompt are wrong; the text says how."""
+
+
+def read_arguments(prompt: Prompt, text: str) -> dict[str, str]:
+    """Return the arguments of a call: `name=value`, or by position.
+
+    Raises:
+        WrongArguments: One is missing, or there are too many.
+    """
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        words = text.split()
+    found: dict[str, str] = {}
+    plain: list[str] = []
+    for word in words:
+        name, is_named, value = word.partition("=")
+        if is_named and name in prompt.arguments:
+            found[name] = value
+        else:
+            plain.append(word)
+    free = [name for name in prompt.arguments if name not in found]
+    if len(free) == 1 and plain:
+        plain = [" ".join(plain)]  # the only one may have blanks
+    if len(plain) > len(free):
+        raise WrongArguments(f"it takes {len(prompt.arguments)} arguments: {', '.join(prompt.arguments) or 'none'}")
+    found |= dict(zip(free, plain, strict=False))
+    if missing := [name for name in prompt.arguments if name in prompt.required and name not in found]:
+        raise WrongArguments(f"missing: {', '.join(missing)}")
+    return found
+
+
+def message_of(server: str, prompt: Prompt, result: Mapping[str, object]) -> Blocks:
+    """Return the message of the user that the result of `prompts/get` is."""
+    shown = Shown()
+    listed = result.get("messages")
+    for each in listed if is_list(listed) else []:
+        if not is_object(each) or not is_object(content := each.get("content")):
+            continue
+        made = shown_result(server, prompt.name, {"content": [content]}, save_output, reads_resources=True)
+        if each.get("role") == "assistant":
+            shown.say("[As the assistant:]")
+        shown.blocks += made.blocks
+    return list(shown.blocks)

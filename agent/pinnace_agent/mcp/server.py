@@ -1,0 +1,284 @@
+"""One server during a session: it is connected, listed, restarted and called. No failure of it leaves its task.
+
+    starting -> connecting -> connected -> disconnected -> connecting ...
+                    |-> failed, needs-auth: until it is asked for again         closed
+
+Decides when there is a connection and what a call may do with it; `wire` makes it. A call is sent once: it may have
+taken effect whatever happens then.
+"""
+
+import math
+import random
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final, Literal, Protocol, TypeAlias
+
+import trio
+
+from pinnace_agent.files.relaxed_json import is_list, is_object
+from pinnace_agent.mcp import limits
+from pinnace_agent.mcp.definitions import OfferedTool, WrongTool, read_tool
+from pinnace_agent.mcp.entries import ServerEntry
+from pinnace_agent.mcp.ports import (
+    CallTimedOut,
+    Link,
+    LinkLost,
+    NeedsAuth,
+    OnProgress,
+    ServerError,
+    SessionExpired,
+    Unreachable,
+)
+
+State: TypeAlias = Literal["disabled", "starting", "connecting", "connected", "disconnected", "failed", "needs-auth"]
+
+_RESTARTS_S: Final = (1.0, 2.0, 4.0, 8.0, 16.0)
+_LASTING_S: Final = 60.0
+"""After this long in service a server is restarted as if for the first time."""
+_TRIES_S: Final = (0.25, 1.0)
+"""Until a server over HTTP is tried again that could not be reached."""
+_LIST_QUIET_S: Final = 0.5
+_LIST_EVERY_S: Final = 2.0
+
+
+class OpenLink(Protocol):
+    """Connects to a server; raises `LinkLost` when there is no connection, or it has ended."""
+
+    async def __call__(self, server: "Server", use: Callable[[Link], Awaitable[None]]) -> None:
+        """Let `use` have the connection."""
+
+
+class Server:
+    """A configured server."""
+
+    def __init__(self, entry: ServerEntry, open_link: OpenLink, report: Callable[["Server"], None]) -> None:
+        """Begin without a connection.
+
+        Args:
+            entry: Its configuration.
+            open_link: Connects to it.
+            report: Called when its state or its tools have changed.
+        """
+        self.entry = entry
+        self.state: State = "starting" if entry.is_enabled else "disabled"
+        self.error: str | None = None
+        self.tools: Mapping[str, OfferedTool] = {}
+        """By what the server calls them, in its order. They stay while it is restarted."""
+        self.dropped: Sequence[str] = ()
+        """The tools that can't be used, with the reasons."""
+        self.settled = trio.Event()
+        """Set when the first try to connect has ended, or if it is not enabled."""
+        self.link: Link | None = None
+        self._open_link = open_link
+        self._report = report
+        self._calls: list[str] = []
+        self._wanted = trio.Event()
+        self._changed = trio.Event()
+        """The state is another one."""
+        self._relist = trio.Event()
+        self._limit = trio.CancelScope()
+        self._attempt = trio.CancelScope()
+        if not entry.is_enabled:
+            self.settled.set()
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.entry.name
+
+    def offers(self, what: str) -> bool:
+        """Return whether it has said that it has tools, prompts or resources."""
+        return self.link is not None and what in self.link.capabilities
+
+    # The connection.
+
+    async def serve(self) -> None:
+        """Keep it connected until cancelled."""
+        restarts = tries = 0
+        while True:
+            self._wanted = trio.Event()
+            self._become("connecting")
+            begun_s = trio.current_time()
+            was_connected, can_retry = False, False
+            try:
+                was_connected = await self._connect()
+            except NeedsAuth as error:
+                self._become("needs-auth", str(error))
+            except LinkLost as error:
+                was_connected = self.state == "connected"
+                can_retry = isinstance(error, Unreachable) and self.entry.transport == "http"
+                self._become("disconnected" if was_connected else "failed", str(error))
+            self.link = None
+            wait_s = math.inf
+            if was_connected:
+                if trio.current_time() - begun_s > _LASTING_S:
+                    restarts = 0
+                if restarts < len(_RESTARTS_S):
+                    wait_s = _RESTARTS_S[restarts] * random.uniform(0.8, 1.2)  # no secret
+                    restarts += 1
+                else:
+                    self._become("failed", self.error)
+            elif can_retry and tries < len(_TRIES_S):
+                wait_s, tries = _TRIES_S[tries], tries + 1
+            if wait_s == math.inf:
+                tries = 0
+                self.settled.set()
+            with trio.move_on_after(wait_s):
+                await self._wanted.wait()
+
+    async def _connect(self) -> bool:
+        """Connect, and return when the connection has been given up; return whether there was one.
+
+        Raises:
+            LinkLost: There is none, or it has ended.
+        """
+        limit_s = min(self.entry.timeout_s, limits.CONNECT_S)
+        with (
+            trio.CancelScope() as self._attempt,
+            trio.CancelScope(deadline=trio.current_time() + limit_s) as self._limit,
+        ):
+            await self._open_link(self, self._use)
+        was_connected = self.state == "connected"
+        if self._limit.cancelled_caught:
+            raise LinkLost(f"it has not answered within {limit_s:g} seconds")
+        return was_connected
+
+    async def _use(self, link: Link) -> None:
+        try:
+            await self._list(link)
+        except (ServerError, CallTimedOut) as error:
+            raise LinkLost(f"its tools can't be listed: {str(error) or 'no answer'}") from None
+        self._limit.deadline = math.inf
+        self.link, self.error = link, None
+        self._become("connected")
+        self.settled.set()
+        while True:
+            await self._relist.wait()
+            await self._list_again(link)
+
+    def fail(self, error: str) -> None:
+        """Be of no use, for a reason that is not the server's."""
+        self._become("failed", error)
+        self.settled.set()
+
+    def reconnect(self) -> None:
+        """Connect anew, now."""
+        self._attempt.cancel()
+        self._wanted.set()
+
+    # Tools.
+
+    def tools_changed(self) -> None:
+        """List its tools again, soon."""
+        self._relist.set()
+
+    async def _list_again(self, link: Link) -> None:
+        await trio.sleep(_LIST_QUIET_S)
+        self._relist = trio.Event()
+        try:
+            await self._list(link)
+        except (ServerError, CallTimedOut):
+            return  # it has those that it had
+        self._report(self)
+        await trio.sleep(_LIST_EVERY_S - _LIST_QUIET_S)
+
+    async def _list(self, link: Link) -> None:
+        found: dict[str, OfferedTool] = {}
+        dropped: list[str] = []
+        raw = await self.pages(link, "tools/list", "tools", dropped) if "tools" in link.capabilities else []
+        size = 0
+        for each in raw:
+            name = each.get("name") if is_object(each) else None
+            try:
+                tool = read_tool(each, self.name)
+                size += len(str(each))
+                if tool.name in found:
+                    raise WrongTool("another one has its name")
+                if len(found) >= limits.TOOLS:
+                    raise WrongTool(f"there are more than {limits.TOOLS}")
+                if size > limits.DEFINITION_BYTES:
+                    raise WrongTool(f"all definitions have more than {limits.DEFINITION_BYTES >> 20} MiB")
+            except WrongTool as error:
+                if len(dropped) < limits.PAGES:
+                    dropped.append(f"{str(name)[:100]}: {error}")
+                continue
+            found[tool.name] = tool
+        self.tools, self.dropped = found, dropped
+
+    async def pages(self, link: Link, method: str, key: str, problems: list[str] | None = None) -> list[object]:
+        """Return all items of a list that comes in pages; what is wrong with the list is added to `problems`."""
+        items: list[object] = []
+        seen: set[str] = set()
+        params: dict[str, object] = {}
+        problems = [] if problems is None else problems
+        for _ in range(limits.PAGES):
+            result = await link.request(method, params, self.entry.timeout_s)
+            page, cursor = result.get(key), result.get("nextCursor")
+            items += page if is_list(page) else []
+            if not isinstance(cursor, str) or not cursor:
+                return items
+            if cursor in seen:
+                problems.append(f"{method}: a cursor came again, so the list ends there")
+                return items
+            seen.add(cursor)
+            params = {"cursor": cursor}
+        problems.append(f"{method}: more than {limits.PAGES} pages")
+        return items
+
+    # Calls.
+
+    @contextmanager
+    def calling(self, call_id: str) -> Generator[None]:
+        """Have a call of the model open for the block."""
+        self._calls.append(call_id)
+        try:
+            yield
+        finally:
+            self._calls.remove(call_id)
+
+    @property
+    def only_call(self) -> str | None:
+        """The id of the only open call, which a question belongs to then."""
+        return self._calls[0] if len(self._calls) == 1 else None
+
+    async def ready(self) -> Link:
+        """Return the connection; connect first if there is none.
+
+        Raises:
+            LinkLost: There is none.
+        """
+        if self.link is None and self.state in ("disconnected", "failed", "needs-auth"):
+            self._wanted.set()
+            await self._changed.wait()
+        while self.link is None and self.state in ("starting", "connecting"):
+            await self._changed.wait()
+        if self.link is None:
+            raise LinkLost(self.error or self.state)
+        return self.link
+
+    async def request(
+        self, method: str, params: Mapping[str, object], on_progress: OnProgress | None = None
+    ) -> Mapping[str, object]:
+        """Send a request; once more only where the server states that it has not executed it.
+
+        Raises:
+            ServerError: The server refuses.
+            CallTimedOut: There was no answer.
+            LinkLost: There is no connection, or it has ended.
+        """
+        link = await self.ready()
+        try:
+            return await link.request(method, params, self.entry.timeout_s, on_progress)
+        except SessionExpired:
+            self.reconnect()
+            await self._changed.wait()
+            link = await self.ready()
+            return await link.request(method, params, self.entry.timeout_s, on_progress)
+
+    def _become(self, state: State, error: str | None = None) -> None:
+        self.state, self.error = state, error
+        if state != "connected":
+            self.link = None
+        changed, self._changed = self._changed, trio.Event()
+        changed.set()
+        self._report(self)

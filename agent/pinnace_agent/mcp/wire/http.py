@@ -1,0 +1,233 @@
+"""A server that is reached over HTTP: the library's transport, with the limits that it has not.
+
+What a response may hold, how long a message without an answer may take, and with which status a request was refused:
+the library has, or shows, none of these, so they are held where its requests leave.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Final, NamedTuple, Protocol
+
+import anyio
+import httpx2
+import orjson
+import trio
+from anyio.streams.memory import MemoryObjectSendStream
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.message import SessionMessage
+
+from pinnace_agent.files.relaxed_json import is_object
+from pinnace_agent.llm.transport.client import add_ca_certificates
+from pinnace_agent.llm.transport.proxies import configured_proxy, environment_routes
+from pinnace_agent.mcp import limits
+from pinnace_agent.mcp.ports import LinkLost
+from pinnace_agent.mcp.wire.incoming import Incoming
+from pinnace_agent.mcp.wire.outgoing import Outgoing
+from pinnace_agent.mcp.wire.streams import Streams
+
+_CONNECT_S: Final = 30.0
+_SESSION_HEADER: Final = "mcp-session-id"
+_ERROR_STATUS: Final = 400
+
+
+class Address(NamedTuple):
+    """How to reach a server."""
+
+    url: str
+    headers: Mapping[str, str]
+    auth: httpx2.Auth | None = None
+
+
+class _Receives(Protocol):
+    """The library's stream of what the server sends."""
+
+    async def receive(self) -> SessionMessage | Exception: ...
+
+
+class _Sends(Protocol):
+    """The library's stream of what is sent to the server."""
+
+    async def send(self, item: SessionMessage, /) -> None: ...
+
+
+class Statuses:
+    """With which status each request was refused."""
+
+    def __init__(self) -> None:
+        """Know none."""
+        self._by_id: dict[object, int] = {}
+        self.session: str | None = None
+        """The id that the server has given the session."""
+        self.newest: int | None = None
+        """The status of the newest request that was refused."""
+
+    def refused(self, request_id: object, status: int) -> None:
+        """Remember the status of a request."""
+        self._by_id[request_id] = status
+        self.newest = status
+
+    def take(self, request_id: object) -> int | None:
+        """Return the status of a refused request, once; None: it was not refused by one."""
+        return self._by_id.pop(request_id, None)
+
+
+class _Body(httpx2.AsyncByteStream):
+    """A response up to the limit. A stream of events has one for each event, which the library holds."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream, limit: int | None) -> None:
+        self._inner = inner
+        self._limit = limit
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        count = 0
+        async for piece in self._inner:
+            count += len(piece)
+            if self._limit is not None and count > self._limit:
+                raise httpx2.ReadError(f"message over {self._limit >> 20} MiB")
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _Limited(httpx2.AsyncBaseTransport):
+    """The requests of one connection, as they leave."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport, statuses: Statuses, lost: Callable[[str], None]) -> None:
+        self._inner = inner
+        self._statuses = statuses
+        self._lost = lost
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        request.headers["accept-encoding"] = "identity"
+        sent = _sent(request)
+        is_one_way = bool(sent) and not ("id" in sent and "method" in sent)
+        try:
+            with trio.fail_after(limits.ONE_WAY_S if is_one_way else float("inf")):
+                response = await self._inner.handle_async_request(request)
+        except trio.TooSlowError:
+            # The library sends nothing else before this is answered.
+            self._lost(f"it has not taken a message within {limits.ONE_WAY_S:g} seconds")
+            raise httpx2.ReadTimeout("one-way message") from None
+        if response.status_code >= _ERROR_STATUS and "id" in sent:
+            self._statuses.refused(sent["id"], response.status_code)
+        if sent.get("method") == "initialize":
+            self._statuses.session = response.headers.get(_SESSION_HEADER)
+        if response.headers.get("content-encoding", "identity") not in ("", "identity"):
+            await response.aclose()
+            raise httpx2.DecodingError("it answers in an encoding that was not asked for")
+        is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        response.stream = _Body(response.stream, None if is_stream else limits.MESSAGE_BYTES)
+        return response
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def _sent(request: httpx2.Request) -> Mapping[str, object]:
+    """Return the message that a request carries; empty: none."""
+    if request.method != "POST":
+        return {}
+    try:
+        value: object = orjson.loads(request.content)
+    except (orjson.JSONDecodeError, httpx2.RequestNotRead):
+        return {}
+    return value if is_object(value) else {}
+
+
+@asynccontextmanager
+async def endpoint(
+    address: Address, statuses: Statuses, incoming: Incoming, outgoing: Outgoing, lost: Callable[[str], None]
+) -> AsyncGenerator[Streams, None]:
+    """Connect to a server, and end the session with the block, which is cancelled when the connection is lost.
+
+    Args:
+        address: Where it is.
+        statuses: Gets the statuses of refused requests.
+        incoming: Sorts its messages.
+        outgoing: The messages to it.
+        lost: Called with the reason when the connection has ended.
+    """
+    send, receive = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+
+    def end(reason: str) -> None:
+        lost(reason)
+        nursery.cancel_scope.cancel()
+
+    client = _client(address, statuses, end)
+    try:
+        async with trio.open_nursery() as nursery:
+            async with (
+                client,
+                streamable_http_client(
+                    address.url,
+                    http_client=client,
+                    terminate_on_close=False,
+                    max_sse_event_size=limits.MESSAGE_BYTES,
+                ) as (theirs, ours),
+            ):
+                nursery.start_soon(_sort, theirs, incoming, send, end)
+                nursery.start_soon(_send, outgoing, ours)
+                try:
+                    yield Streams(receive, outgoing)
+                finally:
+                    await _end_session(client, address, statuses)
+            nursery.cancel_scope.cancel()
+    finally:
+        outgoing.close()
+        send.close()
+
+
+async def _sort(
+    theirs: _Receives,
+    incoming: Incoming,
+    send: MemoryObjectSendStream[SessionMessage | Exception],
+    end: Callable[[str], None],
+) -> None:
+    try:
+        while True:
+            item = await theirs.receive()
+            if isinstance(item, Exception):
+                continue  # one message that could not be read; who waits for it has its limit
+            if await incoming.sort(item.message):
+                await send.send(item)
+    except anyio.EndOfStream:
+        end("the connection has ended")
+    except LinkLost as error:
+        end(str(error))
+    except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+        pass  # the library has ended
+
+
+async def _send(outgoing: Outgoing, ours: _Sends) -> None:
+    with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+        while True:
+            await ours.send(await outgoing.next())
+
+
+async def _end_session(client: httpx2.AsyncClient, address: Address, statuses: Statuses) -> None:
+    """End the session with the server, if there is time."""
+    if statuses.session is None:
+        return
+    with trio.move_on_after(limits.DELETE_S, shield=True), suppress(httpx2.HTTPError):
+        await client.delete(address.url, headers={_SESSION_HEADER: statuses.session})
+
+
+def _client(address: Address, statuses: Statuses, lost: Callable[[str], None]) -> httpx2.AsyncClient:
+    context = add_ca_certificates(httpx2.create_ssl_context())
+
+    def limited(proxy: str | None) -> _Limited:
+        return _Limited(httpx2.AsyncHTTPTransport(verify=context, proxy=proxy), statuses, lost)
+
+    setting = configured_proxy(address.url)
+    mounts = {pattern: limited(proxy) for pattern, proxy in environment_routes().items()}
+    return httpx2.AsyncClient(
+        transport=limited(None if setting is None else setting.reveal()),
+        mounts=mounts,
+        headers=dict(address.headers),
+        auth=address.auth,
+        timeout=httpx2.Timeout(_CONNECT_S, read=None),
+        trust_env=False,
+        follow_redirects=False,
+    )

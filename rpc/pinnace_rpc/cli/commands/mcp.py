@@ -1,0 +1,313 @@
+"""`pinnace mcp`: lists the configured MCP servers, tries one, adds one, removes one.
+
+The files are the original's: `mcp.json` of the agent folder, and of a trusted project. `list` and `test` start the
+servers that are enabled, as a session would; no environment and no header is shown. Exit codes: 0 done; 1 an entry is
+invalid, an enabled server can't be connected, or it can't be done; 2 usage error.
+"""
+
+import json
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
+
+from pinnace_agent.config.configuration import load_configuration
+from pinnace_agent.core.visible_text import visible_line
+from pinnace_agent.files.file_lock import LockHeld
+from pinnace_agent.files.json_file import FileForm, edit_object, pretty
+from pinnace_agent.files.relaxed_json import ConfigurationFileError, JsonObject, is_object
+from pinnace_agent.mcp.configuration import configured, project_file, user_file
+from pinnace_agent.mcp.definitions import first_line
+from pinnace_agent.mcp.entries import InvalidEntry, Scope, read_entry
+from pinnace_agent.redaction.redactor import REDACTOR
+from pinnace_agent.shell.environment import shell_environment
+from pinnace_rpc.cli.parser import Argument, Command, CommandError, Option, UsageError, parse, refuse_subcommand
+from pinnace_rpc.cli.release import program_version
+from pinnace_rpc.cli.streams import echo
+
+if TYPE_CHECKING:  # loaded with the first server that is connected
+    from pinnace_agent.mcp.configuration import Configured
+    from pinnace_agent.mcp.ports import Link
+    from pinnace_agent.mcp.server import Server
+
+_LOCAL: Final = Option(("--local", "-l"), "is_local", "Use .pi/mcp.json of this folder instead of the user's file.")
+_JSON: Final = Option(("--json",), "as_json", "Print JSON.")
+_LIST: Final = Command("pinnace mcp list", "Connect the enabled servers, and show their state and tools.", [_JSON])
+_TEST: Final = Command(
+    "pinnace mcp test",
+    "Connect one server, and show its tools, how long it took and what can't be used.",
+    [_JSON, Option(("--call",), "call", "Call a tool, with the ARGUMENTS.", "TOOL")],
+    [Argument("name", "NAME"), Argument("arguments", "[ARGUMENTS]", is_required=False)],
+)
+_ADD: Final = Command(
+    "pinnace mcp add",
+    "Add a server, or replace it: a program behind --, or --url.",
+    [
+        _LOCAL,
+        Option(("--url",), "url", "The address of a server over streamable HTTP.", "URL"),
+        Option(("--env",), "env", "A variable of the program. May be repeated.", "NAME=VALUE", repeats=True),
+        Option(("--cwd",), "cwd", "The folder of the program.", "DIR"),
+        Option(("--header",), "header", "A header of every request. May be repeated.", "NAME=VALUE", repeats=True),
+        Option(("--bearer-token-env-var",), "bearer", "Send the value of a variable as a bearer token.", "NAME"),
+        Option(("--exposure",), "exposure", "codemode, deferred, direct or hidden.", "MODE"),
+        Option(("--description",), "description", "What it offers, for the system prompt.", "TEXT"),
+    ],
+    [Argument("name", "NAME"), Argument("command", "[-- COMMAND [ARG ...]]", is_required=False, repeats=True)],
+)
+_REMOVE: Final = Command("pinnace mcp remove", "Remove a server.", [_LOCAL], [Argument("name", "NAME")])
+_GROUP: Final = Command("pinnace mcp", "MCP servers.", subcommands=[_LIST, _TEST, _ADD, _REMOVE])
+
+
+def main(words: Sequence[str]) -> int:
+    """Run `pinnace mcp` with these words and return the exit code."""
+    if not words:
+        from pinnace_rpc.cli.help import page
+
+        raise UsageError(page(_GROUP))
+    name, *rest = words
+    if name.startswith("-"):
+        parse(_GROUP, [name])
+    for subcommand, run in ((_LIST, _list), (_TEST, _test), (_ADD, _add), (_REMOVE, _remove)):
+        if subcommand.name.endswith(f" {name}"):
+            try:
+                return run(parse(subcommand, rest))
+            except (ConfigurationFileError, LockHeld) as error:
+                raise CommandError(str(error)) from None
+            except OSError as error:
+                raise CommandError(f"{error.filename or 'mcp.json'}: {error.strerror or error}") from None
+    refuse_subcommand(name, [each.name.rpartition(" ")[2] for each in _GROUP.subcommands])
+
+
+def _list(given: Mapping[str, object]) -> int:
+    found = _found()
+    servers = _connected(found, None)
+    if given["as_json"]:
+        echo(json.dumps({"servers": [_record(server) for server in servers], "errors": found.errors}, indent=2))
+    else:
+        for server in servers:
+            _show(server)
+        for error in found.errors:
+            echo(f"error: {visible_line(error)}")
+        if not servers and not found.errors:
+            echo(f"No MCP servers. Add one: pinnace mcp add NAME -- COMMAND, or to {user_file(os.environ)}")
+    for line in found.overridden:
+        echo(f"pinnace: overridden: {visible_line(line)}", is_error=True)
+    is_good = all(server.state in ("connected", "disabled") for server in servers)
+    return 0 if is_good and not found.errors else 1
+
+
+def _test(given: Mapping[str, object]) -> int:
+    name, call, text = str(given["name"]), given["call"], given["arguments"]
+    found = _found()
+    if name not in found.servers:
+        known = ", ".join(found.servers) or "none"
+        raise CommandError("\n".join([f'no MCP server named "{name}" (there are: {known})', *found.errors]))
+    arguments: object = {}
+    if text is not None:
+        if call is None:
+            raise UsageError("ARGUMENTS are those of --call TOOL")
+        try:
+            arguments = json.loads(str(text))
+        except ValueError:
+            arguments = None
+        if not is_object(arguments):
+            raise UsageError("ARGUMENTS must be a JSON object")
+    begun_s = time.monotonic()
+    results: list[Mapping[str, object]] = []
+    (server,) = _connected(found, name, None if call is None else (str(call), arguments, results))
+    took_s = time.monotonic() - begun_s
+    record = {**_record(server), "seconds": round(took_s, 3), "dropped": list(server.dropped)}
+    if results:
+        record["result"] = results[0]
+    if given["as_json"]:
+        echo(REDACTOR.text(json.dumps(record, indent=2, ensure_ascii=False)))
+    else:
+        _show(server)
+        echo(f"  took {took_s:.2f} s")
+        for line in server.dropped:
+            echo(f"  dropped: {visible_line(line)}")
+        for result in results:
+            echo(REDACTOR.text(json.dumps(result, indent=2, ensure_ascii=False)))
+    failed = any("error" in result or result.get("isError") is True for result in results)
+    return 0 if server.state == "connected" and not failed else 1
+
+
+def _add(given: Mapping[str, object]) -> int:
+    name, url = str(given["name"]), given["url"]
+    command = [str(word) for word in _words(given["command"])]
+    if (url is None) == (not command):
+        raise UsageError("add takes either --url URL or -- COMMAND [ARG ...]")
+    misplaced = ("env", "cwd") if url is not None else ("header", "bearer")
+    for field in misplaced:
+        if given[field]:
+            kind = "programs" if url is not None else "servers with --url"
+            raise UsageError(f"--{field if field != 'bearer' else 'bearer-token-env-var'} is for {kind}")
+    entry: dict[str, object] = {}
+    if url is not None:
+        headers = _pairs("header", given["header"])
+        if given["bearer"] is not None:
+            headers["Authorization"] = f"Bearer ${{{given['bearer']}}}"
+        entry |= {"url": url, **({"headers": headers} if headers else {})}
+    else:
+        program, *arguments = command
+        variables = _pairs("env", given["env"])
+        entry |= {"command": program, **({"args": arguments} if arguments else {})}
+        entry |= {**({"env": variables} if variables else {}), **({"cwd": given["cwd"]} if given["cwd"] else {})}
+    entry |= {key: given[key] for key in ("exposure", "description") if given[key] is not None}
+    is_local = given["is_local"] is True
+    path = project_file(Path.cwd()) if is_local else user_file(os.environ)
+    scope: Scope = "project" if is_local else "user"
+    try:
+        read_entry(name, entry, scope, str(path))
+    except InvalidEntry as error:
+        raise CommandError(str(error)) from None
+
+    def change(content: JsonObject) -> JsonObject:
+        return {**content, "mcpServers": {**_servers_of(content), name: entry}}
+
+    edit_object(path, change, FileForm(pretty))
+    echo(f"{name}: added to {path}")
+    if any("$" not in str(value) for value in _secret_values(entry)):
+        echo("pinnace: warning: a value is in the file as it is; name a variable instead: ${NAME}", is_error=True)
+    return 0
+
+
+def _remove(given: Mapping[str, object]) -> int:
+    name = str(given["name"])
+    path = project_file(Path.cwd()) if given["is_local"] else user_file(os.environ)
+    removed: list[object] = []
+
+    def change(content: JsonObject) -> JsonObject:
+        servers = dict(_servers_of(content))
+        removed[:] = [servers.pop(name)] if name in servers else []
+        return {**content, "mcpServers": servers} if removed else content
+
+    if path.exists():
+        edit_object(path, change, FileForm(pretty))
+    if not removed:
+        raise CommandError(f"{path} has no server {name}")
+    echo(f"{name}: removed from {path}")
+    return 0
+
+
+def _servers_of(content: JsonObject) -> JsonObject:
+    servers = content.get("mcpServers", {})
+    if not is_object(servers):
+        raise ConfigurationFileError('expected an object with an "mcpServers" object')
+    return servers
+
+
+def _pairs(option: str, given: object) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for pair in _words(given):
+        name, is_pair, value = str(pair).partition("=")
+        if not is_pair or not name:
+            raise UsageError(f"--{option} takes NAME=VALUE")
+        found[name] = value
+    return found
+
+
+def _words(given: object) -> Sequence[object]:
+    """Return the values of what may be repeated."""
+    return cast("Sequence[object]", given) if isinstance(given, list | tuple) else ()  # cast: of any items
+
+
+def _secret_values(entry: Mapping[str, object]) -> list[object]:
+    found: list[object] = []
+    for key in ("env", "headers"):
+        if is_object(values := entry.get(key)):
+            found += values.values()
+    return found
+
+
+def _found() -> "Configured":
+    cwd = Path.cwd()
+    is_trusted = load_configuration(os.environ, cwd).is_project_trusted
+    found = configured(os.environ, cwd, is_trusted=is_trusted)
+    if not is_trusted and project_file(cwd).exists():
+        echo(f"pinnace: {project_file(cwd)} is ignored: the project is not trusted (pinnace trust)", is_error=True)
+    return found
+
+
+def _connected(
+    found: "Configured",
+    only: str | None,
+    call: "tuple[str, object, list[Mapping[str, object]]] | None" = None,
+) -> "Sequence[Server]":
+    """Connect servers, all or one, until each has been tried; and call a tool of the one."""
+    import trio
+
+    from pinnace_agent.mcp.launching import Environment
+    from pinnace_agent.mcp.opening import MISSING, is_installed, load_library, open_link
+    from pinnace_agent.mcp.ports import CallTimedOut, Hooks, LinkLost, ServerError
+    from pinnace_agent.mcp.server import Server
+
+    hidden = load_configuration(os.environ, Path.cwd()).hidden_variables
+    given = Environment(shell_environment(os.environ, hidden), os.environ, str(Path.cwd()))
+    hooks = Hooks(_ignore, _ignore, os.getcwd, None)
+
+    async def opened(server: Server, use: "Callable[[Link], Awaitable[None]]") -> None:
+        await open_link(server.entry, given, hooks, program_version(), lambda: 1.0, use)
+
+    servers = [
+        Server(entry, opened, lambda _server: None) for entry in found.servers.values() if only in (None, entry.name)
+    ]
+
+    async def run() -> None:
+        enabled = [server for server in servers if server.entry.is_enabled]
+        if enabled and not is_installed():
+            for server in enabled:
+                server.fail(MISSING)
+            return
+        if enabled:
+            load_library()
+        async with trio.open_nursery() as nursery:
+            for server in enabled:
+                nursery.start_soon(server.serve)
+            for server in servers:
+                await server.settled.wait()
+            if call is not None and servers[0].state == "connected":
+                tool, arguments, results = call
+                try:
+                    results.append(await servers[0].request("tools/call", {"name": tool, "arguments": arguments}))
+                except (ServerError, CallTimedOut, LinkLost) as error:
+                    results.append({"error": str(error) or "no answer"})
+            nursery.cancel_scope.cancel()
+
+    trio.run(run)
+    return servers
+
+
+def _ignore(_said: object) -> None:
+    """Take what a server reports unasked."""
+
+
+def _record(server: "Server") -> dict[str, object]:
+    entry = server.entry
+    record: dict[str, object] = {
+        "name": server.name,
+        "scope": "global" if entry.scope == "user" else entry.scope,
+        "source": entry.source,
+        "enabled": entry.is_enabled,
+        "exposure": entry.exposure,
+        "transport": entry.address,
+        "state": server.state,
+        "tools": [name for name in server.tools if entry.exposes(name)],
+    }
+    if entry.override is not None:
+        record["override"] = entry.override
+    if server.error is not None and server.state != "connected":
+        record["error"] = REDACTOR.text(server.error)
+    return record
+
+
+def _show(server: "Server") -> None:
+    entry = server.entry
+    echo(f"{server.name}: {server.state} ({entry.scope}, {visible_line(entry.address)})")
+    for name, tool in server.tools.items():
+        hidden = "" if entry.exposes(name) else " (hidden)"
+        echo(f"  {visible_line(name)}{hidden}: {first_line(tool.description, 100)}")
+    if server.error is not None and server.state != "connected":
+        for line in REDACTOR.text(server.error).splitlines():
+            echo(f"  {visible_line(line)}")

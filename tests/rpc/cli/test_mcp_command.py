@@ -1,0 +1,115 @@
+"""`pinnace mcp`: the files that it changes, and the servers that it tries."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.rpc.conftest import COMMAND, CONVERSATION_TIMEOUT_S
+
+HERE = Path(__file__).parents[1] / "mcp"
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Runs the command in a folder, with an agent folder beside it."""
+    work = tmp_path / "work"
+    work.mkdir()
+
+    def start(*words: str, **env: str) -> "subprocess.CompletedProcess[str]":
+        environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "PI_CODING_AGENT_DIR": str(tmp_path / "agent")}
+        return subprocess.run(
+            [*COMMAND, "mcp", *words],
+            env={**environment, **env},
+            cwd=work,
+            capture_output=True,
+            text=True,
+            timeout=CONVERSATION_TIMEOUT_S,
+            check=False,
+        )
+
+    return start
+
+
+def file_of(tmp_path: Path) -> Any:
+    return json.loads((tmp_path / "agent" / "mcp.json").read_text())
+
+
+def test_servers_are_added_and_removed_and_the_rest_of_the_file_stays(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "agent").mkdir()
+    kept = {"autoEnableCodemode": False, "mcpServers": {"old": {"command": "x", "own": 1}}}
+    (tmp_path / "agent" / "mcp.json").write_text(json.dumps(kept))
+    added = run("add", "tools", "--env", "KEY=${OUTSIDE}", "--description", "Tools.", "--", "npx", "-y", "tools")
+    assert (added.returncode, added.stderr) == (0, "")
+    web = run("add", "web", "--url", "https://x/mcp", "--header", "A=literal", "--bearer-token-env-var", "TOKEN")
+    assert web.returncode == 0
+    assert "name a variable instead" in web.stderr
+    entry = {"command": "npx", "args": ["-y", "tools"], "env": {"KEY": "${OUTSIDE}"}, "description": "Tools."}
+    headers = {"A": "literal", "Authorization": "Bearer ${TOKEN}"}
+    assert file_of(tmp_path) == {
+        **kept,
+        "mcpServers": {**kept["mcpServers"], "tools": entry, "web": {"url": "https://x/mcp", "headers": headers}},  # type: ignore[dict-item]
+    }
+    assert run("remove", "tools").returncode == 0
+    assert list(file_of(tmp_path)["mcpServers"]) == ["old", "web"]
+    again = run("remove", "tools")
+    assert (again.returncode, "has no server tools" in again.stderr) == (1, True)
+
+
+def test_a_project_has_a_file_of_its_own(run: Run, tmp_path: Path) -> None:
+    assert run("add", "-l", "tools", "--", "x").returncode == 0
+    assert json.loads((tmp_path / "work" / ".pi" / "mcp.json").read_text()) == {
+        "mcpServers": {"tools": {"command": "x"}}
+    }
+    listed = run("list")
+    assert (listed.returncode, "is ignored: the project is not trusted" in listed.stderr) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        (["add", "a"], 2, "either --url URL or -- COMMAND"),
+        (["add", "a", "--url", "https://x", "--", "x"], 2, "either --url URL or -- COMMAND"),
+        (["add", "a", "--url", "https://x", "--env", "A=b"], 2, "--env is for programs"),
+        (["add", "a", "--header", "A=b", "--", "x"], 2, "--header is for servers with --url"),
+        (["add", "a", "--env", "A", "--", "x"], 2, "--env takes NAME=VALUE"),
+        (["add", "a b", "--", "x"], 1, 'invalid server name "a b"'),
+        (["add", "a", "--exposure", "x", "--", "x"], 1, "exposure must be one of"),
+        (["test", "a"], 1, 'no mcp server named "a"'),
+        (["tset"], 2, "test"),
+        ([], 2, "list"),
+    ],
+)
+def test_what_is_wrong_is_said_and_nothing_is_written(
+    run: Run, tmp_path: Path, words: list[str], code: int, text: str
+) -> None:
+    done = run(*words)
+    assert (done.returncode, text.lower() in done.stderr.lower()) == (code, True), done.stderr
+    assert not (tmp_path / "agent" / "mcp.json").exists()
+
+
+def test_servers_are_connected_and_called(run: Run, tmp_path: Path) -> None:
+    secret = "sekret-of-the-command-line"
+    run("add", "good", "--env", "OF_SERVER=$OUTSIDE", "--", sys.executable, str(HERE / "ordinary_server.py"))
+    good = run("list", OUTSIDE=secret)
+    assert (good.returncode, good.stderr) == (0, "")
+    assert good.stdout.startswith("good: connected (user, ")
+    assert "\n  add: Add two numbers.\n" in good.stdout
+    tested = run("test", "good", "--json", "--call", "environment", '{"name": "OF_SERVER"}', OUTSIDE=secret)
+    assert tested.returncode == 0
+    shown = json.loads(tested.stdout)
+    assert shown["result"]["content"] == [{"type": "text", "text": "[redacted]"}]
+    assert {"add", "ask", "count"} <= set(shown["tools"])
+    assert run("test", "good", "--call", "no_such_tool").returncode == 1
+    run("add", "bad", "--", sys.executable, "-S", str(HERE / "hostile_server.py"), "dies-at-once")
+    both = run("list", "--json")
+    assert both.returncode == 1
+    good_one, bad_one = json.loads(both.stdout)["servers"]
+    assert (good_one["state"], bad_one["state"]) == ("failed", "failed")
+    assert "OUTSIDE is not set" in good_one["error"]
+    assert "exit code 3" in bad_one["error"]
+    assert not any(secret in text for text in (good.stdout, tested.stdout))

@@ -1,0 +1,210 @@
+"""A server on stdio that misbehaves in the way that its argument names. Plain Python: it starts at once.
+
+`echo` is the tool that behaves; `bad` is the one that shows what a call meets.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+MODE = sys.argv[1]
+STDOUT = sys.stdout.buffer
+
+
+def write(data: bytes) -> None:
+    STDOUT.write(data)
+    STDOUT.flush()
+
+
+def send(**message: Any) -> None:
+    write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+
+def tool(name: str, **fields: Any) -> dict[str, Any]:
+    return {"name": name, "description": f"The tool {name}.", "inputSchema": {"type": "object"}, **fields}
+
+
+def text(said: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": said}]}
+
+
+def notify(method: str, **params: Any) -> None:
+    send(method=f"notifications/{method}", params=params)
+
+
+def hang() -> None:
+    while True:
+        time.sleep(3600)
+
+
+RECURSIVE = {"type": "object", "properties": {"child": {"$ref": "#"}}}
+ODD_NAMES = ["a\0b", "new\nline", "x" * 300, "mcp__inside__it", "\u202eright", "dot.ted", "dot_ted", "ü", "", 5, None]
+LISTS: dict[str, list[Any]] = {
+    "invalid-tools": [None, "text", {"name": "no-schema"}, tool("list", inputSchema=[1]), tool("echo")],
+    "odd-names": [*(tool("x") | {"name": name} for name in ODD_NAMES), tool("echo")],
+    "same-names": [tool("echo"), tool("echo", description="another"), tool("bad")],
+    "many-tools": [tool("echo"), *(tool(f"t{number}") for number in range(5000))],
+    "large-tool": [tool("echo"), tool("large", description="x" * 100_000)],
+    "references": [
+        tool("echo"),
+        tool("recursive", inputSchema=RECURSIVE),
+        tool("remote", inputSchema={"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:9/x.json"}}}),
+        tool("array", inputSchema={"type": "object", "properties": {"a": {"type": "array"}}}),
+        tool("types", inputSchema={"type": "object", "properties": {"a": {"type": ["string", "null"]}}}),
+    ],
+}
+
+
+def before_anything() -> None:  # noqa: PLR0912  # a case each
+    match MODE:
+        case "dies-at-once":
+            sys.exit(3)
+        case "noise-first":
+            write(b"Starting...\nready {\n\xff\xfe\n[]\n[1]\nnull\n\n\n")
+        case "half-line-first":
+            write(b'{"jsonrpc": "2.0", "method"')
+            time.sleep(0.05)
+            write(b': "notifications/x"}\n')
+        case "long-line":
+            write(b"x" * 64_000_000 + b"\n")
+        case "endless-line":
+            while True:
+                write(b"x" * 1_000_000)
+        case "no-newline-and-exit":
+            write(b"x" * 10_000_000)
+            sys.exit(0)
+        case "invalid-lines":
+            while True:
+                write(b"no json\n" * 1000)
+        case "deep":
+            write(b'{"jsonrpc":"2.0","method":"x","params":' + b"[" * 10_000 + b"]" * 10_000 + b"}\n")
+        case "stderr-flood":
+            if os.fork() == 0:
+                while True:
+                    os.write(2, b"e" * 65536)
+        case "ignores-term":
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        case "child-holds-stdout" | "setsid-child":
+            subprocess.Popen(["sleep", "3600"], start_new_session=MODE == "setsid-child")
+        case "hangs-at-once":
+            hang()
+        case _:
+            pass
+
+
+def initialize(number: Any) -> None:
+    if MODE == "hangs-in-initialize":
+        hang()
+    if MODE == "dies-in-initialize":
+        sys.exit(4)
+    if MODE == "refuses-initialize":
+        send(id=number, error={"code": -32000, "message": "no\nway"})
+        return
+    version = "9999-01-01" if MODE == "strange-version" else "2025-11-25"
+    capabilities: Any = "all" if MODE == "strange-capabilities" else {"tools": {"listChanged": True}, "logging": {}}
+    info = {"name": "hostile", "version": "1"}
+    send(id=number, result={"protocolVersion": version, "capabilities": capabilities, "serverInfo": info})
+    if MODE == "answers-twice":
+        send(id=number, result={"protocolVersion": version, "capabilities": {}, "serverInfo": info})
+        send(id=4711, result={})
+        send(id="x", error={"code": 1, "message": "x"})
+
+
+def list_tools(number: Any, cursor: Any) -> None:
+    match MODE:
+        case "hangs-in-list":
+            hang()
+        case "dies-in-list":
+            sys.exit(5)
+        case "endless-pages":
+            send(id=number, result={"tools": [tool("echo")] if cursor is None else [], "nextCursor": str(time.time())})
+        case "same-cursor":
+            send(id=number, result={"tools": [tool("echo")] if cursor is None else [], "nextCursor": "c"})
+        case "list-is-text":
+            send(id=number, result={"tools": "echo"})
+        case _:
+            send(id=number, result={"tools": LISTS.get(MODE, [tool("echo"), tool("bad")])})
+            after_list()
+
+
+def after_list() -> None:
+    match MODE:
+        case "list-changed-flood":
+            while True:
+                notify("tools/list_changed")
+        case "log-flood":
+            while True:
+                notify("message", level="info", logger="x", data="y" * 1000)
+        case "requests-flood":
+            for number in range(10_000):
+                send(id=f"s{number}", method="sampling/createMessage", params={"messages": [], "maxTokens": 1})
+        case "stops-reading":
+            hang()
+        case _:
+            pass
+
+
+def call(number: Any, name: str, params: dict[str, Any]) -> None:
+    if name != "bad":
+        send(id=number, result=text(f"echo {json.dumps(params.get('arguments'))}"))
+        return
+    token = (params.get("_meta") or {}).get("progressToken")
+    match MODE:
+        case "hangs-in-call":
+            hang()
+        case "dies-in-call":
+            sys.stderr.write("the reason is on stderr\n")
+            sys.exit(6)
+        case "progress-flood":
+            for value in range(20_000):
+                notify("progress", progressToken=token, progress=value, total=20_000)
+            send(id=number, result=text("done"))
+        case "strange-progress":
+            for strange in (5, 3, 5, "x", None, float("1e400")):
+                notify("progress", progressToken=token, progress=strange)
+            notify("progress", progressToken="other", progress=9)
+            send(id=number, result=text("done"))
+        case "large-error":
+            send(id=number, error={"code": -1, "message": "e" * 10_000_000})
+        case "error-without-content":
+            send(id=number, result={"content": [], "isError": True})
+        case "strange-content":
+            image = {"type": "image", "data": "!!", "mimeType": "image/png"}
+            other = {"type": "image", "data": "AAAA", "mimeType": "text/html"}
+            send(id=number, result={"content": [image, other, {"type": "new"}, 5, None, {"type": "text"}]})
+        case "no-content":
+            send(id=number, result={})
+        case "result-is-text":
+            send(id=number, result="done")
+        case "large-result":
+            send(id=number, result=text("line\n" * 100_000))
+        case "answers-late":
+            time.sleep(1.5)
+            send(id=number, result=text("late"))
+        case _:
+            send(id=number, result=text("fine"))
+
+
+def main() -> None:
+    before_anything()
+    for line in sys.stdin.buffer:
+        message = json.loads(line)
+        params = message.get("params") or {}
+        match message.get("method"):
+            case "initialize":
+                initialize(message["id"])
+            case "tools/list":
+                list_tools(message["id"], params.get("cursor"))
+            case "tools/call":
+                call(message["id"], params["name"], params)
+            case _:
+                pass
+    if MODE in ("ignores-term", "hangs-in-call"):
+        hang()
+
+
+main()

@@ -1,0 +1,181 @@
+"""No server blocks, floods, fills or ends the agent: each costs its own tools, and nothing else."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.rpc.mcp.conftest import Start, hostile, memory_mib, status
+
+from pinnace_fuzz.trials.workbench import HomedAgent
+
+pytestmark = pytest.mark.slow
+
+CONNECTED = {
+    # What the model is offered of each of these, beside the resource tools.
+    "noise-first": ["echo", "bad"],
+    "half-line-first": ["echo", "bad"],
+    "deep": ["echo", "bad"],
+    "stderr-flood": ["echo", "bad"],
+    "ignores-term": ["echo", "bad"],
+    "child-holds-stdout": ["echo", "bad"],
+    "setsid-child": ["echo", "bad"],
+    "answers-twice": ["echo", "bad"],
+    "invalid-tools": ["echo"],
+    "same-names": ["echo", "bad"],
+    "large-tool": ["echo"],
+    "same-cursor": ["echo"],
+    "list-is-text": [],
+    "list-changed-flood": ["echo", "bad"],
+    "log-flood": ["echo", "bad"],
+    "requests-flood": ["echo", "bad"],
+    "stops-reading": ["echo", "bad"],
+}
+FAILED = {
+    "dies-at-once": "exit code 3",
+    "long-line": "message over 16 MiB",
+    "endless-line": "message over 16 MiB",
+    "no-newline-and-exit": "exit code 0",
+    "invalid-lines": "lines in a row that are no messages",
+    "hangs-at-once": "has not answered within 2 seconds",
+    "hangs-in-initialize": "has not answered within 2 seconds",
+    "dies-in-initialize": "exit code 4",
+    "refuses-initialize": "no",
+    "strange-version": "9999-01-01",
+    "strange-capabilities": "not one of the protocol",
+    "hangs-in-list": "has not answered within 2 seconds",
+    "dies-in-list": "exit code 5",
+}
+CALLED = {
+    "hangs-in-call": ("has not answered within 2 seconds. The call may have taken effect.", True),
+    "dies-in-call": (
+        "ended during the call (it has exited with exit code 6\nthe reason is on stderr). The call may",
+        True,
+    ),
+    "progress-flood": ("done", False),
+    "strange-progress": ("done", False),
+    "large-error": ("MCP tool hostile/bad: eee", True),
+    "error-without-content": ("MCP tool hostile/bad returned an error", True),
+    "strange-content": ("not valid base64", False),
+    "no-content": ("", False),
+    "result-is-text": ("has not answered within 2 seconds", True),
+    "large-result": ("chars truncated", False),
+    "answers-late": ("late", False),
+}
+BUILT_IN = {"tool_calls": [{"name": "bash", "args": {"command": "echo one"}}]}
+
+
+def declared(pi: HomedAgent) -> list[str]:
+    """Return the tools of servers in the last request, without what the names begin with."""
+    tools = [each["function"]["name"] for each in pi.llm.requests[-1].body.get("tools", ())]
+    return [name.removeprefix("mcp__hostile__") for name in tools if name.startswith("mcp__")]
+
+
+def prompt(pi: HomedAgent, text: str) -> None:
+    mark = pi.mark()
+    assert pi.request({"type": "prompt", "message": text})["success"]
+    pi.wait({"type": "agent_settled"}, since=mark)
+
+
+def answers_quickly(pi: HomedAgent) -> bool:
+    """Whether `get_state` is answered at once; the best of a few, since the machine has other things to do."""
+    taken: list[float] = []
+    for _ in range(5):
+        begun_s = time.monotonic()
+        pi.request({"type": "get_state"})
+        taken.append(time.monotonic() - begun_s)
+    return min(taken) < 0.05
+
+
+@pytest.mark.parametrize("mode", [*CONNECTED, *FAILED])
+def test_a_hostile_server_costs_its_own_tools(with_servers: Start, mode: str) -> None:
+    """The first request waits for it as long as its time limit, other tools work, and no process is left."""
+    entry = {**hostile(mode), "timeout": 2}
+    pi = with_servers({"hostile": entry}, [BUILT_IN, {"text": "fine"}])
+    before = memory_mib(pi)
+    assert answers_quickly(pi)
+    prompt(pi, "go")
+    assert declared(pi) == CONNECTED.get(mode, [])
+    (end,) = pi.found({"type": "tool_execution_end"})
+    assert not end["isError"], str(end)[-300:]
+    assert answers_quickly(pi)
+    shown = status(pi)
+    if mode in FAILED:
+        assert "hostile: failed" in shown
+        assert FAILED[mode] in shown
+    else:
+        assert "hostile: connected" in shown
+    # The library takes 45 of these.
+    assert memory_mib(pi) - before < 110
+    pi.check_end()
+
+
+@pytest.mark.parametrize("mode", CALLED)
+def test_a_call_has_one_result_whatever_the_server_does(with_servers: Start, mode: str) -> None:
+    entry = {**hostile(mode), "timeout": 2}
+    bad = {"tool_calls": [{"name": "mcp__hostile__bad", "args": {}}]}
+    pi = with_servers({"hostile": entry}, [bad, {"text": "fine"}])
+    prompt(pi, "go")
+    said, is_error = CALLED[mode]
+    (end,) = pi.found({"type": "tool_execution_end"})
+    shown = "".join(block.get("text", "") for block in end["result"]["content"])
+    assert said in shown
+    assert end["isError"] is is_error
+    assert len(shown) < 40_000 or mode == "large-error"
+    assert answers_quickly(pi)
+    pi.check_end()
+
+
+def test_a_call_is_aborted_although_the_server_does_not_listen(with_servers: Start) -> None:
+    bad = {"tool_calls": [{"name": "mcp__hostile__bad", "args": {}}]}
+    pi = with_servers({"hostile": hostile("hangs-in-call")}, [bad])
+    assert pi.request({"type": "prompt", "message": "go"})["success"]
+    pi.wait({"type": "tool_execution_start"})
+    begun_s = time.monotonic()
+    assert pi.request({"type": "abort"})["success"]
+    assert time.monotonic() - begun_s < 1
+    (end,) = pi.found({"type": "tool_execution_end"})
+    assert end["isError"]
+    pi.check_end()
+
+
+def test_a_server_that_dies_is_started_again(with_servers: Start) -> None:
+    bad = {"tool_calls": [{"name": "mcp__hostile__bad", "args": {}}]}
+    echo = {"tool_calls": [{"name": "mcp__hostile__echo", "args": {"a": 1}}]}
+    pi = with_servers({"hostile": hostile("dies-in-call")}, [bad, echo, {"text": "fine"}])
+    prompt(pi, "go")
+    first, second = pi.found({"type": "tool_execution_end"})
+    assert (first["isError"], second["isError"]) == (True, False)
+    assert second["result"]["content"] == [{"type": "text", "text": 'echo {"a": 1}'}]
+    pi.check_end()
+
+
+@pytest.mark.parametrize("mode", ["ignores-term", "setsid-child", "hangs-in-initialize"])
+def test_no_process_of_a_server_outlives_an_agent_that_is_killed(with_servers: Start, mode: str) -> None:
+    pi = with_servers({"hostile": hostile(mode)}, [{"text": "fine"}], is_checked=False)
+    if mode != "hangs-in-initialize":
+        prompt(pi, "go")
+    else:
+        until(lambda: bool(pi.descendants()))
+    children = pi.descendants()
+    assert children
+    os.kill(pi.process.pid, signal.SIGKILL)
+    pi.wait_exit()
+    until(lambda: not any(is_alive(each) for each in children))
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
+def until(is_true: Callable[[], bool], limit_s: float = 10) -> None:
+    """Wait for what another process does."""
+    deadline_s = time.monotonic() + limit_s
+    while not is_true():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
