@@ -161,7 +161,7 @@ def names(*requirements: list[str]) -> set[str]:
 
 def locked(lock: str) -> dict[str, str]:
     """Every requirement in a lock by name, each with its continuation lines."""
-    entries = re.findall(r"^([\w.-]+)(==.*(?:(?<=\\)\n.*)*)", LOCKS[lock], flags=re.MULTILINE)
+    entries = re.findall(r"^([\w.-]+)(?:\[[\w,-]+\])?(==.*(?:(?<=\\)\n.*)*)", LOCKS[lock], flags=re.MULTILINE)
     return {normal(name): rest for name, rest in entries}
 
 
@@ -302,9 +302,8 @@ def test_no_text_says_to_install_a_name_that_is_not_locked() -> None:
         capture_output=True,
         text=True,
     ).stdout
-    locked = {
-        normal(found) for found in re.findall(r"^([\w.-]+)==", (ROOT / "requirements-dev.lock").read_text(), re.M)
-    }
+    lines = re.findall(r"^([\w.-]+)(?:\[[\w,-]+\])?==", (ROOT / "requirements-dev.lock").read_text(), re.M)
+    locked = set(map(normal, lines))
     named = {found for found in ADVICE.findall(texts) if not found.startswith((".", "{"))}
     assert {"pillow", "hypothesis"} <= named
     assert set() == {each for each in named if normal(each) not in locked}
