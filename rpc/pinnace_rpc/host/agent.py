@@ -46,6 +46,7 @@ _MAX_READS: Final = 32
 """In the process at once; an agent answers them in two milliseconds."""
 _MAX_READ_WAIT_S: Final = 0.1
 _DETAILS_NAME: Final = "agent.json"
+_NOT_SAVED: Final = b'"errorCode":"session_not_saved"'
 _RUN_TEXT: Final = "the agent's process ended before it answered; whether the command took effect is unknown"
 
 
@@ -216,6 +217,7 @@ class Agent:
         self._kept: dict[int, _Kept] = {}
         """The open commands that are in tables, by the host's number."""
         self._left: list[tuple[OpenCommand, _Kept | None]] = []
+        self._asked_again: set[int] = set()
         """Commands that a process has not answered, which has ended."""
         self._takes_commands = False
         self._process: AgentProcess | None = None
@@ -456,11 +458,13 @@ class Agent:
 
     async def _begin_taking(self) -> None:
         """Ask a new process what the former one has not answered, then let it take commands."""
+        self._asked_again.clear()
         await self._ask_state()
         while self._left:  # what is not reached before this process ends, too, is left for the next one
             command, kept = self._left.pop(0)
             assert command.line is not None
             number = self._router.reserve(command)
+            self._asked_again.add(number)
             if kept is not None:
                 self._kept[number] = kept
             await self._send(routing.with_members(command.line, {"id": routing.own_id(number)}))
@@ -710,6 +714,8 @@ class Agent:
         responses: list[tuple[Response, int]] = []
         for line in data.splitlines(keepends=True) if b"\r" not in data else _lines(data):
             response = self._router.take(line)
+            if response is not None and response.number in self._asked_again:
+                response = self._decided(response)
             if response is not None and response.number in self._kept:
                 kept = self._kept.pop(response.number)
                 kept.client.table.answer(kept.identity, response.line)
@@ -732,6 +738,19 @@ class Agent:
             self.journal.append(b"".join(pieces), events, to)
         for response, place in responses:
             self._answered(response, place)
+
+    def _decided(self, response: Response) -> Response:
+        """Return what the client is answered to a command that a former process was asked, too.
+
+        A message that this process can't bring to the disk may be in the session: the former one may have taken it.
+        """
+        assert response.number is not None
+        self._asked_again.discard(response.number)
+        if _NOT_SAVED not in response.line:
+            return response
+        if (kept := self._kept.pop(response.number, None)) is not None:
+            kept.client.table.interrupt(kept.identity)  # a repetition is decided by the session
+        return response._replace(line=routing.failure(response.command, _RUN_TEXT, "outcome_unknown"))
 
     def _event(self, line: bytes, place: int) -> bytes:
         kind = routing.record_type(line)

@@ -117,6 +117,7 @@ def test_a_session_is_loaded_while_it_is_compacted(
     agent.call("session/prompt", sessionId=session, prompt=text("one"))
     prompt = agent.request("session/prompt", sessionId=session, prompt=text("/compact"))
     server.wait_reached("summary")
+    agent.update("compaction_update" if knows_compactions else "tool_call")
     since = len(agent.messages)
     agent.call("session/load", sessionId=session, cwd=str(work), mcpServers=[])
     server.release("summary")

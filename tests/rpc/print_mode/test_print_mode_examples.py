@@ -72,7 +72,7 @@ def test_the_page_lists_the_unsupported_features_in_the_words_of_the_program() -
     assert [("Feature", "Alternative"), *ABSENCES] == rows
 
 
-@pytest.mark.parametrize("word", "install remove uninstall update list config mcp".split())
+@pytest.mark.parametrize("word", "install remove uninstall update list config".split())
 def test_a_command_of_pi_is_answered_with_the_nearest_way(word: str, tmp_path: Path) -> None:
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": PYTHONPATH}
     command = [sys.executable, "-P", "-m", "pinnace_rpc", word, "--anything"]
