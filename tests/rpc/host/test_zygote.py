@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -216,3 +217,27 @@ def test_all_that_an_agent_may_import_is_loaded_before_a_fork() -> None:
 
     assert "1" == done.stderr.strip()
     assert set() == {name for name in missing if not name.startswith((*NOT_LOADED, *OPTIONAL, *NEVER))}
+
+
+def test_a_zygote_needs_no_library_that_an_extra_brings(tmp_path: Path) -> None:
+    """It loads the rest: with a plain `pip install .`, too, agents are forked."""
+    extras = ("PIL", "httpx2", "mcp", "mcp_types")
+    installed = tmp_path / "installed"
+    installed.mkdir()
+    for path in Path(sysconfig.get_path("purelib")).iterdir():
+        if not path.name.startswith(extras):
+            (installed / path.name).symlink_to(path)
+    program = (
+        "import importlib.util, sys; from pinnace_rpc.host.agents.zygote_program import preload; preload();"
+        f"assert not any(importlib.util.find_spec(name) for name in {extras}); print(*sys.modules)"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-P", "-S", "-c", program],
+        env={"PYTHONPATH": f"{PYTHONPATH}{os.pathsep}{installed}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert {"pinnace_agent.mcp.extension", "pinnace_rpc.server.startup"} <= set(done.stdout.split())

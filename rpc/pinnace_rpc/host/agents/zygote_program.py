@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Final, NamedTuple, NoReturn
 
 from pinnace_rpc.host.agents.fresh_program import reset_signals
@@ -37,6 +38,8 @@ LATER: Final = (
     *"resource ruamel.yaml shlex ssl unicodedata urllib.request uuid".split(),
 )
 """What the loaded modules import in functions. A test compares this with their sources."""
+WITH_EXTRA: Final = {"pinnace_agent.mcp.wire": "mcp"}
+"""Rooms that import a library which is installed with an extra alone, and that library."""
 OPTIONAL: Final = ("PIL.Image",)
 """Likewise, where it is installed."""
 
@@ -68,10 +71,11 @@ def main() -> int:
 
 def preload() -> None:
     """Load all that an agent may import while it runs: modules of a later release must not join those of this one."""
+    not_loaded = (*NOT_LOADED, *(room for room, library in WITH_EXTRA.items() if find_spec(library) is None))
     for room in ROOMS:
         package = import_module(room)
         for module in pkgutil.walk_packages(package.__path__, f"{room}."):
-            if not module.name.endswith("__main__") and not module.name.startswith(NOT_LOADED):
+            if not module.name.endswith("__main__") and not module.name.startswith(not_loaded):
                 import_module(module.name)
     for name in LATER:
         import_module(name)
