@@ -35,7 +35,7 @@ def main() -> None:
     """Load, and fork on request until the tests have ended; in a fork, run the program."""
     added = added_variables()
     connection = socket.socket(fileno=int(sys.argv[1]))
-    for name in _modules_of_an_agent():
+    for name in (*_modules_of_an_agent(), *sys.argv[2:]):
         with suppress(ImportError):  # made by another module, not found by name
             import_module(name)
     gc.collect()

@@ -3,8 +3,9 @@
 What a test starts with `python -P -m pinnace_rpc`, by any means of `subprocess`, is such a fork wherever nothing that
 only a new interpreter applies is asked for. It is a process of its own and the test's own child, with the same pipes,
 session, environment, folder and end. Two things differ: `/proc` shows the command line and the environment of the
-process that was forked, and what an agent imports before the end of its first prompt is loaded already. Every other
-command is left alone: subcommands, `-X importtime`, other users, signals that are ignored.
+process that was forked, and what an agent imports before the end of its first prompt is loaded already, with the
+library of MCP where servers are configured. Every other command is left alone: subcommands, `-X importtime`, other
+users, signals that are ignored.
 
 FRESH_AGENTS=1 starts each agent in a new interpreter. Decides what is forked; must not know what an agent does.
 """
@@ -16,7 +17,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +31,8 @@ COMMAND: Final = (sys.executable, "-P", "-m", "pinnace_rpc")
 PROGRAM: Final = Path(__file__).with_name("forked_agent_program.py")
 LARGEST_ORDER: Final = 150_000
 """In bytes: what a socket takes in one packet with its default buffer."""
+MCP: Final = ("pinnace_agent.mcp.wire.link", "pinnace_agent.mcp.wire.stdio", "pinnace_agent.mcp.wire.http")
+"""What an agent with MCP servers loads before it connects to them: half a second of a processor, the library."""
 _UNSET: Final = -1
 _DEFAULTS: Final[Mapping[str, object]] = {
     **dict.fromkeys(("preexec_fn", "executable", "gid", "gids", "uid")),
@@ -46,11 +49,11 @@ _parameters: Final = inspect.signature(_begin)
 
 
 class Forks:
-    """The processes that are forked, by what only the start of an interpreter applies."""
+    """The processes that are forked, by what only the start of an interpreter applies, and by what they have loaded."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._loaded: dict[tuple[tuple[str, str], ...], _Loaded] = {}
+        self._loaded: dict[tuple[tuple[str, ...], tuple[tuple[str, str], ...]], _Loaded] = {}
         self._inherited = start_only(os.environ)
         self._inherited.pop("PYTHONPATH", None)
 
@@ -73,7 +76,7 @@ class Forks:
         if order is None:
             return False
         with self._lock:
-            loaded = self._loaded_for(order["environment"])
+            loaded = self._loaded_for(order["environment"], MCP if _has_servers(order) else ())
             data = json.dumps(order).encode()
             if loaded is None or len(data) > LARGEST_ORDER:
                 return False
@@ -84,29 +87,29 @@ class Forks:
         _close_theirs(process, asked)
         return True
 
-    def _loaded_for(self, environment: Mapping[str, str]) -> "_Loaded | None":
+    def _loaded_for(self, environment: Mapping[str, str], modules: tuple[str, ...]) -> "_Loaded | None":
         kept = start_only(environment)
         others = {name: value for name, value in kept.items() if name != "PYTHONPATH"}
         if kept.get("PYTHONPATH", PYTHONPATH) != PYTHONPATH:  # what is found elsewhere may act when it is loaded
             return None
-        if others and others != self._inherited:  # too rare to be worth a process of its own
+        if not others.items() <= self._inherited.items():  # too rare to be worth a process of its own
             return None
-        key = tuple(sorted(kept.items()))
+        key = modules, tuple(sorted(kept.items()))
         if key not in self._loaded:
             if not can_fork(kept):
                 return None
-            self._loaded[key] = _Loaded(kept)
+            self._loaded[key] = _Loaded(kept, modules)
         return self._loaded[key]
 
 
 class _Loaded:
     """A process to fork; it ends when this one has ended."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, environment: Mapping[str, str], modules: Iterable[str]) -> None:
         self._connection, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", PROGRAM, str(theirs.fileno())],
+                [sys.executable, "-P", PROGRAM, str(theirs.fileno()), *modules],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 env=dict(environment),
@@ -142,6 +145,13 @@ def _order(asked: Mapping[str, Any]) -> dict[str, Any] | None:
         "umask": _umask(),
         "memory": None,
     }
+
+
+def _has_servers(order: Mapping[str, Any]) -> bool:
+    """Whether the agent will find MCP servers: only such an agent may have their library loaded."""
+    environment = order["environment"]
+    folder = environment.get("PI_CODING_AGENT_DIR") or Path(environment.get("HOME", "/nonexistent"), ".pi", "agent")
+    return any(path.exists() for path in (Path(folder, "mcp.json"), Path(order["cwd"], ".pi", "mcp.json")))
 
 
 def _close_theirs(process: Any, asked: Mapping[str, Any]) -> None:

@@ -13,6 +13,8 @@ import pytest
 from tests.forked_agents import COMMAND, PROGRAM, VARIABLE
 from tests.source_tree import PYTHONPATH
 
+from pinnace_rpc.host.agents.zygote import start_only
+
 RPC = [*COMMAND, "--mode", "rpc", "--no-session", "--provider", "offline"]
 LOOK = "pwd; umask; echo $LOOKED_FOR; ps -o ppid= -p $PPID; ps -o sid= -p $PPID; test -e /proc/self/fd/9; echo $?"
 pytestmark = pytest.mark.skipif(VARIABLE in os.environ, reason=f"{VARIABLE} is set")
@@ -63,6 +65,20 @@ def test_a_fork_is_what_a_start_gives(tmp_path: Path, monkeypatch: pytest.Monkey
     assert (True, False) == (fork[0], start[0])
     assert [str(tmp_path), "0027", "here", str(os.getpid()), "its own id", "1"] == start[1]
     assert start[1:] == fork[1:]
+
+
+@pytest.mark.parametrize("name", sorted({**start_only(os.environ), "PATH": ""}))
+def test_an_agent_with_one_of_the_variables_of_the_tests_is_a_fork(name: str, tmp_path: Path) -> None:
+    """One of those that only a start applies, where the machine sets several, such as LANG and PYTHONUNBUFFERED."""
+    given = {"PYTHONPATH": PYTHONPATH} if name == "PYTHONPATH" else {name: os.environ[name]}
+    process = subprocess.Popen(
+        RPC, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**environment(tmp_path), **given}
+    )
+
+    shown(process, "true")
+
+    assert is_fork(process)
+    assert 0 == ended(process)
 
 
 def test_a_forks_end_is_its_own(tmp_path: Path) -> None:
