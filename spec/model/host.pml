@@ -72,6 +72,10 @@ mtype top[TAIL]; byte tk[TAIL], ts[TAIL], tl;
 
 byte faults, chatter, i, j, k, x; int q;
 
+#ifdef M_duplicate_starts_run
+byte answers;                        /* messages that have one in the file */
+#endif
+
 /* Monitors: requests made, effects of aborts; whether all must be silent, and what was admitted since. */
 byte req, acted, after, refs; bool blocked, crashed, power;
 
@@ -174,7 +178,11 @@ inline reply(it, response, set) {
   fi; cw[it] = 0 }
 inline request(it) {
   HOLDS(at_most_once, !IN(req, it)); HOLDS(one_fate, !IN(ret, it)); HOLDS(silence, !blocked); req = req | BIT(it);
-  SAY("agent_requests %d\n", it) }
+  SAY("agent_requests %d\n", it)
+#ifdef M_duplicate_starts_run
+  ; answers = answers | BIT(it)                           /* at once: the answer is in the file, and not yet on the disk */
+#endif
+  }
 /* What the file says of a message; the agent has it in memory. */
 inline look_up(it) {
   x = 0;
@@ -210,6 +218,13 @@ inline admit(it) {
      :: x == 1 -> x = 0; reply(it, ok, 0);                /* duplicate */
 #ifdef M_duplicate_releases
         paused = false
+#endif
+#ifdef M_duplicate_starts_run
+        if
+        :: kind[it] == prompt && IN(fD, it) && !IN(answers, it) && pr == 0 && dl == 0 ->
+           after = after | BIT(it); accepted(it); request(it)
+        :: else
+        fi
 #endif
      :: x == 0 && kind[it] == steer ->
         append(add, it, 0); mq = mq | BIT(it); rdy = rdy & (255 - BIT(it)); after = after | BIT(it); ph[it] = saving_W;
@@ -498,6 +513,9 @@ active proctype world() {
        faults++; SAY("fault sleep\n"); jEnd[jE] = true; slept[jE] = true; agent_gone() }
 #endif
   :: atomic { faults < F -> faults++; power = true; SAY("fault power\n"); host_gone(); agent_gone();
+#ifdef M_duplicate_starts_run
+       answers = 0;
+#endif
        /* Of each file some beginning of what is behind the last fsync is left. */
        fq = dq; fD = dD; fX = dX; i = 0; do :: i <= K -> fR[i] = dR[i]; i++ :: else -> break od; i = 0;
        do :: i < tl -> apply(top[i], tk[i], ts[i]); i++ :: break od; i = 0; sync();

@@ -100,6 +100,7 @@ MUTANTS: Final = (
     HostMutant("refused_is_known", "The message of a refused prompt stays known.", "one_fate"),
     HostMutant("exit_returns_and_keeps", "An agent that exits returns its queue and keeps it.", "one_fate"),
     HostMutant("no_dedupe", "A message that the file knows is taken again.", "at_most_once"),
+    HostMutant("duplicate_starts_run", "A repeated prompt without an answer starts its run.", "at_most_once"),
     # Pauses and slots.
     HostMutant("restored_runs", "A restored queue is delivered by itself.", "silence"),
     HostMutant("duplicate_releases", "A repeated message releases a restored queue.", "silence"),

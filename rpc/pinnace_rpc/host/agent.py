@@ -217,8 +217,9 @@ class Agent:
         self._kept: dict[int, _Kept] = {}
         """The open commands that are in tables, by the host's number."""
         self._left: list[tuple[OpenCommand, _Kept | None]] = []
-        self._asked_again: set[int] = set()
         """Commands that a process has not answered, which has ended."""
+        self._asked_again: set[int] = set()
+        """Those of them that the current process has been asked, by the host's number."""
         self._takes_commands = False
         self._process: AgentProcess | None = None
         self._process_changed = trio.lowlevel.ParkingLot()
@@ -972,6 +973,11 @@ def _open(connection: int, command: Command) -> OpenCommand:
 
 def _lines(data: bytes) -> list[bytes]:
     return [line + b"\n" for line in data.split(b"\n")[:-1]]
+
+
+def session_of(folder: str) -> str | None:
+    """Return the id of the session that an agent has, by its folder; None: it had no process, or the file is damaged."""
+    return _read_details(folder).session_id
 
 
 def _read_details(folder: str) -> Details:

@@ -1,7 +1,10 @@
 """Commands that a named client repeats: each is executed at most once, whatever has crashed between."""
 
 import os
+import resource
 import signal
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -133,6 +136,47 @@ def test_a_message_that_a_crash_cut_is_sent_again(host: HostProcess) -> None:
         assert [each["success"] for each in seen if each.get("id") == "p"] == [True]
         state = connection.ask({"id": "s", "type": "get_state"})["data"]
         assert state["messageCount"] == 2
+
+
+def test_a_message_that_the_next_process_cannot_save_has_an_unknown_outcome(folder: Path) -> None:
+    """The former process may have saved it. Once the disk takes it, the session decides a repetition."""
+    environment = {**environment_of(folder), "PYTHONDONTWRITEBYTECODE": "1"}  # a full disk cuts such files
+    with started(folder, environment) as host, host.attach(client="ide", has_cursors=True) as connection:
+        path = Path(connection.record()["sessionFile"])
+        connection.send({**PROMPT, "id": "first"})
+        connection.until(type="agent_settled")
+        pid = agent_pid(host)
+        os.kill(pid, signal.SIGSTOP)
+        count = len(table_lines(host))
+        connection.send(PROMPT)
+        while len(table_lines(host)) == count:
+            pass
+        with full_disk(host, pid, path.stat().st_size):
+            os.kill(pid, signal.SIGKILL)
+            answer = connection.until(type="response", id="p")[-1]
+            assert (answer["success"], answer["errorCode"]) == (False, "outcome_unknown")
+        os.kill(agent_pid(host), signal.SIGKILL)
+        connection.until(type="agent_restarted", epoch=3)
+        connection.send(PROMPT)
+        seen = connection.until(type="agent_settled")
+        assert [each["success"] for each in seen if each.get("id") == "p"] == [True]
+        assert connection.ask({"id": "s", "type": "get_state"})["data"]["messageCount"] == 4
+
+
+@contextmanager
+def full_disk(host: HostProcess, agent: int, size: int) -> Generator[None]:
+    """Let no file grow beyond a size that a process writes which the host starts meanwhile."""
+    starters = {host.process.pid, parent_of(agent)}
+    for pid in starters:
+        _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, hard))
+    yield
+    for pid in starters:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard, hard))
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 HANG = {"id": "go", "type": "prompt", "message": "run `cat gate`"}

@@ -65,7 +65,9 @@ def test_a_message_that_a_crash_left_is_known_by_the_next_process(agent: AgentSt
 
     pi = agent([{"text": "more", "repeat": -1}], "--continue", again=first)
     assert ["delivered", "returned", "returned", "queued"] == [answer(pi, "prompt", each)["state"] for each in "PFRG"]
-    assert 1 == pi.ask("get_state")["pendingMessageCount"]
+    state = pi.ask("get_state")
+    assert (1, True, False) == (state["pendingMessageCount"], state["queuePaused"], state["isStreaming"])
+    assert "P" == state["interrupted"]["text"]  # whose run no repetition starts again
     pi.request({"type": "abort", "queue": "continue"})
     pi.wait(SETTLED)
 

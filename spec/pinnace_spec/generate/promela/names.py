@@ -7,6 +7,8 @@ the rows do not know any more. Must not know rows or bodies.
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from pinnace_spec.statechart.names import READS, SETTINGS
+
 
 class Sent(NamedTuple):
     """A command of the client as the models send it; `option` stands for the field that the rows look at."""
@@ -104,36 +106,15 @@ SETS: Final[Mapping[str, CommandSet]] = {
     "reloads": CommandSet((PROMPT, STEER, ABORT, COMPACT, NEW_SESSION, RELOAD, EXTENSION_COMMAND), ("EXT",)),
 }
 
-_READ: Final = "a read: its rows are those of get_state, which is modelled"
-_SETTING: Final = "a setting: its rows are those of set_model, which is modelled"
 _SESSION: Final = "its rows are those of new_session, which is modelled"
 EXCLUDED: Final[Mapping[str, str]] = {
     **dict.fromkeys(
-        (
-            "get_messages",
-            "get_available_models",
-            "get_available_thinking_levels",
-            "get_session_stats",
-            "get_fork_messages",
-            "get_branch_messages",
-            "get_last_assistant_text",
-            "get_commands",
-            "get_entries",
-            "get_tree",
-            "export_html",
-            "get_tools",
-            "list_sessions",
-            "get_queue",
-        ),
-        _READ,
+        (name for name in READS if name != "get_state"),
+        "a read: its rows are those of get_state, which is modelled",
     ),
     **dict.fromkeys(
-        ("cycle_model", "set_thinking_level", "cycle_thinking_level", "set_session_name", "set_active_tools"),
-        _SETTING,
-    ),
-    **dict.fromkeys(
-        ("set_label", "set_tool_approval"),
-        _SETTING,
+        (name for name in SETTINGS if name != "set_model"),
+        "a setting: its rows are those of set_model, which is modelled",
     ),
     **dict.fromkeys(("switch_session", "fork", "clone", "branch"), _SESSION),
     **dict.fromkeys(
