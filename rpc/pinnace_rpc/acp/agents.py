@@ -97,6 +97,12 @@ class Agents:
             except AgentUsed as used:
                 raise RequestError(INTERNAL_ERROR, str(used), {"errorCode": "session_unavailable"}) from None
 
+    async def forget(self, session_id: str) -> None:
+        """Remove what a host has left of the agents of a session that was deleted, if none runs."""
+        from pinnace_rpc.acp.hosted import forget_agents
+
+        await trio.to_thread.run_sync(forget_agents, os.environ, session_id)
+
     async def start(self, cwd: str, *words: str, servers: str | None = None) -> AgentProcess:
         """Start a process in a folder, with more words, which ends with this one.
 

@@ -255,6 +255,7 @@ class Connection:
             await session.close()
         await self._agents.remove(session_id)
         await trio.to_thread.run_sync(library.delete, session_id)
+        await self._agents.forget(session_id)
         return {"_meta": {}}
 
     # Sessions.

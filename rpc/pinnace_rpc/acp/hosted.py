@@ -4,7 +4,9 @@ It outlives this process: `leave` ends the connection and nothing else. The host
 that runs is used. Must not know records, sessions of the client, or how agents are chosen.
 """
 
+import os
 import secrets
+import shutil
 import socket
 from collections import deque
 from collections.abc import Mapping
@@ -17,7 +19,7 @@ from pinnace_agent.core.json_access import as_array, as_object
 from pinnace_rpc.attach.asking import NoAnswer, answers
 from pinnace_rpc.attach.finding import NoHost, agent_folder, connect
 from pinnace_rpc.host.agents.ports import AgentStart, AgentStartError
-from pinnace_rpc.host.locations import LocationError, running_host
+from pinnace_rpc.host.locations import LocationError, journals_folder, running_host
 from pinnace_rpc.host.protocol import (
     PROTOCOL_VERSIONS,
     Accepted,
@@ -226,6 +228,17 @@ def remove_agents(environment: Mapping[str, str], session_id: str) -> None:
         return
     except (NoAnswer, StopIteration) as error:
         raise AgentStartError(str(error) or _LOST) from None
+
+
+def forget_agents(environment: Mapping[str, str], session_id: str) -> None:
+    """Remove the journals of agents of a session that was deleted, unless a host runs, which has them. Blocks."""
+    from pinnace_rpc.host.agent import session_of  # the supervision of agents, for this alone
+
+    with suppress(LocationError, OSError):
+        if running_host(agent_folder(environment)) is None:
+            for entry in os.scandir(journals_folder(agent_folder(environment))):
+                if session_of(entry.path) == session_id:
+                    shutil.rmtree(entry.path, ignore_errors=True)
 
 
 def _connection(environment: Mapping[str, str]) -> socket.socket:

@@ -176,3 +176,21 @@ def test_a_deleted_session_leaves_no_agent_and_one_that_is_used_elsewhere_is_kep
         agent.call("session/delete", sessionId=session)
     assert one.states() == []
     assert agent.call("session/list") == {"sessions": []}
+
+
+def test_a_session_that_is_deleted_when_no_host_runs_leaves_no_journal(editors: Begin) -> None:
+    """What the agent wrote is in its journal, too, until a host would forget it."""
+    one = editors([{"text": "one", "repeat": -1}])
+    agent = one.start()
+    kept, deleted = opened(agent, one.work), agent.call("session/new", cwd=str(one.work), mcpServers=[])["sessionId"]
+    for session in (kept, deleted):
+        agent.call("session/prompt", sessionId=session, prompt=text("a"))
+    one.host.process.terminate()
+    one.host.process.wait()
+    other = one.start()
+    other.call("initialize", protocolVersion=1)
+    other.call("session/delete", sessionId=deleted)
+
+    [details] = one.work.parent.rglob("host/agents/*/agent.json")
+    assert kept in details.read_text()
+    assert [each["sessionId"] for each in other.call("session/list")["sessions"]] == [kept]
