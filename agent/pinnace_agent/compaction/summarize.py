@@ -6,6 +6,7 @@ are emitted. Has no access to entries, nor to the cut point. Rules R-CMP-01, R-C
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Final, NamedTuple
 
 import trio
@@ -135,7 +136,8 @@ class _Writing:
         self._asked = asked
         self._room = room_for(writer.model, wanted_tokens)
         self._halvings = 0
-        self._usage: Usage | None = None
+        self._usages: list[Usage] = []
+        """Of the requests so far."""
 
     async def run(self) -> Summary:
         conversation = Paragraphs(self._asked.conversation)
@@ -161,8 +163,7 @@ class _Writing:
                     continue
             previous, conversation, is_own, refused = self._text(message, request), request.rest, True, None
             if not conversation.texts:
-                assert self._usage is not None
-                return Summary(previous, self._usage)
+                return Summary(previous, reduce(sum_of_usages, self._usages))
 
     def _is_too_long_to_carry(self, previous: str, conversation: Paragraphs) -> bool:
         """Return whether a summary that is given takes more than half of what requests with it could hold of it all."""
@@ -237,7 +238,7 @@ class _Writing:
         builder = MessageBuilder(model, _Silence(), 0)
         await provider.stream(request, builder)
         message = builder.message
-        self._usage = message["usage"] if self._usage is None else sum_of_usages(self._usage, message["usage"])
+        self._usages.append(message["usage"])
         retry = self._writer.retry
         outcome = classify_response(message, model, builder.signs, max_retry_after_s=retry.max_delay_s)
         if message["stopReason"] == "error":

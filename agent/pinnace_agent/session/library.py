@@ -81,7 +81,7 @@ class Library:
         now_ms = _now_ms()
         path = self._folder(beside) / file_name(session_id, now_ms)
         file = SessionFile.fresh(path, header_line(session_id, cwd, now_ms, parent))
-        return self._register(Session(cwd, session_id=session_id, parent_session=parent, file=file))
+        return self._register(Session(cwd, session_id=session_id, parent_session=parent, file=file), file)
 
     def make_at(self, path: Path, cwd: str, session_id: str | None = None, begun: SessionText | None = None) -> Session:
         """Make a session in a file that is not there yet, is empty, or has the beginning of a header (`begun`).
@@ -107,7 +107,7 @@ class Library:
                 file = SessionFile.fresh(path, header, lease=lease)
         except OSError as error:
             raise unreadable(path, error) from None
-        return self._register(Session(cwd, session_id=session_id, file=file))
+        return self._register(Session(cwd, session_id=session_id, file=file), file)
 
     def find_open(self, path: Path) -> Session | None:
         """Return the session of this process that has the file; the path is one without links."""
@@ -178,7 +178,7 @@ class Library:
         if file.read_only is None:
             for message in pending_shells(tree):
                 session.keep(message)
-        return Opened(self._register(session), notices + ((notice,) if notice else ()))
+        return Opened(self._register(session, file), notices + ((notice,) if notice else ()))
 
     def branch(self, source: Session, leaf: int | None) -> list[Entry]:
         """Return what a copy of the branch of `source` that ends at `leaf` consists of. Touches nothing."""
@@ -267,11 +267,10 @@ class Library:
             lease.release()
             raise
         tree = EntryTree(entries)
-        return self._register(Session(cwd, session_id=session_id, parent_session=parent, tree=tree, file=file))
+        return self._register(Session(cwd, session_id=session_id, parent_session=parent, tree=tree, file=file), file)
 
-    def _register(self, session: Session) -> Session:
-        assert session.file is not None
-        self._open[Path(os.path.realpath(session.file.path))] = session
+    def _register(self, session: Session, file: SessionFile) -> Session:
+        self._open[Path(os.path.realpath(file.path))] = session
         return session
 
     def _folder(self, beside: Session | None) -> Path:

@@ -95,7 +95,8 @@ class HostedWorld:
             self._ran = self.root / "ran"
             stack.callback(shutil.rmtree, self.root, ignore_errors=True)
             self.llm = stack.enter_context(FakeLlm([FINE]))
-            more = {**env, "XDG_RUNTIME_DIR": str(self.root)}
+            # A limit of files would cut those that the interpreter writes beside the sources, for all later starts.
+            more = {**env, "XDG_RUNTIME_DIR": str(self.root), "PYTHONDONTWRITEBYTECODE": "1"}
             # The zygote has no variable but those of the interpreter.
             more["PYTHONPATH"] = ":".join(filter(None, [env.get("PYTHONPATH"), str(self.root / "no-modules")]))
             self.home = prepare_pi_home(
