@@ -1,9 +1,9 @@
 """Starts the agents of a client's sessions: the host does if one runs, else they are processes of this one.
 
-An agent of the host goes on when the client leaves, and a client that opens its session again meets it at work. Of the
-processes of this one the first is a new interpreter, and more of them are forks: most clients have one session, and
-what forks costs as much memory as an agent. Whoever opens a second one may open more: from then on each takes a
-fraction of the time and of the memory.
+An agent of the host continues when the client leaves, and a client that opens its session again finds it at work. Of the
+processes of this one the first is a new interpreter, and the later ones are forks: most clients have one session, and
+a zygote costs as much memory as an agent. A client with a second session may open more of them: from then on each takes
+a fraction of the time and of the memory.
 """
 
 import logging
@@ -32,7 +32,7 @@ class Opened(NamedTuple):
 
     pipes: AgentPipes
     leave: Callable[[], None] | None = None
-    """Has it go on when its stdin is closed; None: it can't."""
+    """Lets it continue when its stdin is closed; None: it can't."""
 
 
 class Agents:

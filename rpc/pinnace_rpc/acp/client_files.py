@@ -72,7 +72,7 @@ class ClientFiles:
         def take(reply: Reply) -> None:
             requests.discard(request)
             if method != _READ:
-                # Who has read between the request and this may have read the text before or after it.
+                # A read between the request and this may have returned the text before or after it.
                 self._outdate(path)
             self._respond(record, _outcome(reply))
 
@@ -90,7 +90,7 @@ class ClientFiles:
             self._outbox.withdraw(request)
 
     def withdraw_all(self) -> None:
-        """Withdraw every read: who has asked does not wait any more."""
+        """Withdraw every read: the agent does not wait for them any more."""
         for call_id in list(self._calls):
             self.end_call(call_id)
 

@@ -46,7 +46,7 @@ class Core:
         Args:
             process: The agent.
             room: Waits until more may be written for the client.
-            leave: Has the agent go on when its stdin is closed; None: it ends.
+            leave: Lets the agent continue when its stdin is closed; None: it ends.
         """
         self._process = process
         self._room = room
@@ -120,11 +120,11 @@ class Core:
 
     @property
     def outlives(self) -> bool:
-        """Whether the agent goes on when it is left."""
+        """Whether the agent continues without this client."""
         return self._leave is not None
 
     def leave(self) -> None:
-        """As `close`, for a client that is gone: an agent that outlives it goes on."""
+        """As `close`, for a client that is gone: an agent that outlives it continues."""
         if self._leave is not None:
             self._leave()
         self.close()

@@ -90,7 +90,7 @@ class Dialogs:
         self._withdraw(dialog)
 
     def withdraw_all(self) -> None:
-        """Withdraw every question: who has asked does not wait any more."""
+        """Withdraw every question: the agent does not wait for answers any more."""
         for dialog in list(self._open):
             self._withdraw(dialog)
 

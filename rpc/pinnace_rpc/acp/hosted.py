@@ -87,7 +87,7 @@ class HostedAgent:
         raise AgentStartError(self._error)
 
     def leave(self) -> None:
-        """End with the next end of stdin only the connection: the agent goes on."""
+        """End with the next end of stdin only the connection: the agent continues."""
         self._is_leaving = True
 
     def stderr_tail(self) -> str:

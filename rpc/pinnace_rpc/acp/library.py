@@ -1,4 +1,4 @@
-"""The sessions that can be listed, loaded and deleted: those of the user's session folders, whoever has made them.
+"""The sessions that can be listed, loaded and deleted: those of the user's session folders, made by pinnace or by pi.
 
 An id is compared exactly with the headers of files; it is never a path nor the beginning of one. Blocks on the file
 system: called in a thread.

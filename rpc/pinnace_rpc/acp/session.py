@@ -92,9 +92,9 @@ class Session:
         self._is_changing = False
         """The client changes an option, and learns of the result by the response."""
         self._is_at_work = settings.state.get("isStreaming") is True
-        """A run goes on, whoever has begun it."""
+        """A run is active, begun by a prompt or by the agent itself."""
         self._shows_work = False
-        """The client knows that one goes on."""
+        """The client knows that one is active."""
         self._is_joining = self._is_at_work
         """It has begun before this: what it has done so far is in entries, and its records are not shown until then."""
         self._has_new_keys = False
@@ -196,7 +196,7 @@ class Session:
             self._abort()
 
     def steer(self, request: RequestId, params: Params) -> None:
-        """Take a message for the run that goes on.
+        """Take a message for the active run.
 
         Raises:
             RequestError: It can't be taken.
@@ -506,7 +506,7 @@ class Session:
     # Figures.
 
     def _refresh(self, then: Callable[[], None]) -> None:
-        """Read options, commands and usage again, show the client what has changed, and go on."""
+        """Read options, commands and usage again, show the client what has changed, and continue."""
         self._ask("get_available_thinking_levels", self._take_levels)
         self._ask("get_state", self._take_state)
         self._ask("get_commands", self._take_commands)

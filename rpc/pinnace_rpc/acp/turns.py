@@ -83,5 +83,5 @@ class Turns:
 
     @property
     def needs_abort(self) -> bool:
-        """Whether the active turn is cancelled and its work goes on."""
+        """Whether the active turn is cancelled and its work still runs."""
         return self.active is not None and self.active.is_cancelled and self.active.state != "settling"

@@ -1,4 +1,4 @@
-"""A process of an agent, whoever has started it: its pipes, the end of its stderr, its exit.
+"""A process of an agent, fresh or forked: its pipes, the end of its stderr, its exit.
 
 The exit is that of the process, not the end of a pipe: a child of a tool may hold stdout and stderr open for ever.
 """
@@ -85,7 +85,7 @@ class PipedProcess:
                 self._tail.add(data)
 
     def _collect_rest(self) -> None:
-        """Read what the process has left in the pipe, which others may go on filling."""
+        """Read what the process has left in the pipe, which other processes may continue to fill."""
         with suppress(OSError):  # empty
             for _ in range(2 * STDERR_TAIL_BYTES // _READ_BYTES):
                 if data := os.read(self._stderr.fileno(), _READ_BYTES):

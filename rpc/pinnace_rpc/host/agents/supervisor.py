@@ -37,7 +37,7 @@ _SHORTEST_LOOK_S: Final = 0.05
 _REQUESTED: Final = frozenset(
     status for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM) for status in (-number, 128 + number)
 )
-"""Ends by a signal that requests one: whoever sends it does not want a restart (as systemd's `on-failure`)."""
+"""Ends by a signal that requests one: its sender does not want a restart (as systemd's `on-failure`)."""
 _USAGE: Final = 2
 _REFUSED: Final = 1
 """Exit codes of a start that is refused, with the reason on stderr. 1 is also that of an uncaught exception."""
