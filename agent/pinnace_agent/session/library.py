@@ -274,8 +274,12 @@ class Library:
         return session
 
     def _folder(self, beside: Session | None) -> Path:
-        assert self.folder is not None
-        return self.folder.path if beside is None or beside.file is None else beside.file.path.parent
+        """Return where a new file lies: beside that of a session, else in the folder of the process."""
+        if beside is not None and beside.file is not None:
+            return beside.file.path.parent
+        if self.folder is None:
+            raise ValueError("the sessions of this process are kept in memory alone")
+        return self.folder.path
 
 
 def header_line(session_id: str, cwd: str, now_ms: int, parent: str | None) -> bytes:

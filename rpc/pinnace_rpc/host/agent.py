@@ -976,7 +976,7 @@ def _lines(data: bytes) -> list[bytes]:
 
 
 def session_of(folder: str) -> str | None:
-    """Return the id of the session that an agent has, by its folder; None: it had no process, or the file is damaged."""
+    """Return the id of the session of the agent that has a folder; None: it had no process, or a file is damaged."""
     return _read_details(folder).session_id
 
 
