@@ -1,7 +1,7 @@
 """Starts the agents of a client's sessions: the host does if one runs, else they are processes of this one.
 
 An agent of the host continues when the client leaves, and a client that opens its session again finds it at work. Of
-the processes of this one the first is a new interpreter, and the later ones are forks: most clients have one session, and
+the processes of this one the first is a new interpreter, the later ones are forks: most clients have one session, and
 a zygote costs as much memory as an agent. A client with a second session may open more of them: from then on each takes
 a fraction of the time and of the memory.
 """
