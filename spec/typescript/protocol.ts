@@ -62,6 +62,7 @@ export type Output =
   | ExtensionError
   | ExtensionUiRequest
   | ClientRequest
+  | McpStatus
   | AgentEnd
   | MessageStart
   | MessageUpdate
@@ -1931,6 +1932,27 @@ export interface Failure {
 }
 
 /**
+ * The state of an MCP server, or the number of its tools, has changed.
+ * This program's alone.
+ */
+export interface McpStatus {
+  /** The type of the record. */
+  type: "mcp_status";
+  /** The name of the server. */
+  name: string;
+  /** Whether it is connected. `closed`: the session has it no more. */
+  state: "disabled" | "starting" | "connecting" | "connected" | "disconnected" | "failed" | "needs-auth" | "closed";
+  /** What has configured it: the client, the files of project or user, or an extension. */
+  source: "client" | "project" | "user" | "extension";
+  /** How it is reached. */
+  transport: "stdio" | "http";
+  /** How many of its tools models may see. */
+  tools: number;
+  /** Why it is not connected; the end of its stderr follows. */
+  error?: string;
+}
+
+/**
  * A message begins, or is complete.
  * Rules: R-MSG-08, R-UPD-01.
  * Since 0.16.0.
@@ -2567,6 +2589,8 @@ export interface Hello {
   events: string[];
   /** Resource bounds. */
   limits: Limits;
+  /** Whether MCP servers can be used, and how many the session has. */
+  mcp: McpSupport;
 }
 
 /** An image for a model. */
@@ -2663,6 +2687,29 @@ export interface Limits {
   outputFileBytes?: number;
   /** The number of `bash` commands that run at once; further ones wait. */
   shells?: number;
+}
+
+/** An MCP server of the session, as it is now. */
+export interface McpServer {
+  /** The name of the server. */
+  name: string;
+  /** Whether it is connected. `closed`: the session has it no more. */
+  state: "disabled" | "starting" | "connecting" | "connected" | "disconnected" | "failed" | "needs-auth" | "closed";
+  /** What has configured it: the client, the files of project or user, or an extension. */
+  source: "client" | "project" | "user" | "extension";
+  /** How it is reached. */
+  transport: "stdio" | "http";
+  /** How many of its tools models may see. */
+  tools: number;
+  /** Why it is not connected; the end of its stderr follows. */
+  error?: string;
+}
+
+/** Whether MCP servers can be used, and how many the session has. */
+export interface McpSupport {
+  /** Whether the package that speaks the protocol is there. */
+  installed: boolean;
+  servers: number;
 }
 
 export type Message =
@@ -3097,6 +3144,11 @@ export interface State {
    * This program's alone.
    */
   extensionsAtWork?: string[];
+  /**
+   * The MCP servers of the session, each as its last `mcp_status` has it; absent without servers.
+   * This program's alone.
+   */
+  mcpServers?: McpServer[];
   /**
    * Which tool calls need the user's approval.
    * This program's alone.

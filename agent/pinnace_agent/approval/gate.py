@@ -9,13 +9,16 @@ extensions, so it sees the arguments that will be executed; the call runs with t
 shown. If the file has changed since, the user is asked again.
 
 "Yes for TOOL in this session" approves further calls of the tool, except those that could grant more: files that run or
-grant rights later, and files outside of the session's folder, need approval each time. Applies to calls of the model
-only: `bash` commands of the client are the user's own.
+grant rights later, and files outside of the session's folder, need approval each time. It is bound to the tool as it
+was then: one whose description or schema has changed, as a server may change it, is asked about again. Applies to calls
+of the model only: `bash` commands of the client are the user's own.
 
 The mode belongs to the process. A call is decided by the mode at the moment when its turn to be decided has come; a
 question that is open at a change stays open, and its answer decides the call that it is about. Rule R-SET-07.
 """
 
+import hashlib
+import json
 import logging
 import os
 import weakref
@@ -102,7 +105,7 @@ class ToolApproval:
         self._timeout_s = timeout_s
         self._env = env
         self._mode: ApprovalMode = mode
-        self._allowed: set[str] = set()
+        self._allowed: set[str] = set()  # by `_identity`
         self._session: weakref.ref[Session] | None = None  # the session that they are allowed in
         self._dialogs: Dialogs | None = None  # where no extension has any
         self._closed: str | None = None
@@ -174,13 +177,13 @@ class ToolApproval:
     async def _ask(self, tool: Tool, arguments: dict[str, object], context: ToolContext) -> str | None:
         """Ask until the call equals the one that the user answered about; None: it may run."""
         name = tool.name
-        allowed = self._allowed_now()
+        allowed, identity = self._allowed_now(), _identity(tool)
         for _ in range(_MOST_ASKED):
             try:
                 call = await self._examined(tool, arguments, context)
             except (ToolError, OSError) as error:
                 return f"{name} was not run: {error}"
-            if name not in allowed or call.reason is not None:
+            if identity not in allowed or call.reason is not None:
                 answer = await self._answer(call, context.call_id)
                 if answer not in (YES, yes_for_session(name)):
                     return answer
@@ -188,7 +191,7 @@ class ToolApproval:
                 if call != await self._examined(tool, arguments, context):
                     continue
                 if answer != YES:
-                    allowed.add(name)
+                    allowed.add(identity)
             shown = own_copy(dict(call.arguments))  # extensions may have kept parts of what they were asked about
             arguments.clear()
             arguments.update(shown)
@@ -216,7 +219,13 @@ class ToolApproval:
         except NotJsonError:  # made by the tool's own repair of its arguments
             arguments = given
         is_builtin = self._agent.toolbox.is_builtin(tool)
-        return await examine(tool.name, arguments, context.cwd, self._places, is_builtin=is_builtin)
+        call = await examine(tool.name, arguments, context.cwd, self._places, is_builtin=is_builtin)
+        extensions = self._agent.extensions
+        hints = {} if is_builtin or extensions is None else extensions.hints_of(tool)
+        if not hints:
+            return call
+        said = ", ".join(f"{visible_line(name)} {str(value).lower()}" for name, value in hints.items())
+        return call._replace(notes=(*call.notes, f"its server says, and may be wrong: {said}"))
 
     def _places(self) -> "Places":
         extensions = self._agent.extensions
@@ -268,3 +277,9 @@ class ToolApproval:
             return tool.name in READ_ONLY_TOOLS
         extensions = self._agent.extensions
         return extensions is not None and extensions.is_read_only(tool)
+
+
+def _identity(tool: Tool) -> str:
+    """Return what a tool is to the user who has allowed it: its name, its description and its parameters."""
+    text = json.dumps([tool.name, tool.description, tool.parameters], sort_keys=True, default=repr)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # for annotations alone
     from pinnace_agent.extension_host.messages import MessageInjector
     from pinnace_agent.extension_host.ports import InstanceHost
     from pinnace_agent.extension_host.providers import ExtensionProviders
+    from pinnace_agent.extension_host.server_states import ServerStates
 
     class ActionHost(InstanceHost, Protocol):
         """The extension manager, as actions use it."""
@@ -53,6 +54,14 @@ if TYPE_CHECKING:  # for annotations alone
 
         def tools_changed(self, registered: str | None) -> None:
             """Read the tools of the extensions again."""
+
+        @property
+        def servers(self) -> ServerStates:
+            """Takes the states of MCP servers."""
+            ...
+
+        def registered_servers_changed(self) -> None:
+            """Publish the MCP servers that extensions have registered."""
 
         def tool_infos(self) -> list[ToolInfo]:
             """Describe every tool."""
@@ -143,6 +152,14 @@ class Actions:
     def tools_changed(self, registered: str | None = None) -> None:
         """Read the tools of the extensions again."""
         self._host.tools_changed(registered)
+
+    def mcp_servers_changed(self) -> None:
+        """Publish the MCP servers that extensions have registered (A27)."""
+        self._host.registered_servers_changed()
+
+    def publish_mcp_servers(self, servers: Sequence[Mapping[str, object]]) -> None:
+        """Let clients see the state of all MCP servers."""
+        self._host.servers.publish(servers)
 
     def commands(self) -> list[CommandInfo]:
         """Return what `/name` can be (A20)."""

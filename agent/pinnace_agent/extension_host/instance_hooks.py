@@ -1,7 +1,7 @@
 """The extensions of one session instance, as the engine's jobs ask them: an `ExtensionInstance` over a runner."""
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Final, Literal
 
 from pinnace_agent.compaction.compaction import CompactionResult, Plan
 from pinnace_agent.compaction.tree_moves import Move, MoveDecision
@@ -20,6 +20,10 @@ from pinnace_agent.session.conversation import Session
 from pinnace_agent.session.tree import EntryTree
 from pinnace_spec.records.entries import Entry
 from pinnace_spec.records.messages import ThinkingLevel
+
+
+_BUILTIN: Final = "builtin"
+"""Where an extension comes from whose tasks only wait, and are no work."""
 
 
 class ObservedRun:
@@ -68,7 +72,11 @@ class InstanceHooks:
 
     def at_work(self) -> Sequence[str]:
         """Return the paths of the extensions with a background task that runs."""
-        return [extension.path for extension, tasks in self._runner.instances.items() if tasks.is_at_work]
+        return [
+            extension.path
+            for extension, tasks in self._runner.instances.items()
+            if tasks.is_at_work and extension.source["source"] != _BUILTIN
+        ]
 
     # Compactions.
 

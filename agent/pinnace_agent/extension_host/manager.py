@@ -21,15 +21,16 @@ from pinnace_agent.extension_host.messages import MessageInjector
 from pinnace_agent.extension_host.plan import ExtensionPlan, ExtensionStartError
 from pinnace_agent.extension_host.prompt_hooks import PromptHooks
 from pinnace_agent.extension_host.providers import ExtensionProviders
+from pinnace_agent.extension_host.server_states import ServerStates
 from pinnace_agent.extension_host.session_changes import allows, asked_before, fill, found_resources
 from pinnace_agent.extension_host.tool_guard import ToolGuard
 from pinnace_agent.extension_host.view import View, resource_commands, tool_info, tool_source
 from pinnace_agent.extensions.events.events import ModelSelect
-from pinnace_agent.extensions.events.session_events import ShutdownReason, StartReason
+from pinnace_agent.extensions.events.session_events import McpServersChange, ShutdownReason, StartReason
 from pinnace_agent.extensions.handlers.chains import FoundResources
 from pinnace_agent.extensions.ports.host_actions import HostPort
 from pinnace_agent.extensions.ports.host_view import CommandInfo, Setup, ToolInfo
-from pinnace_agent.extensions.registration.registrations import ErrorRecord, Generation
+from pinnace_agent.extensions.registration.registrations import ErrorRecord, Generation, registered_servers
 from pinnace_agent.extensions.runtime.commands import RUNTIME
 from pinnace_agent.extensions.runtime.runner import SHUTDOWN_LIMIT_S, Runner
 from pinnace_agent.extensions.services.dialogs import DialogTable
@@ -72,6 +73,8 @@ class ExtensionManager:
         self.messages = MessageInjector(self)
         self.prompt_hooks = PromptHooks(self, self.messages)
         self.providers = ExtensionProviders(self)
+        self.servers = ServerStates(agent.emitter.emit if plan.mode == "rpc" else None)
+        """The MCP servers, as clients see them."""
         self.setups: dict[int, Setup] = {}
         """Functions that fill new sessions, by the command that requests the session."""
         self.failure: ExtensionStartError | None = None
@@ -189,6 +192,7 @@ class ExtensionManager:
         self.models_changed()
         found = await self._started(runner, reason, previous_file)
         self._check_tool_names(reason)
+        self._check_servers(runner)
         if reason == "resume" and (model := agent.session.model) is not None and model != self._former_model:
             self.model_selected(model, self._former_model, "restore")  # DEVIATION D-52
         added = found_resources(found)
@@ -261,6 +265,7 @@ class ExtensionManager:
             return
         await runner.shutdown(reason, target_file, limit_s)
         self._runner = self._instance = self._loaded = None
+        self.servers.clear()
         self.providers.end()
         loaded.loader.unload(loaded.all)
 
@@ -369,6 +374,31 @@ class ExtensionManager:
         for warning in unknown.warnings:
             _log.warning("%s", warning)
 
+    def _check_servers(self, runner: Runner) -> None:
+        """Report MCP servers that nothing connects."""
+        if not runner.has_handlers(McpServersChange.type):
+            for each in registered_servers(runner.extensions):
+                text = f"server {each['name']} is not connected: MCP support is off (--no-mcp)"
+                self.report(ErrorRecord(each["extensionPath"], "register_mcp_server", text))
+
+    @property
+    def mcp_servers(self) -> Sequence[Mapping[str, object]]:
+        """The MCP servers of the session, as clients have seen them last."""
+        return self.servers.all
+
+    def registered_servers_changed(self) -> None:
+        """Publish `mcp_servers_change` (E3)."""
+        runner = self._runner
+        if runner is None:
+            return
+        self._check_servers(runner)
+        self._numbers += 1
+        servers = tuple(registered_servers(runner.extensions))
+        # a copy of it
+        event = partial(McpServersChange, servers=servers)
+        work = partial(runner.chains.notify, McpServersChange.type, event)
+        self.agent.jobs.start(f"servers:{self._numbers}", work, _ended)
+
     def tools_changed(self, registered: str | None) -> None:
         """Read the tools of the extensions again; a new one becomes active if it does so by itself."""
         if self._runner is None:
@@ -386,6 +416,10 @@ class ExtensionManager:
     def is_read_only(self, tool: Tool) -> bool:
         """Return whether a tool is built in, or declared by its extension, as one that changes nothing."""
         return tool_info(tool).is_read_only
+
+    def hints_of(self, tool: Tool) -> Mapping[str, bool]:
+        """Return what the server of a tool says about it, which may be wrong."""
+        return tool_info(tool).annotations
 
     def source_of(self, tool: Tool) -> Mapping[str, object]:
         """Return where a tool comes from, as on the wire."""

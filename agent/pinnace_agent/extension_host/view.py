@@ -227,7 +227,8 @@ def tool_info(tool: Tool) -> ToolInfo:
     """Describe a tool, built in or of an extension."""
     is_read_only = tool.is_read_only if isinstance(tool, ExtensionTool) else tool.name in READ_ONLY_TOOLS
     parameters, source = _frozen(tool.parameters), _frozen(tool_source(tool))
-    return ToolInfo(tool.name, tool.description, parameters, source, tool.guidelines, is_read_only)
+    hints = dict(tool.definition.annotations) if isinstance(tool, ExtensionTool) else {}
+    return ToolInfo(tool.name, tool.description, parameters, source, tool.guidelines, is_read_only, hints)
 
 
 def tool_source(tool: Tool) -> Mapping[str, object]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from pinnace_agent.extensions.registration.registrations import McpServerInfo
 from pinnace_agent.files.paths import agent_dir, project_dir
 from pinnace_agent.files.relaxed_json import ConfigurationFileError, JsonObject, is_list, is_object, read_object
 from pinnace_agent.mcp.entries import InvalidEntry, Scope, ServerEntry, is_override, namespace, overridden, read_entry
@@ -60,7 +61,7 @@ def project_file(cwd: Path) -> Path:
 
 
 def configured(env: Mapping[str, str], cwd: Path, *, is_trusted: bool, client: str | None = None) -> Configured:
-    """Return the servers of a session in a folder.
+    """Return the servers of a session in a folder, without those of extensions.
 
     Args:
         env: Names the user's folder.
@@ -83,6 +84,14 @@ def configured(env: Mapping[str, str], cwd: Path, *, is_trusted: bool, client: s
     for entry in own.values():
         found.add(entry)
     return found
+
+
+def with_registered(found: Configured, registered: Iterable[McpServerInfo]) -> Configured:
+    """Return the servers of a session with those of extensions, which give way to all others."""
+    whole = Configured(dict(found.servers), list(found.errors), list(found.overridden))
+    for each in registered:
+        whole.add(read_entry(each["name"], each["config"], "extension", each["extensionPath"]))
+    return whole
 
 
 class _File:

@@ -23,14 +23,17 @@ from pinnace_agent.extensions.events.results import ToolResult
 from pinnace_agent.extensions.loading.loading import Inline
 from pinnace_agent.extensions.registration.registrations import ToolDefinition
 from pinnace_agent.mcp import launching, resources
-from pinnace_agent.mcp.configuration import Configured, configured, user_file
+from pinnace_agent.mcp.configuration import Configured, configured, user_file, with_registered
 from pinnace_agent.mcp.content import save_output, shown_result
 from pinnace_agent.mcp.definitions import OfferedTool, first_line
 from pinnace_agent.mcp.elicitation import Asking, Elicitation
+from pinnace_agent.mcp.entries import ServerEntry
+from pinnace_agent.mcp.late import PATH
 from pinnace_agent.mcp.names import tool_names
 from pinnace_agent.mcp.opening import MISSING, is_installed, load_library, open_link
 from pinnace_agent.mcp.ports import CallTimedOut, Hooks, Link, LinkLost, ServerError
 from pinnace_agent.mcp.prompts import WrongArguments, message_of, read_arguments, read_prompt
+from pinnace_agent.mcp.reporting import StateReports
 from pinnace_agent.mcp.resources import Resources, failure_text
 from pinnace_agent.mcp.server import Server
 from pinnace_agent.redaction.redactor import REDACTOR
@@ -38,7 +41,6 @@ from pinnace_agent.tools.base import ToolError
 
 _log: Final = logging.getLogger("pinnace.mcp")
 
-PATH: Final = "builtin:mcp"
 DEFAULT_WAIT_S: Final = 10.0
 _NOTICE_S: Final = 10.0
 _END_S: Final = 1.0
@@ -71,7 +73,12 @@ def mcp_extension(given: Given) -> Inline:
 
 
 def _load(given: Given, pi: ExtensionAPI) -> None:
-    Servers(given, pi)
+    servers = Servers(given, pi)
+
+    async def begun(ctx: Context, _event: SessionStart) -> None:
+        await servers.begin(ctx)
+
+    pi.on("session_start", begun)
 
 
 class Servers:
@@ -82,48 +89,109 @@ class Servers:
         self._given = given
         self._pi = pi
         self._servers: list[Server] = []
-        self._configured = Configured()
+        self._own = self._configured = Configured()
+        """What was configured when the session began; with the servers of extensions, as they are now."""
+        self._raw: Mapping[str, Mapping[str, object]] = {}
+        """By name, how extensions have configured theirs."""
         self._registered: dict[str, dict[str, str]] = {}
         """By server, the names of its tools by what it calls them."""
         self._definitions: dict[str, OfferedTool] = {}
         """By name for models, what is registered."""
-        self._prompts: set[str] = set()
+        self._prompts: dict[str, Sequence[str]] = {}
+        """By server, the names of its prompts."""
         self._section = ""
         self._has_waited = False
         self._end_s = _END_S
         self._log = ServerLog(user_file(given.own).with_name("mcp.log"))
         self._resources = Resources(lambda: self._servers)
-        pi.on("session_start", self._begin)
+        self._reports = StateReports(lambda: self._servers, pi.publish_mcp_servers)
+        self._scopes: dict[str, trio.CancelScope] = {}
+        """By name, what ends a server."""
+        self._loading = trio.Lock()
+        self._is_running = False
         pi.on("session_shutdown", self._end)
         pi.on("agent_start", self._renew_section)
         pi.on("context_with_system", self._before_request)
+        pi.on("mcp_servers_change", self._registered_changed)
         pi.register_command("mcp", self._command, description="Show MCP servers; `/mcp reconnect NAME` connects anew")
 
     # The life of the session.
 
-    async def _begin(self, ctx: Context, _event: SessionStart) -> None:
-        found = self._configured = configured(
+    async def begin(self, ctx: Context) -> None:
+        """Have the servers of the session, and connect them in the background."""
+        self._own = configured(
             self._given.own, ctx.cwd, is_trusted=ctx.is_project_trusted(), client=self._given.client
         )
-        self._servers = [Server(entry, partial(self._open, ctx), self._changed) for entry in found.servers.values()]
-        if any(server.entry.is_enabled for server in self._servers) or found.errors:
-            self._pi.background.start_soon(self._run, ctx)
+        registered = self._pi.get_mcp_servers()
+        self._configured = with_registered(self._own, registered)
+        self._raw = {each["name"]: each["config"] for each in registered}
+        self._servers = [self._server(ctx, entry) for entry in self._configured.servers.values()]
+        self._reports.publish()
+        if self._servers or self._configured.errors:
+            self._start(ctx)
+
+    def _server(self, ctx: Context, entry: ServerEntry) -> Server:
+        return Server(entry, partial(self._open, ctx), self._changed)
 
     def _end(self, _ctx: Context, event: SessionShutdown) -> None:
         self._end_s = _QUICK_END_S if event.reason == "quit" else _END_S
 
-    async def _run(self, ctx: Context) -> None:
-        enabled = [server for server in self._servers if server.entry.is_enabled]
-        if enabled and not is_installed():
-            for server in enabled:
+    def _start(self, ctx: Context) -> None:
+        """Connect all servers, and keep what they publish current."""
+        self._is_running = True
+        self._pi.background.start_soon(self._reports.run)
+        self._pi.background.start_soon(self._notify, ctx)
+        for server in self._servers:
+            self._connect(server)
+
+    def _connect(self, server: Server) -> None:
+        if server.entry.is_enabled:
+            self._scopes[server.name] = trio.CancelScope()
+            self._pi.background.start_soon(self._serve, server, self._scopes[server.name])
+
+    async def _serve(self, server: Server, scope: trio.CancelScope) -> None:
+        with scope:
+            if not is_installed():
                 server.fail(MISSING)
-            enabled = []
-        if enabled:
-            await trio.to_thread.run_sync(load_library)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._notify, ctx)
-            for server in enabled:
-                nursery.start_soon(server.serve, name=f"MCP server {server.name}")
+                return
+            async with self._loading:
+                await trio.to_thread.run_sync(load_library)
+            await server.serve()
+
+    async def _registered_changed(self, ctx: Context, _event: object) -> None:
+        """Connect servers that extensions have registered since, and end those that they have removed."""
+        registered = self._pi.get_mcp_servers()
+        raw = {each["name"]: each["config"] for each in registered}
+        found = with_registered(self._own, registered)
+        former = {server.name: server for server in self._servers}
+        kept: list[Server] = []
+        added: list[Server] = []
+        for name, entry in found.servers.items():
+            server = former.get(name)
+            if server is not None and (entry.scope != "extension" or raw[name] == self._raw.get(name)):
+                del former[name]
+            else:
+                added.append(server := self._server(ctx, entry))
+            kept.append(server)
+        self._configured, self._servers, self._raw = found, kept, raw
+        for server in former.values():
+            self._forget(server)
+        if not self._is_running:
+            self._start(ctx)
+            return
+        for server in added:
+            self._connect(server)
+        self._reports.changed()
+
+    def _forget(self, server: Server) -> None:
+        """End a server that the session has no more."""
+        if (scope := self._scopes.pop(server.name, None)) is not None:
+            scope.cancel()
+        for name in self._registered.pop(server.name, {}).values():
+            del self._definitions[name]
+            self._pi.unregister_tool(name)
+        for name in self._prompts.pop(server.name, ()):
+            self._pi.unregister_command(name)
 
     async def _notify(self, ctx: Context) -> None:
         """Say once what is wrong, when every server has been tried."""
@@ -167,7 +235,10 @@ class Servers:
     # What models see.
 
     def _changed(self, server: Server) -> None:
-        """Register what a server offers now. Never waits."""
+        """Register what a server offers now, and report its state. Never waits."""
+        if server not in self._servers:
+            return
+        self._reports.changed()
         if server.state != "connected":
             return
         self._register_tools(server)
@@ -198,6 +269,7 @@ class Servers:
                     partial(self._call, server, own),
                     label=f"{server.name}/{own}",
                     is_read_only=server.entry.is_read_only(own),
+                    annotations=tool.annotations,
                 )
             )
 
@@ -266,7 +338,11 @@ class Servers:
             _log.warning("the prompts of %s can't be listed: %s", server.name, error)
             return
         found = {prompt.name: prompt for each in listed if (prompt := read_prompt(each)) is not None}
-        for own, name in tool_names(server.name, found).items():
+        names = tool_names(server.name, found)
+        for gone in set(self._prompts.get(server.name, ())) - set(names.values()):
+            self._pi.unregister_command(gone)
+        self._prompts[server.name] = tuple(names.values())
+        for own, name in names.items():
             prompt = found[own]
 
             async def say(ctx: CommandContext, text: str, own: str = own) -> None:
@@ -284,7 +360,9 @@ class Servers:
                 else:
                     self._pi.send_user_message(message_of(server.name, asked, result))
 
-            self._pi.register_command(name, say, description=prompt.description or None)
+            self._pi.register_command(
+                name, say, description=prompt.description or None, prompt_path=f"mcp:{server.name}"
+            )
 
     async def _command(self, ctx: CommandContext, text: str) -> None:
         """Show the servers, or connect one anew."""

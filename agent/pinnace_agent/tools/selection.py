@@ -4,6 +4,9 @@ Pure. A list of names replaces the defaults; a list of changes (`+name`, `-name`
 list if all were switched off; exclusions are applied last. Settings may do both: names, then changes. Names may be
 patterns. The active tools keep their order. Rule R-TOL-06.
 
+Tools of MCP servers are filtered by a list of names only if it names one, as in pi; they come later than the list, so a
+name of one may match no tool yet.
+
 A name that matches no tool restricts nothing, or everything: on a command line, and where settings remove a tool, it is
 an error. A pattern without a match is not, nor is a tool of pi's that does not exist here.
 """
@@ -16,6 +19,8 @@ _T = TypeVar("_T")
 
 # Built-in tools of pi alone, which its settings and clients may name.
 _TOOLS_OF_PI: Final = frozenset({"codemode", "powershell"})
+_SERVER_TOOL: Final = "mcp__"
+_RESOURCE_TOOLS: Final = frozenset({"list_mcp_resources", "list_mcp_resource_templates", "read_mcp_resource"})
 
 
 class ToolSelection(NamedTuple):
@@ -52,9 +57,13 @@ def select_tools(
     active = _changed(names, active, changes)
     if not changes and selection.wanted is not None:
         active = _matching(names, wanted)
+        if wanted and not any(word.startswith(_SERVER_TOOL) for word in wanted):
+            active |= {name for name in names & set(defaults) if is_of_servers(name)}
     active -= _matching(names, selection.excluded)
     words = [_name(word) for word in (*(configured or ()), *wanted)]
-    unknown = dict.fromkeys(word for word in (*words, *selection.excluded) if not _matching(names, [word]))
+    unknown = dict.fromkeys(
+        word for word in (*words, *selection.excluded) if not (is_of_servers(word) or _matching(names, [word]))
+    )
     return (
         {name: tool for name, tool in tools.items() if name in active},
         tuple(f'there is no tool named "{word}"' for word in unknown),
@@ -76,8 +85,13 @@ def refused_names(
         f'{source}: there is no tool named "{word}"; {_nearest(word, names)}'
         for source, group in words.items()
         for word in dict.fromkeys(group)
-        if not _is_pattern(word) and word not in names and word not in _TOOLS_OF_PI
+        if not (_is_pattern(word) or word in names or word in _TOOLS_OF_PI or is_of_servers(word))
     )
+
+
+def is_of_servers(name: str) -> bool:
+    """Return whether a tool comes from MCP servers, which are connected later."""
+    return name.startswith(_SERVER_TOOL) or name in _RESOURCE_TOOLS
 
 
 def _close(word: str, names: Collection[str], nearness: float = 0.6) -> list[str]:

@@ -317,6 +317,8 @@ class OpenCommands:
             self._outbox.projection = make_projection(command.protocol)
         if command.delegate is not None and "delegate" not in self.unknown_names:
             agent.offer_files(command.delegate)
+        from importlib.machinery import PathFinder  # not at start
+
         return {
             "name": "pinnace",
             "version": program_version(),
@@ -325,6 +327,10 @@ class OpenCommands:
             "commands": [name for name in COMMAND_NAMES if name not in self.unknown_names],
             "events": self._outbox.projection.event_names,
             "limits": {**PUBLISHED, "shells": commands_at_once()},
+            "mcp": {
+                "installed": PathFinder.find_spec("mcp") is not None,
+                "servers": 0 if agent.extensions is None else len(agent.extensions.mcp_servers),
+            },
         }
 
     @property

@@ -60,6 +60,8 @@ def get_state(agent: "AgentReads", view: View) -> Data:
     instance = None if agent.extensions is None else agent.extensions.instance
     if instance is not None and (at_work := instance.at_work()):
         data["extensionsAtWork"] = at_work
+    if agent.extensions is not None and (servers := agent.extensions.mcp_servers):
+        data["mcpServers"] = servers
     if (interruption := session.interruption) is not None:
         data["interrupted"] = interruption
     if (path := session.path) is not None:
@@ -190,7 +192,7 @@ def _extension_commands(agent: "AgentReads") -> list[Mapping[str, object]]:
 
 def _extension_command(info: "CommandInfo") -> Mapping[str, object]:
     source = info.source_info
-    command: dict[str, object] = {"name": info.name, "source": "extension", "path": source["path"]}
+    command: dict[str, object] = {"name": info.name, "source": info.source, "path": source["path"]}
     if info.description is not None:
         command["description"] = info.description
     location = _LOCATIONS[str(source["scope"])]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # loaded with the first extension, and not with a reload
     from pinnace_agent.extension_host.plan import ExtensionPlan, GivenFlag
     from pinnace_agent.extensions.loading.loading import Inline
     from pinnace_agent.extensions.ports.host_view import Mode
+    from pinnace_agent.mcp.extension import Given
 
 _MODES: Final[Mapping[str, "Mode"]] = {"rpc": "rpc", "json": "json", "text": "print"}
 
@@ -128,23 +129,31 @@ class UserFiles:
         )
 
     def _inline(self, folder: Path) -> "Sequence[Inline]":
-        """Return the extensions that are built in: that of MCP servers, if there may be any."""
-        files = (agent_dir(os.environ) / "mcp.json", project_dir(folder) / "mcp.json")
-        if self._options.no_mcp or not (self._client_servers or any(map(os.path.exists, files))):
+        """Return the extensions that are built in: that of MCP servers, which loads little if there may be none."""
+        if self._options.no_mcp:
             return ()
+        files = (agent_dir(os.environ) / "mcp.json", project_dir(folder) / "mcp.json")
+        if not (self._client_servers or any(map(os.path.exists, files))):
+            from pinnace_agent.mcp.late import late_extension
+
+            return (late_extension(self._given_servers),)
+        from pinnace_agent.mcp.extension import mcp_extension
+
+        return (mcp_extension(self._given_servers()),)
+
+    def _given_servers(self) -> "Given":
         from pinnace_agent.core.json_access import as_amount, as_object
-        from pinnace_agent.mcp.extension import DEFAULT_WAIT_S, Given, mcp_extension
+        from pinnace_agent.mcp.extension import DEFAULT_WAIT_S, Given
         from pinnace_rpc.cli.release import program_version
 
         wait_s = as_amount((as_object(self.raw_settings().get("mcp")) or {}).get("startupWaitSeconds"))
-        given = Given(
+        return Given(
             os.environ,
             lambda: shell_environment(os.environ, self.configuration.hidden_variables),
             program_version(),
             self._client_servers,
             DEFAULT_WAIT_S if wait_s is None or wait_s < 0 else wait_s,
         )
-        return (mcp_extension(given),)
 
 
 def _merged(below: Mapping[str, object], above: Mapping[str, object]) -> dict[str, object]:

@@ -35,6 +35,7 @@ EVENT_NAMES: Final = (
     "extension_error",
     "extension_ui_request",
     "client_request",
+    "mcp_status",
     "bash_execution_update",
     "thinking_level_changed",
     "session_info_changed",

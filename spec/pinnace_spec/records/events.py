@@ -22,6 +22,8 @@ from pinnace_spec.records.messages import (
     FailureCode,
     FileMethod,
     ImageContent,
+    McpSource,
+    McpState,
     TextContent,
     ThinkingLevel,
     ToolResultMessage,
@@ -308,6 +310,29 @@ class ClientRequest(OutputModel):
         return self
 
 
+class McpServer(OutputModel):
+    """An MCP server of the session, as it is now."""
+
+    name: NonEmpty
+    state: McpState
+    source: McpSource
+    transport: Literal["stdio", "http"]
+    tools: Count
+    error: NonEmpty | None = None
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if self.state == "connected" and self.error is not None:
+            raise ValueError("a connected server has no error")
+        return self
+
+
+class McpStatus(McpServer):
+    """The state of an MCP server, or the number of its tools, has changed."""
+
+    type: Literal["mcp_status"]
+
+
 _SAME_IN_ALL: Final[Mapping[str, object]] = {
     "agent_start": AgentStart,
     "turn_start": TurnStart,
@@ -319,6 +344,7 @@ _PI: Final[Mapping[str, object]] = {
     **_SAME_IN_ALL,
     "extension_ui_request": AnyUiRequest,
     "client_request": ClientRequest,
+    "mcp_status": McpStatus,
     "agent_end": AgentEnd,
     "message_start": MessageBracket,
     "message_update": WholeUpdate,

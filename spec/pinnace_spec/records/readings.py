@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from pinnace_spec.profiles.profiles import ClientProfile
 from pinnace_spec.records.commands import ALL_COMMANDS
-from pinnace_spec.records.events import EVENTS, SessionEntry
+from pinnace_spec.records.events import EVENTS, McpServer, SessionEntry
 from pinnace_spec.records.messages import ApprovalMode, Model, QueueMode, ThinkingLevel
 from pinnace_spec.records.output_model import AnyMessage, Count, NonEmpty, OutputModel, Positive, SeedMessage
 
@@ -97,6 +97,8 @@ class State(_State):
     projectTrusted: bool
     extensionsAtWork: Annotated[list[NonEmpty], Field(min_length=1)] | None = None
     """The paths of the extensions with a background task that runs; a host lets such an agent not sleep."""
+    mcpServers: Annotated[list[McpServer], Field(min_length=1)] | None = None
+    """The MCP servers of the session, each as its last `mcp_status` has it; absent without servers."""
     toolApproval: ApprovalMode
     """Which tool calls need the user's approval."""
     interrupted: Interruption | None = None
@@ -407,6 +409,14 @@ class Limits(OutputModel):
     """The number of `bash` commands that run at once; further ones wait."""
 
 
+class McpSupport(OutputModel):
+    """Whether MCP servers can be used, and how many the session has."""
+
+    installed: bool
+    """Whether the package that speaks the protocol is there."""
+    servers: Count
+
+
 class Hello(OutputModel):
     """The identity of the agent, and the current profile. Commands and events are those of this specification."""
 
@@ -417,6 +427,7 @@ class Hello(OutputModel):
     commands: list[NonEmpty]
     events: list[NonEmpty]
     limits: Limits
+    mcp: McpSupport
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:

@@ -15,7 +15,7 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinnace_agent.approval.gate import ToolApproval
+from pinnace_agent.approval.gate import yes_for_session, ToolApproval
 from pinnace_agent.approval.question import examine, question
 from pinnace_agent.extensions.services.dialogs import DialogTable
 from pinnace_agent.files.protected import Places
@@ -30,14 +30,15 @@ BUILT_IN = ("read", "bash", "edit", "write", "grep", "find", "ls")
 class Named:
     """A tool of a name; no call is executed here."""
 
-    label = description = "does it"
+    label = "does it"
     parameters: ClassVar[Mapping[str, object]] = {}
     prompt_snippet = None
     guidelines = ()
     is_sequential = False
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, description: str | None = None) -> None:
         self.name = name
+        self.description = description or "does it"
 
 
 class Frames(list[Mapping[str, object]]):
@@ -69,6 +70,8 @@ class Agent:
         self.cwd = str(folder / "project")
         self.frames = Frames()
         self.read_only: set[str] = set()
+        self.hints: dict[str, Mapping[str, bool]] = {}
+        self.descriptions: dict[str, str] = {}
         self.toolbox = ToolRegistry({name: cast("Tool", Named(name)) for name in BUILT_IN}, all_active)
         self.session: Any = Conversation()
         self.extensions: Any = self
@@ -79,6 +82,9 @@ class Agent:
 
     def is_read_only(self, tool: Tool) -> bool:
         return tool.name in self.read_only
+
+    def hints_of(self, tool: Tool) -> Mapping[str, bool]:
+        return self.hints.get(tool.name, {})
 
     def answer(self, value: object) -> None:
         self.approval.answer({"id": self.frames[-1]["id"], "value": value})
@@ -96,7 +102,7 @@ class Agent:
         frames = self.frames
         context = ToolContext(self.cwd, "call-7", lambda _result: None, {}, bound_path=bound_path)
         # A tool that is not built in is one of an extension.
-        tool = self.toolbox.all.get(name) or cast("Tool", Named(name))
+        tool = self.toolbox.all.get(name) or cast("Tool", Named(name, self.descriptions.get(name)))
 
         async def answer() -> None:
             for number, each in enumerate(answers):
@@ -635,3 +641,22 @@ async def test_a_path_that_leads_in_a_circle_is_refused(gate: Open, tmp_path: Pa
     pi = gate("ask")
     assert "write was not run" in str(await pi.call("write", "Yes", path="loop/x", content=""))
     assert [] == pi.frames
+
+
+async def test_a_tool_that_was_allowed_for_the_session_is_asked_about_when_it_has_changed(gate: Open) -> None:
+    """R-SET-07: its server may have made another tool of it."""
+    agent = gate("ask")
+    assert await agent.call("mcp__a__x", yes_for_session("mcp__a__x")) is None
+    assert await agent.call("mcp__a__x") is None
+    agent.descriptions["mcp__a__x"] = "does something else"
+    assert await agent.call("mcp__a__x", "No") is not None
+    del agent.descriptions["mcp__a__x"]
+    assert await agent.call("mcp__a__x") is None
+
+
+async def test_hints_of_a_server_are_shown_and_decide_nothing(gate: Open) -> None:
+    agent = gate("ask")
+    agent.hints["mcp__a__x"] = {"readOnlyHint": True, "destructiveHint": False}
+    assert await agent.call("mcp__a__x", "No") is not None
+    assert "(its server says, and may be wrong: readOnlyHint true, destructiveHint false)" in str(agent.frames[-1])
+    assert await gate("read-only").call("mcp__a__x") is not None

@@ -191,6 +191,12 @@ class Actions:
     def tools_changed(self, registered: str | None = None) -> None:
         self.ask("tools_changed", registered)
 
+    def mcp_servers_changed(self) -> None:
+        self.ask("mcp_servers_changed")
+
+    def publish_mcp_servers(self, servers: Sequence[Mapping[str, object]]) -> None:
+        self.ask("publish_mcp_servers", list(servers))
+
     def commands(self) -> list[CommandInfo]:
         return []
 

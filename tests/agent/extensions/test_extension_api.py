@@ -375,15 +375,28 @@ def test_providers_wait_for_the_session() -> None:
 
 
 def test_unavailable_features_raise_not_available() -> None:
-    """A26, A27."""
+    """A26."""
     pi = Bench().pi
     for refused in (pi.register_virtual_model, pi.unregister_virtual_model):
         with pytest.raises(NotAvailableError, match="virtual models are not available"):
             refused("x")
-    refusing: list[Callable[[], object]] = [pi.register_mcp_server, pi.unregister_mcp_server, pi.get_mcp_servers]
-    for each in refusing:
-        with pytest.raises(NotAvailableError, match="MCP servers are not available"):
-            each()
+
+
+def test_mcp_servers_are_registered_by_name_and_checked_at_once() -> None:
+    """A27."""
+    bench = Bench()
+    bench.pi.register_mcp_server("a", {"command": "x", "args": ["y"]})
+    host = bench.bound()
+    bench.pi.register_mcp_server("a", {"url": "https://example.com/mcp"})
+    assert bench.extension.mcp_servers == {"a": {"url": "https://example.com/mcp"}}
+    bench.pi.unregister_mcp_server("a")
+    bench.pi.unregister_mcp_server("none")
+    assert host.asked == [("mcp_servers_changed",), ("mcp_servers_changed",)]
+    for name, config in (("a b", {"command": "x"}), ("a", {}), ("a", {"command": "x", "timeout": 0})):
+        with pytest.raises(ValueError, match="server"):
+            bench.pi.register_mcp_server(name, config)
+    with pytest.raises(TypeError, match="server None: name must be of type str"):
+        bench.pi.publish_mcp_servers([{}])
 
 
 ACTIONS: list[Callable[[ExtensionAPI], object]] = [

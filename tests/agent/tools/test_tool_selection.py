@@ -2,7 +2,7 @@
 
 import pytest
 
-from pinnace_agent.tools.selection import ToolSelection, select_tools
+from pinnace_agent.tools.selection import ToolSelection, refused_names, select_tools
 
 TOOLS = {"read": 1, "bash": 2, "edit": 3, "write": 4, "grep": 5, "find": 6}
 DEFAULTS = ("read", "bash", "edit", "write", "grep")
@@ -103,3 +103,22 @@ def test_the_settings_go_before_the_defaults(
 
 def test_a_name_in_the_settings_that_fits_no_tool_is_reported() -> None:
     assert ('there is no tool named "lint"',) == select_tools(TOOLS, ToolSelection(), DEFAULTS, ["+lint"])[1]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "excluded", "active"),
+    [
+        ("read", "", "read mcp__a__x mcp__b__y read_mcp_resource"),
+        ("read mcp__a__*", "", "read mcp__a__x"),
+        ("read mcp__later__z", "", "read"),
+        ("", "", ""),
+        ("read", "mcp__a__* read_mcp_resource", "read mcp__b__y"),
+        ("-read -bash", "", "mcp__a__x mcp__b__y read_mcp_resource"),
+    ],
+)
+def test_a_list_filters_tools_of_servers_only_if_it_names_one(wanted: str, excluded: str, active: str) -> None:
+    """R-TOL-06: and a name of one is no mistake, since servers are connected later."""
+    tools = dict.fromkeys(("read", "bash", "mcp__a__x", "mcp__b__y", "read_mcp_resource"), 0)
+    selection = ToolSelection(wanted.split(), excluded.split())
+    assert (active.split(), ()) == (list((found := select_tools(tools, selection, tools))[0]), found[1])
+    assert refused_names(("read", "bash"), selection) == ()

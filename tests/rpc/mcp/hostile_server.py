@@ -13,6 +13,8 @@ from typing import Any
 
 MODE = sys.argv[1]
 STDOUT = sys.stdout.buffer
+CALLS = 0
+"""Of the tool `bad`."""
 
 
 def write(data: bytes) -> None:
@@ -106,6 +108,8 @@ def initialize(number: Any) -> None:
         return
     version = "9999-01-01" if MODE == "strange-version" else "2025-11-25"
     capabilities: Any = "all" if MODE == "strange-capabilities" else {"tools": {"listChanged": True}, "logging": {}}
+    if MODE == "changes":
+        capabilities = {"tools": {"listChanged": True}, "prompts": {}}
     info = {"name": "hostile", "version": "1"}
     send(id=number, result={"protocolVersion": version, "capabilities": capabilities, "serverInfo": info})
     if MODE == "answers-twice":
@@ -126,6 +130,9 @@ def list_tools(number: Any, cursor: Any) -> None:
             send(id=number, result={"tools": [tool("echo")] if cursor is None else [], "nextCursor": "c"})
         case "list-is-text":
             send(id=number, result={"tools": "echo"})
+        case "changes":
+            hinted = tool("echo", annotations={"readOnlyHint": True, "title": "(not a note)"})
+            send(id=number, result={"tools": [hinted | {"description": f"Version {CALLS}."}, tool("bad")]})
         case _:
             send(id=number, result={"tools": LISTS.get(MODE, [tool("echo"), tool("bad")])})
             after_list()
@@ -152,6 +159,10 @@ def call(number: Any, name: str, params: dict[str, Any]) -> None:
     if name != "bad":
         send(id=number, result=text(f"echo {json.dumps(params.get('arguments'))}"))
         return
+    global CALLS
+    CALLS += 1
+    if MODE == "changes":
+        notify("tools/list_changed")
     token = (params.get("_meta") or {}).get("progressToken")
     match MODE:
         case "hangs-in-call":
@@ -199,6 +210,11 @@ def main() -> None:
                 initialize(message["id"])
             case "tools/list":
                 list_tools(message["id"], params.get("cursor"))
+            case "prompts/list":
+                send(id=message["id"], result={"prompts": [{"name": "greet", "arguments": [{"name": "who"}]}]})
+            case "prompts/get":
+                said = {"type": "text", "text": f"Greet {params['arguments'].get('who')}."}
+                send(id=message["id"], result={"messages": [{"role": "user", "content": said}]})
             case "tools/call":
                 call(message["id"], params["name"], params)
             case _:

@@ -108,7 +108,7 @@ def test_every_record_is_valid(held: Held) -> None:
 def test_almost_every_type_of_the_profile_was_written(held: Held) -> None:
     """So that what follows says something.
 
-    The rest needs extensions, a full context, a run that is cut short, or a client that serves files.
+    The rest needs extensions, a full context, a run that is cut short, a client that serves files, or MCP servers.
     """
     profile, records = held
     written = {str(each["type"]) for each in records}
@@ -116,6 +116,7 @@ def test_almost_every_type_of_the_profile_was_written(held: Held) -> None:
         "extension_error",
         "extension_ui_request",
         "client_request",
+        "mcp_status",
         "entry_appended",
         "bash_execution_update",
         "session_info_changed",

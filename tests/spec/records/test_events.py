@@ -33,6 +33,7 @@ LATER_TYPES = {
     "session_info_changed",
     "entry_appended",
     "client_request",
+    "mcp_status",
 }
 
 COST: Json = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0}
@@ -65,6 +66,7 @@ STEP: Json = {"type": "text_delta", "contentIndex": 0, "delta": "x", "partial": 
 # A record of every type with every field that profile `pi` may write in it.
 FAILURE: Json = {"errorCode": "server_error", "status": 500, "attempts": 2}
 ASKED: Json = {"id": "r1", "toolCallId": "c1", "path": "/a", "timeout": 1}
+SERVER: Json = {"name": "s", "state": "failed", "source": "user", "transport": "stdio", "tools": 1, "error": "e"}
 RECORDS: list[Json] = [
     {"type": "agent_start"},
     {"type": "agent_end", "messages": [USER, ASSISTANT, RESULT], "willRetry": False},
@@ -95,6 +97,7 @@ RECORDS: list[Json] = [
     {"type": "auto_retry_end", "success": False, "attempt": 3, "finalError": "e", **FAILURE},
     {"type": "extension_error", "extensionPath": "/x", "event": "tool_call", "error": "e"},
     {"type": "client_request", "method": "write_text_file", **ASKED, "content": "x"},
+    {"type": "mcp_status", **SERVER},
     *(record for record in PUBLISHED if record["type"] == "extension_ui_request"),
 ]
 # What is open on purpose.
@@ -102,7 +105,7 @@ OPEN = {"args", "arguments", "details", "entry"}
 # Fields that say nothing by their absence, or may be null.
 OPTIONAL = {
     *("durationMs", "id", "name", "usage", "timeout", "placeholder", "prefill", "notifyType", "entryId", "messageId"),
-    *("assistantEntryId", "callIndex", "gated"),
+    *("assistantEntryId", "callIndex", "gated", "error"),
     *("statusText", "widgetLines", "widgetPlacement", "details", "errorCode", "status", "attempts"),
 }
 
@@ -181,6 +184,8 @@ def test_a_field_that_lacks_is_found_unless_it_may_be_absent(record: Json) -> No
             ("extension_ui_request", "id"),
             ("client_request", "id"),
             ("client_request", "timeout"),
+            ("extension_error", "error"),
+            ("mcp_status", "name"),
         }
         found = problems({name: value for name, value in record.items() if name != key})
         assert is_optional == (found == []), key

@@ -35,6 +35,7 @@ STATUS: Json = {"saved": False, "problem": "p", "unsavedEntries": 1, "foreignEnt
     "tornTail": True,
     "damagedCopy": "/a.damaged",
 }
+SERVER: Json = {"name": "s", "state": "failed", "source": "user", "transport": "stdio", "tools": 1, "error": "e"}
 STATE: Json = (
     {
         "model": MODEL,
@@ -60,6 +61,7 @@ STATE: Json = (
     }
     | {"sessionStatus": STATUS, "pid": 1, "cwd": "/a", "projectTrusted": False, "toolApproval": "ask"}
     | {"extensionsAtWork": ["/a/clock.py"]}
+    | {"mcpServers": [SERVER]}
     | {"interrupted": {"entryId": "e1", "text": "t", "during": "tools", "cutCalls": [{"id": "c1", "name": "bash"}]}}
 )
 STATS: Json = (
@@ -96,6 +98,7 @@ HELLO: Json = {"name": "pinnace", "version": "1", "protocols": ["pi", "seed", "1
     "commands": ["prompt"],
     "events": ["agent_start"],
     "limits": {"recordBytes": 5, "nesting": 5},
+    "mcp": {"installed": True, "servers": 1},
 }
 REPLACED: Json = {"cancelled": False, "cleared": QUEUED}
 LISTED: Json = {"id": "s", "path": "/a", "cwd": "/", "name": "n", "created": "t", "modified": 1, "messageCount": 1}
@@ -144,6 +147,8 @@ OPTIONAL = (
         "cleared",
         "sessionFile",
         "extensionsAtWork",
+        "mcpServers",
+        "error",
         "interrupted",
         "sessionName",
         "contextUsage",

@@ -174,6 +174,11 @@ class CommandInfo(Protocol):
         ...
 
     @property
+    def source(self) -> Literal["extension", "prompt", "skill"]:
+        """What it is."""
+        ...
+
+    @property
     def source_info(self) -> Mapping[str, object]:
         """Where it comes from."""
         ...
@@ -275,6 +280,15 @@ class Extensions(SessionExtensions, Protocol):
     @property
     def files(self) -> Sequence[str]:
         """Files and folders of the extensions of the current session."""
+        ...
+
+    @property
+    def mcp_servers(self) -> Sequence[Mapping[str, object]]:
+        """The MCP servers of the session, as clients have seen them last."""
+        ...
+
+    def hints_of(self, tool: "Tool") -> Mapping[str, bool]:
+        """Return what the server of a tool says about it, which may be wrong."""
         ...
 
     def is_read_only(self, tool: "Tool") -> bool:

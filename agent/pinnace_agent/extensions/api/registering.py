@@ -20,9 +20,11 @@ from pinnace_agent.extensions.registration.registrations import (
     CommandRegistration,
     FlagRegistration,
     Function,
+    McpServerInfo,
     ProviderRegistration,
     ToolDefinition,
     ToolRegistration,
+    registered_servers,
 )
 from pinnace_agent.extensions.registration.signatures import check_function
 from pinnace_agent.extensions.registration.tool_schema import names_around, tool_function
@@ -36,6 +38,7 @@ class NotAvailableError(NotImplementedError):
 
 _CommandT = TypeVar("_CommandT", bound=Callable[[CommandContext, str], object])
 
+_SERVER_FIELDS: Final[Mapping[str, type]] = {"name": str, "state": str, "source": str, "transport": str, "tools": int}
 # The function names that every provider accepts.
 _TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 
@@ -203,6 +206,7 @@ class Registering(ApiBase):
         description: str | None = None,
         complete: Callable[[str], object] | None = None,
         thread: bool = False,
+        prompt_path: str | None = None,
     ) -> None:
         """Register a slash command (A3).
 
@@ -212,6 +216,8 @@ class Registering(ApiBase):
             description: For lists of commands.
             complete: Called with the text typed so far; returns strings, `Completion`s or None.
             thread: Whether a sync handler runs in a worker thread.
+            prompt_path: Where the prompt is, if the command is one of a library of prompts: clients see a prompt of
+                this path instead of a command of the extension.
 
         Raises:
             ValueError: The name is empty or has spaces.
@@ -225,7 +231,14 @@ class Registering(ApiBase):
         if complete is not None:
             check_function(complete, f"complete of command {bare}", "(prefix)")
         shown = given_text_or_none(f"description of command {bare}", description)
-        self._extension.commands[bare] = CommandRegistration(bare, shown, handler, complete, thread)
+        self._extension.commands[bare] = CommandRegistration(
+            bare, shown, handler, complete, thread, prompt_path
+        )
+
+    def unregister_command(self, name: str) -> None:
+        """Take back a command of this extension; without one of that name nothing happens."""
+        self._check_registering()
+        self._extension.commands.pop(name.removeprefix("/"), None)
 
     def flag(
         self,
@@ -304,7 +317,66 @@ class Registering(ApiBase):
         """Accept a renderer of tool calls (A10)."""
         return self._renderer()(function)
 
-    # Features of pi that do not exist here (A26, A27).
+    # MCP servers (A27).
+
+    def register_mcp_server(self, name: str, config: Mapping[str, object]) -> None:
+        """Add an MCP server to the session, or replace the one that this extension has added (A27).
+
+        It is connected when the session starts, or at once. One of the same name in `mcp.json` takes precedence.
+
+        Args:
+            name: The name of the server.
+            config: In the shape of an entry of `mcp.json`.
+
+        Raises:
+            TypeError: The configuration is not JSON.
+            ValueError: The name or the configuration is invalid, or another extension has registered the name.
+        """
+        self._check_registering()
+        from pinnace_agent.mcp.entries import InvalidEntry, read_entry  # with the first server
+
+        copied = same_json(config, f"server {name}")
+        try:
+            read_entry(name, copied, "extension", self._extension.path)
+        except InvalidEntry as error:
+            raise ValueError(str(error)) from None
+        for other in self._services.extensions():
+            if other is not self._extension and name in other.mcp_servers:
+                raise ValueError(f'server "{name}" is registered by the extension {other.path}')
+        self._extension.mcp_servers[name] = copied
+        if self._bound is not None:
+            self._bound.mcp_servers_changed()
+
+    def unregister_mcp_server(self, name: str) -> None:
+        """Remove an MCP server that this extension has added; without one of that name nothing happens (A27)."""
+        self._check_registering()
+        if self._extension.mcp_servers.pop(name, None) is not None and self._bound is not None:
+            self._bound.mcp_servers_changed()
+
+    def get_mcp_servers(self) -> list[McpServerInfo]:
+        """Return the MCP servers that extensions have registered, in load order (A27)."""
+        self._check_alive()
+        return registered_servers(self._services.extensions())
+
+    def publish_mcp_servers(self, servers: Sequence[Mapping[str, object]]) -> None:
+        """Let clients see the state of all MCP servers of the session: in `get_state`, and each change as `mcp_status`.
+
+        For the extension that connects servers, which is the one that handles `mcp_servers_change`.
+
+        Args:
+            servers: Each with the fields of `mcp_status`: `name`, `state`, `source`, `transport`, `tools`, `error`.
+
+        Raises:
+            TypeError: They are not JSON, or a field is missing.
+        """
+        checked = [same_json(each, "server") for each in servers]
+        for each in checked:
+            for field, kind in _SERVER_FIELDS.items():
+                if not isinstance(each.get(field), kind):
+                    raise TypeError(f"server {each.get('name')}: {field} must be of type {kind.__name__}")
+        self._actions.publish_mcp_servers(checked)
+
+    # Features of pi that do not exist here (A26).
 
     def register_virtual_model(self, *_: object, **__: object) -> NoReturn:
         """Raise NotAvailableError: there are no virtual models (A26)."""
@@ -313,18 +385,6 @@ class Registering(ApiBase):
     def unregister_virtual_model(self, *_: object, **__: object) -> NoReturn:
         """Raise NotAvailableError: there are no virtual models (A26)."""
         self.register_virtual_model()
-
-    def register_mcp_server(self, *_: object, **__: object) -> NoReturn:
-        """Raise NotAvailableError: there are no MCP servers (A27)."""
-        raise NotAvailableError("MCP servers are not available in this version; register tools instead")
-
-    def unregister_mcp_server(self, *_: object, **__: object) -> NoReturn:
-        """Raise NotAvailableError: there are no MCP servers (A27)."""
-        self.register_mcp_server()
-
-    def get_mcp_servers(self) -> NoReturn:
-        """Raise NotAvailableError: there are no MCP servers (A27)."""
-        self.register_mcp_server()
 
     def _renderer(self) -> Callable[[_FunctionT], _FunctionT]:
         self._check_registering()

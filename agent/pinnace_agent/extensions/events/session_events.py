@@ -7,6 +7,7 @@ from typing import ClassVar, Literal, NotRequired
 from typing_extensions import TypedDict
 
 from pinnace_agent.extensions.events.base import Event
+from pinnace_agent.extensions.registration.registrations import McpServerInfo
 from pinnace_spec.records.entries import Entry
 
 CompactionReason = Literal["manual", "threshold", "overflow"]
@@ -47,10 +48,11 @@ class ResourcesDiscover(Event):
 
 @dataclass(slots=True, kw_only=True)
 class McpServersChange(Event):
-    """E3: never fired, because there are no MCP servers."""
+    """E3: an extension has registered or removed an MCP server. A handler marks the extension that connects them."""
 
     type: ClassVar[str] = "mcp_servers_change"
-    servers: Sequence[Mapping[str, object]]
+    servers: Sequence[McpServerInfo]
+    """All that are registered now."""
 
 
 @dataclass(slots=True, kw_only=True)

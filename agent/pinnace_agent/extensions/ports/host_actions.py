@@ -110,6 +110,14 @@ class HostActions(Protocol):
         """Read the tools of the extensions again: one was registered after the start, and becomes active (R9)."""
         ...
 
+    def mcp_servers_changed(self) -> None:
+        """Publish `mcp_servers_change`: an extension has registered or removed an MCP server (A27, E3)."""
+        ...
+
+    def publish_mcp_servers(self, servers: Sequence[Mapping[str, object]]) -> None:
+        """Let clients see the state of all MCP servers; `mcp_status` is emitted for each that differs."""
+        ...
+
     def commands(self) -> list[CommandInfo]:
         """Return the slash commands: of extensions, then templates, then skills (A20)."""
         ...

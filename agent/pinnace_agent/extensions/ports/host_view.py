@@ -45,6 +45,8 @@ class ToolInfo(NamedTuple):
     prompt_guidelines: tuple[str, ...] = ()
     is_read_only: bool = False
     """Whether it changes nothing: true of `read`, `grep`, `find` and `ls`, and of tools whose authors declare it."""
+    annotations: Mapping[str, bool] = {}
+    """Hints of an MCP server, which it may get wrong."""
 
 
 class CommandInfo(NamedTuple):
@@ -54,6 +56,8 @@ class CommandInfo(NamedTuple):
     source: Literal["extension", "prompt", "skill"]
     source_info: Mapping[str, object]
     description: str | None = None
+    prompt_path: str | None = None
+    """Where a prompt comes from that is no file."""
 
 
 class SessionResult(NamedTuple):

@@ -5,7 +5,7 @@ handler is not called again.
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, NotRequired, TypeAlias
 
@@ -122,6 +122,8 @@ class ToolDefinition:
     """Whether a sync `execute` runs in a worker thread."""
     is_read_only: bool = False
     """Whether its author declares that it changes nothing: approval hooks may allow it without asking."""
+    annotations: Mapping[str, bool] = field(default_factory=dict[str, bool])
+    """Hints of where the tool comes from, such as an MCP server. They are shown, and decide nothing."""
 
 
 class ToolRegistration(NamedTuple):
@@ -141,6 +143,8 @@ class CommandRegistration(NamedTuple):
     complete: Function | None = None
     """`(prefix)` to completions or None."""
     in_thread: bool = False
+    prompt_path: str | None = None
+    """Clients see it as a prompt of this path, and not as a command of the extension; None: it is one."""
 
 
 class FlagRegistration(NamedTuple):
@@ -151,6 +155,15 @@ class FlagRegistration(NamedTuple):
     kind: type[bool] | type[str]
     default: bool | str | None
     description: str | None = None
+
+
+class McpServerInfo(TypedDict):
+    """An MCP server that an extension has registered."""
+
+    name: str
+    config: Mapping[str, object]
+    """In the shape of an entry of `mcp.json`."""
+    extensionPath: str
 
 
 class ProviderRegistration(NamedTuple):
@@ -178,6 +191,8 @@ class Extension:
     flags: dict[str, FlagRegistration] = field(default_factory=dict[str, FlagRegistration])
     providers: list[ProviderRegistration] = field(default_factory=list[ProviderRegistration])
     """Registered while loading, until a session is bound (R13)."""
+    mcp_servers: dict[str, Mapping[str, object]] = field(default_factory=dict[str, Mapping[str, object]])
+    """By name, the configurations of the MCP servers that it has registered."""
     diagnostics: list[str] = field(default_factory=list[str])
     """Problems that are no errors, such as an unknown event."""
 
@@ -199,9 +214,18 @@ class Extension:
     def discard(self, state: Literal["failed", "stale"]) -> None:
         """Drop all registrations: the extension can no longer be used (R3, R20)."""
         self.state = state
-        for registry in (self.handlers, self.tools, self.commands, self.flags):
+        for registry in (self.handlers, self.tools, self.commands, self.flags, self.mcp_servers):
             registry.clear()
         self.providers.clear()
+
+
+def registered_servers(extensions: Iterable[Extension]) -> list[McpServerInfo]:
+    """Return the MCP servers that extensions have registered."""
+    return [
+        McpServerInfo(name=name, config=config, extensionPath=extension.path)
+        for extension in extensions
+        for name, config in extension.mcp_servers.items()
+    ]
 
 
 class ErrorRecord(NamedTuple):

@@ -79,9 +79,15 @@ def find_call(commands: Mapping[str, NamedCommand], text: str) -> CommandCall | 
 def command_infos(commands: Mapping[str, NamedCommand]) -> list[CommandInfo]:
     """Return the commands as extensions and clients receive them."""
     return [
-        CommandInfo(name, "extension", {**command.extension.source}, command.registration.description)
-        for name, command in commands.items()
+        _info(name, command.extension, command.registration) for name, command in commands.items()
     ]
+
+
+def _info(name: str, extension: Extension, registration: CommandRegistration) -> CommandInfo:
+    source, path = {**extension.source}, registration.prompt_path
+    if path is None:
+        return CommandInfo(name, "extension", source, registration.description)
+    return CommandInfo(name, "prompt", {**source, "path": path}, registration.description, path)
 
 
 RUNTIME: Final = "<runtime>"

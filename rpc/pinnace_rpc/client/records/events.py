@@ -10,7 +10,7 @@ from typing import Literal, NotRequired, TypeAlias
 
 from typing_extensions import TypedDict
 
-from pinnace_rpc.client.records.replies import CompactionResult, SessionEntry
+from pinnace_rpc.client.records.replies import CompactionResult, McpServer, SessionEntry
 from pinnace_rpc.client.records.ui_requests import UiRequest
 from pinnace_spec.records.messages import (
     AssistantMessage,
@@ -288,6 +288,12 @@ class ClientRequest(TypedDict):
     timeout: int
 
 
+class McpStatus(McpServer):
+    """The state of an MCP server, or the number of its tools, has changed."""
+
+    type: Literal["mcp_status"]
+
+
 Event: TypeAlias = (
     AgentStart
     | AgentEnd
@@ -309,6 +315,7 @@ Event: TypeAlias = (
     | AutoRetryStart
     | AutoRetryEnd
     | ClientRequest
+    | McpStatus
     | ExtensionError
     | UiRequest
 )

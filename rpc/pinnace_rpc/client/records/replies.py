@@ -10,7 +10,16 @@ from typing import Literal, NotRequired
 from typing_extensions import TypedDict
 
 from pinnace_spec.profiles.profiles import ClientProfile
-from pinnace_spec.records.messages import ApprovalMode, Message, Model, QueueMode, ThinkingLevel, Usage
+from pinnace_spec.records.messages import (
+    ApprovalMode,
+    McpSource,
+    McpState,
+    Message,
+    Model,
+    QueueMode,
+    ThinkingLevel,
+    Usage,
+)
 
 
 class Disposition(TypedDict):
@@ -120,6 +129,17 @@ class Interruption(TypedDict):
     cutCalls: list[CutCall]
 
 
+class McpServer(TypedDict):
+    """An MCP server of the session, as it is now."""
+
+    name: str
+    state: McpState
+    source: McpSource
+    transport: Literal["stdio", "http"]
+    tools: int
+    error: NotRequired[str]
+
+
 class State(TypedDict):
     """The state of the agent: its work, its settings and its queues."""
 
@@ -144,6 +164,7 @@ class State(TypedDict):
     cwd: NotRequired[str]
     projectTrusted: NotRequired[bool]
     extensionsAtWork: NotRequired[list[str]]
+    mcpServers: NotRequired[list[McpServer]]
     toolApproval: NotRequired[ApprovalMode]
     interrupted: NotRequired[Interruption]
 
@@ -372,6 +393,13 @@ class Limits(TypedDict):
     shells: NotRequired[int]
 
 
+class McpSupport(TypedDict):
+    """Whether MCP servers can be used, and how many the session has."""
+
+    installed: bool
+    servers: int
+
+
 class Hello(TypedDict):
     """The identity of the agent, and the current profile."""
 
@@ -382,3 +410,4 @@ class Hello(TypedDict):
     commands: list[str]
     events: list[str]
     limits: Limits
+    mcp: McpSupport

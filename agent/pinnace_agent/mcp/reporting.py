@@ -1,0 +1,71 @@
+"""What clients are shown of servers, and how often: at most ten changes a second of each, and the last one always."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import trio
+
+from pinnace_agent.mcp.server import Server
+
+_EVERY_S: Final = 0.1
+_MOST_ERROR_CHARS: Final = 4_000
+
+State = Mapping[str, object]
+
+
+def state_of(server: Server) -> State:
+    """Return the state of a server, as in `mcp_status`."""
+    entry = server.entry
+    state: dict[str, object] = {
+        "name": server.name,
+        "state": server.state,
+        "source": entry.scope,
+        "transport": entry.transport,
+        "tools": sum(map(entry.exposes, server.tools)),
+    }
+    if server.error and server.state != "connected":
+        state["error"] = server.error[:_MOST_ERROR_CHARS]
+    return state
+
+
+class StateReports:
+    """Publishes the states of all servers."""
+
+    def __init__(self, servers: Callable[[], Sequence[Server]], publish: Callable[[Sequence[State]], None]) -> None:
+        """Publish nothing yet; `publish` takes all states, and must not wait."""
+        self._servers = servers
+        self._publish = publish
+        self._shown: dict[str, State] = {}
+        self._due_s: dict[str, float] = {}
+        """By name, when a server may be published again."""
+        self._changed = trio.Event()
+
+    def changed(self) -> None:
+        """Have what differs published, now or soon."""
+        self._changed.set()
+
+    def publish(self) -> bool:
+        """Publish what may be published now. Returns whether everything was."""
+        now_s = trio.current_time()
+        former, self._shown = self._shown, {}
+        is_all = True
+        for server in self._servers():
+            state, shown = state_of(server), former.get(server.name)
+            if state == shown:
+                pass
+            elif shown is not None and now_s < self._due_s.get(server.name, now_s):
+                state, is_all = shown, False
+            else:
+                self._due_s[server.name] = now_s + _EVERY_S
+            self._shown[server.name] = state
+        if self._shown != former:
+            self._publish(tuple(self._shown.values()))
+        return is_all
+
+    async def run(self) -> None:
+        """Publish until cancelled."""
+        while True:
+            await self._changed.wait()
+            self._changed = trio.Event()
+            while not self.publish():
+                await trio.sleep_until(min(each for each in self._due_s.values() if each > trio.current_time()))

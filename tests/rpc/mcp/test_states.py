@@ -1,0 +1,150 @@
+"""What clients and extensions see of servers: states, prompts, hints, servers of extensions, filters of tools."""
+
+from pathlib import Path
+from typing import Any
+
+from tests.rpc.mcp.conftest import Start, hostile
+from tests.rpc.mcp.test_hostile_servers import declared, prompt
+
+from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
+
+FAILING = {"command": "/nowhere/program"}
+
+
+def states(pi: HomedAgent) -> list[tuple[str, str, int]]:
+    """Return the servers of `get_state`, which are those of the last records (R-MCP-01)."""
+    servers = pi.ask("get_state").get("mcpServers", [])
+    last = {each["name"]: {**each} for each in pi.found({"type": "mcp_status"}) if each["state"] != "closed"}
+    for each in servers:
+        assert {"type": "mcp_status", **each} == last[each["name"]]
+    return [(each["name"], each["state"], each["tools"]) for each in servers]
+
+
+def mark_of(pi: HomedAgent, name: str, state: str) -> dict[str, Any]:
+    return dict(pi.wait({"type": "mcp_status", "name": name, "state": state}, 20, since=0))
+
+
+def test_the_state_of_each_server_is_in_the_state_and_in_a_record_at_each_change(with_servers: Start) -> None:
+    """R-MCP-01."""
+    off = {"command": "x", "enabled": False}
+    pi = with_servers({"good": hostile("none"), "bad": FAILING, "off": off}, [{"text": "fine"}])
+    assert mark_of(pi, "good", "connected") == {
+        "type": "mcp_status",
+        "name": "good",
+        "state": "connected",
+        "source": "user",
+        "transport": "stdio",
+        "tools": 2,
+    }
+    assert "ENOENT" in mark_of(pi, "bad", "failed")["error"]
+    assert states(pi) == [("good", "connected", 2), ("bad", "failed", 0), ("off", "disabled", 0)]
+    assert pi.ask("hello")["mcp"] == {"installed": True, "servers": 3}
+    assert "extensionsAtWork" not in pi.ask("get_state")
+    assert pi.request({"type": "new_session"})["success"]
+    pi.check_end()
+
+
+def test_without_servers_there_is_nothing_of_them(agent: AgentStarter) -> None:
+    pi = agent()
+    assert pi.ask("hello")["mcp"]["servers"] == 0
+    assert "mcpServers" not in pi.ask("get_state")
+    pi.check_end()
+
+
+def test_older_generations_see_no_servers(with_servers: Start) -> None:
+    pi = with_servers({"bad": FAILING}, (), "--protocol", "seed")
+    pi.wait({"type": "extension_ui_request", "method": "notify"})
+    assert "mcpServers" not in pi.ask("get_state")
+    assert not pi.found({"type": "mcp_status"})
+    pi.check_end()
+
+
+EXTENSION = """
+def extension(pi):
+    pi.register_mcp_server("early", {config})
+    pi.register_mcp_server("mine", {config})
+
+    @pi.command("more")
+    def more(ctx, args):
+        pi.register_mcp_server("late", {config})
+
+    @pi.command("less")
+    def less(ctx, args):
+        pi.unregister_mcp_server("early")
+        servers = ", ".join(each["name"] for each in pi.get_mcp_servers())
+        hints = [each.annotations for each in pi.get_all_tools() if each.name == "mcp__late__echo"]
+        ctx.ui.notify(f"{{servers}} {{hints}}", "info")
+"""
+
+
+def test_extensions_add_and_remove_servers(agent: AgentStarter, tmp_path: Path) -> None:
+    """A27, E3: also where no file names a server; those of the user's file take precedence."""
+    adds = tmp_path / "adds.py"
+    adds.write_text(EXTENSION.format(config=dict(hostile("changes"))))
+    for given in ({"mcp.json": {"mcpServers": {"mine": FAILING}}}, {}):
+        pi = agent([{"text": "fine"}], "-e", str(adds), files=given)
+        mark_of(pi, "early", "connected")
+        mark_of(pi, "mine", "failed" if "mcp.json" in given else "connected")
+        assert pi.request({"type": "prompt", "message": "/more"})["success"]
+        assert mark_of(pi, "late", "connected")["source"] == "extension"
+        mark = pi.mark()
+        assert pi.request({"type": "prompt", "message": "/less"})["success"]
+        mark_of(pi, "early", "closed")
+        said = pi.wait({"type": "extension_ui_request", "method": "notify", "notifyType": "info"}, since=mark)["message"]
+        assert said == "mine, late [{'readOnlyHint': True}]"
+        names = [name for name, _, _ in states(pi)]
+        assert sorted(names) == ["late", "mine"]
+        prompt(pi, "go")
+        tools = [each["function"]["name"] for each in pi.llm.requests[-1].body["tools"]]
+        assert "mcp__late__echo" in tools
+        assert "mcp__early__echo" not in tools
+        pi.check_end()
+
+
+def test_an_extensions_server_is_reported_where_nothing_connects_it(agent: AgentStarter, tmp_path: Path) -> None:
+    adds = tmp_path / "adds.py"
+    adds.write_text(EXTENSION.format(config=FAILING))
+    pi = agent((), "--no-mcp", "-e", str(adds))
+    shown = pi.wait({"type": "extension_error", "event": "register_mcp_server"})
+    assert "server early is not connected" in shown["error"]
+    pi.check_end()
+
+
+def test_prompts_are_prompts_and_a_changed_tool_is_asked_about_again(with_servers: Start) -> None:
+    """R-SET-07: the hints of a server are shown, and decide nothing."""
+    echo = {"tool_calls": [{"name": "mcp__hostile__echo", "args": {}}]}
+    bad = {"tool_calls": [{"name": "mcp__hostile__bad", "args": {}}]}
+    script = [echo, echo, bad, {"text": "fine"}, echo, {"text": "greeted"}]
+    entry = {**hostile("changes"), "readOnlyTools": ["bad"]}
+    pi = with_servers({"hostile": entry}, script, "--tool-approval", "ask", "--tools", "read")
+    mark = pi.mark()
+    assert pi.request({"type": "prompt", "message": "go"})["success"]
+    asked = pi.wait({"type": "extension_ui_request", "method": "select"}, since=mark)
+    assert "(its server says, and may be wrong: readOnlyHint true)" in asked["title"]
+    pi.send({"type": "extension_ui_response", "id": asked["id"], "value": "Yes for mcp__hostile__echo in this session"})
+    pi.wait({"type": "agent_settled"}, since=mark)
+    assert declared(pi) == ["echo", "bad"]
+    (command,) = [each for each in pi.ask("get_commands")["commands"] if each["name"] == "mcp__hostile__greet"]
+    assert (command["source"], command["path"], command["sourceInfo"]["path"]) == ("prompt", *["mcp:hostile"] * 2)
+    while "Version 1." not in str(pi.ask("get_tools")):
+        pass
+    mark = pi.mark()
+    assert pi.request({"type": "prompt", "message": "/mcp__hostile__greet Ada"})["success"]
+    asked = pi.wait({"type": "extension_ui_request", "method": "select"}, since=mark)
+    pi.send({"type": "extension_ui_response", "id": asked["id"], "value": "No"})
+    pi.wait({"type": "agent_settled"}, since=mark)
+    assert "Greet Ada." in str(pi.llm.requests[-2].body["messages"])
+    assert [each["isError"] for each in pi.found({"type": "tool_execution_end"})] == [False, False, False, True]
+    pi.check_end()
+
+
+def test_lists_of_tools_filter_those_of_servers_if_they_name_one(with_servers: Start) -> None:
+    """R-TOL-06."""
+    for flags, names in (
+        (("--tools", "read,mcp__hostile__b*"), ["bad"]),
+        (("--tools", "read", "--exclude-tools", "mcp__hostile__echo"), ["bad"]),
+    ):
+        pi = with_servers({"hostile": hostile("none")}, [{"text": "fine"}], *flags)
+        prompt(pi, "go")
+        assert declared(pi) == names
+        pi.check_end()
