@@ -51,4 +51,4 @@ async def open_link(
         to = Launch(launching.arguments_of(entry, given), launching.folder_of(entry, given), environment)
     else:
         to = Address(entry.url, await launching.headers_of(entry, given))
-    await hold(to, hooks, release, ending_s, use)
+    await hold(to, hooks, release, ending_s, use, protocol=entry.protocol)

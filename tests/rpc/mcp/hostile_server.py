@@ -99,6 +99,12 @@ def before_anything() -> None:  # noqa: PLR0912  # a case each
 
 
 def initialize(number: Any) -> None:
+    if MODE == "discovers":
+        send(id=number, error={"code": -32022, "message": "no", "data": {"supported": ["2026-07-28"], "requested": "x"}})
+        return
+    if MODE == "knows-no-handshake":
+        send(id=number, error={"code": -32601, "message": "Method not found"})
+        return
     if MODE == "hangs-in-initialize":
         hang()
     if MODE == "dies-in-initialize":
@@ -116,6 +122,16 @@ def initialize(number: Any) -> None:
         send(id=number, result={"protocolVersion": version, "capabilities": {}, "serverInfo": info})
         send(id=4711, result={})
         send(id="x", error={"code": 1, "message": "x"})
+
+
+def discover(number: Any) -> None:
+    """As later versions of the protocol begin."""
+    if MODE in ("discovers", "knows-no-handshake"):
+        info = {"io.modelcontextprotocol/serverInfo": {"name": "hostile", "version": "1"}}
+        result = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "instructions": "Later."}
+        send(id=number, result={**result, "_meta": info, "resultType": "complete", "ttlMs": 0, "cacheScope": "private"})
+    else:
+        send(id=number, error={"code": -32601, "message": "Method not found"})
 
 
 def list_tools(number: Any, cursor: Any) -> None:
@@ -167,6 +183,15 @@ def call(number: Any, name: str, params: dict[str, Any]) -> None:
     match MODE:
         case "hangs-in-call":
             hang()
+        case "discovers":
+            meta = params["_meta"]
+            said = [meta["io.modelcontextprotocol/protocolVersion"], meta["io.modelcontextprotocol/clientInfo"]["name"]]
+            if "inputResponses" in params:
+                root = params["inputResponses"]["where"]["roots"][0]["name"]
+                send(id=number, result=text(f"{said} {root} {params['requestState']}") | {"resultType": "complete"})
+            else:
+                asked = {"where": {"method": "roots/list", "params": {}}}
+                send(id=number, result={"resultType": "input_required", "inputRequests": asked, "requestState": "s"})
         case "dies-in-call":
             sys.stderr.write("the reason is on stderr\n")
             sys.exit(6)
@@ -208,6 +233,8 @@ def main() -> None:
         match message.get("method"):
             case "initialize":
                 initialize(message["id"])
+            case "server/discover":
+                discover(message["id"])
             case "tools/list":
                 list_tools(message["id"], params.get("cursor"))
             case "prompts/list":

@@ -63,6 +63,9 @@ CALLED = {
     "result-is-text": ("has not answered within 2 seconds", True),
     "large-result": ("chars truncated", False),
     "answers-late": ("late", False),
+    # Of a later version of the protocol, where the server asks within a result.
+    "discovers": ("['2026-07-28', 'pinnace'] work s", False),
+    "knows-no-handshake": ("fine", False),
 }
 BUILT_IN = {"tool_calls": [{"name": "bash", "args": {"command": "echo one"}}]}
 

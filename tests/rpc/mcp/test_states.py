@@ -148,3 +148,10 @@ def test_lists_of_tools_filter_those_of_servers_if_they_name_one(with_servers: S
         prompt(pi, "go")
         assert declared(pi) == names
         pi.check_end()
+
+
+def test_discovery_comes_first_where_the_user_wants_it_and_falls_back(with_servers: Start) -> None:
+    pi = with_servers({each: {**hostile(each), "protocol": "auto"} for each in ("none", "knows-no-handshake")})
+    mark_of(pi, "none", "connected")
+    mark_of(pi, "knows-no-handshake", "connected")
+    pi.check_end()

@@ -16,21 +16,36 @@ import trio
 from mcp import ClientSession, MCPError
 from mcp.client.session import ClientRequestContext
 from mcp.shared.dispatcher import CallOptions
-from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
+from mcp.shared.inbound import (
+    CLIENT_CAPABILITIES_META_KEY,
+    CLIENT_INFO_META_KEY,
+    MCP_METHOD_HEADER,
+    MCP_NAME_HEADER,
+    MCP_PROTOCOL_VERSION_HEADER,
+    NAME_BEARING_METHODS,
+    PROTOCOL_VERSION_META_KEY,
+    encode_header_value,
+)
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
 from mcp_types import (
     CONNECTION_CLOSED,
+    METHOD_NOT_FOUND,
+    UNSUPPORTED_PROTOCOL_VERSION,
+    DiscoverResult,
     ElicitRequestParams,
     ElicitResult,
     ErrorData,
     Implementation,
+    InitializeResult,
     JSONRPCError,
     ListRootsResult,
     Root,
 )
 from pydantic import FileUrl, ValidationError
 
+from pinnace_agent.files.relaxed_json import is_object
+from pinnace_agent.mcp.entries import Protocol
 from pinnace_agent.mcp.ports import (
     CallTimedOut,
     Hooks,
@@ -52,6 +67,8 @@ __all__ = ["Address", "Launch", "hold"]
 
 _FIRST_ID: Final = 1_000
 """The library numbers its own requests from 1."""
+_MOST_ROUNDS: Final = 10
+"""How often a server may ask for something before it answers one request."""
 _UNAUTHORIZED: Final = 401
 _NOT_FOUND: Final = 404
 _SERVER_ERROR: Final = 500
@@ -73,7 +90,7 @@ class _Call:
 class _Connection:
     """A `Link`, and the listener of its messages."""
 
-    def __init__(self, hooks: Hooks) -> None:
+    def __init__(self, hooks: Hooks, release: str) -> None:
         self._hooks = hooks
         self._calls: dict[int, _Call] = {}
         self._numbers = itertools.count(_FIRST_ID)
@@ -87,6 +104,9 @@ class _Connection:
         self.capabilities: Mapping[str, object] = {}
         self.instructions = ""
         self.protocol = ""
+        self._info = Implementation(name="pinnace", version=release)
+        self._stamp: Mapping[str, object] | None = None
+        """What every request says of the client, where no handshake has; None: one has."""
         self._dispatcher: JSONRPCDispatcher | None = None
 
     # What the connection reports.
@@ -123,36 +143,66 @@ class _Connection:
 
     # The handshake.
 
-    def session(self, streams: Streams, release: str) -> ClientSession:
+    def session(self, streams: Streams) -> ClientSession:
         """Return the library's session over some streams."""
         self._dispatcher = JSONRPCDispatcher(streams.receive, streams.send)
         return ClientSession(
             dispatcher=self._dispatcher,
             elicitation_callback=None if self._hooks.elicit is None else self._elicit,
             list_roots_callback=self._roots,
-            client_info=Implementation(name="pinnace", version=release),
+            client_info=self._info,
         )
 
-    async def agree(self, session: ClientSession) -> None:
-        """Do the handshake.
+    async def agree(self, session: ClientSession, protocol: Protocol) -> None:
+        """Agree on a version of the protocol: by the handshake, and by discovery where the server knows no handshake.
+
+        Args:
+            session: The library's session.
+            protocol: `auto`: discovery first.
 
         Raises:
             LinkLost: The server refuses, or does not speak the protocol.
         """
         try:
-            result = await session.initialize()
+            result = await self._agreed(session, protocol)
         except MCPError as error:
-            raise self._refused(error, 1) from None
+            raise self._refused(error) from None
         except ValidationError:
             raise LinkLost("its answer to initialize is not one of the protocol") from None
         except RuntimeError as error:
             raise LinkLost(str(error)) from None
         self.capabilities = result.capabilities.model_dump(by_alias=True, exclude_none=True)
         self.instructions = result.instructions or ""
-        self.protocol = result.protocol_version
+        self.protocol = session.protocol_version or ""
+        if isinstance(result, DiscoverResult):
+            self._stamp = {
+                PROTOCOL_VERSION_META_KEY: self.protocol,
+                CLIENT_INFO_META_KEY: self._info.model_dump(by_alias=True, mode="json", exclude_none=True),
+                CLIENT_CAPABILITIES_META_KEY: self._offered(),
+            }
 
-    def _refused(self, error: MCPError, number: int) -> LinkLost:
-        status = self.statuses.take(number)
+    async def _agreed(self, session: ClientSession, protocol: Protocol) -> InitializeResult | DiscoverResult:
+        if protocol == "auto":
+            try:
+                return await session.discover()
+            except (MCPError, RuntimeError, ValidationError):
+                if self.ended.is_set():
+                    raise
+                return await session.initialize()
+        try:
+            return await session.initialize()
+        except MCPError as error:
+            if error.code not in (UNSUPPORTED_PROTOCOL_VERSION, METHOD_NOT_FOUND):
+                raise
+            return await session.discover()
+
+    def _offered(self) -> Mapping[str, object]:
+        """Return the capabilities that later versions send with each request, as the library sends them before."""
+        asks = {} if self._hooks.elicit is None else {"elicitation": {"form": {}, "url": {}}}
+        return {**asks, "roots": {"listChanged": True}}
+
+    def _refused(self, error: MCPError) -> LinkLost:
+        status = self.statuses.newest
         if status == _UNAUTHORIZED:
             return NeedsAuth("the server wants you to sign in")
         if self.reason:
@@ -167,11 +217,44 @@ class _Connection:
     async def request(
         self, method: str, params: Mapping[str, object], timeout_s: float, on_progress: OnProgress | None = None
     ) -> Mapping[str, object]:
+        for _ in range(_MOST_ROUNDS):
+            result = await self._request(method, params, timeout_s, on_progress)
+            if self._stamp is None or result.get("resultType") != "input_required":
+                return result
+            # Not executed yet: the server wants answers with the request.
+            asked = result.get("inputRequests")
+            answers = {
+                name: await self._answer(each) for name, each in (asked if is_object(asked) else {}).items()
+            }
+            state = {"requestState": result["requestState"]} if "requestState" in result else {}
+            params = {**params, **({"inputResponses": answers} if answers else {}), **state}
+        raise ServerError(REFUSED, f"it has asked for more than {_MOST_ROUNDS} times before it would answer")
+
+    async def _answer(self, asked: object) -> Mapping[str, object]:
+        """Return the answer to what a server asks within a result."""
+        method, params = (asked.get("method"), asked.get("params")) if is_object(asked) else (None, None)
+        match method:
+            case "elicitation/create" if self._hooks.elicit is not None:
+                return await self._hooks.elicit(params if is_object(params) else {})
+            case "roots/list":
+                return (await self._roots()).model_dump(by_alias=True, mode="json", exclude_none=True)
+            case _:
+                raise ServerError(REFUSED, f"it asks for {str(method)[:100]}, which is not offered")
+
+    async def _request(
+        self, method: str, params: Mapping[str, object], timeout_s: float, on_progress: OnProgress | None
+    ) -> Mapping[str, object]:
         number = next(self._numbers)
         body = dict(params)
-        if on_progress is not None:
-            body["_meta"] = {"progressToken": number}
-        options: CallOptions = {"request_id": number, "headers": {MCP_PROTOCOL_VERSION_HEADER: self.protocol}}
+        headers = {MCP_PROTOCOL_VERSION_HEADER: self.protocol}
+        if self._stamp is not None or on_progress is not None:
+            body["_meta"] = {**(self._stamp or {}), **({} if on_progress is None else {"progressToken": number})}
+        if self._stamp is not None:
+            headers[MCP_METHOD_HEADER] = method
+            name = params.get(NAME_BEARING_METHODS.get(method, ""))
+            if isinstance(name, str):
+                headers[MCP_NAME_HEADER] = encode_header_value(name)
+        options: CallOptions = {"request_id": number, "headers": headers}
         assert self._dispatcher is not None
         call = self._calls[number] = _Call(timeout_s, on_progress, trio.CancelScope())
         self._wind(call)
@@ -201,7 +284,7 @@ class _Connection:
 
     # What the server asks.
 
-    async def _roots(self, context: ClientRequestContext) -> ListRootsResult:
+    async def _roots(self, context: ClientRequestContext | None = None) -> ListRootsResult:
         del context
         folder = Path(self._hooks.roots())
         return ListRootsResult(roots=[Root(uri=FileUrl(folder.as_uri()), name=folder.name or "/")])
@@ -229,6 +312,8 @@ async def hold(
     release: str,
     ending_s: Callable[[], float],
     use: Callable[[Link], Awaitable[None]],
+    *,
+    protocol: Protocol = "handshake",
 ) -> None:
     """Connect to a server, and let `use` have the connection; it is cancelled when that ends. Ends the connection.
 
@@ -238,19 +323,20 @@ async def hold(
         release: Of this program.
         ending_s: Returns how long its end may take.
         use: Works with the connection; the server is left when it returns.
+        protocol: How the version of the protocol is agreed on.
 
     Raises:
         LinkLost: There is no connection, the handshake fails, or the connection has ended.
     """
-    connection = _Connection(hooks)
+    connection = _Connection(hooks, release)
     transport: AbstractAsyncContextManager[Streams]
     if isinstance(to, Launch):
         transport = program(to, connection.incoming, connection.outgoing, connection.lost, ending_s)
     else:
         transport = endpoint(to, connection.statuses, connection.incoming, connection.outgoing, connection.lost)
     try:
-        async with transport as streams, connection.session(streams, release) as session:
-            await connection.agree(session)
+        async with transport as streams, connection.session(streams) as session:
+            await connection.agree(session, protocol)
             await use(connection)
             connection.lost("the connection was closed")
             return
