@@ -316,6 +316,8 @@ class Connection:
         self._flags[session.id] = flags
         self._servers[session.id] = servers
         self._nursery.start_soon(self._attend, session)
+        if servers is not None:
+            await session.use_servers(servers)
         return session
 
     def _attended(self, agent: Opened) -> Core:

@@ -21,6 +21,7 @@ from pinnace_rpc.acp.core import EXIT_S, Core, CoreEnded, Record
 from pinnace_rpc.acp.dialogs import DIALOGS, Dialogs
 from pinnace_rpc.acp.outbox import Outbox
 from pinnace_rpc.acp.translation.jsonrpc import INTERNAL_ERROR, RequestError, RequestId
+from pinnace_rpc.acp.translation.mcp_servers import UNUSED, McpServers
 from pinnace_rpc.acp.translation.options import Settings, mode_change
 from pinnace_rpc.acp.translation.params import Params
 from pinnace_rpc.acp.translation.prompts import PromptMessage, first_text, read_prompt
@@ -34,6 +35,8 @@ from pinnace_rpc.acp.turns import Turn, Turns
 _log: Final = logging.getLogger("pinnace.acp")
 
 _COMPACT: Final = "/compact"
+_SERVERS_S: Final = 3.0
+"""How long the opening of a session waits for the servers of its client; they go on connecting behind it."""
 _NOTICE_SEVERITIES: Final = frozenset({"info", "warning", "error"})
 
 
@@ -83,6 +86,7 @@ class Session:
         """What is done once the client knows the session; None: it does."""
         self._settings = settings
         self._models = settings.models
+        self._servers = McpServers(settings.state)
         self._known_levels = settings.levels
         self._stored_as = self.id
         """The session that the agent has now, which an extension may have changed."""
@@ -114,10 +118,19 @@ class Session:
 
     def described(self) -> dict[str, object]:
         """Return the fields of the response that names the session."""
+        servers = self._servers.described()
         return {
             "modes": self._settings.modes(),
             "configOptions": self._settings.options(has_switches=self._abilities.switches),
+            **({"_meta": {"pinnace": {"mcpServers": servers}}} if servers else {}),
         }
+
+    async def use_servers(self, servers: str) -> None:
+        """Wait a while for the MCP servers that the client hands over; report those that the agent does not use."""
+        if unused := self._servers.request(servers):
+            self.notify("warning", f"MCP servers that are not used: {', '.join(unused)}\n{UNUSED}")
+        with trio.move_on_after(_SERVERS_S):
+            await self._servers.settled()
 
     async def join(self, *, shows: bool) -> None:
         """Take up a session that has entries. What comes live follows them.
@@ -406,6 +419,11 @@ class Session:
                 self._files.end_call(str(record["toolCallId"]))
             case "extension_ui_request":
                 self._take_ui_request(record)
+            case "mcp_status":
+                self._servers.take(record)
+                if self._held is None:  # the response that opens the session has them
+                    meta = {"pinnace": {"mcpServers": self._servers.described()}}
+                    self._emit({"sessionUpdate": "session_info_update", "_meta": meta})
             case "client_request":
                 self._later(partial(self._files.ask, record))
             case "extension_ui_resolved":

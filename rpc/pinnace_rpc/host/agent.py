@@ -275,9 +275,9 @@ class Agent:
         """Count a client; the agent is started with `start` unless it has a process."""
         self._supervisor.attach(start)
 
-    def detach(self) -> None:
-        """Count a client that has left."""
-        self._supervisor.detach()
+    def detach(self, environment: Mapping[str, str]) -> None:
+        """Count a client that has left; `environment` is the one that it has brought."""
+        self._supervisor.detach(environment)
 
     def restart(self) -> None:
         """Replace the process, or start one.

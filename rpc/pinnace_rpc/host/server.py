@@ -319,7 +319,7 @@ class Host:
             self._notify()
             await connection.run(self._settings.release, agent.stop)
         finally:
-            agent.detach()
+            agent.detach(request.environment)
         if not agent.connections:
             agent.abandoned_at = trio.current_time()
 

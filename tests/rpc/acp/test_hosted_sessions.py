@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.rpc.acp.conftest import opened, text
@@ -13,7 +14,7 @@ from pinnace_fuzz.acp.agent import AcpAgent
 from pinnace_fuzz.harness.adapters import prepare_pi_home
 from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
 from pinnace_fuzz.script import Scripted
-from pinnace_rpc.host.protocol import ListAgents
+from pinnace_rpc.host.protocol import AgentAction, ListAgents
 
 
 class Editors:
@@ -194,3 +195,39 @@ def test_a_session_that_is_deleted_when_no_host_runs_leaves_no_journal(editors: 
     [details] = one.work.parent.rglob("host/agents/*/agent.json")
     assert kept in details.read_text()
     assert [each["sessionId"] for each in other.call("session/list")["sessions"]] == [kept]
+
+
+def test_servers_of_a_client_end_with_its_connection(editors: Begin) -> None:
+    """A client that meets the agent at work learns that its own are not used; a later process has none of an earlier."""
+    one = editors([{"text": "one"}, {"chunks": [{"text": "t"}, {"gate": "g"}, {"text": "wo"}]}])
+    first = one.start()
+    first.call("initialize", protocolVersion=1)
+    new = first.call("session/new", cwd=str(one.work), mcpServers=[server_named("early")])
+    assert [each["name"] for each in servers_of(new)] == ["early"]
+    session = new["sessionId"]
+    first.call("session/prompt", sessionId=session, prompt=text("a"))
+    first.request("session/prompt", sessionId=session, prompt=text("b"))
+    first.update("agent_message_chunk", content={"type": "text", "text": "t"})
+    assert first.end() == 0
+
+    second = one.start()
+    second.call("initialize", protocolVersion=1)
+    met = second.call("session/load", sessionId=session, cwd=str(one.work), mcpServers=[server_named("late")])
+    assert [(each["name"], each["status"] == "unused") for each in servers_of(met)] == [("early", False), ("late", True)]
+    assert second.end() == 0
+    (agent,) = one.host.ask(ListAgents(watches=False))["agents"]
+    one.host.ask(AgentAction("restart", agent["name"]))
+
+    third = one.start()
+    third.call("initialize", protocolVersion=1)
+    assert "_meta" not in third.call("session/load", sessionId=session, cwd=str(one.work), mcpServers=[])
+    assert third.end() == 0
+
+
+def server_named(name: str) -> dict[str, object]:
+    return {"name": name, "command": "/nowhere/program", "args": [], "env": []}
+
+
+def servers_of(answer: Any) -> list[Any]:
+    found: list[Any] = answer["_meta"]["pinnace"]["mcpServers"]
+    return found

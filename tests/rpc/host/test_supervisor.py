@@ -273,7 +273,7 @@ async def test_an_agent_that_ends_by_itself_sleeps(life: Life) -> None:
 async def test_a_client_that_attaches_to_a_stopping_agent_gets_the_next_process(life: Life) -> None:
     """With its own environment, when the rest of the former one is read."""
     await life.run()
-    life.supervisor.detach()
+    life.supervisor.detach({})
     life.supervisor.stop()
     life.host.rest_is_read = trio.Event()
     assert "stopping" == await life.settle()
@@ -374,7 +374,7 @@ async def test_an_idle_agent_is_put_to_sleep_and_woken(life: Life, autojump_cloc
     await life.run()
     await trio.sleep(4000)
     assert "running" == await life.settle()  # it has a client
-    life.supervisor.detach()
+    life.supervisor.detach({})
     await trio.sleep(1700)
     assert "running" == await life.settle()
     with trio.fail_after(300):
@@ -406,7 +406,7 @@ async def test_an_agent_in_use_stays_awake(
 ) -> None:
     change(life.host)
     await life.run()
-    life.supervisor.detach()
+    life.supervisor.detach({})
     await trio.sleep(10000)
 
     assert "running" == await life.settle()
@@ -432,7 +432,7 @@ async def test_an_agent_with_a_child_of_a_tool_stays_awake_and_one_that_is_kille
     assert second.process.pid != talk.process.pid
     await second.ask(id="1", type="get_state")
     life.supervisor.answered()
-    life.supervisor.detach()
+    life.supervisor.detach({})
     assert life.supervisor.is_unused()
     child = (await second.shell("sleep 1000 > /dev/null 2>&1 & echo $!")).strip()
     assert not life.supervisor.is_unused()
@@ -449,3 +449,20 @@ async def began(life: Life) -> AgentProcess:
     """Wait for the next process."""
     with trio.fail_after(LIMIT_S):
         return await life.host.began.receive()
+
+
+@pytest.mark.parametrize("is_other", [False, True])
+async def test_what_a_client_wants_while_it_is_there_ends_with_it(life: Life, is_other: bool) -> None:
+    """An editor's MCP servers: a later process has them while that editor is attached, and not behind it."""
+    brought = START._replace(environment={"KEY": "first", "PINNACE_MCP_SERVERS": "{}"})
+    life.supervisor.attach(brought)
+    await life.settle()
+    life.supervisor.answered()
+    life.supervisor.attach(OTHER)
+    life.supervisor.detach(OTHER.environment if is_other else brought.environment)
+    life.supervisor.restart()
+    await life.settle()
+    life.process.exit(0)
+    await life.settle()
+    assert life.process.start == (brought if is_other else START)
+    await life.exit(0)

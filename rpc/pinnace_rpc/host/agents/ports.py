@@ -4,7 +4,7 @@ Protocols and values only: a starter starts processes, a supervisor decides when
 """
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
 import trio
 
@@ -13,6 +13,10 @@ EpochReason = Literal["host", "crash", "sleep", "upgrade"]
 
 OnCrash = Literal["pause", "continue"]
 """What the process after a crash does with queued messages: wait for the next accepted message, or deliver them."""
+
+
+OF_CONNECTION: Final = frozenset({"PINNACE_MCP_SERVERS"})
+"""Variables of what a client wants for as long as it is there: the MCP servers of an editor."""
 
 
 class AgentStart(NamedTuple):
@@ -24,6 +28,11 @@ class AgentStart(NamedTuple):
     environment: Mapping[str, str]
     """Complete. Names and values may have surrogate escapes (`os.fsdecode`)."""
     umask: int
+
+    def without_client(self) -> "AgentStart":
+        """Return what a later process is started with, when the client that has brought this is gone."""
+        kept = {name: value for name, value in self.environment.items() if name not in OF_CONNECTION}
+        return self if len(kept) == len(self.environment) else self._replace(environment=kept)
 
 
 class AgentStartError(Exception):

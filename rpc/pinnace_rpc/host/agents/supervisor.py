@@ -6,6 +6,7 @@ know records, clients or journals.
 
 import logging
 import signal
+from collections.abc import Mapping
 from typing import Final, Literal
 
 import trio
@@ -92,8 +93,15 @@ class Supervisor:
         self._clients += 1
         self._step("attach", start)
 
-    def detach(self) -> None:
-        """Count a client that has left."""
+    def detach(self, environment: Mapping[str, str]) -> None:
+        """Count a client that has left.
+
+        Args:
+            environment: The one that it has brought. If the agent was started with it, later processes get what of it
+                outlives the client.
+        """
+        if self.start is not None and self.start.environment is environment:
+            self.start = self.start.without_client()
         self._clients -= 1
         if self._clients == 0:
             self._step("detach")
