@@ -21,7 +21,6 @@ from pinnace_agent.session.tree import EntryTree
 from pinnace_spec.records.entries import Entry
 from pinnace_spec.records.messages import ThinkingLevel
 
-
 _BUILTIN: Final = "builtin"
 """Where an extension comes from whose tasks only wait, and are no work."""
 

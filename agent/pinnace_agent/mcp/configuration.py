@@ -94,6 +94,13 @@ def with_registered(found: Configured, registered: Iterable[McpServerInfo]) -> C
     return whole
 
 
+def project_servers(cwd: Path) -> list[str]:
+    """Return what trust in a project starts, as lines for people: the MCP servers that it names."""
+    errors: list[str] = []
+    lines = [f"MCP server {each.name}: {each.address}" for each in _File(project_file(cwd), "project", errors).own()]
+    return [*lines, *errors]
+
+
 class _File:
     """One `mcp.json`."""
 
@@ -118,6 +125,11 @@ class _File:
             self._errors.append(f'{self._path}: expected an object with an "mcpServers" object')
             return {}
         return servers
+
+    def own(self) -> Iterable[ServerEntry]:
+        """Yield the entries that can be used, without those that change another file's."""
+        self._raw = {name: raw for name, raw in self._raw.items() if not is_override(raw)}
+        return self.entries()
 
     def entries(self, users: Mapping[str, ServerEntry] | None = None) -> Iterable[ServerEntry]:
         """Yield the entries that can be used; with those of the user an entry may change one of them."""

@@ -69,7 +69,7 @@ def read_tool(raw: object, server: str) -> OfferedTool:
         title,
         _text(raw.get("description")) or title or f"MCP tool {name} from server {server}",
         adapted(schema),
-        output if is_object(output) else None,
+        adapted(output) if is_object(output) else None,
         {hint: value for hint in _HINTS if isinstance(value := annotations.get(hint), bool)},
     )
 

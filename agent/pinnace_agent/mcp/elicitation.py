@@ -4,6 +4,7 @@ A server may ask at any time and as often as it likes: one question is open at a
 declines, or does not answer in time, has answered. A form that is not flat is declined.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
@@ -180,6 +181,8 @@ class _Field:
         try:
             value = int(said) if self._schema.get("type") == "integer" else float(said)
         except ValueError:
+            return None
+        if not math.isfinite(value):
             return None
         least, most = self._schema.get("minimum"), self._schema.get("maximum")
         if (isinstance(least, int | float) and value < least) or (isinstance(most, int | float) and value > most):

@@ -88,6 +88,12 @@ class ServerEntry:
         return "http" if self.command is None else "stdio"
 
     @property
+    def is_exposed_to_networks(self) -> bool:
+        """Whether what is sent to it passes a network in the clear."""
+        parts = _split(self.url)
+        return parts is not None and parts.scheme == "http" and parts.hostname not in _LOOPBACK
+
+    @property
     def address(self) -> str:
         """Its command line or its URL, for people, as configured: no variable is resolved."""
         return self.url if self.command is None else " ".join((self.command, *self.args))

@@ -7,14 +7,16 @@ model waits for them as long as the user wants, and no response ever does. Every
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple, cast
 
 import trio
 
+from pinnace_agent.core.nursery import open_flat_nursery
 from pinnace_agent.core.visible_text import visible_line
 from pinnace_agent.extensions.api.api import ExtensionAPI
 from pinnace_agent.extensions.api.contexts import CommandContext, Context, ToolContext
@@ -32,22 +34,27 @@ from pinnace_agent.mcp.late import PATH
 from pinnace_agent.mcp.names import tool_names
 from pinnace_agent.mcp.opening import MISSING, is_installed, load_library, open_link
 from pinnace_agent.mcp.ports import CallTimedOut, Hooks, Link, LinkLost, ServerError
+from pinnace_agent.mcp.progress import paced
 from pinnace_agent.mcp.prompts import WrongArguments, message_of, read_arguments, read_prompt
 from pinnace_agent.mcp.reporting import StateReports
 from pinnace_agent.mcp.resources import Resources, failure_text
 from pinnace_agent.mcp.server import Server
 from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_agent.tools.base import ToolError
+from pinnace_agent.tools.validation import schema_problem
 
 _log: Final = logging.getLogger("pinnace.mcp")
 
 DEFAULT_WAIT_S: Final = 10.0
+MOST_TOOLS: Final = 100
 _NOTICE_S: Final = 10.0
 _END_S: Final = 1.0
 _QUICK_END_S: Final = 0.5
 _MOST_LINE: Final = 250
 _MOST_SECTION: Final = 4096
 _PROMPT_S: Final = 30.0
+_LOOK_S: Final = 0.05
+"""How often a command looks whether the user has aborted it."""
 _MOST_LOG_BYTES: Final = 5 * 1024 * 1024
 _MOST_LINES_PER_S: Final = 100
 _MOST_LOG_CHARS: Final = 4_000
@@ -65,6 +72,18 @@ class Given(NamedTuple):
     """The servers that the client hands over (`CLIENT_VARIABLE`)."""
     wait_s: float = DEFAULT_WAIT_S
     """How long the first request waits for servers."""
+    most_tools: int = MOST_TOOLS
+    """How many of their tools models are offered at most: providers refuse requests with more than 128."""
+    named_tools: Sequence[str] = ()
+    """The tools that the command line names."""
+
+    def unknown_tools(self, known: Container[str]) -> list[str]:
+        """Return a line for each tool of a server that the command line names, and that no server has."""
+        return [
+            f"no server has the tool {word}, which the command line names"
+            for word in self.named_tools
+            if word.startswith("mcp__") and word not in known and not any(sign in word for sign in "*?[")
+        ]
 
 
 def mcp_extension(given: Given) -> Inline:
@@ -104,11 +123,17 @@ class Servers:
         self._end_s = _END_S
         self._log = ServerLog(user_file(given.own).with_name("mcp.log"))
         self._resources = Resources(lambda: self._servers)
-        self._reports = StateReports(lambda: self._servers, pi.publish_mcp_servers)
+        self._reports = StateReports(lambda: self._servers, self._tool_count, pi.publish_mcp_servers)
         self._scopes: dict[str, trio.CancelScope] = {}
         """By name, what ends a server."""
         self._loading = trio.Lock()
         self._is_running = False
+        self._notify_later: Callable[[Server], None] = _ignore
+        """Reports a server that has failed, once all have been tried."""
+        self._notified: set[str] = set()
+        """The servers that have failed since they were connected."""
+        self._left_out: dict[str, int] = {}
+        """By name, how many tools are not offered since there are too many."""
         pi.on("session_shutdown", self._end)
         pi.on("agent_start", self._renew_section)
         pi.on("context_with_system", self._before_request)
@@ -119,9 +144,7 @@ class Servers:
 
     async def begin(self, ctx: Context) -> None:
         """Have the servers of the session, and connect them in the background."""
-        self._own = configured(
-            self._given.own, ctx.cwd, is_trusted=ctx.is_project_trusted(), client=self._given.client
-        )
+        self._own = configured(self._given.own, ctx.cwd, is_trusted=ctx.is_project_trusted(), client=self._given.client)
         registered = self._pi.get_mcp_servers()
         self._configured = with_registered(self._own, registered)
         self._raw = {each["name"]: each["config"] for each in registered}
@@ -207,9 +230,15 @@ class Servers:
                     lines.append(f"{server.name}: needs sign-in")
                 case _:
                     pass
+            if left_out := self._left_out.get(server.name):
+                lines.append(
+                    f"{server.name}: {left_out} tools are not offered: mcp.maxTools is {self._given.most_tools}"
+                )
+        lines += self._given.unknown_tools(self._definitions)
         if lines:
             text = "\n".join(f"  {line}" for line in lines)
             ctx.ui.notify(f'MCP servers with problems:\n{text}\nRun "pinnace mcp list" for details.', "warning")
+        self._notify_later = partial(_notify_later, ctx)
 
     async def _open(self, ctx: Context, server: Server, use: Callable[[Link], Awaitable[None]]) -> None:
         elicitation = Elicitation(server.name)
@@ -223,7 +252,7 @@ class Servers:
         await open_link(server.entry, given, hooks, self._given.release, lambda: self._end_s, use)
 
     def _list_changed(self, server: Server, what: str) -> None:
-        if what == "tools":
+        if what in ("tools", "prompts"):
             server.tools_changed()
 
     async def _elicit(
@@ -239,19 +268,37 @@ class Servers:
         if server not in self._servers:
             return
         self._reports.changed()
+        if server.state in ("failed", "needs-auth") and server.name not in self._notified:
+            self._notified.add(server.name)  # once, until it is connected again
+            self._notify_later(server)
         if server.state != "connected":
             return
-        self._register_tools(server)
+        self._notified.discard(server.name)
+        self._register_all()
         if server.offers("resources") and not resources.NAMES & self._definitions.keys():
             for tool in self._resources.tools():
                 self._pi.register_tool(tool)
         if server.offers("prompts"):
             self._pi.background.start_soon(self._register_prompts, server)
 
-    def _register_tools(self, server: Server) -> None:
-        exposed = [name for name in server.tools if server.entry.exposes(name)]
-        taken = {name for other, names in self._registered.items() if other != server.name for name in names.values()}
-        names = tool_names(server.name, exposed, taken)
+    def _tool_count(self, server: Server) -> int:
+        return len(self._registered.get(server.name, ()))
+
+    def _register_all(self) -> None:
+        """Register the tools of all servers, as many as models are offered: the last servers' are left out."""
+        others = {tool.name for tool in self._pi.get_all_tools() if tool.source_info.get("path") != PATH}
+        taken: set[str] = set()
+        for server in self._servers:
+            names = tool_names(server.name, filter(server.entry.exposes, server.tools), taken)
+            for own in [own for own, name in names.items() if name in others]:
+                # The tool of an extension stays.
+                _log.warning("%s/%s is not offered: there is a tool %s", server.name, own, names.pop(own))
+            kept = dict(islice(names.items(), max(self._given.most_tools - len(taken), 0)))
+            self._left_out[server.name] = len(names) - len(kept)
+            taken.update(kept.values())
+            self._register_tools(server, kept)
+
+    def _register_tools(self, server: Server, names: dict[str, str]) -> None:
         for name in set(self._registered.get(server.name, {}).values()) - set(names.values()):
             del self._definitions[name]
             self._pi.unregister_tool(name)
@@ -300,19 +347,20 @@ class Servers:
             lines.append(f"- {server.name}: {line}" if line else f"- {server.name}")
         if not lines:
             return ""
-        return "\n".join(["<mcp_servers>", *lines, "</mcp_servers>"])[:_MOST_SECTION]
+        text = "\n".join(lines)[: _MOST_SECTION - len("<mcp_servers>\n\n</mcp_servers>")]
+        return f"<mcp_servers>\n{text}\n</mcp_servers>"
 
     async def _call(self, server: Server, tool: str, ctx: ToolContext, params: Mapping[str, object]) -> ToolResult:
-        def progressed(value: float, total: float | None, message: str | None) -> None:
-            share = "" if total is None else f"/{total:g}"
-            _ = ctx.update(ToolResult(message or f"Progress {value:g}{share}", {"server": server.name, "tool": tool}))
+        def show(text: str) -> None:
+            _ = ctx.update(ToolResult(text, {"server": server.name, "tool": tool}))
 
         if tool not in server.tools:
             raise ToolError(f"The MCP server {server.name} has withdrawn its tool {tool}.")
         call = {"name": tool, "arguments": dict(params)}
         try:
             with server.calling(ctx.tool_call_id):
-                result = await server.request("tools/call", call, progressed)
+                async with paced(show) as progress:
+                    result = await server.request("tools/call", call, progress)
         except ServerError as error:
             raise ToolError(f"MCP tool {server.name}/{tool}: {error}") from None
         except CallTimedOut:
@@ -325,6 +373,13 @@ class Servers:
         details: dict[str, object] = {"server": server.name, "tool": tool}
         if shown.full_output_path is not None:
             details["fullOutputPath"] = shown.full_output_path
+        schema = server.tools[tool].output_schema if tool in server.tools else None
+        if schema is not None and "structuredContent" in result:
+            # In a thread: a server may send much.
+            value = result["structuredContent"]
+            problem = await trio.to_thread.run_sync(schema_problem, value, schema, abandon_on_cancel=True)
+            if problem is not None:
+                details["outputSchemaError"] = problem[:_MOST_LINE]
         structured = {key: value for key, value in result.items() if key != "_meta"}
         return ToolResult(list(shown.blocks), details, structured, is_error=result.get("isError") is True)
 
@@ -349,8 +404,9 @@ class Servers:
                 asked = found[own]
                 try:
                     arguments = read_arguments(asked, text)
-                    with trio.fail_after(_PROMPT_S):
-                        result = await server.request("prompts/get", {"name": own, "arguments": arguments})
+                    result = await _unless_aborted(
+                        ctx, partial(server.request, "prompts/get", {"name": own, "arguments": arguments})
+                    )
                 except WrongArguments as error:
                     ctx.ui.notify(f"{own} of {server.name}: {error}", "error")
                 except (ServerError, CallTimedOut, LinkLost) as error:
@@ -358,7 +414,8 @@ class Servers:
                 except trio.TooSlowError:
                     ctx.ui.notify(failure_text(server, CallTimedOut()), "error")
                 else:
-                    self._pi.send_user_message(message_of(server.name, asked, result))
+                    if result is not None:
+                        self._pi.send_user_message(message_of(server.name, asked, result))
 
             self._pi.register_command(
                 name, say, description=prompt.description or None, prompt_path=f"mcp:{server.name}"
@@ -391,6 +448,38 @@ class Servers:
         return (
             "\n".join(lines) or f"No MCP servers configured. Add them to {user_file(self._given.own)} or .pi/mcp.json."
         )
+
+
+async def _unless_aborted(
+    ctx: CommandContext, request: Callable[[], Awaitable[Mapping[str, object]]]
+) -> Mapping[str, object] | None:
+    """Return the result of a request for a prompt; None: the user has aborted.
+
+    Raises:
+        TooSlowError: It has taken too long.
+    """
+    result: Mapping[str, object] | None = None
+
+    async def watch() -> None:
+        while not ctx.aborted:
+            await trio.sleep(_LOOK_S)
+        nursery.cancel_scope.cancel()
+
+    with trio.fail_after(_PROMPT_S):
+        async with open_flat_nursery() as nursery:
+            nursery.start_soon(watch)
+            result = await request()
+            nursery.cancel_scope.cancel()
+    return result
+
+
+def _ignore(_server: Server) -> None:
+    """Report nothing yet: what is wrong at the start is reported at once."""
+
+
+def _notify_later(ctx: Context, server: Server) -> None:
+    error = "needs sign-in" if server.state == "needs-auth" else first_line(server.error or "failed", _MOST_LINE)
+    ctx.ui.notify(f"MCP server {server.name}: {error}", "warning")
 
 
 class ServerLog:

@@ -6,6 +6,7 @@ Every value that is resolved is learnt by the redactor: a server may send it bac
 import os
 from collections.abc import Mapping
 from typing import Final, NamedTuple
+from urllib.parse import unquote, urlsplit
 
 from pinnace_agent.config.values import UnresolvedValue, interpolate, is_command
 from pinnace_agent.files.paths import expand_home
@@ -44,6 +45,9 @@ async def headers_of(entry: ServerEntry, given: Environment) -> dict[str, str]:
     Raises:
         LinkLost: A variable is not set, a command fails, or a header can't carry the value.
     """
+    if password := urlsplit(entry.url).password:
+        REDACTOR.learn(unquote(password))
+        REDACTOR.learn(password)
     headers = await _resolved("headers", entry.headers, given.own)
     for name, value in headers.items():
         if not (value.isascii() and value.isprintable()):

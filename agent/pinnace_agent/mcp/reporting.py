@@ -13,15 +13,15 @@ _MOST_ERROR_CHARS: Final = 4_000
 State = Mapping[str, object]
 
 
-def state_of(server: Server) -> State:
-    """Return the state of a server, as in `mcp_status`."""
+def state_of(server: Server, tools: int) -> State:
+    """Return the state of a server with so many tools that models may see, as in `mcp_status`."""
     entry = server.entry
     state: dict[str, object] = {
         "name": server.name,
         "state": server.state,
         "source": entry.scope,
         "transport": entry.transport,
-        "tools": sum(map(entry.exposes, server.tools)),
+        "tools": tools,
     }
     if server.error and server.state != "connected":
         state["error"] = server.error[:_MOST_ERROR_CHARS]
@@ -31,9 +31,21 @@ def state_of(server: Server) -> State:
 class StateReports:
     """Publishes the states of all servers."""
 
-    def __init__(self, servers: Callable[[], Sequence[Server]], publish: Callable[[Sequence[State]], None]) -> None:
-        """Publish nothing yet; `publish` takes all states, and must not wait."""
+    def __init__(
+        self,
+        servers: Callable[[], Sequence[Server]],
+        tools: Callable[[Server], int],
+        publish: Callable[[Sequence[State]], None],
+    ) -> None:
+        """Publish nothing yet.
+
+        Args:
+            servers: Returns the servers.
+            tools: Returns how many tools of one models may see.
+            publish: Takes all states; must not wait.
+        """
         self._servers = servers
+        self._tools = tools
         self._publish = publish
         self._shown: dict[str, State] = {}
         self._due_s: dict[str, float] = {}
@@ -50,7 +62,7 @@ class StateReports:
         former, self._shown = self._shown, {}
         is_all = True
         for server in self._servers():
-            state, shown = state_of(server), former.get(server.name)
+            state, shown = state_of(server, self._tools(server)), former.get(server.name)
             if state == shown:
                 pass
             elif shown is not None and now_s < self._due_s.get(server.name, now_s):

@@ -18,6 +18,8 @@ from pinnace_agent.tools.base import ToolError
 LIST: Final = "list_mcp_resources"
 LIST_TEMPLATES: Final = "list_mcp_resource_templates"
 READ: Final = "read_mcp_resource"
+READING: Final = "resources/read"
+"""Stands for the tools in `readOnlyTools` of an entry."""
 NAMES: Final = frozenset({LIST, LIST_TEMPLATES, READ})
 
 _SERVER: Final = {"type": "string", "description": "The name of the MCP server; without it, all servers"}
@@ -42,14 +44,20 @@ class Resources:
         self._servers = servers
 
     def tools(self) -> list[ToolDefinition]:
-        """Return the tools."""
+        """Return the tools. They change nothing if the user says so of every server, by `resources/read`."""
+        enabled = [server.entry for server in self._servers() if server.entry.is_enabled]
+        is_safe = all(entry.is_read_only(READING) for entry in enabled)
         listing = "List the {} that MCP servers offer, as JSON: those of one server, a page at a time, or of all"
         return [
-            ToolDefinition(LIST, listing.format("resources"), _LISTED, self._list, is_read_only=False),
+            ToolDefinition(LIST, listing.format("resources"), _LISTED, self._list, is_read_only=is_safe),
             ToolDefinition(
-                LIST_TEMPLATES, listing.format("templates of resources' URIs"), _LISTED, self._list_templates
+                LIST_TEMPLATES,
+                listing.format("templates of resources' URIs"),
+                _LISTED,
+                self._list_templates,
+                is_read_only=is_safe,
             ),
-            ToolDefinition(READ, "Read a resource of an MCP server", _READ, self._read),
+            ToolDefinition(READ, "Read a resource of an MCP server", _READ, self._read, is_read_only=is_safe),
         ]
 
     async def _list(self, _ctx: object, params: Mapping[str, object]) -> ToolResult:

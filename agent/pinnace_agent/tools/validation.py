@@ -60,6 +60,11 @@ def validate_arguments(tool: ValidatedTool, raw: Mapping[str, object]) -> dict[s
     return arguments
 
 
+def schema_problem(value: object, schema: Schema) -> str | None:
+    """Return the first way in which a value does not fit a schema; None: it fits."""
+    return next((f"{path or 'root'}: {message}" for path, message in _problems(value, schema, "")), None)
+
+
 def malformed_arguments(tool_name: str, problem: str) -> ToolError:
     """Return the failure of a call whose arguments are not JSON; the call must not run.
 

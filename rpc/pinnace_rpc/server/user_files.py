@@ -143,16 +143,19 @@ class UserFiles:
 
     def _given_servers(self) -> "Given":
         from pinnace_agent.core.json_access import as_amount, as_object
-        from pinnace_agent.mcp.extension import DEFAULT_WAIT_S, Given
+        from pinnace_agent.mcp.extension import DEFAULT_WAIT_S, MOST_TOOLS, Given
         from pinnace_rpc.cli.release import program_version
 
-        wait_s = as_amount((as_object(self.raw_settings().get("mcp")) or {}).get("startupWaitSeconds"))
+        settings = as_object(self.raw_settings().get("mcp")) or {}
+        wait_s, most = as_amount(settings.get("startupWaitSeconds")), as_amount(settings.get("maxTools"))
         return Given(
             os.environ,
             lambda: shell_environment(os.environ, self.configuration.hidden_variables),
             program_version(),
             self._client_servers,
             DEFAULT_WAIT_S if wait_s is None or wait_s < 0 else wait_s,
+            MOST_TOOLS if most is None or most < 1 else int(most),
+            (*(self._options.tools or ()), *self._options.exclude_tools),
         )
 
 

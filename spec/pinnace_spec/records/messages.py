@@ -17,9 +17,7 @@ QueueMode = Literal["all", "one-at-a-time"]
 ApprovalMode = Literal["never", "ask", "read-only"]
 ThinkingLevel = Literal["off", "minimal", "low", "medium", "high", "xhigh", "max"]
 InputKind = Literal["text", "image"]
-McpState = Literal[
-    "disabled", "starting", "connecting", "connected", "disconnected", "failed", "needs-auth", "closed"
-]
+McpState = Literal["disabled", "starting", "connecting", "connected", "disconnected", "failed", "needs-auth", "closed"]
 """The state of an MCP server; `closed`: the session has it no more."""
 McpSource = Literal["client", "project", "user", "extension"]
 """What has configured it."""

@@ -15,7 +15,7 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinnace_agent.approval.gate import yes_for_session, ToolApproval
+from pinnace_agent.approval.gate import ToolApproval, yes_for_session
 from pinnace_agent.approval.question import examine, question
 from pinnace_agent.extensions.services.dialogs import DialogTable
 from pinnace_agent.files.protected import Places

@@ -213,7 +213,10 @@ def test_servers_of_a_client_end_with_its_connection(editors: Begin) -> None:
     second = one.start()
     second.call("initialize", protocolVersion=1)
     met = second.call("session/load", sessionId=session, cwd=str(one.work), mcpServers=[server_named("late")])
-    assert [(each["name"], each["status"] == "unused") for each in servers_of(met)] == [("early", False), ("late", True)]
+    assert [(each["name"], each["status"] == "unused") for each in servers_of(met)] == [
+        ("early", False),
+        ("late", True),
+    ]
     assert second.end() == 0
     (agent,) = one.host.ask(ListAgents(watches=False))["agents"]
     one.host.ask(AgentAction("restart", agent["name"]))

@@ -67,6 +67,7 @@ def test_a_project_has_a_file_of_its_own(run: Run, tmp_path: Path) -> None:
     }
     listed = run("list")
     assert (listed.returncode, "is ignored: the project is not trusted" in listed.stderr) == (0, True)
+    assert "trust would start: MCP server " in listed.stderr
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,9 @@ def before_anything() -> None:  # noqa: PLR0912  # a case each
 
 def initialize(number: Any) -> None:
     if MODE == "discovers":
-        send(id=number, error={"code": -32022, "message": "no", "data": {"supported": ["2026-07-28"], "requested": "x"}})
+        send(
+            id=number, error={"code": -32022, "message": "no", "data": {"supported": ["2026-07-28"], "requested": "x"}}
+        )
         return
     if MODE == "knows-no-handshake":
         send(id=number, error={"code": -32601, "message": "Method not found"})
@@ -148,6 +150,7 @@ def list_tools(number: Any, cursor: Any) -> None:
             send(id=number, result={"tools": "echo"})
         case "changes":
             hinted = tool("echo", annotations={"readOnlyHint": True, "title": "(not a note)"})
+            hinted["outputSchema"] = {"type": "object", "properties": {"n": {"type": "integer"}}}
             send(id=number, result={"tools": [hinted | {"description": f"Version {CALLS}."}, tool("bad")]})
         case _:
             send(id=number, result={"tools": LISTS.get(MODE, [tool("echo"), tool("bad")])})
@@ -173,7 +176,8 @@ def after_list() -> None:
 
 def call(number: Any, name: str, params: dict[str, Any]) -> None:
     if name != "bad":
-        send(id=number, result=text(f"echo {json.dumps(params.get('arguments'))}"))
+        structured = {"structuredContent": {"n": "none"}} if MODE == "changes" else {}
+        send(id=number, result=text(f"echo {json.dumps(params.get('arguments'))}") | structured)
         return
     global CALLS
     CALLS += 1

@@ -90,7 +90,9 @@ def test_extensions_add_and_remove_servers(agent: AgentStarter, tmp_path: Path) 
         mark = pi.mark()
         assert pi.request({"type": "prompt", "message": "/less"})["success"]
         mark_of(pi, "early", "closed")
-        said = pi.wait({"type": "extension_ui_request", "method": "notify", "notifyType": "info"}, since=mark)["message"]
+        said = pi.wait({"type": "extension_ui_request", "method": "notify", "notifyType": "info"}, since=mark)[
+            "message"
+        ]
         assert said == "mine, late [{'readOnlyHint': True}]"
         names = [name for name, _, _ in states(pi)]
         assert sorted(names) == ["late", "mine"]
@@ -134,7 +136,19 @@ def test_prompts_are_prompts_and_a_changed_tool_is_asked_about_again(with_server
     pi.send({"type": "extension_ui_response", "id": asked["id"], "value": "No"})
     pi.wait({"type": "agent_settled"}, since=mark)
     assert "Greet Ada." in str(pi.llm.requests[-2].body["messages"])
-    assert [each["isError"] for each in pi.found({"type": "tool_execution_end"})] == [False, False, False, True]
+    ended = pi.found({"type": "tool_execution_end"})
+    assert [each["isError"] for each in ended] == [False, False, False, True]
+    assert ended[0]["result"]["details"]["outputSchemaError"] == "n: expected integer, got string"
+    pi.check_end()
+
+
+def test_models_are_offered_so_many_tools(with_servers: Start) -> None:
+    settings = {"mcp": {"maxTools": 3}}
+    pi = with_servers({"a": hostile("none"), "b": hostile("none")}, [{"text": "fine"}], settings=settings)
+    prompt(pi, "go")
+    assert sorted(name.partition("__")[2] for name in declared(pi)) == ["a__bad", "a__echo", "b__echo"]
+    notice = pi.wait({"type": "extension_ui_request", "method": "notify", "notifyType": "warning"}, since=0)
+    assert "b: 1 tools are not offered: mcp.maxTools is 3" in notice["message"]
     pi.check_end()
 
 

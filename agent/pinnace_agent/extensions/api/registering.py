@@ -231,9 +231,7 @@ class Registering(ApiBase):
         if complete is not None:
             check_function(complete, f"complete of command {bare}", "(prefix)")
         shown = given_text_or_none(f"description of command {bare}", description)
-        self._extension.commands[bare] = CommandRegistration(
-            bare, shown, handler, complete, thread, prompt_path
-        )
+        self._extension.commands[bare] = CommandRegistration(bare, shown, handler, complete, thread, prompt_path)
 
     def unregister_command(self, name: str) -> None:
         """Take back a command of this extension; without one of that name nothing happens."""

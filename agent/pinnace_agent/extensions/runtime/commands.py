@@ -78,9 +78,7 @@ def find_call(commands: Mapping[str, NamedCommand], text: str) -> CommandCall | 
 
 def command_infos(commands: Mapping[str, NamedCommand]) -> list[CommandInfo]:
     """Return the commands as extensions and clients receive them."""
-    return [
-        _info(name, command.extension, command.registration) for name, command in commands.items()
-    ]
+    return [_info(name, command.extension, command.registration) for name, command in commands.items()]
 
 
 def _info(name: str, extension: Extension, registration: CommandRegistration) -> CommandInfo:

@@ -15,6 +15,7 @@ import trio
 from anyio.streams.memory import MemoryObjectSendStream
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCMessage, JSONRPCNotification
 
 from pinnace_agent.files.relaxed_json import is_object
 from pinnace_agent.llm.transport.client import add_ca_certificates
@@ -189,8 +190,10 @@ async def _sort(
         while True:
             item = await theirs.receive()
             if isinstance(item, Exception):
-                continue  # one message that could not be read; who waits for it has its limit
-            if await incoming.sort(item.message):
+                incoming.invalid()  # one message that could not be read; who waits for it has its limit
+                continue
+            incoming.valid()
+            if await incoming.sort(item.message, _size_of(item.message)):
                 await send.send(item)
     except anyio.EndOfStream:
         end("the connection has ended")
@@ -198,6 +201,11 @@ async def _sort(
         end(str(error))
     except (anyio.BrokenResourceError, anyio.ClosedResourceError):
         pass  # the library has ended
+
+
+def _size_of(message: JSONRPCMessage) -> int:
+    """Return the bytes of a message, where they count."""
+    return len(message.model_dump_json()) if isinstance(message, JSONRPCNotification) else 0
 
 
 async def _send(outgoing: Outgoing, ours: _Sends) -> None:

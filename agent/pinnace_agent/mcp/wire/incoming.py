@@ -68,12 +68,24 @@ class Incoming:
             raw: object = orjson.loads(data)
             message = jsonrpc_message_adapter.validate_python(raw, by_name=False)
         except (orjson.JSONDecodeError, ValidationError, RecursionError):
-            self._invalid += 1
-            if self._invalid >= limits.INVALID_LINES:
-                raise LinkLost(f"{self._invalid} lines in a row that are no messages") from None
+            self.invalid()
             return None
-        self._invalid = 0
+        self.valid()
         return message if await self.sort(message, len(data)) else None
+
+    def invalid(self) -> None:
+        """Count something that is no message.
+
+        Raises:
+            LinkLost: There were too many in a row.
+        """
+        self._invalid += 1
+        if self._invalid >= limits.INVALID_LINES:
+            raise LinkLost(f"{self._invalid} lines in a row that are no messages")
+
+    def valid(self) -> None:
+        """Take notice of a message."""
+        self._invalid = 0
 
     async def sort(self, message: JSONRPCMessage, size: int = 0) -> bool:
         """Return whether a message is for the library. Waits while the server floods.

@@ -223,9 +223,7 @@ class _Connection:
                 return result
             # Not executed yet: the server wants answers with the request.
             asked = result.get("inputRequests")
-            answers = {
-                name: await self._answer(each) for name, each in (asked if is_object(asked) else {}).items()
-            }
+            answers = {name: await self._answer(each) for name, each in (asked if is_object(asked) else {}).items()}
             state = {"requestState": result["requestState"]} if "requestState" in result else {}
             params = {**params, **({"inputResponses": answers} if answers else {}), **state}
         raise ServerError(REFUSED, f"it has asked for more than {_MOST_ROUNDS} times before it would answer")

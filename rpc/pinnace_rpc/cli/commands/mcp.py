@@ -17,7 +17,7 @@ from pinnace_agent.core.visible_text import visible_line
 from pinnace_agent.files.file_lock import LockHeld
 from pinnace_agent.files.json_file import FileForm, edit_object, pretty
 from pinnace_agent.files.relaxed_json import ConfigurationFileError, JsonObject, is_object
-from pinnace_agent.mcp.configuration import configured, project_file, user_file
+from pinnace_agent.mcp.configuration import configured, project_file, project_servers, user_file
 from pinnace_agent.mcp.definitions import first_line
 from pinnace_agent.mcp.entries import InvalidEntry, Scope, read_entry
 from pinnace_agent.redaction.redactor import REDACTOR
@@ -117,7 +117,7 @@ def _test(given: Mapping[str, object]) -> int:
     results: list[Mapping[str, object]] = []
     (server,) = _connected(found, name, None if call is None else (str(call), arguments, results))
     took_s = time.monotonic() - begun_s
-    record = {**_record(server), "seconds": round(took_s, 3), "dropped": list(server.dropped)}
+    record = {**_record(server), "seconds": round(took_s, 3)}
     if results:
         record["result"] = results[0]
     if given["as_json"]:
@@ -227,6 +227,11 @@ def _found() -> "Configured":
     found = configured(os.environ, cwd, is_trusted=is_trusted)
     if not is_trusted and project_file(cwd).exists():
         echo(f"pinnace: {project_file(cwd)} is ignored: the project is not trusted (pinnace trust)", is_error=True)
+        for line in project_servers(cwd):
+            echo(f"pinnace: trust would start: {visible_line(line)}", is_error=True)
+    for entry in found.enabled:
+        if entry.is_exposed_to_networks:
+            echo(f"pinnace: warning: {entry.name} is reached by http, which others can read", is_error=True)
     return found
 
 
@@ -294,7 +299,10 @@ def _record(server: "Server") -> dict[str, object]:
         "transport": entry.address,
         "state": server.state,
         "tools": [name for name in server.tools if entry.exposes(name)],
+        "dropped": list(server.dropped),
     }
+    if server.link is not None:
+        record["protocol"] = server.link.protocol
     if entry.override is not None:
         record["override"] = entry.override
     if server.error is not None and server.state != "connected":

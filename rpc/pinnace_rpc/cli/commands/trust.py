@@ -57,6 +57,11 @@ def _decide(path: Path, folder: Path, *, decision: bool) -> None:
     # A folder that does not exist may be a typing error; a decision against it is harmless.
     if decision and not folder.is_dir():
         raise CommandError(f"{visible_line(str(folder))}: no such folder")
+    if decision:
+        from pinnace_agent.mcp.configuration import project_servers
+
+        for line in project_servers(folder):
+            echo(f"runs: {visible_line(line)}")
     is_new = keep_decision(path, folder, os.environ, decision=decision)
     shown = visible_line(os.path.realpath(folder))
     echo(f"{shown}: {'' if is_new else 'already '}{'trusted' if decision else 'not trusted'}")
