@@ -411,7 +411,7 @@ export interface GetBranchMessagesCommand {
 
 /**
  * List the commands, templates and skills that a prompt can name after a slash.
- * Rules: C-11, C-9, R-CMD-01, R-STA-07.
+ * Rules: C-11, C-9, R-CMD-01, R-MCP-04, R-STA-07.
  * Since 0.50.2.
  */
 export interface GetCommandsCommand {
@@ -499,7 +499,7 @@ export interface GetSessionStatsCommand {
 
 /**
  * Read the state of the agent and its selections.
- * Rules: C-11, C-9, R-EXT-13, R-OLD-01, R-QUE-15, R-SES-10, R-SET-07, R-STA-01.
+ * Rules: C-11, C-9, R-EXT-13, R-MCP-01, R-OLD-01, R-QUE-15, R-SES-10, R-SET-07, R-STA-01.
  * Since 0.16.0.
  */
 export interface GetStateCommand {
@@ -606,7 +606,7 @@ export interface NewSessionCommand {
 
 /**
  * Send a prompt. During a run, `streamingBehavior` determines how the message is queued.
- * Rules: C-11, C-8, C-9, R-EXT-04, R-MSG-09, R-ORD-01, R-PRM-01, R-PRM-03, R-PRM-04, R-PRM-05, R-PRM-09, R-QUE-11, R-QUE-12.
+ * Rules: C-11, C-8, C-9, R-EXT-04, R-MCP-04, R-MSG-09, R-ORD-01, R-PRM-01, R-PRM-03, R-PRM-04, R-PRM-05, R-PRM-09, R-QUE-11, R-QUE-12.
  * Since 0.16.0.
  */
 export interface PromptCommand {
@@ -1933,6 +1933,7 @@ export interface Failure {
 
 /**
  * The state of an MCP server, or the number of its tools, has changed.
+ * Rules: R-MCP-01.
  * This program's alone.
  */
 export interface McpStatus {

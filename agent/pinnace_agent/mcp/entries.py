@@ -98,6 +98,7 @@ class ServerEntry:
         """Its command line or its URL, for people, as configured: no variable is resolved."""
         return self.url if self.command is None else " ".join((self.command, *self.args))
 
+    # DEVIATION D-90: `codemode` and `deferred` declare a tool, too.
     def exposes(self, tool: str) -> bool:
         """Return whether models see a tool. Of the original's ways to expose one, this program has `direct` alone."""
         return self._exposure_of(tool) != "hidden"

@@ -385,6 +385,7 @@ class Servers:
 
     # What users see.
 
+    # DEVIATION D-92: there are prompts, and questions.
     async def _register_prompts(self, server: Server) -> None:
         try:
             link = await server.ready()

@@ -35,6 +35,7 @@ async def environment_of(entry: ServerEntry, given: Environment) -> dict[str, st
     Raises:
         LinkLost: A variable is not set, or a command fails.
     """
+    # DEVIATION D-93: not the agent's own.
     passed = {name: given.own[name] for name in entry.env_passthrough if name in given.own}
     return {**given.of_tools, **passed, **await _resolved("env", entry.env, given.own)}
 

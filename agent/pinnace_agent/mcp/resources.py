@@ -45,6 +45,7 @@ class Resources:
 
     def tools(self) -> list[ToolDefinition]:
         """Return the tools. They change nothing if the user says so of every server, by `resources/read`."""
+        # DEVIATION D-91: they are not read-only by themselves.
         enabled = [server.entry for server in self._servers() if server.entry.is_enabled]
         is_safe = all(entry.is_read_only(READING) for entry in enabled)
         listing = "List the {} that MCP servers offer, as JSON: those of one server, a page at a time, or of all"
