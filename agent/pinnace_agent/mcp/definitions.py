@@ -3,10 +3,12 @@
 Schemas are made such that no provider refuses a whole request for one of them. Nothing that a schema names is fetched.
 """
 
+import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +22,9 @@ _DROPPED: Final = frozenset({"$schema", "$id", "$comment", "title", "$defs", "de
 _MAPS: Final = frozenset({"properties", "patternProperties", "dependentSchemas"})
 _DATA: Final = frozenset({"const", "enum", "default", "examples"})
 _HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+_MOST_CALLED_CHARS: Final = 64
+_HASH_CHARS: Final = 8
+_OTHER: Final = re.compile(r"[^A-Za-z0-9_]")
 _BIDI: Final = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -177,3 +182,37 @@ def _line(value: object) -> str:
 def first_line(text: str, most: int) -> str:
     """Return the first line of what a server says, for a list."""
     return next((line.strip() for line in _text(text).splitlines() if line.strip()), "")[:most]
+
+
+# The names that models call tools by: those of the original, so that sessions of both programs fit. Every provider takes
+# them: letters, digits, underscores, at most 64.
+
+
+def plain_name(server: str, tool: str) -> str:
+    """Return the name of a tool, if it is short enough and no other has it."""
+    return _OTHER.sub("_", f"mcp__{server}__{tool}")
+
+
+def tool_names(server: str, tools: Iterable[str], taken: Container[str] = ()) -> dict[str, str]:
+    """Return the names of a server's tools, by what the server calls them.
+
+    Tools whose names would be equal all get a suffix, so that none depends on the order.
+
+    Args:
+        server: Its name.
+        tools: What it calls its tools, each once.
+        taken: Names that others have.
+    """
+    plain = {tool: plain_name(server, tool) for tool in tools}
+    shared = Counter(plain.values())
+    return {
+        tool: _hashed(server, tool, name)
+        if shared[name] > 1 or name in taken or len(name) > _MOST_CALLED_CHARS
+        else name
+        for tool, name in plain.items()
+    }
+
+
+def _hashed(server: str, tool: str, name: str) -> str:
+    digest = hashlib.sha256(f"{server}\0{tool}".encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_CHARS]
+    return f"{name[: _MOST_CALLED_CHARS - _HASH_CHARS - 1]}_{digest}"

@@ -27,16 +27,14 @@ from pinnace_agent.extensions.registration.registrations import ToolDefinition
 from pinnace_agent.mcp import launching, resources
 from pinnace_agent.mcp.configuration import Configured, configured, user_file, with_registered
 from pinnace_agent.mcp.content import save_output, shown_result
-from pinnace_agent.mcp.definitions import OfferedTool, first_line
+from pinnace_agent.mcp.definitions import OfferedTool, first_line, tool_names
 from pinnace_agent.mcp.elicitation import Asking, Elicitation
 from pinnace_agent.mcp.entries import ServerEntry
 from pinnace_agent.mcp.late import PATH
-from pinnace_agent.mcp.names import tool_names
 from pinnace_agent.mcp.opening import MISSING, is_installed, load_library, open_link
 from pinnace_agent.mcp.ports import CallTimedOut, Hooks, Link, LinkLost, ServerError
-from pinnace_agent.mcp.progress import paced
 from pinnace_agent.mcp.prompts import WrongArguments, message_of, read_arguments, read_prompt
-from pinnace_agent.mcp.reporting import StateReports
+from pinnace_agent.mcp.reporting import StateReports, paced
 from pinnace_agent.mcp.resources import Resources, failure_text
 from pinnace_agent.mcp.server import Server
 from pinnace_agent.redaction.redactor import REDACTOR

@@ -3,43 +3,32 @@
 The extension that is built in, as long as it has no server to connect.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pinnace_agent.extensions.api.api import ExtensionAPI
 from pinnace_agent.extensions.api.contexts import Context
-from pinnace_agent.extensions.events.session_events import McpServersChange, SessionStart
 from pinnace_agent.extensions.loading.loading import Inline
-
-if TYPE_CHECKING:  # loaded with the first server
-    from pinnace_agent.mcp.extension import Given
 
 PATH: Final = "builtin:mcp"
 
-
-def late_extension(given: "Callable[[], Given]") -> Inline:
-    """Return the extension; `given` is called with the first server."""
-    return Inline(PATH, partial(_load, given), is_replaceable=True)
+Connect = Callable[[ExtensionAPI, Context], Awaitable[None]]
 
 
-def _load(given: "Callable[[], Given]", pi: ExtensionAPI) -> None:
+def late_extension(connect: Connect) -> Inline:
+    """Return the extension; `connect` is called with the first server, and cares for all from then on."""
+    return Inline(PATH, partial(_load, connect), is_replaceable=True)
+
+
+def _load(connect: Connect, pi: ExtensionAPI) -> None:
     is_loaded = False
 
-    async def connect(ctx: Context) -> None:
+    async def look(ctx: Context, _event: object) -> None:
         nonlocal is_loaded
-        if is_loaded or not pi.get_mcp_servers():
-            return
-        is_loaded = True
-        from pinnace_agent.mcp.extension import Servers
+        if not is_loaded and pi.get_mcp_servers():
+            is_loaded = True
+            await connect(pi, ctx)
 
-        await Servers(given(), pi).begin(ctx)
-
-    async def begun(ctx: Context, _event: SessionStart) -> None:
-        await connect(ctx)
-
-    async def changed(ctx: Context, _event: McpServersChange) -> None:
-        await connect(ctx)
-
-    pi.on("session_start", begun)
-    pi.on("mcp_servers_change", changed)
+    pi.on("session_start", look)
+    pi.on("mcp_servers_change", look)

@@ -1,10 +1,14 @@
-"""What clients are shown of servers, and how often: at most ten changes a second of each, and the last one always."""
+"""What clients are shown of servers and of calls, and how often: ten changes a second of each, and the last one always."""
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Final
 
 import trio
 
+from pinnace_agent.core.nursery import open_flat_nursery
+from pinnace_agent.mcp.ports import OnProgress
 from pinnace_agent.mcp.server import Server
 
 _EVERY_S: Final = 0.1
@@ -81,3 +85,45 @@ class StateReports:
             self._changed = trio.Event()
             while not self.publish():
                 await trio.sleep_until(min(each for each in self._due_s.values() if each > trio.current_time()))
+
+
+@asynccontextmanager
+async def paced(show: Callable[[str], None]) -> AsyncGenerator[OnProgress, None]:
+    """Yield what takes the progress of a call, and pass it on until the call has ended. Never holds the call up.
+
+    Args:
+        show: Takes a text that replaces the one before; must not wait.
+    """
+    waiting: str | None = None
+    shown_s = -math.inf
+    came = trio.Event()
+
+    def flush() -> None:
+        nonlocal waiting, shown_s
+        if waiting is not None:
+            show(waiting)
+            waiting, shown_s = None, trio.current_time()
+
+    def take(value: float, total: float | None, message: str | None) -> None:
+        nonlocal waiting
+        waiting = message or (f"Progress {value:g}" if total is None else f"Progress {value:g}/{total:g}")
+        if trio.current_time() - shown_s >= _EVERY_S:
+            flush()
+        else:
+            came.set()
+
+    async def pass_on() -> None:
+        nonlocal came
+        while True:
+            await came.wait()
+            came = trio.Event()
+            await trio.sleep_until(shown_s + _EVERY_S)
+            flush()
+
+    async with open_flat_nursery() as nursery:
+        nursery.start_soon(pass_on)
+        try:
+            yield take
+        finally:
+            nursery.cancel_scope.cancel()
+            flush()

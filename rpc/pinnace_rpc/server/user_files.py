@@ -22,6 +22,8 @@ from pinnace_spec.rules import errors
 if TYPE_CHECKING:  # loaded with the first extension, and not with a reload
     from pinnace_agent.config.models.selection import Selection
     from pinnace_agent.extension_host.plan import ExtensionPlan, GivenFlag
+    from pinnace_agent.extensions.api.api import ExtensionAPI
+    from pinnace_agent.extensions.api.contexts import Context
     from pinnace_agent.extensions.loading.loading import Inline
     from pinnace_agent.extensions.ports.host_view import Mode
     from pinnace_agent.mcp.extension import Given
@@ -136,10 +138,15 @@ class UserFiles:
         if not (self._client_servers or any(map(os.path.exists, files))):
             from pinnace_agent.mcp.late import late_extension
 
-            return (late_extension(self._given_servers),)
+            return (late_extension(self._connect_servers),)
         from pinnace_agent.mcp.extension import mcp_extension
 
         return (mcp_extension(self._given_servers()),)
+
+    async def _connect_servers(self, pi: "ExtensionAPI", ctx: "Context") -> None:
+        from pinnace_agent.mcp.extension import Servers
+
+        await Servers(self._given_servers(), pi).begin(ctx)
 
     def _given_servers(self) -> "Given":
         from pinnace_agent.core.json_access import as_amount, as_object

@@ -116,6 +116,7 @@ CHAPTERS: Final[Mapping[str, tuple[str, ...]]] = {
     "Sessions": ("R-SES",),
     "Extensions and dialogs": ("R-EXT", "R-UI"),
     "Files of the client": ("R-FIL",),
+    "MCP servers": ("R-MCP",),
     "The end of the process": ("R-EOF", "R-SIG"),
     "The durable host": ("R-HST",),
     "Limits": ("R-LIM",),

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinnace_agent.mcp.configuration import Configured, client_text, configured
+from pinnace_agent.mcp.definitions import plain_name, tool_names
 from pinnace_agent.mcp.entries import InvalidEntry, read_entry
-from pinnace_agent.mcp.names import plain_name, tool_names
 
 
 def found(tmp_path: Path, user: object, project: object = None, *, is_trusted: bool = True) -> Configured:

@@ -1,5 +1,6 @@
 """What clients are told of servers."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -11,8 +12,7 @@ from hypothesis import strategies as st
 
 from pinnace_agent.mcp.entries import read_entry
 from pinnace_agent.mcp.ports import LinkLost
-from pinnace_agent.mcp.progress import paced
-from pinnace_agent.mcp.reporting import State, StateReports
+from pinnace_agent.mcp.reporting import State, StateReports, paced
 from pinnace_agent.mcp.server import Server
 
 STATES = ("connecting", "connected", "disconnected", "failed")
@@ -49,8 +49,8 @@ def test_at_most_ten_a_second_are_published_and_the_last_one_always(changes: lis
     assert [each["state"] for each in published[-1][1]] == [each.state for each in servers]
     for number in range(2):
         shown = [(at_s, states[number]) for at_s, states in published]
-        changed_s = [at_s for (_, before), (at_s, now) in zip(shown, shown[1:], strict=False) if before != now]
-        assert all(later - sooner > 0.0999 for sooner, later in zip(changed_s, changed_s[1:], strict=False))
+        changed_s = [at_s for (_, before), (at_s, now) in itertools.pairwise(shown) if before != now]
+        assert all(later - sooner > 0.0999 for sooner, later in itertools.pairwise(changed_s))
 
 
 def test_progress_is_shown_ten_times_a_second_and_the_last_of_it_always() -> None:

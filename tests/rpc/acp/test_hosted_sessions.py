@@ -198,7 +198,7 @@ def test_a_session_that_is_deleted_when_no_host_runs_leaves_no_journal(editors: 
 
 
 def test_servers_of_a_client_end_with_its_connection(editors: Begin) -> None:
-    """A client that meets the agent at work learns that its own are not used; a later process has none of an earlier."""
+    """One that meets the agent at work learns that its own are not used; a later process has none of an earlier one."""
     one = editors([{"text": "one"}, {"chunks": [{"text": "t"}, {"gate": "g"}, {"text": "wo"}]}])
     first = one.start()
     first.call("initialize", protocolVersion=1)

@@ -13,7 +13,7 @@ from typing import Any
 
 MODE = sys.argv[1]
 STDOUT = sys.stdout.buffer
-CALLS = 0
+CALLS: list[Any] = []
 """Of the tool `bad`."""
 
 
@@ -151,7 +151,7 @@ def list_tools(number: Any, cursor: Any) -> None:
         case "changes":
             hinted = tool("echo", annotations={"readOnlyHint": True, "title": "(not a note)"})
             hinted["outputSchema"] = {"type": "object", "properties": {"n": {"type": "integer"}}}
-            send(id=number, result={"tools": [hinted | {"description": f"Version {CALLS}."}, tool("bad")]})
+            send(id=number, result={"tools": [hinted | {"description": f"Version {len(CALLS)}."}, tool("bad")]})
         case _:
             send(id=number, result={"tools": LISTS.get(MODE, [tool("echo"), tool("bad")])})
             after_list()
@@ -174,13 +174,12 @@ def after_list() -> None:
             pass
 
 
-def call(number: Any, name: str, params: dict[str, Any]) -> None:
+def call(number: Any, name: str, params: dict[str, Any]) -> None:  # noqa: PLR0912  # a case each
     if name != "bad":
         structured = {"structuredContent": {"n": "none"}} if MODE == "changes" else {}
         send(id=number, result=text(f"echo {json.dumps(params.get('arguments'))}") | structured)
         return
-    global CALLS
-    CALLS += 1
+    CALLS.append(number)
     if MODE == "changes":
         notify("tools/list_changed")
     token = (params.get("_meta") or {}).get("progressToken")

@@ -17,20 +17,20 @@ from mcp import ClientSession, MCPError
 from mcp.client.session import ClientRequestContext
 from mcp.shared.dispatcher import CallOptions
 from mcp.shared.inbound import (
-    CLIENT_CAPABILITIES_META_KEY,
-    CLIENT_INFO_META_KEY,
     MCP_METHOD_HEADER,
     MCP_NAME_HEADER,
     MCP_PROTOCOL_VERSION_HEADER,
     NAME_BEARING_METHODS,
-    PROTOCOL_VERSION_META_KEY,
     encode_header_value,
 )
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
 from mcp_types import (
+    CLIENT_CAPABILITIES_META_KEY,
+    CLIENT_INFO_META_KEY,
     CONNECTION_CLOSED,
     METHOD_NOT_FOUND,
+    PROTOCOL_VERSION_META_KEY,
     UNSUPPORTED_PROTOCOL_VERSION,
     DiscoverResult,
     ElicitRequestParams,
@@ -198,7 +198,7 @@ class _Connection:
 
     def _offered(self) -> Mapping[str, object]:
         """Return the capabilities that later versions send with each request, as the library sends them before."""
-        asks = {} if self._hooks.elicit is None else {"elicitation": {"form": {}, "url": {}}}
+        asks: dict[str, object] = {} if self._hooks.elicit is None else {"elicitation": {"form": {}, "url": {}}}
         return {**asks, "roots": {"listChanged": True}}
 
     def _refused(self, error: MCPError) -> LinkLost:
