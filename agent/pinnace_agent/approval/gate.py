@@ -221,8 +221,7 @@ class ToolApproval:
         is_builtin = self._agent.toolbox.is_builtin(tool)
         call = await examine(tool.name, arguments, context.cwd, self._places, is_builtin=is_builtin)
         extensions = self._agent.extensions
-        hints = {} if is_builtin or extensions is None else extensions.hints_of(tool)
-        if not hints:
+        if is_builtin or extensions is None or not (hints := extensions.hints_of(tool)):
             return call
         said = ", ".join(f"{visible_line(name)} {str(value).lower()}" for name, value in hints.items())
         return call._replace(notes=(*call.notes, f"its server says, and may be wrong: {said}"))

@@ -60,31 +60,32 @@ class StateReports:
         """Have what differs published, now or soon."""
         self._changed.set()
 
-    def publish(self) -> bool:
-        """Publish what may be published now. Returns whether everything was."""
+    def publish(self) -> float | None:
+        """Publish what may be published now. Returns when more may be; None: everything was."""
         now_s = trio.current_time()
         former, self._shown = self._shown, {}
-        is_all = True
+        next_s: float | None = None
         for server in self._servers():
             state, shown = state_of(server, self._tools(server)), former.get(server.name)
             if state == shown:
                 pass
-            elif shown is not None and now_s < self._due_s.get(server.name, now_s):
-                state, is_all = shown, False
+            elif shown is not None and now_s < (due_s := self._due_s.get(server.name, now_s)):
+                state, next_s = shown, due_s if next_s is None else min(due_s, next_s)
             else:
                 self._due_s[server.name] = now_s + _EVERY_S
             self._shown[server.name] = state
         if self._shown != former:
             self._publish(tuple(self._shown.values()))
-        return is_all
+        return next_s
 
     async def run(self) -> None:
         """Publish until cancelled."""
         while True:
             await self._changed.wait()
             self._changed = trio.Event()
-            while not self.publish():
-                await trio.sleep_until(min(each for each in self._due_s.values() if each > trio.current_time()))
+            if (due_s := self.publish()) is not None:
+                await trio.sleep_until(due_s)
+                self._changed.set()
 
 
 @asynccontextmanager
