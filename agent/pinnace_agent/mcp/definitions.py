@@ -184,8 +184,8 @@ def first_line(text: str, most: int) -> str:
     return next((line.strip() for line in _text(text).splitlines() if line.strip()), "")[:most]
 
 
-# The names that models call tools by: those of the original, so that sessions of both programs fit. Every provider takes
-# them: letters, digits, underscores, at most 64.
+# The names that models call tools by: those of the original, so that sessions of both programs fit. Every provider
+# takes them: letters, digits, underscores, at most 64.
 
 
 def plain_name(server: str, tool: str) -> str:

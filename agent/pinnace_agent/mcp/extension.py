@@ -460,7 +460,7 @@ async def _unless_aborted(
     result: Mapping[str, object] | None = None
 
     async def watch() -> None:
-        while not ctx.aborted:
+        while not ctx.aborted:  # noqa: ASYNC110  # what the context has of it is a flag
             await trio.sleep(_LOOK_S)
         nursery.cancel_scope.cancel()
 

@@ -1,4 +1,4 @@
-"""What clients are shown of servers and of calls, and how often: ten changes a second of each, and the last one always."""
+"""What clients are shown of servers and of calls: ten changes a second of each at most, and the last one always."""
 
 import math
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
