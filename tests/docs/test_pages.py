@@ -76,6 +76,8 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "docs/mcp.md: pinnace mcp list": _SERVERS,
     "docs/mcp.md: pinnace mcp test files": _SERVERS,
     "docs/mcp.md: pinnace mcp remove docs": _SERVERS,
+    'docs/mcp.md: {"type": "mcp_status", "name": "docs", "state": "failed", "source": "user", "transport": "http", '
+    '"tools": 0, "error": "HTTP status 503"}': "tests/rpc/mcp/test_states.py",
     "docs/mcp.md: {": "tests/agent/mcp/test_entries.py",
     'docs/editors.md: { "agent_servers": { "pinnace": { "command": "pinnace", "args": ["acp"], "env": {} } } }': (
         "the settings of an editor"
