@@ -10,7 +10,7 @@ from pinnace_fuzz.chaos.hosted.verdict import Agent, find_faults
 SESSION = {"type": "session", "version": 3, "id": "s", "timestamp": "2026-11-23T00:00:00.000Z", "cwd": "/"}
 
 
-def faults(entries: Sequence[Mapping[str, object]], ran: Sequence[str] = ()) -> list[str]:
+def faults(entries: Sequence[Mapping[str, object]], ran: Sequence[str] = (), waiting: int = 0) -> list[str]:
     """Judge an agent whose client has sent an accepted prompt and a shell command of which it knows nothing."""
     log = ClientLog("one")
     for command in (
@@ -20,7 +20,7 @@ def faults(entries: Sequence[Mapping[str, object]], ran: Sequence[str] = ()) -> 
         log.ask(command)
     log.responses["p"] = {"id": "p", "type": "response", "command": "prompt", "success": True}
     session = b"".join(json.dumps(each).encode() + b"\n" for each in (SESSION, *entries))
-    return find_faults(Agent("main", [log], session, {}, 0, ran, had_disk_fault=True), Counter())
+    return find_faults(Agent("main", [log], session, {}, waiting, ran, had_disk_fault=True), Counter())
 
 
 def message(number: int) -> Mapping[str, object]:
@@ -28,9 +28,13 @@ def message(number: int) -> Mapping[str, object]:
     return {"type": "message", "id": f"e{number}", "parentId": None, "messageId": "m", "message": content}
 
 
-def refused(number: int) -> Mapping[str, object]:
-    data = {"op": "refused", "session": "s", "messageIds": ["m"]}
+def operation(number: int, **data: object) -> Mapping[str, object]:
+    data = {"session": "s", **data}
     return {"type": "custom", "customType": "pinnace.queue", "id": f"e{number}", "parentId": None, "data": data}
+
+
+def refused(number: int) -> Mapping[str, object]:
+    return operation(number, op="refused", messageIds=["m"])
 
 
 def test_a_message_is_delivered_once_although_a_former_process_has_refused_it() -> None:
@@ -46,6 +50,15 @@ def test_a_message_that_is_delivered_twice_or_not_at_all_is_found() -> None:
     ):
         [fault] = faults(entries)
         assert f"accepted, is {{'delivered': {times}, " in fault
+
+
+def test_a_message_that_is_queued_again_since_its_return_was_not_saved_is_not_returned_as_well() -> None:
+    queued = operation(1, op="add", messageId="m", kind="steer", text="hi")
+    returned = operation(2, op="remove", messageIds=["m"], reason="abort")
+
+    assert [] == faults([queued, returned, {**queued, "id": "e3"}], waiting=1)
+    [fault] = faults([queued, returned, {**queued, "id": "e3"}, message(4), message(5)])
+    assert "{'delivered': 2, 'queued': 0, 'returned': 0}" in fault
 
 
 def test_a_shell_command_that_has_run_twice_is_found() -> None:

@@ -597,7 +597,7 @@ def test_l8_what_a_new_session_begins_is_reported_behind_its_response(
 def test_l8_a_disk_that_fails_keeps_the_messages_that_were_to_be_returned(
     slow_disk: tuple[AgentStarter, ShellGate], agent: AgentStarter
 ) -> None:
-    """R-QUE-12: the mark is in the file, and nobody knows whether it stays."""
+    """R-QUE-12: the mark is in the file, and may stay there. R-QUE-16: they are not listed as returned, too."""
     start, gate = slow_disk
     pi = start([{"chunks": [{"text": "one"}, {"hang": True}]}], has_session=True, is_checked=False)
     path = session_file(pi)
@@ -612,8 +612,11 @@ def test_l8_a_disk_that_fails_keeps_the_messages_that_were_to_be_returned(
 
     assert (False, "session_not_saved") == (refused["success"], refused["errorCode"])
     assert 1 == state(pi)["pendingMessageCount"]
+    assert [] == pi.ask("get_queue", returned=True)["returned"]
     pi.kill()
-    assert 1 == state(agent((), "--session", str(path), again=pi))["pendingMessageCount"]
+    again = agent((), "--session", str(path), again=pi)
+    assert 1 == state(again)["pendingMessageCount"]
+    assert [] == again.ask("get_queue", returned=True)["returned"]
 
 
 # Two that write.

@@ -52,6 +52,8 @@ class QueueHistory:
         self.newest = (place, by if reason == CLEAR_QUEUE else None)
         if data.get("op") == "add":
             if (message := _message(data)) is not None:
+                # Again, if it was to be returned and that could not be brought to the disk: it has stayed queued.
+                self.returned.pop(message.message_id, None)
                 self.queued[message.message_id] = message
             return
         for message_id in as_array(data.get("messageIds")):

@@ -73,6 +73,7 @@ def _queue_of(entries: Sequence[Record]) -> _Queue:
         match entry:
             case {"type": "custom", "customType": "pinnace.queue", "data": {"op": "add"} as data}:
                 queue[data["messageId"]] = data["text"]
+                returned.discard(data["text"])  # its return could not be brought to the disk
             case {"type": "custom", "customType": "pinnace.queue", "data": {"op": operation, "messageIds": [*ids]}}:
                 texts = [queue.pop(each) for each in ids if each in queue]
                 if operation == "remove":
