@@ -146,6 +146,28 @@ def original_pi() -> list[str]:
 
 
 @pytest.fixture(scope="session")
+def mcp_conformance() -> list[str]:
+    """The command of the conformance suite of the Model Context Protocol; its own arguments follow."""
+    package = TOOLS / "mcp-peers" / "node_modules" / "@modelcontextprotocol" / "conformance"
+    return _peer("the conformance suite", TOOLS / "node22" / "bin" / "node", package / "dist" / "index.js")
+
+
+@pytest.fixture(scope="session")
+def mcp_everything() -> list[str]:
+    """The command of the server for everything of the Model Context Protocol."""
+    package = TOOLS / "mcp-peers" / "node_modules" / "@modelcontextprotocol" / "server-everything"
+    return [*_peer("server-everything", TOOLS / "node22" / "bin" / "node", package / "dist" / "index.js"), "stdio"]
+
+
+@pytest.fixture(scope="session")
+def mcp_python_servers() -> Path:
+    """The folder with servers of the Model Context Protocol in Python."""
+    folder = TOOLS / "mcp-servers" / "bin"
+    _peer("mcp-server-time and mcp-server-git", folder / "mcp-server-time", folder / "mcp-server-git")
+    return folder
+
+
+@pytest.fixture(scope="session")
 def spin() -> list[str]:
     """The command of the model checker; needs a C compiler, which scripts/peers installs beside it."""
     return _peer("spin", TOOLS / "bin" / "spin", TOOLS / "bin" / "cc")[:1]

@@ -78,6 +78,7 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "docs/mcp.md: pinnace mcp remove docs": _SERVERS,
     'docs/mcp.md: {"type": "mcp_status", "name": "docs", "state": "failed", "source": "user", "transport": "http", '
     '"tools": 0, "error": "HTTP status 503"}': "tests/rpc/mcp/test_states.py",
+    "docs/mcp.md: pinnace mcp login docs": "tests/rpc/mcp/test_sign_ins.py",
     "docs/mcp.md: {": "tests/agent/mcp/test_entries.py",
     'docs/editors.md: { "agent_servers": { "pinnace": { "command": "pinnace", "args": ["acp"], "env": {} } } }': (
         "the settings of an editor"

@@ -77,14 +77,25 @@ def file_lock(path: Path, wait_s: float = WAIT_S) -> Generator[FileLock, None, N
         LockHeld: It was not to be had in time.
         OSError: The folder of the file can't be written.
     """
-    lock = _take(path.with_name(f"{path.name}.lock"), wait_s)
+    lock = take_lock(path, wait_s)
     try:
         yield lock
     finally:
         lock.release()
 
 
-def _take(path: Path, wait_s: float) -> FileLock:
+def take_lock(path: Path, wait_s: float = WAIT_S, stale_s: float = STALE_S) -> FileLock:
+    """Take the lock of a file, which `release` gives back. Raises as `file_lock` does.
+
+    Args:
+        path: The file.
+        wait_s: How long to wait for another process; 0: not at all.
+        stale_s: After how many seconds without a sign of life a lock was left behind, as its other users see it.
+    """
+    return _take(path.with_name(f"{path.name}.lock"), wait_s, stale_s)
+
+
+def _take(path: Path, wait_s: float, stale_s: float) -> FileLock:
     deadline = time.monotonic() + wait_s
     seen: tuple[int, int] | None = None
     seen_since = 0.0
@@ -99,10 +110,10 @@ def _take(path: Path, wait_s: float) -> FileLock:
             if stamp != seen:
                 seen, seen_since = stamp, now
             # By the clock, or by our own patience: the clock of a file server may run ahead of ours.
-            is_stale = time.time() - state.st_mtime > STALE_S or now - seen_since > STALE_S
+            is_stale = time.time() - state.st_mtime > stale_s or now - seen_since > stale_s
             if is_stale and _remove_stale(path, stamp):
                 continue
-        if now > deadline:
+        if now >= deadline:
             raise LockHeld(path)
         time.sleep(_POLL_S)
 

@@ -161,7 +161,8 @@ _KEY_FILES: Final = frozenset(
 )
 _SAMPLES: Final = (".env.example", ".env.sample", ".env.template")
 # In the agent folder, with the copies and temporary files beside them.
-_AGENT_KEY_FILES: Final = ("auth.json", ".auth.json", "models.json", ".models.json")
+_AGENT_KEY_NAMES: Final = ("auth.json", "models.json", "mcp-auth.json", "mcp.json")
+_AGENT_KEY_FILES: Final = (*_AGENT_KEY_NAMES, *(f".{name}" for name in _AGENT_KEY_NAMES))
 
 
 def is_inside(path: str, folder: str) -> bool:

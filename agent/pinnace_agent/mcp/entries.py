@@ -98,6 +98,12 @@ class ServerEntry:
         """Its command line or its URL, for people, as configured: no variable is resolved."""
         return self.url if self.command is None else " ".join((self.command, *self.args))
 
+    @property
+    def uses_oauth(self) -> bool:
+        """Whether a user may sign in to it: it is reached over HTTP, and nothing else says who the user is."""
+        has_header = any(name.lower() == "authorization" for name in self.headers)
+        return self.transport == "http" and self.auth_provider is None and not has_header
+
     # DEVIATION D-90: `codemode` and `deferred` declare a tool, too.
     def exposes(self, tool: str) -> bool:
         """Return whether models see a tool. Of the original's ways to expose one, this program has `direct` alone."""

@@ -31,8 +31,9 @@ from pinnace_agent.mcp.definitions import OfferedTool, first_line, tool_names
 from pinnace_agent.mcp.elicitation import Asking, Elicitation
 from pinnace_agent.mcp.entries import ServerEntry
 from pinnace_agent.mcp.late import PATH
+from pinnace_agent.mcp.oauth.commands import SignIns, sign_in_hint
 from pinnace_agent.mcp.opening import MISSING, is_installed, load_library, open_link
-from pinnace_agent.mcp.ports import CallTimedOut, Hooks, Link, LinkLost, ServerError
+from pinnace_agent.mcp.ports import CallTimedOut, Hooks, Link, LinkLost, NeedsAuth, ServerError
 from pinnace_agent.mcp.prompts import WrongArguments, message_of, read_arguments, read_prompt
 from pinnace_agent.mcp.reporting import StateReports, paced
 from pinnace_agent.mcp.resources import Resources, failure_text
@@ -74,6 +75,8 @@ class Given(NamedTuple):
     """How many of their tools models are offered at most: providers refuse requests with more than 128."""
     named_tools: Sequence[str] = ()
     """The tools that the command line names."""
+    provider_token: Callable[[str], Awaitable[str | None]] | None = None
+    """Returns the key of a provider of models."""
 
     def unknown_tools(self, known: Container[str]) -> list[str]:
         """Return a line for each tool of a server that the command line names, and that no server has."""
@@ -132,11 +135,14 @@ class Servers:
         """The servers that have failed since they were connected."""
         self._left_out: dict[str, int] = {}
         """By name, how many tools are not offered since there are too many."""
+        self._sign_ins = SignIns(lambda: self._servers, self._environment, given.wait_s)
         pi.on("session_shutdown", self._end)
         pi.on("agent_start", self._renew_section)
+        pi.on("agent_start", self._sign_ins.renew)
         pi.on("context_with_system", self._before_request)
         pi.on("mcp_servers_change", self._registered_changed)
-        pi.register_command("mcp", self._command, description="Show MCP servers; `/mcp reconnect NAME` connects anew")
+        about = "Show MCP servers; `/mcp login|logout|reconnect [NAME]` signs in, signs out, connects anew"
+        pi.register_command("mcp", self._command, description=about)
 
     # The life of the session.
 
@@ -152,7 +158,7 @@ class Servers:
             self._start(ctx)
 
     def _server(self, ctx: Context, entry: ServerEntry) -> Server:
-        return Server(entry, partial(self._open, ctx), self._changed)
+        return Server(entry, partial(self._open, ctx), partial(self._changed, ctx))
 
     def _end(self, _ctx: Context, event: SessionShutdown) -> None:
         self._end_s = _QUICK_END_S if event.reason == "quit" else _END_S
@@ -225,7 +231,7 @@ class Servers:
                 case "failed":
                     lines.append(f"{server.name}: {first_line(server.error or '', _MOST_LINE)}")
                 case "needs-auth":
-                    lines.append(f"{server.name}: needs sign-in")
+                    lines.append(f"{server.name}: {sign_in_hint(server.entry)}")
                 case _:
                     pass
             if left_out := self._left_out.get(server.name):
@@ -246,8 +252,11 @@ class Servers:
             roots=lambda: str(ctx.cwd),
             elicit=partial(self._elicit, ctx, server, elicitation) if ctx.has_ui else None,
         )
-        given = launching.Environment(self._given.of_tools(), self._given.own, str(ctx.cwd))
-        await open_link(server.entry, given, hooks, self._given.release, lambda: self._end_s, use)
+        await open_link(server.entry, self._environment(ctx), hooks, self._given.release, lambda: self._end_s, use)
+
+    def _environment(self, ctx: Context) -> launching.Environment:
+        given = self._given
+        return launching.Environment(given.of_tools(), given.own, str(ctx.cwd), given.provider_token)
 
     def _list_changed(self, server: Server, what: str) -> None:
         if what in ("tools", "prompts"):
@@ -261,11 +270,12 @@ class Servers:
 
     # What models see.
 
-    def _changed(self, server: Server) -> None:
+    def _changed(self, ctx: Context, server: Server) -> None:
         """Register what a server offers now, and report its state. Never waits."""
         if server not in self._servers:
             return
         self._reports.changed()
+        self._sign_ins.changed(ctx, server)
         if server.state in ("failed", "needs-auth") and server.name not in self._notified:
             self._notified.add(server.name)  # once, until it is connected again
             self._notify_later(server)
@@ -363,6 +373,10 @@ class Servers:
             raise ToolError(f"MCP tool {server.name}/{tool}: {error}") from None
         except CallTimedOut:
             raise ToolError(f"{failure_text(server, CallTimedOut())} The call may have taken effect.") from None
+        except NeedsAuth:
+            raise ToolError(
+                f"The MCP server {server.name} {sign_in_hint(server.entry)}. The call was not executed."
+            ) from None
         except LinkLost as error:
             raise ToolError(
                 f"The MCP server {server.name} ended during the call ({error}). The call may have taken effect."
@@ -421,8 +435,12 @@ class Servers:
             )
 
     async def _command(self, ctx: CommandContext, text: str) -> None:
-        """Show the servers, or connect one anew."""
+        """Show the servers, connect one anew, sign in to one, or out."""
         word, _, name = text.strip().partition(" ")
+        if word in ("login", "logout"):
+            command = self._sign_ins.log_in if word == "login" else self._sign_ins.log_out
+            await command(ctx, name.strip())
+            return
         if word == "reconnect":
             chosen = [server for server in self._servers if name.strip() in ("", server.name)]
             for server in chosen:
@@ -432,7 +450,7 @@ class Servers:
                 ctx.ui.notify(f'No MCP server named "{name.strip()}".', "error")
             return
         if word:
-            ctx.ui.notify("Usage: /mcp, or /mcp reconnect [NAME]", "error")
+            ctx.ui.notify("Usage: /mcp, /mcp login [NAME], /mcp logout [NAME], /mcp reconnect [NAME]", "error")
             return
         ctx.ui.notify(self._status_text(), "info")
 
@@ -477,7 +495,9 @@ def _ignore(_server: Server) -> None:
 
 
 def _notify_later(ctx: Context, server: Server) -> None:
-    error = "needs sign-in" if server.state == "needs-auth" else first_line(server.error or "failed", _MOST_LINE)
+    error = (
+        sign_in_hint(server.entry) if server.state == "needs-auth" else first_line(server.error or "failed", _MOST_LINE)
+    )
     ctx.ui.notify(f"MCP server {server.name}: {error}", "warning")
 
 

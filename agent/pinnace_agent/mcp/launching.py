@@ -4,7 +4,7 @@ Every value that is resolved is learnt by the redactor: a server may send it bac
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -27,6 +27,20 @@ class Environment(NamedTuple):
     """Its own; variables of entries are resolved from it."""
     cwd: str
     """The session's folder."""
+    provider_token: Callable[[str], Awaitable[str | None]] | None = None
+    """Returns the key of a provider of models; None: there are no providers."""
+
+
+class ClientSettings(NamedTuple):
+    """How this program is known to the authorization server of a server."""
+
+    client_id: str | None = None
+    """As it is registered by hand; None: it registers itself."""
+    client_secret: str | None = None
+    client_name: str = "pinnace"
+    scope: str | None = None
+    metadata_url: str | None = None
+    """Of the authorization server's metadata; None: they are discovered."""
 
 
 async def environment_of(entry: ServerEntry, given: Environment) -> dict[str, str]:
@@ -54,6 +68,22 @@ async def headers_of(entry: ServerEntry, given: Environment) -> dict[str, str]:
         if not (value.isascii() and value.isprintable()):
             raise LinkLost(f"headers.{name}: it holds a character that a header can't carry")
     return headers
+
+
+async def client_settings_of(entry: ServerEntry, given: Environment) -> ClientSettings:
+    """Return how this program is known to the authorization server.
+
+    Raises:
+        LinkLost: The secret names a variable that is not set, or a command fails.
+    """
+    oauth = entry.oauth
+    if oauth is None:
+        return ClientSettings()
+    secret = None
+    if oauth.client_secret is not None:
+        secret = (await _resolved("oauth", {"clientSecret": oauth.client_secret}, given.own))["clientSecret"]
+    name = oauth.client_name or ClientSettings().client_name
+    return ClientSettings(oauth.client_id, secret, name, oauth.scope, oauth.metadata_url)
 
 
 def arguments_of(entry: ServerEntry, given: Environment) -> list[str]:

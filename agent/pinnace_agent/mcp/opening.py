@@ -5,13 +5,19 @@ For the extension of a session and for the command line alike.
 
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from pinnace_agent.files.paths import agent_dir
 from pinnace_agent.mcp import launching
 from pinnace_agent.mcp.entries import ServerEntry
+from pinnace_agent.mcp.oauth.credentials import Credentials
 from pinnace_agent.mcp.ports import Hooks, Link
+
+if TYPE_CHECKING:  # of the library
+    from pinnace_agent.mcp.wire.http import Address
 
 LIBRARY: Final = "mcp"
 MISSING: Final = "MCP servers need the package \"mcp\". Install it with: pip install 'mcp>=2.3,<3'"
@@ -24,7 +30,8 @@ def is_installed() -> bool:
 
 def load_library() -> None:
     """Load the library, which takes half a second: in a thread, if anything waits."""
-    import_module("pinnace_agent.mcp.wire.link")
+    for name in ("link", "authorization"):
+        import_module(f"pinnace_agent.mcp.wire.{name}")
     for name in ("client", "mcp", "httpx2", "httpcore2"):
         # They log what servers send.
         logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -50,5 +57,26 @@ async def open_link(
         environment = await launching.environment_of(entry, given)
         to = Launch(launching.arguments_of(entry, given), launching.folder_of(entry, given), environment)
     else:
-        to = Address(entry.url, await launching.headers_of(entry, given))
+        to = await _address_of(entry, given)
     await hold(to, hooks, release, ending_s, use, protocol=entry.protocol)
+
+
+async def _address_of(entry: ServerEntry, given: launching.Environment) -> "Address":
+    from pinnace_agent.mcp.wire.authorization import ProviderToken, StoredToken
+    from pinnace_agent.mcp.wire.http import Address, open_client
+
+    headers = await launching.headers_of(entry, given)
+    if entry.uses_oauth:
+        settings = await launching.client_settings_of(entry, given)
+        auth = StoredToken(credentials_of(entry, given), settings, open_client)
+        return Address(entry.url, headers, auth, "it wants you to sign in")
+    provider = entry.auth_provider
+    if provider is not None and given.provider_token is not None:
+        token = ProviderToken(partial(given.provider_token, provider))
+        return Address(entry.url, headers, token, f"it refuses the login of the provider {provider}")
+    return Address(entry.url, headers)
+
+
+def credentials_of(entry: ServerEntry, given: launching.Environment) -> Credentials:
+    """Return where the sign-in to a server is kept."""
+    return Credentials(agent_dir(given.own), entry.name, entry.url)

@@ -14,8 +14,29 @@ class Unreachable(LinkLost):
     """The server can't be reached now, and perhaps soon."""
 
 
+class Challenge(NamedTuple):
+    """With what a server has refused a request that carries no good token."""
+
+    status: int
+    header: str
+    """Its `WWW-Authenticate`; may be empty."""
+
+
 class NeedsAuth(LinkLost):
-    """The server wants the user to sign in."""
+    """The server wants the user to sign in: the request was not executed."""
+
+    def __init__(self, text: str, challenge: Challenge) -> None:
+        """Keep both."""
+        super().__init__(text)
+        self.challenge = challenge
+
+
+class SignInFailed(Exception):
+    """The user has not signed in; the text says why, without a token."""
+
+
+class SignInCancelled(SignInFailed):
+    """The user did not want to."""
 
 
 class SessionExpired(LinkLost):

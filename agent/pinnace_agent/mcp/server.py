@@ -21,6 +21,7 @@ from pinnace_agent.mcp.definitions import OfferedTool, WrongTool, read_tool
 from pinnace_agent.mcp.entries import ServerEntry
 from pinnace_agent.mcp.ports import (
     CallTimedOut,
+    Challenge,
     Link,
     LinkLost,
     NeedsAuth,
@@ -69,6 +70,10 @@ class Server:
         self.settled = trio.Event()
         """Set when the first try to connect has ended, or if it is not enabled."""
         self.link: Link | None = None
+        self.challenge: Challenge | None = None
+        """With what it has refused the last request for want of a token; None: it has not, since it was connected."""
+        self._denial: NeedsAuth | None = None
+        """The refusal of a call, which ends the connection."""
         self._open_link = open_link
         self._report = report
         self._calls: list[str] = []
@@ -103,12 +108,16 @@ class Server:
             try:
                 was_connected = await self._connect()
             except NeedsAuth as error:
-                self._become("needs-auth", str(error))
+                self._denial = error
             except LinkLost as error:
                 was_connected = self.state == "connected"
                 can_retry = isinstance(error, Unreachable) and self.entry.transport == "http"
                 self._become("disconnected" if was_connected else "failed", str(error))
             self.link = None
+            denial, self._denial = self._denial, None
+            if denial is not None:
+                was_connected, self.challenge = False, denial.challenge
+                self._become("needs-auth", str(denial))
             wait_s = math.inf
             if was_connected:
                 if trio.current_time() - begun_s > _LASTING_S:
@@ -149,7 +158,7 @@ class Server:
         except (ServerError, CallTimedOut) as error:
             raise LinkLost(f"its tools can't be listed: {str(error) or 'no answer'}") from None
         self._limit.deadline = math.inf
-        self.link, self.error = link, None
+        self.link, self.error, self.challenge = link, None, None
         self._become("connected")
         self.settled.set()
         while True:
@@ -165,6 +174,23 @@ class Server:
         """Connect anew, now."""
         self._attempt.cancel()
         self._wanted.set()
+
+    async def connect_anew(self) -> State:
+        """Connect anew, wait for what comes of it, and return it."""
+        self.reconnect()
+        await self._changed.wait()
+        while self.state in ("starting", "connecting"):
+            await self._changed.wait()
+        return self.state
+
+    def deny(self, denial: NeedsAuth) -> None:
+        """Give the connection up until the user has signed in."""
+        if self.state in ("starting", "connecting", "connected"):
+            self._denial = denial
+            self._attempt.cancel()
+        else:
+            self.challenge = denial.challenge
+            self._become("needs-auth", str(denial))
 
     # Tools.
 
@@ -252,9 +278,11 @@ class Server:
             await self._changed.wait()
         while self.link is None and self.state in ("starting", "connecting"):
             await self._changed.wait()
-        if self.link is None:
-            raise LinkLost(self.error or self.state)
-        return self.link
+        if self.link is not None:
+            return self.link
+        if self.state == "needs-auth" and self.challenge is not None:
+            raise NeedsAuth(self.error or self.state, self.challenge)
+        raise LinkLost(self.error or self.state)
 
     async def request(
         self, method: str, params: Mapping[str, object], on_progress: OnProgress | None = None
@@ -265,15 +293,21 @@ class Server:
             ServerError: The server refuses.
             CallTimedOut: There was no answer.
             LinkLost: There is no connection, or it has ended.
+            NeedsAuth: The user has to sign in; the request was not executed.
         """
         link = await self.ready()
         try:
-            return await link.request(method, params, self.entry.timeout_s, on_progress)
-        except SessionExpired:
-            self.reconnect()
-            await self._changed.wait()
-            link = await self.ready()
-            return await link.request(method, params, self.entry.timeout_s, on_progress)
+            try:
+                return await link.request(method, params, self.entry.timeout_s, on_progress)
+            except SessionExpired:
+                self.reconnect()
+                await self._changed.wait()
+                link = await self.ready()
+                return await link.request(method, params, self.entry.timeout_s, on_progress)
+        except NeedsAuth as error:
+            if self.link is link:
+                self.deny(error)
+            raise
 
     def _become(self, state: State, error: str | None = None) -> None:
         self.state, self.error = state, error

@@ -25,7 +25,7 @@ Usage: pinnace -p [OPTIONS] [@FILE ...] [TEXT ...]
        pinnace auth         store, remove or list keys of providers
        pinnace trust [DIR]  let a project's .pi configure the agent; untrust
        pinnace host         keep such agents running; status, stop
-       pinnace mcp          list, test, add or remove MCP servers
+       pinnace mcp          list, test, add, remove MCP servers, sign in to them
        pinnace sessions     list the sessions of this folder as JSON lines
        pinnace completion SHELL
                             print the completion script of a shell

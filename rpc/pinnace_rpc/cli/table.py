@@ -48,7 +48,10 @@ SUBCOMMANDS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "demo": ("Show a short conversation without a network.", ()),
     "explain": ("Explain a rule of the protocol or a transition.", ()),
     "host": ("Keep agents running between clients.", ("status", "stop")),
-    "mcp": ("List, test, add or remove MCP servers.", ("add", "list", "remove", "test")),
+    "mcp": (
+        "List, test, add, remove or sign in to MCP servers.",
+        ("add", "list", "login", "logout", "remove", "test"),
+    ),
     "sessions": ("List the sessions of this folder as JSON lines.", ()),
     "shim": ("Write `pi` and `cli.js` that start pinnace.", ()),
     "spec": ("Print a file of the specification.", _SPEC),

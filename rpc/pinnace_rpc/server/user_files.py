@@ -163,6 +163,7 @@ class UserFiles:
             DEFAULT_WAIT_S if wait_s is None or wait_s < 0 else wait_s,
             MOST_TOOLS if most is None or most < 1 else int(most),
             (*(self._options.tools or ()), *self._options.exclude_tools),
+            self._registry.provider_token,
         )
 
 

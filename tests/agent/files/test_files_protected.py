@@ -34,6 +34,8 @@ PROTECTED = [
     (Protection.KEYS, "/home/user/.pi/agent/auth.json"),
     (Protection.KEYS, "/home/user/.pi/agent/auth.json.bak"),
     (Protection.KEYS, "/home/user/.pi/agent/.auth.json.0011.tmp"),
+    (Protection.KEYS, "/home/user/.pi/agent/mcp-auth.json"),
+    (Protection.KEYS, "/home/user/.pi/agent/mcp.json"),
     (Protection.KEYS, "/home/user/.pi/agent/models.json"),
     (Protection.AGENT, "/home/user/.pi/agent/trust.json"),
     (Protection.AGENT, "/home/user/.pi/agent/extensions/x.py"),

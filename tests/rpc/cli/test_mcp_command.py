@@ -60,6 +60,14 @@ def test_servers_are_added_and_removed_and_the_rest_of_the_file_stays(run: Run, 
     assert (again.returncode, "has no server tools" in again.stderr) == (1, True)
 
 
+def test_a_server_is_added_with_how_to_sign_in(run: Run, tmp_path: Path) -> None:
+    words = ["--oauth-client-id", "me", "--oauth-client-secret", "${SECRET}", "--oauth-callback-port", "8765"]
+    added = run("add", "web", "--url", "https://x/mcp", *words, "--oauth-client-registration", "dcr")
+    assert (added.returncode, added.stderr) == (0, "")
+    oauth = {"clientId": "me", "clientSecret": "${SECRET}", "callbackPort": 8765, "clientRegistration": "dcr"}
+    assert file_of(tmp_path) == {"mcpServers": {"web": {"url": "https://x/mcp", "oauth": oauth}}}
+
+
 def test_a_project_has_a_file_of_its_own(run: Run, tmp_path: Path) -> None:
     assert run("add", "-l", "tools", "--", "x").returncode == 0
     assert json.loads((tmp_path / "work" / ".pi" / "mcp.json").read_text()) == {
@@ -77,6 +85,8 @@ def test_a_project_has_a_file_of_its_own(run: Run, tmp_path: Path) -> None:
         (["add", "a", "--url", "https://x", "--", "x"], 2, "either --url URL or -- COMMAND"),
         (["add", "a", "--url", "https://x", "--env", "A=b"], 2, "--env is for programs"),
         (["add", "a", "--header", "A=b", "--", "x"], 2, "--header is for servers with --url"),
+        (["add", "a", "--oauth-client-id", "x", "--", "x"], 2, "--oauth options are for servers with --url"),
+        (["add", "a", "--url", "https://x", "--oauth-callback-port", "x"], 1, "oauth.callbackPort must be"),
         (["add", "a", "--env", "A", "--", "x"], 2, "--env takes NAME=VALUE"),
         (["add", "a b", "--", "x"], 1, 'invalid server name "a b"'),
         (["add", "a", "--exposure", "x", "--", "x"], 1, "exposure must be one of"),
@@ -114,3 +124,33 @@ def test_servers_are_connected_and_called(run: Run, tmp_path: Path) -> None:
     assert "OUTSIDE is not set" in good_one["error"]
     assert "exit code 3" in bad_one["error"]
     assert not any(secret in text for text in (good.stdout, tested.stdout))
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        (["login", "nobody"], 1, "no MCP server named"),
+        (["login", "program"], 1, "does not use OAuth"),
+        (["login", "header"], 1, "does not use OAuth"),
+        (["login", "provider"], 1, "pinnace auth login acme"),
+        (["login", "plain", "-l"], 1, "omit --local"),
+        (["login", "plain", "--timeout", "soon"], 2, "--timeout must be a positive number"),
+        (["login", "plain"], 1, "failed to connect"),
+        (["logout", "plain"], 0, "No stored credentials"),
+        (["logout", "provider"], 1, "pinnace auth logout acme"),
+    ],
+)
+def test_a_sign_in_that_is_not_possible_is_refused(
+    run: Run, tmp_path: Path, words: list[str], code: int, text: str
+) -> None:
+    url = "http://127.0.0.1:9/mcp"
+    servers = {
+        "program": {"command": "x"},
+        "header": {"url": url, "headers": {"authorization": "x"}},
+        "provider": {"url": url, "auth": {"provider": "acme"}},
+        "plain": {"url": url},
+    }
+    (tmp_path / "agent").mkdir()
+    (tmp_path / "agent" / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    done = run(*words)
+    assert (done.returncode, text in done.stdout + done.stderr) == (code, True), done.stdout + done.stderr

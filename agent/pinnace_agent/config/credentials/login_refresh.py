@@ -11,12 +11,11 @@ import trio
 
 from pinnace_agent.config.credentials.auth_file import LockedAuth
 from pinnace_agent.config.credentials.logins import Login, LoginFailed, LoginMethod, new_login
+from pinnace_agent.core.finishing import finish_within
 from pinnace_agent.files.relaxed_json import JsonObject, is_object
 
 # One exchange with an authorisation server; the lock of auth.json is held meanwhile.
 REFRESH_LIMIT_S: Final = 30.0
-# How long a refresh may continue when the process ends.
-_LEAVING_S: Final = 3.0
 
 
 class _Refresh:
@@ -57,16 +56,14 @@ class LoginStore:
         return refresh.login
 
     async def _work(self, provider: str, method: LoginMethod, refresh: _Refresh) -> None:
-        """Refresh; delays the end of the process by `_LEAVING_S` at most. Raises nothing."""
+        """Refresh; delays the end of the process by three seconds at most. Raises nothing."""
+
+        async def work() -> None:
+            refresh.login = await self._refreshed(provider, method)
+
         try:
-            async with trio.open_nursery() as nursery:
-                scope = trio.CancelScope(shield=True, deadline=trio.current_time() + REFRESH_LIMIT_S)
-                nursery.start_soon(_hurry, scope)
-                with scope:
-                    refresh.login = await self._refreshed(provider, method)
-                if scope.cancelled_caught:
-                    refresh.failure = f"no answer came for {REFRESH_LIMIT_S:g} s"
-                nursery.cancel_scope.cancel()
+            if not await finish_within(REFRESH_LIMIT_S, work):
+                refresh.failure = f"no answer came for {REFRESH_LIMIT_S:g} s"
         except BaseException as error:  # the boundary: code of an extension may raise anything
             refresh.failure = _reason(error)
         finally:
@@ -89,14 +86,6 @@ class LoginStore:
         finally:
             with trio.CancelScope(shield=True):
                 await trio.to_thread.run_sync(lock.release)
-
-
-async def _hurry(scope: trio.CancelScope) -> None:
-    """Shorten the deadline of a refresh when the process ends."""
-    try:
-        await trio.sleep_forever()
-    finally:
-        scope.deadline = min(scope.deadline, trio.current_time() + _LEAVING_S)
 
 
 def _object(value: object) -> JsonObject:

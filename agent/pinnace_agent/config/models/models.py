@@ -227,6 +227,14 @@ class ModelRegistry:
         """Return the credentials of requests to a provider, for any of its models. Like `credentials`."""
         return await self._keys.credentials_of(provider, "")
 
+    async def provider_token(self, provider: str) -> str | None:
+        """Return the key of a provider, or the token of its login, for what it serves beside models; None: no key."""
+        found = await self._keys.credentials_of(provider, "")
+        if found.api_key is not None:
+            return found.api_key
+        sent = {name.lower(): value for name, value in found.headers.items()}.get("authorization", "")
+        return sent.removeprefix("Bearer ") if sent.startswith("Bearer ") else None
+
     async def credentials(self, model: Model) -> Credentials:
         """Return the credentials of a request to a model; a failure is in `problem`, for the user.
 

@@ -4,8 +4,8 @@ import base64
 import hashlib
 import secrets
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from typing import Final, NamedTuple
+from contextlib import asynccontextmanager, suppress
+from typing import Final, Literal, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 import trio
@@ -42,7 +42,7 @@ class Redirect:
         self.uri = uri
         """The `redirect_uri` of the authorization request."""
         self.state = secrets.token_urlsafe(24)
-        """Its `state`: a redirect without it is rejected."""
+        """Its `state`: a redirect without it is rejected. Code that makes its own sets it before it shows a URL."""
         self._path = path
         self._done = trio.Event()
         self._answer: dict[str, list[str]] = {}
@@ -60,6 +60,30 @@ class Redirect:
         """
         await self._done.wait()
         return self._code()
+
+    @property
+    def has_arrived(self) -> bool:
+        """Whether the browser has been here."""
+        return self._done.is_set()
+
+    async def arrived(self) -> None:
+        """Wait for the browser."""
+        await self._done.wait()
+
+    async def response(self, pasted: str | None = None) -> dict[str, str]:
+        """Return the parameters of the redirect, such as `iss`: those of a pasted URL, else of the browser's request.
+
+        Raises:
+            LoginCancelled: The authorization server sent an error, or the pasted URL belongs to another login.
+        """
+        if pasted is None:
+            await self._done.wait()
+            return self._response()
+        await trio.lowlevel.checkpoint()
+        self._answer = parse_qs(urlsplit(pasted.strip()).query)
+        if self._answer.get("state") != [self.state]:
+            raise LoginCancelled("the pasted URL belongs to another login")
+        return self._response()
 
     def read(self, pasted: str) -> str:
         """Return the code from pasted text: the URL that the browser was redirected to, or the code alone.
@@ -82,6 +106,10 @@ class Redirect:
             )
             raise LoginCancelled(f"the authorization server refused: {reason}")
         return self._answer["code"][0]
+
+    def _response(self) -> dict[str, str]:
+        self._code()
+        return {name: values[0] for name, values in self._answer.items()}
 
     async def serve(self, stream: trio.SocketStream) -> None:
         """Answer one request of a browser."""
@@ -115,23 +143,30 @@ class Redirect:
             return "400 Bad Request", "This belongs to no login that is waiting."
         self._answer = answer
         self._done.set()
-        return "200 OK", "This page can be closed."
+        return "200 OK", "This page can be closed." if "code" in answer else "The login was refused."
 
 
 @asynccontextmanager
-async def loopback_redirect(port: int = 0, path: str = "/callback") -> AsyncGenerator[Redirect, None]:
-    """Listen on 127.0.0.1 during the block; `redirect.uri` is the redirect URI of the authorization request.
+async def loopback_redirect(
+    port: int = 0, path: str = "/callback", host: Literal["127.0.0.1", "localhost", "::1"] = "127.0.0.1"
+) -> AsyncGenerator[Redirect, None]:
+    """Listen on this machine during the block; `redirect.uri` is the redirect URI of the authorization request.
 
     Args:
         port: The port; 0: any free port.
         path: The path of the page.
+        host: As the URI names this machine.
 
     Raises:
         OSError: The port is in use.
     """
-    listeners = await trio.open_tcp_listeners(port, host="127.0.0.1")
+    listeners = await trio.open_tcp_listeners(port, host="127.0.0.1" if host == "localhost" else host)
     number: int = listeners[0].socket.getsockname()[1]
-    redirect = Redirect(f"http://127.0.0.1:{number}{path}", path)
+    if host == "localhost":  # a browser tries both, where there are both
+        with suppress(OSError):
+            listeners += await trio.open_tcp_listeners(number, host="::1")
+    shown = f"[{host}]" if ":" in host else host
+    redirect = Redirect(f"http://{shown}:{number}{path}", path)
     async with trio.open_nursery() as nursery:
         await nursery.start(trio.serve_listeners, redirect.serve, listeners)
         try:

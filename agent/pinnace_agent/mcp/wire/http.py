@@ -21,7 +21,7 @@ from pinnace_agent.files.relaxed_json import is_object
 from pinnace_agent.llm.transport.client import add_ca_certificates
 from pinnace_agent.llm.transport.proxies import configured_proxy, environment_routes
 from pinnace_agent.mcp import limits
-from pinnace_agent.mcp.ports import LinkLost
+from pinnace_agent.mcp.ports import Challenge, LinkLost
 from pinnace_agent.mcp.wire.incoming import Incoming
 from pinnace_agent.mcp.wire.outgoing import Outgoing
 from pinnace_agent.mcp.wire.streams import Streams
@@ -29,6 +29,8 @@ from pinnace_agent.mcp.wire.streams import Streams
 _CONNECT_S: Final = 30.0
 _SESSION_HEADER: Final = "mcp-session-id"
 _ERROR_STATUS: Final = 400
+_MOST_CHALLENGE: Final = 8_192
+"""Characters of `WWW-Authenticate` that are read."""
 
 
 class Address(NamedTuple):
@@ -37,6 +39,8 @@ class Address(NamedTuple):
     url: str
     headers: Mapping[str, str]
     auth: httpx2.Auth | None = None
+    sign_in_text: str = ""
+    """What the user does when a request is refused for want of a token; empty: nothing, the entry is wrong."""
 
 
 class _Receives(Protocol):
@@ -56,18 +60,24 @@ class Statuses:
 
     def __init__(self) -> None:
         """Know none."""
-        self._by_id: dict[object, int] = {}
+        self._by_id: dict[object, Challenge] = {}
         self.session: str | None = None
         """The id that the server has given the session."""
-        self.newest: int | None = None
-        """The status of the newest request that was refused."""
+        self.newest: Challenge | None = None
+        """The newest of them."""
+        self.failure: str | None = None
+        """Why the newest message could not be sent, or its answer not be read; the library ends without saying it."""
 
-    def refused(self, request_id: object, status: int) -> None:
-        """Remember the status of a request."""
-        self._by_id[request_id] = status
-        self.newest = status
+    def answered(self, request_id: object, response: httpx2.Response) -> None:
+        """Remember the status of a request that was refused."""
+        if response.status_code >= _ERROR_STATUS:
+            header = response.headers.get("www-authenticate", "")[:_MOST_CHALLENGE]
+            self.newest = self._by_id[request_id] = Challenge(response.status_code, header)
+        else:  # the second time, with another token
+            self._by_id.pop(request_id, None)
+            self.newest = None
 
-    def take(self, request_id: object) -> int | None:
+    def take(self, request_id: object) -> Challenge | None:
         """Return the status of a refused request, once; None: it was not refused by one."""
         return self._by_id.pop(request_id, None)
 
@@ -75,17 +85,22 @@ class Statuses:
 class _Body(httpx2.AsyncByteStream):
     """A response up to the limit. A stream of events has one for each event, which the library holds."""
 
-    def __init__(self, inner: httpx2.AsyncByteStream, limit: int | None) -> None:
+    def __init__(self, inner: httpx2.AsyncByteStream, limit: int | None, failed: Callable[[Exception], None]) -> None:
         self._inner = inner
         self._limit = limit
+        self._failed = failed
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         count = 0
-        async for piece in self._inner:
-            count += len(piece)
-            if self._limit is not None and count > self._limit:
-                raise httpx2.ReadError(f"message over {self._limit >> 20} MiB")
-            yield piece
+        try:
+            async for piece in self._inner:
+                count += len(piece)
+                if self._limit is not None and count > self._limit:
+                    raise httpx2.ReadError(f"message over {self._limit >> 20} MiB")
+                yield piece
+        except httpx2.HTTPError as error:
+            self._failed(error)
+            raise
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -110,20 +125,60 @@ class _Limited(httpx2.AsyncBaseTransport):
             # The library sends nothing else before this is answered.
             self._lost(f"it has not taken a message within {limits.ONE_WAY_S:g} seconds")
             raise httpx2.ReadTimeout("one-way message") from None
-        if response.status_code >= _ERROR_STATUS and "id" in sent:
-            self._statuses.refused(sent["id"], response.status_code)
+        except httpx2.HTTPError as error:
+            if sent:
+                self._failed(error)
+            raise
+        if "id" in sent:
+            self._statuses.answered(sent["id"], response)
         if sent.get("method") == "initialize":
             self._statuses.session = response.headers.get(_SESSION_HEADER)
-        if response.headers.get("content-encoding", "identity") not in ("", "identity"):
-            await response.aclose()
-            raise httpx2.DecodingError("it answers in an encoding that was not asked for")
-        is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
-        assert isinstance(response.stream, httpx2.AsyncByteStream)
-        response.stream = _Body(response.stream, None if is_stream else limits.MESSAGE_BYTES)
-        return response
+        return await _bounded(response, self._failed if sent else _pass_over)
+
+    def _failed(self, error: Exception) -> None:
+        self._statuses.failure = _text(error)
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+class _Bounded(httpx2.AsyncBaseTransport):
+    """Requests that carry no message, and what may be in their answers."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
+        self._inner = inner
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        request.headers["accept-encoding"] = "identity"
+        return await _bounded(await self._inner.handle_async_request(request), _pass_over)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def _pass_over(_error: Exception) -> None:
+    """Take a failure that ends nothing, or that is raised where it matters."""
+
+
+async def _bounded(response: httpx2.Response, failed: Callable[[Exception], None]) -> httpx2.Response:
+    """Return a response whose body ends at the limit; `failed` is called with what is raised."""
+    if response.headers.get("content-encoding", "identity") not in ("", "identity"):
+        await response.aclose()
+        error = httpx2.DecodingError("it answers in an encoding that was not asked for")
+        failed(error)
+        raise error
+    is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
+    assert isinstance(response.stream, httpx2.AsyncByteStream)
+    response.stream = _Body(response.stream, None if is_stream else limits.MESSAGE_BYTES, failed)
+    return response
+
+
+def _text(error: BaseException) -> str:
+    """Return what has happened; some errors say it with their cause alone."""
+    cause: BaseException | None = error
+    while cause is not None and not str(cause):
+        cause = cause.__cause__ or cause.__context__
+    return type(error).__name__ if cause is None else str(cause)
 
 
 def _sent(request: httpx2.Request) -> Mapping[str, object]:
@@ -153,10 +208,10 @@ async def endpoint(
     send, receive = anyio.create_memory_object_stream[SessionMessage | Exception](0)
 
     def end(reason: str) -> None:
-        lost(reason)
+        lost(statuses.failure or reason)
         nursery.cancel_scope.cancel()
 
-    client = _client(address, statuses, end)
+    client = _client(address.url, lambda inner: _Limited(inner, statuses, end), address.headers, address.auth)
     try:
         async with trio.open_nursery() as nursery:
             async with (
@@ -222,19 +277,28 @@ async def _end_session(client: httpx2.AsyncClient, address: Address, statuses: S
         await client.delete(address.url, headers={_SESSION_HEADER: statuses.session})
 
 
-def _client(address: Address, statuses: Statuses, lost: Callable[[str], None]) -> httpx2.AsyncClient:
+def open_client(url: str) -> httpx2.AsyncClient:
+    """Return a client for an address that is no server's, such as an authorization server's."""
+    return _client(url, _Bounded, {}, None)
+
+
+def _client(
+    url: str,
+    wrapped: Callable[[httpx2.AsyncBaseTransport], httpx2.AsyncBaseTransport],
+    headers: Mapping[str, str],
+    auth: httpx2.Auth | None,
+) -> httpx2.AsyncClient:
     context = add_ca_certificates(httpx2.create_ssl_context())
 
-    def limited(proxy: str | None) -> _Limited:
-        return _Limited(httpx2.AsyncHTTPTransport(verify=context, proxy=proxy), statuses, lost)
+    def transport(proxy: str | None) -> httpx2.AsyncBaseTransport:
+        return wrapped(httpx2.AsyncHTTPTransport(verify=context, proxy=proxy))
 
-    setting = configured_proxy(address.url)
-    mounts = {pattern: limited(proxy) for pattern, proxy in environment_routes().items()}
+    setting = configured_proxy(url)
     return httpx2.AsyncClient(
-        transport=limited(None if setting is None else setting.reveal()),
-        mounts=mounts,
-        headers=dict(address.headers),
-        auth=address.auth,
+        transport=transport(None if setting is None else setting.reveal()),
+        mounts={pattern: transport(proxy) for pattern, proxy in environment_routes().items()},
+        headers=dict(headers),
+        auth=auth,
         timeout=httpx2.Timeout(_CONNECT_S, read=None),
         trust_env=False,
         follow_redirects=False,

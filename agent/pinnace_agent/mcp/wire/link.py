@@ -48,6 +48,7 @@ from pinnace_agent.files.relaxed_json import is_object
 from pinnace_agent.mcp.entries import Protocol
 from pinnace_agent.mcp.ports import (
     CallTimedOut,
+    Challenge,
     Hooks,
     Link,
     LinkLost,
@@ -70,6 +71,8 @@ _FIRST_ID: Final = 1_000
 _MOST_ROUNDS: Final = 10
 """How often a server may ask for something before it answers one request."""
 _UNAUTHORIZED: Final = 401
+_FORBIDDEN: Final = 403
+_INSUFFICIENT: Final = "insufficient_scope"
 _NOT_FOUND: Final = 404
 _SERVER_ERROR: Final = 500
 _NOT_IMPLEMENTED: Final = 501
@@ -90,8 +93,9 @@ class _Call:
 class _Connection:
     """A `Link`, and the listener of its messages."""
 
-    def __init__(self, hooks: Hooks, release: str) -> None:
+    def __init__(self, hooks: Hooks, release: str, sign_in_text: str) -> None:
         self._hooks = hooks
+        self._sign_in_text = sign_in_text
         self._calls: dict[int, _Call] = {}
         self._numbers = itertools.count(_FIRST_ID)
         self._questions = 0
@@ -202,13 +206,14 @@ class _Connection:
         return {**asks, "roots": {"listChanged": True}}
 
     def _refused(self, error: MCPError) -> LinkLost:
-        status = self.statuses.newest
-        if status == _UNAUTHORIZED:
-            return NeedsAuth("the server wants you to sign in")
+        refusal = self.statuses.newest
+        if refusal is not None and self._wants_sign_in(refusal):
+            return NeedsAuth(self._sign_in_text, refusal)
         if self.reason:
             return LinkLost(self.reason)
-        if status is None:
+        if refusal is None:
             return LinkLost(_text(error))
+        status = refusal.status
         is_transient = status in _TRANSIENT or (status >= _SERVER_ERROR and status != _NOT_IMPLEMENTED)
         return (Unreachable if is_transient else LinkLost)(f"HTTP status {status}")
 
@@ -265,10 +270,16 @@ class _Connection:
             del self._calls[number]
         raise CallTimedOut
 
+    def _wants_sign_in(self, refusal: Challenge) -> bool:
+        """Return whether a request was refused for want of a token, or of a token that allows it."""
+        is_short = refusal.status == _FORBIDDEN and _INSUFFICIENT in refusal.header
+        return bool(self._sign_in_text) and (refusal.status == _UNAUTHORIZED or is_short)
+
     def _failure(self, error: MCPError, number: int) -> Exception:
-        status = self.statuses.take(number)
-        if status == _UNAUTHORIZED:
-            return NeedsAuth("the server wants you to sign in")
+        refusal = self.statuses.take(number)
+        if refusal is not None and self._wants_sign_in(refusal):
+            return NeedsAuth(self._sign_in_text, refusal)
+        status = None if refusal is None else refusal.status
         if status == _NOT_FOUND and self.statuses.session is not None:
             return SessionExpired("the server does not know the session any more")
         if error.code == CONNECTION_CLOSED:
@@ -326,7 +337,7 @@ async def hold(
     Raises:
         LinkLost: There is no connection, the handshake fails, or the connection has ended.
     """
-    connection = _Connection(hooks, release)
+    connection = _Connection(hooks, release, "" if isinstance(to, Launch) else to.sign_in_text)
     transport: AbstractAsyncContextManager[Streams]
     if isinstance(to, Launch):
         transport = program(to, connection.incoming, connection.outgoing, connection.lost, ending_s)
@@ -342,7 +353,10 @@ async def hold(
         connection.lost(str(error))
         raise
     except Exception as error:  # of the library, or of the network: it is the end of one connection
-        connection.lost(_network_text(error))
+        cause = _first(error)
+        connection.lost(str(cause) or type(cause).__name__)
+        if isinstance(cause, LinkLost):
+            raise cause from None
         if not connection.protocol:
             raise Unreachable(connection.reason) from None
     finally:
@@ -350,12 +364,12 @@ async def hold(
     raise LinkLost(connection.reason)
 
 
-def _network_text(error: BaseException) -> str:
-    """Return what has happened; the library wraps it into groups."""
-    first = error
-    while isinstance(first, BaseExceptionGroup):
-        first = cast("BaseExceptionGroup[BaseException]", first).exceptions[0]  # cast: any group
-    return str(first) or type(first).__name__
+def _first(error: BaseException) -> BaseException:
+    """Return what has happened; the library, and nurseries, wrap it into groups."""
+    while isinstance(error, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", error)  # cast: any group
+        error = next((each for each in group.exceptions if isinstance(each, LinkLost)), group.exceptions[0])
+    return error
 
 
 def _text(error: MCPError) -> str:

@@ -1,4 +1,4 @@
-"""`pinnace mcp`: lists the configured MCP servers, tries one, adds one, removes one.
+"""`pinnace mcp`: lists the configured MCP servers, tries one, adds one, removes one, signs in to one, and out.
 
 The files are the original's: `mcp.json` of the agent folder, and of a trusted project. `list` and `test` start the
 servers that are enabled, as a session would; no environment and no header is shown. Exit codes: 0 done; 1 an entry is
@@ -7,8 +7,10 @@ invalid, an enabled server can't be connected, or it can't be done; 2 usage erro
 
 import json
 import os
+import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
@@ -28,6 +30,8 @@ from pinnace_rpc.cli.streams import echo
 
 if TYPE_CHECKING:  # loaded with the first server that is connected
     from pinnace_agent.mcp.configuration import Configured
+    from pinnace_agent.mcp.entries import ServerEntry
+    from pinnace_agent.mcp.launching import Environment
     from pinnace_agent.mcp.ports import Link
     from pinnace_agent.mcp.server import Server
 
@@ -50,13 +54,33 @@ _ADD: Final = Command(
         Option(("--cwd",), "cwd", "The folder of the program.", "DIR"),
         Option(("--header",), "header", "A header of every request. May be repeated.", "NAME=VALUE", repeats=True),
         Option(("--bearer-token-env-var",), "bearer", "Send the value of a variable as a bearer token.", "NAME"),
+        Option(("--oauth-client-id",), "clientId", "A client that you have registered.", "ID"),
+        Option(("--oauth-client-secret",), "clientSecret", "Its secret: ${NAME} or !COMMAND.", "SECRET"),
+        Option(("--oauth-callback-port",), "callbackPort", "The port of the redirect of a sign-in.", "PORT"),
+        Option(("--oauth-client-name",), "clientName", "The name that is registered.", "NAME"),
+        Option(("--oauth-client-registration",), "clientRegistration", "auto or dcr.", "MODE"),
         Option(("--exposure",), "exposure", "codemode, deferred, direct or hidden.", "MODE"),
         Option(("--description",), "description", "What it offers, for the system prompt.", "TEXT"),
     ],
     [Argument("name", "NAME"), Argument("command", "[-- COMMAND [ARG ...]]", is_required=False, repeats=True)],
 )
 _REMOVE: Final = Command("pinnace mcp remove", "Remove a server.", [_LOCAL], [Argument("name", "NAME")])
-_GROUP: Final = Command("pinnace mcp", "MCP servers.", subcommands=[_LIST, _TEST, _ADD, _REMOVE])
+_LOGIN: Final = Command(
+    "pinnace mcp login",
+    "Sign in to a server over HTTP. Shows the address to open; the redirect may be pasted.",
+    [
+        Option(("--local", "-l"), "is_local", "The server must be one of .pi/mcp.json of this folder."),
+        Option(("--timeout",), "timeout", "The limit for the whole sign-in, 300 by default.", "SECONDS"),
+    ],
+    [Argument("name", "NAME")],
+)
+_LOGOUT: Final = Command(
+    "pinnace mcp logout",
+    "Remove what is stored of a sign-in.",
+    [Option(("--local", "-l"), "is_local", "The server must be one of .pi/mcp.json of this folder.")],
+    [Argument("name", "NAME")],
+)
+_GROUP: Final = Command("pinnace mcp", "MCP servers.", subcommands=[_LIST, _TEST, _ADD, _REMOVE, _LOGIN, _LOGOUT])
 
 
 def main(words: Sequence[str]) -> int:
@@ -68,7 +92,8 @@ def main(words: Sequence[str]) -> int:
     name, *rest = words
     if name.startswith("-"):
         parse(_GROUP, [name])
-    for subcommand, run in ((_LIST, _list), (_TEST, _test), (_ADD, _add), (_REMOVE, _remove)):
+    runs = (_list, _test, _add, _remove, _login, _logout)
+    for subcommand, run in zip(_GROUP.subcommands, runs, strict=True):
         if subcommand.name.endswith(f" {name}"):
             try:
                 return run(parse(subcommand, rest))
@@ -100,9 +125,7 @@ def _list(given: Mapping[str, object]) -> int:
 def _test(given: Mapping[str, object]) -> int:
     name, call, text = str(given["name"]), given["call"], given["arguments"]
     found = _found()
-    if name not in found.servers:
-        known = ", ".join(found.servers) or "none"
-        raise CommandError("\n".join([f'no MCP server named "{name}" (there are: {known})', *found.errors]))
+    _entry(found, name)
     arguments: object = {}
     if text is not None:
         if call is None:
@@ -138,6 +161,9 @@ def _add(given: Mapping[str, object]) -> int:
     command = [str(word) for word in _words(given["command"])]
     if (url is None) == (not command):
         raise UsageError("add takes either --url URL or -- COMMAND [ARG ...]")
+    oauth = _oauth(given)
+    if oauth and url is None:
+        raise UsageError("--oauth options are for servers with --url")
     misplaced = ("env", "cwd") if url is not None else ("header", "bearer")
     for field in misplaced:
         if given[field]:
@@ -148,7 +174,7 @@ def _add(given: Mapping[str, object]) -> int:
         headers = _pairs("header", given["header"])
         if given["bearer"] is not None:
             headers["Authorization"] = f"Bearer ${{{given['bearer']}}}"
-        entry |= {"url": url, **({"headers": headers} if headers else {})}
+        entry |= {"url": url, **({"headers": headers} if headers else {}), **({"oauth": oauth} if oauth else {})}
     else:
         program, *arguments = command
         variables = _pairs("env", given["env"])
@@ -173,6 +199,15 @@ def _add(given: Mapping[str, object]) -> int:
     return 0
 
 
+def _oauth(given: Mapping[str, object]) -> dict[str, object]:
+    names = ("clientId", "clientSecret", "callbackPort", "clientName", "clientRegistration")
+    found: dict[str, object] = {name: given[name] for name in names if given[name] is not None}
+    port = str(found.get("callbackPort", ""))
+    if port.isdecimal():  # what is no number is refused with the entry
+        found["callbackPort"] = int(port)
+    return found
+
+
 def _remove(given: Mapping[str, object]) -> int:
     name = str(given["name"])
     path = project_file(Path.cwd()) if given["is_local"] else user_file(os.environ)
@@ -189,6 +224,110 @@ def _remove(given: Mapping[str, object]) -> int:
         raise CommandError(f"{path} has no server {name}")
     echo(f"{name}: removed from {path}")
     return 0
+
+
+def _login(given: Mapping[str, object]) -> int:
+    import trio
+
+    from pinnace_agent.mcp.oauth.sign_in import LIMIT_S, sign_in_to
+    from pinnace_agent.mcp.opening import MISSING, credentials_of, is_installed
+    from pinnace_agent.mcp.ports import SignInFailed
+
+    limit_s = _seconds(given["timeout"], LIMIT_S)
+    entry = _to_sign_in(given, "login")
+    if not is_installed():
+        raise CommandError(MISSING)
+    environment = _environment()
+
+    async def run() -> None:
+        async with _served([entry], environment) as (server,):
+            if server.state == "connected":
+                echo(f'Already signed in to MCP server "{entry.name}" ({len(server.tools)} tools).')
+                return
+            if server.challenge is None:
+                raise CommandError(REDACTOR.text(f'MCP server "{entry.name}" failed to connect: {server.error}'))
+            user = _Terminal(entry.name)
+            try:
+                await sign_in_to(
+                    entry, environment, credentials_of(entry, environment), server.challenge, user, limit_s
+                )
+            except SignInFailed as error:
+                raise CommandError(REDACTOR.text(f'Sign-in to MCP server "{entry.name}" failed: {error}')) from None
+            if await server.connect_anew() != "connected":
+                raise CommandError(REDACTOR.text(f"Signed in, but {server.error}"))
+            echo(f'Signed in to MCP server "{entry.name}" ({len(server.tools)} tools).')
+
+    _run(trio.run, run)
+    return 0
+
+
+def _logout(given: Mapping[str, object]) -> int:
+    from pinnace_agent.mcp.opening import credentials_of
+
+    entry = _to_sign_in(given, "logout")
+    is_removed = credentials_of(entry, _environment()).remove()
+    said = "Signed out of" if is_removed else "No stored credentials for"
+    echo(f'{said} MCP server "{entry.name}".')
+    return 0
+
+
+def _to_sign_in(given: Mapping[str, object], command: str) -> "ServerEntry":
+    """Return the entry of a server that a user signs in to."""
+    from pinnace_agent.mcp.oauth.commands import NOT_USED
+
+    name = str(given["name"])
+    entry = _entry(_found(), name)
+    if given["is_local"] is True and entry.scope != "project":
+        raise CommandError(f'MCP server "{name}" is defined in {entry.source}, not in the project; omit --local')
+    if (provider := entry.auth_provider) is not None:
+        raise CommandError(
+            f'MCP server "{name}" uses the credentials of provider "{provider}": pinnace auth {command} {provider}'
+        )
+    if not entry.uses_oauth:
+        raise CommandError(f'MCP server "{name}" {NOT_USED}')
+    return entry
+
+
+def _entry(found: "Configured", name: str) -> "ServerEntry":
+    if name not in found.servers:
+        known = ", ".join(found.servers) or "none"
+        raise CommandError("\n".join([f'no MCP server named "{name}" (there are: {known})', *found.errors]))
+    return found.servers[name]
+
+
+def _seconds(value: object, default: float) -> float:
+    if value is None:
+        return default
+    try:
+        seconds = float(str(value))
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise UsageError(f"--timeout must be a positive number of seconds, not {str(value)!r}")
+    return seconds
+
+
+class _Terminal:
+    """The user at a terminal."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def show(self, url: str) -> None:
+        echo(f'Sign in to MCP server "{self._name}" in your browser:\n{url}')
+        echo("If the browser cannot reach this machine, paste the URL it was redirected to:", is_error=True)
+
+    async def paste(self) -> str | None:
+        import trio
+
+        while sys.stdin is not None:
+            # The thread ends with the process.
+            line: str = await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
+            if line.strip():
+                return line.strip()
+            if not line:  # stdin has ended
+                await trio.sleep_forever()
+        return None
 
 
 def _servers_of(content: JsonObject) -> JsonObject:
@@ -218,6 +357,8 @@ def _secret_values(entry: Mapping[str, object]) -> list[object]:
     for key in ("env", "headers"):
         if is_object(values := entry.get(key)):
             found += values.values()
+    if is_object(oauth := entry.get("oauth")) and (secret := oauth.get("clientSecret")) is not None:
+        found.append("$" if str(secret).startswith("!") else secret)
     return found
 
 
@@ -243,45 +384,77 @@ def _connected(
     """Connect servers, all or one, until each has been tried; and call a tool of the one."""
     import trio
 
-    from pinnace_agent.mcp.launching import Environment
-    from pinnace_agent.mcp.opening import MISSING, is_installed, load_library, open_link
-    from pinnace_agent.mcp.ports import CallTimedOut, Hooks, LinkLost, ServerError
-    from pinnace_agent.mcp.server import Server
+    from pinnace_agent.mcp.ports import CallTimedOut, LinkLost, ServerError
 
-    hidden = load_configuration(os.environ, Path.cwd()).hidden_variables
-    given = Environment(shell_environment(os.environ, hidden), os.environ, str(Path.cwd()))
-    hooks = Hooks(_ignore, _ignore, os.getcwd, None)
-
-    async def opened(server: Server, use: "Callable[[Link], Awaitable[None]]") -> None:
-        await open_link(server.entry, given, hooks, program_version(), lambda: 1.0, use)
-
-    servers = [
-        Server(entry, opened, lambda _server: None) for entry in found.servers.values() if only in (None, entry.name)
-    ]
+    entries = [entry for entry in found.servers.values() if only in (None, entry.name)]
+    tried: list[Server] = []
 
     async def run() -> None:
-        enabled = [server for server in servers if server.entry.is_enabled]
-        if enabled and not is_installed():
-            for server in enabled:
-                server.fail(MISSING)
-            return
-        if enabled:
-            load_library()
-        async with trio.open_nursery() as nursery:
-            for server in enabled:
-                nursery.start_soon(server.serve)
-            for server in servers:
-                await server.settled.wait()
+        async with _served(entries, _environment()) as servers:
+            tried[:] = servers
             if call is not None and servers[0].state == "connected":
                 tool, arguments, results = call
                 try:
                     results.append(await servers[0].request("tools/call", {"name": tool, "arguments": arguments}))
                 except (ServerError, CallTimedOut, LinkLost) as error:
                     results.append({"error": str(error) or "no answer"})
-            nursery.cancel_scope.cancel()
 
-    trio.run(run)
-    return servers
+    _run(trio.run, run)
+    return tried
+
+
+def _run(run: "Callable[[Callable[[], Awaitable[None]]], None]", work: "Callable[[], Awaitable[None]]") -> None:
+    """Run work in an event loop; what it raises comes without the groups of its nurseries."""
+    try:
+        run(work)
+    except BaseExceptionGroup as group:
+        raise _first(group) from None
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]  # cast: any group
+    return error
+
+
+def _environment() -> "Environment":
+    """Return what the variables of entries are resolved from."""
+    from pinnace_agent.mcp.launching import Environment
+
+    configuration = load_configuration(os.environ, Path.cwd())
+    of_tools = shell_environment(os.environ, configuration.hidden_variables)
+    return Environment(of_tools, os.environ, str(Path.cwd()), configuration.registry.provider_token)
+
+
+@asynccontextmanager
+async def _served(entries: "Sequence[ServerEntry]", given: "Environment") -> "AsyncGenerator[list[Server], None]":
+    """Connect servers; the block begins when each has been tried, and ends them."""
+    import trio
+
+    from pinnace_agent.mcp.opening import MISSING, is_installed, load_library, open_link
+    from pinnace_agent.mcp.ports import Hooks
+    from pinnace_agent.mcp.server import Server
+
+    hooks = Hooks(_ignore, _ignore, os.getcwd, None)
+
+    async def opened(server: Server, use: "Callable[[Link], Awaitable[None]]") -> None:
+        await open_link(server.entry, given, hooks, program_version(), lambda: 1.0, use)
+
+    servers = [Server(entry, opened, lambda _server: None) for entry in entries]
+    enabled = [server for server in servers if server.entry.is_enabled]
+    if enabled and not is_installed():
+        for server in enabled:
+            server.fail(MISSING)
+        enabled = []
+    if enabled:
+        load_library()
+    async with trio.open_nursery() as nursery:
+        for server in enabled:
+            nursery.start_soon(server.serve)
+        for server in servers:
+            await server.settled.wait()
+        yield servers
+        nursery.cancel_scope.cancel()
 
 
 def _ignore(_said: object) -> None:
@@ -316,6 +489,10 @@ def _show(server: "Server") -> None:
     for name, tool in server.tools.items():
         hidden = "" if entry.exposes(name) else " (hidden)"
         echo(f"  {visible_line(name)}{hidden}: {first_line(tool.description, 100)}")
+    if server.state == "needs-auth":
+        from pinnace_agent.mcp.oauth.commands import sign_in_hint
+
+        echo(f"  {sign_in_hint(entry)}")
     if server.error is not None and server.state != "connected":
         for line in REDACTOR.text(server.error).splitlines():
             echo(f"  {visible_line(line)}")

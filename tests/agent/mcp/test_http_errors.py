@@ -1,0 +1,238 @@
+"""What servers over HTTP do wrong: each costs one request, or the connection, and is said in words."""
+
+import resource
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+import trio
+
+pytest.importorskip("mcp")
+
+from tests.agent.mcp.web_server import Exchange, WebServer, web_server
+
+from pinnace_agent.mcp.entries import ServerEntry, read_entry
+from pinnace_agent.mcp.launching import Environment
+from pinnace_agent.mcp.opening import load_library, open_link
+from pinnace_agent.mcp.ports import Hooks, Link, LinkLost, NeedsAuth, ServerError, Unreachable
+from pinnace_agent.mcp.server import Server
+
+# Those of the library, whose generators are not closed when a connection ends.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def library() -> None:
+    load_library()
+
+
+@pytest.fixture
+def web() -> Iterator[WebServer]:
+    with web_server() as server:
+        yield server
+
+
+def drop(_said: object) -> None:
+    """Take what a server reports."""
+
+
+def entry_of(web: WebServer, **fields: object) -> ServerEntry:
+    return read_entry(
+        "web", {"url": web.url, "headers": {"Authorization": "Bearer x"}, "timeout": 5, **fields}, "user", ""
+    )
+
+
+async def opened(web: WebServer, tmp_path: Path, use: Callable[[Link], object] | None = None, **fields: object) -> None:
+    """Connect, list the tools, and use the connection."""
+
+    async def work(link: Link) -> None:
+        await link.request("tools/list", {}, 5)
+        if use is not None:
+            await use(link)  # type: ignore[misc]
+
+    given = Environment({}, {"PI_CODING_AGENT_DIR": str(tmp_path)}, str(tmp_path))
+    with trio.fail_after(20):
+        await open_link(entry_of(web, **fields), given, Hooks(drop, drop, str, None), "1", lambda: 1.0, work)
+
+
+async def called(web: WebServer, tmp_path: Path) -> Mapping[str, object]:
+    """Connect and call the tool once."""
+    found: list[Mapping[str, object] | Exception] = []
+
+    async def use(link: Link) -> None:
+        try:
+            found.append(await link.request("tools/call", {"name": "echo"}, 5))
+        except (ServerError, LinkLost) as error:
+            found.append(error)
+
+    await opened(web, tmp_path, use)
+    if isinstance(found[0], Exception):
+        raise found[0]
+    return found[0]
+
+
+def status(number: int, headers: Mapping[str, str] | None = None, body: bytes = b"no") -> Callable[[Exchange], None]:
+    return lambda exchange: exchange.answer(number, body, headers)
+
+
+HTML = {"Content-Type": "text/html"}
+REFUSED = {
+    # At `initialize`: what it is, and what is said.
+    "401": (status(401, {"WWW-Authenticate": "Bearer"}), LinkLost, "HTTP status 401"),
+    "403": (status(403), LinkLost, "HTTP status 403"),
+    "404": (status(404), LinkLost, "HTTP status 404"),
+    "408": (status(408), Unreachable, "HTTP status 408"),
+    "429": (status(429, {"Retry-After": "3600"}), Unreachable, "HTTP status 429"),
+    "500": (status(500), Unreachable, "HTTP status 500"),
+    "501": (status(501), LinkLost, "HTTP status 501"),
+    "503": (status(503, HTML, b"<h1>later</h1>"), Unreachable, "HTTP status 503"),
+    "html": (status(200, HTML, b"<h1>Welcome</h1>"), LinkLost, "Unexpected content type: text/html"),
+    "other origin": (status(307, {"Location": "http://127.0.0.2:9/mcp"}), LinkLost, "not followed"),
+    "no json": (status(200, {"Content-Type": "application/json"}, b"{"), LinkLost, "parse"),
+    "gzip bomb": (Exchange.bomb, LinkLost, "an encoding that was not asked for"),
+    "200 MB": (Exchange.flood, LinkLost, "message over 16 MiB"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+async def test_a_refused_connection_says_why(web: WebServer, tmp_path: Path, case: str) -> None:
+    web.instead["initialize"], kind, text = REFUSED[case]
+    web.instead["server/discover"] = web.instead["initialize"]  # asked if the other is unknown
+    before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(LinkLost) as failed:
+        await opened(web, tmp_path)
+    assert text.lower() in str(failed.value).lower()
+    assert (type(failed.value) is Unreachable) == (kind is Unreachable) or case in ("gzip bomb", "200 MB")
+    assert not isinstance(failed.value, NeedsAuth)
+    assert web.count("initialize") == 1
+    # Of both, the sender holds most in this process.
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib < 150_000
+
+
+async def test_a_server_that_is_busy_is_tried_again_twice(web: WebServer, tmp_path: Path) -> None:
+    answers = [status(503), status(429, {"Retry-After": "1"})]
+
+    def answer(exchange: Exchange) -> None:
+        (answers.pop(0) if answers else Exchange.ordinary)(exchange)
+
+    web.instead["initialize"] = answer
+    given = Environment({}, {"PI_CODING_AGENT_DIR": str(tmp_path)}, str(tmp_path))
+
+    async def open_it(server: Server, use: Callable[[Link], object]) -> None:
+        hooks = Hooks(drop, drop, str, None)
+        await open_link(server.entry, given, hooks, "1", lambda: 1.0, use)  # type: ignore[arg-type]
+
+    server = Server(entry_of(web), open_it, drop)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(server.serve)
+        with trio.fail_after(10):
+            await server.settled.wait()
+        assert (server.state, list(server.tools)) == ("connected", ["echo"])
+        # A session that the server does not know any more is opened anew, and the call sent once more.
+        web.instead["tools/call"] = lambda exchange: (
+            exchange.ordinary()
+            if exchange.headers["mcp-session-id"] == "session-2"
+            else exchange.answer(404, b"no such session")
+        )
+        assert (await server.request("tools/call", {"name": "echo"}))["content"]
+        assert [headers["mcp-session-id"] for method, _, headers in web.seen if method == "tools/call"] == [
+            "session-1",
+            "session-2",
+        ]
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("number", [400, 403, 408, 429, 500, 503])
+async def test_a_refused_call_is_not_sent_again(web: WebServer, tmp_path: Path, number: int) -> None:
+    web.instead["tools/call"] = status(number, {"Retry-After": "0"})
+    with pytest.raises(ServerError, match=f"HTTP status {number}"):
+        await called(web, tmp_path)
+    assert web.count("tools/call") == 1
+
+
+async def test_a_cut_stream_without_ids_ends_the_call(web: WebServer, tmp_path: Path) -> None:
+    web.instead["tools/call"] = lambda exchange: exchange.stream(": soon\n\n")
+    with pytest.raises(LinkLost, match="ended without a response"):
+        await called(web, tmp_path)
+    assert web.count("tools/call") == 1
+
+
+async def test_a_cut_stream_with_ids_is_resumed_where_it_ended(web: WebServer, tmp_path: Path) -> None:
+    asked: list[Exchange] = []
+
+    def cut(exchange: Exchange) -> None:
+        asked.append(exchange)
+        exchange.stream("id: 7\nretry: 10\ndata: \n\n")
+
+    def resume(exchange: Exchange) -> None:
+        if exchange.headers["last-event-id"] is None:
+            exchange.ordinary()
+        else:
+            text = asked[0].response({"content": []}).decode()
+            exchange.stream(f"id: 8\nevent: message\ndata: {text}\n\n")
+
+    web.instead |= {"tools/call": cut, "GET": resume}
+    assert await called(web, tmp_path) == {"content": []}
+    assert web.count("tools/call") == 1
+    assert [headers["last-event-id"] for method, _, headers in web.seen if "last-event-id" in headers] == ["7"]
+
+
+async def test_a_server_that_hangs_at_the_end_of_a_session_is_left(web: WebServer, tmp_path: Path) -> None:
+    web.instead |= {"DELETE": Exchange.hang, "GET": Exchange.hang}
+    assert await called(web, tmp_path)
+    assert web.count("DELETE") == 1
+
+
+async def test_a_server_that_hangs_at_a_message_without_an_answer_is_cut_off(web: WebServer, tmp_path: Path) -> None:
+    web.instead["notifications/initialized"] = Exchange.hang
+    with pytest.raises(LinkLost, match="has not taken a message within 2 seconds"):
+        await opened(web, tmp_path)
+
+
+async def test_a_header_is_not_sent_to_another_origin(web: WebServer, tmp_path: Path) -> None:
+    with web_server() as other:
+        web.instead["tools/call"] = status(307, {"Location": other.url})
+        with pytest.raises(ServerError, match="not followed"):
+            await called(web, tmp_path)
+        assert other.seen == []
+    web.instead["initialize"] = lambda exchange: exchange.answer(308, b"", {"Location": f"{web.url}/"})
+    with pytest.raises(LinkLost):
+        await opened(web, tmp_path)
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
+async def test_a_certificate_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+    key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
+    make = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    make += ["-days", "1", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    await trio.run_process([*make, "-keyout", key, "-out", certificate], capture_stderr=True)
+    with web_server((certificate, key)) as web, pytest.raises(LinkLost, match="certificate verify failed"):
+        await opened(web, tmp_path)
+    assert web.seen == []
+
+
+async def test_the_token_of_a_provider_is_read_for_each_request_and_sent_to_the_server_alone(
+    web: WebServer, tmp_path: Path
+) -> None:
+    tokens = iter(range(100))
+
+    async def token(provider: str) -> str:
+        return f"{provider}-{next(tokens)}"
+
+    given = Environment({}, {"PI_CODING_AGENT_DIR": str(tmp_path)}, str(tmp_path), token)
+    entry = read_entry("web", {"url": web.url, "auth": {"provider": "acme"}}, "user", "")
+
+    async def use(link: Link) -> None:
+        await link.request("tools/list", {}, 5)
+
+    await open_link(entry, given, Hooks(drop, drop, str, None), "1", lambda: 1.0, use)
+    sent = [headers["authorization"] for _, _, headers in web.seen]
+    assert len(sent) == len(set(sent)) > 2
+    assert all(each.startswith("Bearer acme-") for each in sent)
+    web.instead["initialize"] = status(401)
+    with pytest.raises(NeedsAuth, match="refuses the login of the provider acme"):
+        await open_link(entry, given, Hooks(drop, drop, str, None), "1", lambda: 1.0, use)
