@@ -1,7 +1,7 @@
 """The MCP servers of a session, as clients see them: in `get_state`, and by a record at each change.
 
 What `get_state` has of a server is what its last record had. Knows no server: the extension that connects them
-publishes all of them, as often as anything has changed and no more often than clients should be told. Rule R-MCP-01.
+publishes all of them, at each change and no more often than clients can use. Rule R-MCP-01.
 """
 
 from collections.abc import Callable, Mapping, Sequence
