@@ -161,7 +161,10 @@ class ToolApproval:
             text = f"{type(error).__name__}: {error}"
             self._agent.emitter.emit(extension_error("<runtime>", "tool_approval", text))
             refusal = f"{tool.name} was not run: its approval failed: {text}"
-        return None if refusal is None else ToolResult([{"type": "text", "text": refusal}], {}, is_error=True)
+        if refusal is None:
+            return None
+        details = {"denied": "no_user"} if self._mode == "ask" and not self._has_user else {}
+        return ToolResult([{"type": "text", "text": refusal}], details, is_error=True)
 
     async def _refusal(self, tool: Tool, arguments: dict[str, object], context: ToolContext) -> str | None:
         if self._mode == "never" or self._is_read_only(tool):

@@ -205,7 +205,8 @@ class ExtensionManager:
         """Select the model of the start, which an extension may have brought."""
         agent, selection = self.agent, self.plan.select()
         if selection.error is not None:
-            raise ExtensionStartError([selection.error], is_usage=selection.is_usage_error)
+            is_usage = selection.is_usage_error
+            raise ExtensionStartError([selection.error], is_usage=is_usage, is_model=not is_usage)
         agent.session.model, agent.session.thinking_level = selection.model, selection.level
         agent.sessions.preferred_level = selection.preferred_level
 

@@ -40,8 +40,9 @@ class ExtensionPlan(NamedTuple):
 class ExtensionStartError(Exception):
     """The process can't start with these extensions; the texts are for the user."""
 
-    def __init__(self, texts: Sequence[str], *, is_usage: bool = False) -> None:
-        """Keep what is wrong; `is_usage`: with the command line or the settings, not with an extension."""
+    def __init__(self, texts: Sequence[str], *, is_usage: bool = False, is_model: bool = False) -> None:
+        """Keep what is wrong; `is_usage`: with the command line or the settings; `is_model`: with the model's name."""
         super().__init__("\n".join(texts))
         self.texts = texts
         self.is_usage = is_usage
+        self.is_model = is_model

@@ -38,6 +38,18 @@ class Printed(NamedTuple):
         """The lines of stdout as records."""
         return [json.loads(line) for line in self.out.splitlines()]
 
+    @property
+    def events(self) -> list[Record]:
+        """Those of mode json between the session's header and the result."""
+        return self.records[1:-1]
+
+    @property
+    def result(self) -> Record:
+        """The last record of mode json."""
+        record = self.records[-1]
+        assert record["type"] == "result"
+        return record
+
 
 class OneShot:
     """One agent that was started with its prompt. Killed at the end of its starter."""

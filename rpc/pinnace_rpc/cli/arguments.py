@@ -57,6 +57,8 @@ def parse_arguments(arguments: Sequence[str], env: Mapping[str, str], *, is_at_t
     mode = _mode(_read(given, ("mode",)).get("mode"), is_print="is_print" in given, is_at_terminal=is_at_terminal)
     if mode in SERVING_MODES:
         _check_messages(words, mode)
+        if "message_id" in given:
+            raise UsageError(f"--message-id is not supported in mode {mode}: `messageId` of a prompt does this")
     if mode == "acp":
         _check_sessions_are_the_clients(given)
     _check_session(given)
@@ -138,6 +140,9 @@ def _check_sessions_are_the_clients(given: Mapping[str, Any]) -> None:
     for field, name in (*_OPENING.items(), ("fork", "--fork"), ("session_id", "--session-id"), ("name", "--name")):
         if given.get(field):
             raise UsageError(f"{name} is not supported in mode acp: the client opens sessions")
+    for field, name in (("result_file", "--result-file"), ("has_detailed_exit_codes", "--exit-codes")):
+        if field in given:
+            raise UsageError(f"{name} is not supported in mode acp: a process has any number of sessions")
     if "on_eof" in given:
         raise UsageError("--on-eof is not supported in mode acp: the end of stdin ends every session")
     if "api_key_fd" in given:

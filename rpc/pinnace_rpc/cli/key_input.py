@@ -14,11 +14,19 @@ MAX_KEY_BYTES: Final = 64 * 1024
 WAIT_S: Final = 60.0
 
 
+class KeyInputError(StartupError):
+    """The key can't be read."""
+
+    def __init__(self, text: str) -> None:
+        """Word the error."""
+        super().__init__(text, "no_key")
+
+
 def with_key(options: Options) -> Options:
     """Return the options with the key that they name. A descriptor is closed.
 
     Raises:
-        StartupError: It can't be read, or is not a key; the text names the option and contains no part of the input.
+        KeyInputError: It can't be read, or is not a key; the text names the option and contains no part of the input.
     """
     if options.api_key_fd is not None:
         source, descriptor = f"--api-key-fd {options.api_key_fd}", options.api_key_fd
@@ -40,11 +48,11 @@ def _opened(source: str, path: str) -> int:
     try:
         descriptor = os.open(os.path.expanduser(path), flags)
     except (OSError, ValueError) as error:
-        raise StartupError(f"{source}: {getattr(error, 'strerror', None) or error}") from None
+        raise KeyInputError(f"{source}: {getattr(error, 'strerror', None) or error}") from None
     mode = os.fstat(descriptor).st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
         os.close(descriptor)
-        raise StartupError(f"{source}: it is neither a file nor a pipe")
+        raise KeyInputError(f"{source}: it is neither a file nor a pipe")
     if stat.S_ISREG(mode) and mode & 0o077:
         sys.stderr.write(f"pinnace: {source}: others can read it (mode {stat.S_IMODE(mode):03o}); `chmod 600` it\n")
     return descriptor
@@ -59,14 +67,14 @@ def _first_line(source: str, descriptor: int) -> bytes:
         while b"\n" not in data and len(data) <= MAX_KEY_BYTES:
             events = poll.poll(max(0.0, deadline - time.monotonic()) * 1000)
             if not events:
-                raise StartupError(f"{source}: no input within {WAIT_S:g} s")
+                raise KeyInputError(f"{source}: no input within {WAIT_S:g} s")
             if events[0][1] & select.POLLNVAL:
-                raise StartupError(f"{source}: that descriptor is not open")
+                raise KeyInputError(f"{source}: that descriptor is not open")
             if not (piece := os.read(descriptor, MAX_KEY_BYTES)):
                 break
             data += piece
     except OSError as error:
-        raise StartupError(f"{source}: {error.strerror}") from None
+        raise KeyInputError(f"{source}: {error.strerror}") from None
     return data
 
 
@@ -74,9 +82,9 @@ def _key(source: str, data: bytes) -> str:
     line, _, rest = data.partition(b"\n")
     key = line.decode("utf-8", "replace").strip()
     if not key:
-        raise StartupError(f"{source}: its first line is empty")
+        raise KeyInputError(f"{source}: its first line is empty")
     if rest.strip() or len(data) > MAX_KEY_BYTES or not (key.isascii() and key.isprintable()):
-        raise StartupError(f"{source}: a key is one line of printable ASCII characters, and nothing more")
+        raise KeyInputError(f"{source}: a key is one line of printable ASCII characters, and nothing more")
     return key
 
 

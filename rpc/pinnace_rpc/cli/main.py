@@ -45,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except CommandError as error:
         echo(f"pinnace: {error}", is_error=True)
+        _report_usage_error(words, str(error), error.exit_code)
         return error.exit_code
     except BrokenPipeError:
         # The output of `--help` or a subcommand has no reader. Python would report it again when it flushes at exit.
@@ -176,9 +177,27 @@ def _start(options: "Options", words: Sequence[str]) -> int:
         sys.stderr.write(f"pinnace: {error}\n")
         if (journal := sys.modules.get("pinnace_rpc.server.log_file")) is not None:
             journal.log_refusal(str(error), error.exit_code)
-        return error.exit_code
+        if options.result_file is None and not options.has_detailed_exit_codes:
+            return error.exit_code
+        from pinnace_rpc.results.collector import report_failed_start
+
+        return report_failed_start(options, error)
     finally:
         gc.enable()
+
+
+def _report_usage_error(words: Sequence[str], text: str, code: int) -> None:
+    """Write the result of a command line that is not understood, if it names a file for it."""
+    for place, word in enumerate(words):
+        name, has_value, path = word.partition("=")
+        if name != "--result-file":
+            continue
+        path = path if has_value else "".join(words[place + 1 : place + 2])
+        if path:
+            from pinnace_rpc.results.collector import report_usage_error
+
+            report_usage_error(path, text, code)
+            return
 
 
 def _protect() -> None:

@@ -4,10 +4,13 @@ Nothing here is resolved: a model is a pattern, a prompt may be a path. Must imp
 `--help` loads it.
 """
 
-from typing import Final, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
 
 from pinnace_spec.profiles.profiles import DEFAULT_PROFILE, ClientProfile
 from pinnace_spec.records.messages import ThinkingLevel
+
+if TYPE_CHECKING:
+    from pinnace_spec.batch.results import ResultReason
 
 PROFILE_VARIABLE: Final = "PINNACE_PROTOCOL"
 LOG_VARIABLE: Final = "PINNACE_LOG"
@@ -19,6 +22,8 @@ Mode = Literal["text", "json", "rpc", "acp"]
 
 ToolApproval = Literal["never", "ask", "read-only"]
 
+ExitCodes = Literal["plain", "detailed"]
+
 SERVING_MODES: Final[frozenset[Mode]] = frozenset({"rpc", "acp"})
 """Those in which a client speaks on stdin."""
 
@@ -26,6 +31,7 @@ ON_EOF: Final[tuple[OnEof, ...]] = get_args(OnEof)
 ON_RESTORE: Final[tuple[OnRestore, ...]] = get_args(OnRestore)
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 TOOL_APPROVALS: Final[tuple[ToolApproval, ...]] = get_args(ToolApproval)
+EXIT_CODES: Final[tuple[ExitCodes, ...]] = get_args(ExitCodes)
 
 
 _SECRET: Final = frozenset({"api_key", "extension_flags"})
@@ -35,6 +41,12 @@ class StartupError(Exception):
     """The process can't start: a model or a file that the options name does not exist. The text is for the user."""
 
     exit_code = 1
+
+    def __init__(self, text: str, reason: "ResultReason" = "usage", *, is_retryable: bool = False) -> None:
+        """Word the error; `reason` and `is_retryable` are those of the result of the process."""
+        super().__init__(text)
+        self.reason: ResultReason = reason
+        self.is_retryable = is_retryable
 
 
 class UsageRefused(StartupError):
@@ -129,6 +141,10 @@ class Options(NamedTuple):
     """Prompts, sent one after the other; the first one follows the texts of stdin and the files."""
     files: tuple[str, ...] = ()
     """Paths, as they were given."""
+    message_id: str | None = None
+    """Of the first prompt of the command line, whose repetition is not run again."""
+    result_file: str | None = None
+    has_detailed_exit_codes: bool = False
     fails_on_error: bool = False
     """Whether mode json, too, ends with 1 if the model failed."""
     max_turns: int | None = None

@@ -9,7 +9,15 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from pinnace_rpc.cli import values
-from pinnace_rpc.cli.options import LOG_VARIABLE, MODES, ON_EOF, ON_RESTORE, PROFILE_VARIABLE, TOOL_APPROVALS
+from pinnace_rpc.cli.options import (
+    EXIT_CODES,
+    LOG_VARIABLE,
+    MODES,
+    ON_EOF,
+    ON_RESTORE,
+    PROFILE_VARIABLE,
+    TOOL_APPROVALS,
+)
 from pinnace_rpc.cli.parser import HELP, VERSION, Argument, Command, Option
 from pinnace_spec.profiles.profiles import CLIENT_PROFILES
 from pinnace_spec.records.messages import THINKING_LEVELS
@@ -84,6 +92,22 @@ _MODE: Final = Group(
             read=values.one_of(MODES, f"one of {', '.join(MODES)}"),
         ),
         _flag("--fail-on-error", field="fails_on_error", help="Exit with 1 also in mode json if the model failed."),
+        Option(
+            ("--exit-codes",),
+            "has_detailed_exit_codes",
+            "plain (default): 0, 1 or 2. detailed: one for each kind of end, see docs/command-line.md.",
+            "plain|detailed",
+            completed=EXIT_CODES,
+            read=values.is_detailed,
+        ),
+        Option(
+            ("--result-file",),
+            "result_file",
+            "When the process ends, write its result to FILE as one JSON object.",
+            "FILE",
+            completed="file",
+            read=values.not_empty,
+        ),
         Option(
             ("--protocol",),
             "protocol",
@@ -320,6 +344,13 @@ _SESSION: Final = Group(
             "Continue the session of this id, or begin it.",
             "ID",
             read=values.session_id,
+        ),
+        Option(
+            ("--message-id",),
+            "message_id",
+            "The id of the prompt: a session that has it does not run it again, but continues.",
+            "ID",
+            read=values.message_id,
         ),
         Option(
             ("--session-dir",),

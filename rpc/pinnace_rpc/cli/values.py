@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from pinnace_rpc.cli.options import EXIT_CODES
 from pinnace_rpc.cli.parser import UsageError
 from pinnace_spec.records.messages import THINKING_LEVELS, ThinkingLevel
 
@@ -103,6 +104,18 @@ def session_id(name: str, text: str) -> str:
             f"{name} takes up to 200 letters, digits, dots, dashes and underscores, with a letter or digit at both ends"
         )
     return text
+
+
+def message_id(name: str, text: str) -> str:
+    """Return the id of a prompt: shorter than the protocol allows, since further prompts have a number behind it."""
+    if not 1 <= len(text := encodable(text)) <= 120:
+        raise UsageError(f"{name} takes 1 to 120 characters")
+    return text
+
+
+def is_detailed(name: str, text: str) -> bool:
+    """Return whether exit codes are detailed."""
+    return one_of(EXIT_CODES, " or ".join(EXIT_CODES))(name, text) == "detailed"
 
 
 def one_of(choices: Sequence[str], shown: str) -> Callable[[str, str], str]:

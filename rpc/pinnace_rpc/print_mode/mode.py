@@ -2,14 +2,14 @@
 
 A client of its own process: prompts go through the same dispatcher as those of mode rpc, and what comes out is looked
 at on its way. Each prompt is sent when the one before has settled. Nothing is ever asked. The records of mode json are
-the events of mode rpc, in the chosen profile, after the header of the session; responses are left out.
+the events of mode rpc, in the chosen profile, between the header of the session and the result; responses are left out.
 """
 
 import os
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import cast
+from typing import Final, cast
 
 import trio
 
@@ -19,6 +19,7 @@ from pinnace_agent.session.conversation import Session
 from pinnace_agent.shell.control_text import ControlTextFilter
 from pinnace_rpc.cli.options import Options, StartupError
 from pinnace_rpc.print_mode.prompt_input import Prompt, read_prompts
+from pinnace_rpc.results.collector import ResultCollector, observed
 from pinnace_rpc.server import stdio
 from pinnace_rpc.server.outbox import Projection
 from pinnace_rpc.server.process import AgentProcess
@@ -32,6 +33,8 @@ from pinnace_spec.wire.json_text import encode_record
 Record = Mapping[str, object]
 
 EXIT_FAILED = 1
+CONTINUE: Final = "Continue where you were interrupted."
+"""Sent in the place of a prompt that the session has and that has no complete answer."""
 _FLAGS: Mapping[LimitName, str] = {
     "maxTurns": "--max-turns",
     "maxCost": "--max-cost",
@@ -55,8 +58,10 @@ def run(options: Options) -> int:
     _report_queue(prepared.session)
     stdout = stdio.take_stdout()
     listener = Listener(make_projection(options.protocol), is_silent=options.mode == "text")
-    process = AgentProcess(prepared, listener, on_record=observe)
-    talk = Talk(process, listener, options, is_at_terminal=is_at_terminal)
+    collector, on_record = observed(options, observe)
+    has_log = observe is not None
+    process = AgentProcess(prepared, listener, on_record=on_record, has_log=has_log, observer=collector)
+    talk = Talk(process, listener, options, collector, is_at_terminal=is_at_terminal)
     process.run(stdout, talk.hold, otherwise=lambda: talk.exit_code)
     if process.startup_failure is not None:
         raise process.startup_failure
@@ -91,14 +96,16 @@ class Listener:
         self.refusal: str | None = None  # why the last prompt was rejected
         self.was_aborted = False
         self.limit: LimitName | None = None  # the limit that ended the last run
-        self.unknown_names = shown.unknown_names
+        self.repeated: str | None = None  # what became of the last prompt, if the session knew it
+        # The command line sends prompts, not a client of that generation.
+        self.unknown_names = shown.unknown_names - {"messageId"}
         self._shown = shown
         self._is_silent = is_silent
         self._settled_or_ended = trio.Event()
 
     def expect(self) -> None:
         """Reset the outcome: another prompt is about to be sent."""
-        self.message, self.refusal = None, None
+        self.message, self.refusal, self.repeated = None, None, None
         self._settled_or_ended = trio.Event()
 
     async def outcome(self) -> None:
@@ -112,8 +119,16 @@ class Listener:
                 if not record["success"]:
                     self.refusal = str(record["error"])
                     self._settled_or_ended.set()
-                elif _is_handled(record):
-                    self._settled_or_ended.set()
+                    return None
+                match _disposition(record):
+                    case "handled":
+                        self._settled_or_ended.set()
+                    case "duplicate":
+                        data = as_object(record["data"]) or {}
+                        self.repeated = str(data["state"])
+                        self._settled_or_ended.set()
+                    case _:
+                        pass
                 return None
             case "message_end":
                 self.message = cast(Message, record["message"])  # the field of that record
@@ -144,13 +159,20 @@ class Talk:
     """The conversation of one process with its command line."""
 
     def __init__(
-        self, process: AgentProcess, listener: Listener, options: Options, *, is_at_terminal: bool = False
+        self,
+        process: AgentProcess,
+        listener: Listener,
+        options: Options,
+        collector: ResultCollector,
+        *,
+        is_at_terminal: bool = False,
     ) -> None:
         """Begin before the first prompt. Output to a terminal is cleaned of control sequences."""
         self.exit_code = 0
         self._process = process
         self._listener = listener
         self._options = options
+        self._collector = collector
         self._is_at_terminal = is_at_terminal
 
     async def hold(self, agent: Agent) -> None:
@@ -158,6 +180,7 @@ class Talk:
         try:
             await self._hold(agent)
         except StartupError as error:
+            self._collector.fail(error)
             self._fail(str(error))
         self._process.stop(agent)
 
@@ -176,10 +199,14 @@ class Talk:
         prompts = await read_prompts(messages, files, resizes_images=profile.resizes_images)
         if options.mode == "json":
             self._process.outbox.put_line(session_header(self._process.prepared.session))
+            self._collector.follow_header()
         if not prompts:
             _report("no prompt was given, on the command line or on stdin")
-        for prompt in prompts:
-            await self._say(agent, prompt)
+        ids = self._message_ids(len(prompts))
+        for prompt, message_id in zip(prompts, ids, strict=True):
+            await self._say(agent, prompt, message_id)
+            if self._listener.repeated is not None:
+                await self._continue(agent, message_id, ids)
             if extensions is not None:
                 # An extension may have begun work that continues, also a command that no prompt waits for.
                 await extensions.wait_for_idle(for_commands=True)
@@ -192,9 +219,38 @@ class Talk:
                 break
         self._finish()
 
-    async def _say(self, agent: Agent, prompt: Prompt) -> None:
+    def _message_ids(self, count: int) -> list[str | None]:
+        """Return the ids of the prompts: the given one, then the same with the prompt's number."""
+        given = self._options.message_id
+        if given is None:
+            return [None] * count
+        return [given if number == 1 else f"{given}/{number}" for number in range(1, count + 1)]
+
+    async def _continue(self, agent: Agent, message_id: str | None, ids: list[str | None]) -> None:
+        """Continue after a prompt that the session has: its process may have ended before the answer was complete."""
+        session, queue = agent.interpreter.session, agent.interpreter.queue
+        if self._listener.repeated == "returned":
+            self._listener.refusal = (
+                f"the message {message_id} was returned to a client before it was delivered, so it does not run; "
+                "give another --message-id"
+            )
+            self._collector.refuse(self._listener.refusal)
+            return
+        following = ids[ids.index(message_id) + 1 :]
+        if following and queue.fate_of(following[0] or "") is not None:
+            return
+        newest = next(session.newest_first(), None)
+        if newest is not None and newest["role"] == "assistant" and newest["stopReason"] in {"stop", "length"}:
+            self._listener.message = newest
+            self._collector.repeated(newest)
+            return
+        await self._say(agent, Prompt(CONTINUE))
+
+    async def _say(self, agent: Agent, prompt: Prompt, message_id: str | None = None) -> None:
         self._listener.expect()
-        record = {"type": "prompt", "message": prompt.text, "images": prompt.images}
+        record: dict[str, object] = {"type": "prompt", "message": prompt.text, "images": prompt.images}
+        if message_id is not None:
+            record["messageId"] = message_id
         agent.dispatcher.receive(encode_record(record))
         await self._listener.outcome()
 
@@ -226,10 +282,9 @@ class Talk:
         _report(text)
 
 
-def _is_handled(record: Record) -> bool:
-    """Return whether an extension has handled a prompt, so that no `agent_settled` follows."""
-    data = as_object(record.get("data"))
-    return data is not None and data.get("disposition") == "handled"
+def _disposition(record: Record) -> object:
+    """Return what the agent does with a prompt; after `handled` and `duplicate` no `agent_settled` follows."""
+    return (as_object(record.get("data")) or {}).get("disposition")
 
 
 def _report_retry(record: Record) -> None:

@@ -14,11 +14,12 @@ import signal
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
 
 from pinnace_agent.core.jobs import ABORT_GRACE_S, Jobs
+from pinnace_agent.session.conversation import Session
 from pinnace_agent.shell.child_processes import CHILDREN
 from pinnace_rpc.cli.options import StartupError, UsageRefused
 from pinnace_rpc.server import stdio
@@ -58,18 +59,38 @@ Task = Callable[[Agent], Awaitable[None]]
 """A task of the mode, with the agent that it uses."""
 
 
+class EndObserver(Protocol):
+    """Decides the exit code of a process, and takes note of its end."""
+
+    def exit_code(self, code: int, process: "AgentProcess") -> int:
+        """Return the exit code; `code` is the one that the process has by itself."""
+        ...
+
+    def finish(self, code: int, process: "AgentProcess") -> None:
+        """Everything is answered and closed, or the time for it is over. May be called more than once."""
+        ...
+
+
 class AgentProcess:
     """Runs the process from the first task to the last record."""
 
     def __init__(
-        self, prepared: Prepared, projection: Projection, *, on_record: Callable[[Record], None] | None = None
+        self,
+        prepared: Prepared,
+        projection: Projection,
+        *,
+        on_record: Callable[[Record], None] | None = None,
+        has_log: bool = False,
+        observer: EndObserver | None = None,
     ) -> None:
         """Start nothing yet.
 
         Args:
             prepared: The configuration of the agent.
             projection: Encodes its records.
-            on_record: Takes every record but updates, before it is written: the log.
+            on_record: Takes every record but updates, before it is written.
+            has_log: Whether the log takes them.
+            observer: Takes note of the end.
         """
         self.signal_number: int | None = None
         self.stdout_gone = False
@@ -82,7 +103,8 @@ class AgentProcess:
             on_defect=self._record_failed,
             on_unshown_dialog=self._decline_dialog,
         )
-        self._has_log = on_record is not None
+        self._has_log = has_log
+        self._observer = observer
         self._agent: Agent | None = None  # until the event loop runs
         self._done = trio.Event()
         self._ending = trio.Event()
@@ -124,6 +146,10 @@ class AgentProcess:
 
     def exit_code(self, otherwise: int = 0) -> int:
         """Return the exit code: of a defect, a signal or a closed stdout, or else the mode's own."""
+        code = self._plain_exit_code(otherwise)
+        return code if self._observer is None else self._observer.exit_code(code, self)
+
+    def _plain_exit_code(self, otherwise: int) -> int:
         if self.has_defect:
             return EXIT_DEFECT
         if self.signal_number is not None:
@@ -131,6 +157,16 @@ class AgentProcess:
         if self.startup_failure is not None:
             return self.startup_failure.exit_code
         return EXIT_STDOUT_GONE if self.stdout_gone else otherwise
+
+    def _finish(self) -> None:
+        """Let the observer take note of the end."""
+        if self._observer is not None:
+            self._observer.finish(self.exit_code(self._otherwise()), self)
+
+    @property
+    def session(self) -> Session:
+        """The current session."""
+        return self.prepared.session if self._agent is None else self._agent.interpreter.session
 
     @property
     def has_defect(self) -> bool:
@@ -144,7 +180,9 @@ class AgentProcess:
         failure = None if manager is None else manager.failure
         if failure is None:
             return None
-        return UsageRefused(str(failure)) if failure.is_usage else StartupError(str(failure))
+        if failure.is_usage:
+            return UsageRefused(str(failure))
+        return StartupError(str(failure), "no_model" if failure.is_model else "extension_error")
 
     def stop(self, agent: Agent, *, drain: bool = False) -> None:
         """Begin to end, or turn a drain into an abort."""
@@ -207,6 +245,7 @@ class AgentProcess:
                 if self._agent is not None:
                     with trio.move_on_after(SHUTDOWN_S):
                         await self._agent.interpreter.sessions.close_all()
+                self._finish()
                 self.outbox.close()
                 await self._flush(pumped)
                 if not ended.is_set():
@@ -298,6 +337,7 @@ class AgentProcess:
         """End the process, from any thread; None: as it would have ended by itself."""
         if signal_number is None:
             signal_number = self.signal_number
+        self._finish()
         if signal_number is not None and not self.has_defect:
             stdio.leave_now(signal_number)
         if (failure := self.startup_failure) is not None:
@@ -311,6 +351,7 @@ class AgentProcess:
             async for number in signals:
                 if self.signal_number is not None:
                     self._save_at_once()
+                    self._finish()
                     stdio.leave_now(number)
                 self.signal_number = number
                 self.stop(agent)

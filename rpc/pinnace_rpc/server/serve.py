@@ -34,7 +34,14 @@ def run(options: Options) -> int:
     if (problem := stdio.wrong_direction()) is not None:
         raise StartupError(problem)
     stdout = stdio.take_stdout()
-    process = AgentProcess(prepared, make_projection(options.protocol), on_record=observe)
+    observer, on_record = None, observe
+    if options.result_file is not None or options.has_detailed_exit_codes:
+        from pinnace_rpc.results.collector import observed
+
+        observer, on_record = observed(options, observe)
+    projection = make_projection(options.protocol)
+    has_log = observe is not None
+    process = AgentProcess(prepared, projection, on_record=on_record, has_log=has_log, observer=observer)
     server = Server(process, is_drained=options.on_eof == "drain", continues_queue=options.on_restore == "continue")
     process.run(stdout, server.read, server.warm)
     if process.startup_failure is not None:

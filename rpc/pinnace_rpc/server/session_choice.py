@@ -43,9 +43,9 @@ class SessionChoice:
         try:
             return self._session()
         except (errors.ClientError, NotOne, LeaseHeld) as error:
-            raise StartupError(error.text) from None
+            raise StartupError(error.text, "session_error", is_retryable=isinstance(error, LeaseHeld)) from None
         except OSError as error:
-            raise StartupError(f"the session can't be written: {error}") from None
+            raise StartupError(f"the session can't be written: {error}", "session_error", is_retryable=True) from None
 
     def _session(self) -> Session:
         options, folder = self._options, self._folder
@@ -69,7 +69,8 @@ class SessionChoice:
 
         session_id = self._options.session_id
         if session_id is not None and find_exact(session_id, folder, self._cwd) is not None:
-            raise StartupError(f"the session {session_id} exists already: choose another id for the copy")
+            text = f"the session {session_id} exists already: choose another id for the copy"
+            raise StartupError(text, "session_error")
         path = (
             check_path(reference, self._cwd)
             if _is_path(reference)

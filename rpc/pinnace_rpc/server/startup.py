@@ -98,7 +98,7 @@ def prepare(options: Options) -> Prepared:
             has_extensions = has_extensions or may_have_project_extensions(options, reader, Path(session.cwd))
         selection = None if has_extensions else select()
         if selection is not None and selection.error is not None:
-            raise (UsageRefused if selection.is_usage_error else StartupError)(selection.error)
+            raise _refused_selection(selection.error, is_usage=selection.is_usage_error)
         toolbox = _toolbox(options, settings)
     except StartupError:
         if session.file is not None:
@@ -178,6 +178,10 @@ def _selected(
             return selection._replace(error=refusal.text, is_usage_error=True)
     _write_notices(selection.warnings)
     return selection
+
+
+def _refused_selection(text: str, *, is_usage: bool) -> StartupError:
+    return UsageRefused(text) if is_usage else StartupError(text, "no_model")
 
 
 def _nothing() -> None:

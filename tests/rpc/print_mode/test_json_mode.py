@@ -85,6 +85,8 @@ def test_its_records_are_the_events_of_mode_rpc(
             pass
     one_shot = print_agent(["--mode", "json", "--protocol", profile, *prompts], script, settings=SETTINGS)
     header, *records = one_shot.end().records
+    if profile != "seed":  # nothing that it does not publish
+        assert "result" == records.pop()["type"]
 
     assert "session" == header["type"]
     # Failures name the address of the model.
@@ -112,10 +114,10 @@ def test_the_header_says_what_a_file_would(print_agent: OneShotStarter) -> None:
     assert (3, "mine", str(one_shot.home.work)) == (header["version"], header["id"], header["cwd"])
 
 
-def test_without_a_prompt_there_is_the_header_alone(print_agent: OneShotStarter) -> None:
+def test_without_a_prompt_there_are_no_events(print_agent: OneShotStarter) -> None:
     ended = print_agent(["--mode", "json"]).end()
 
-    assert (0, ["session"]) == (ended.code, [record["type"] for record in ended.records])
+    assert (0, ["session", "result"]) == (ended.code, [record["type"] for record in ended.records])
 
 
 @pytest.mark.parametrize("answer", [REFUSED, {"text": "half", "finish": "length", "usage": {"input": 1, "output": 99}}])

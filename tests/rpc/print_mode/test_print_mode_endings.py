@@ -47,7 +47,7 @@ def in_stream(print_agent: OneShotStarter, mode: str) -> OneShot:
 
 def is_closed(ended: Printed) -> bool:
     """Tell whether every bracket of its records is."""
-    return record_faults(ended.records[1:]) == [] and ended.records[-1]["type"] == "agent_settled"
+    return record_faults(ended.events) == [] and ended.events[-1]["type"] == "agent_settled"
 
 
 @MODES

@@ -106,6 +106,8 @@ def kinds(records: Sequence[dict[str, Any]]) -> list[str]:
     words: list[str] = []
     for record in records:
         role = record["message"]["role"] if record["type"] in {"message_start", "message_end"} else ""
+        if record is records[-1] and record["type"] == "result":  # ours alone
+            continue
         if role != "system":  # its own prompt is a message for the original alone
             words.append(f"{record['type']} {role}".strip())
     return [word for word, _ in itertools.groupby(words)]

@@ -35,8 +35,8 @@ def test_a_limit_ends_a_run_that_would_go_on_for_ever(mode: str, name: str, prin
     if mode == "text":
         assert "" == ended.out
         return
-    assert [] == record_faults(ended.records[1:])
-    assert ("agent_settled", True, "limit") == tuple(ended.records[-1][key] for key in ("type", "aborted", "reason"))
+    assert [] == record_faults(ended.events)
+    assert ("agent_settled", True, "limit") == tuple(ended.events[-1][key] for key in ("type", "aborted", "reason"))
 
 
 def test_a_limit_of_cost_is_refused_for_a_model_without_prices(print_agent: OneShotStarter) -> None:

@@ -234,6 +234,6 @@ def test_a_question_of_the_command_line_ends_with_the_same_code(tmp_path: Path, 
         if mode == "text":
             assert "" == printed.out
         else:
-            assert [] == record_faults(printed.records[1:])
+            assert [] == record_faults(printed.events)
         assert len(one_shot.llm.requests) <= 1
         assert [] == one_shot.left_behind()

@@ -1,0 +1,327 @@
+"""Makes the result of a process from the records that it emits: an observer, which decides nothing about a run.
+
+What is known by a record is taken from it; the rest (the session, the signal, a defect) is asked for once, at the end.
+The result describes the last prompt: a later one that succeeds replaces an earlier failure in mode rpc. Usage and
+counts are those of the process. Must not know modes. Rule R-RES-01.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
+
+from pinnace_agent.core.json_access import as_object
+from pinnace_agent.llm.builder import FailureSigns
+from pinnace_agent.llm.outcomes import OutcomeKind, classify_failure
+from pinnace_agent.session.totals import TokenTotals, add_tokens
+from pinnace_rpc.results.file import write_result
+from pinnace_spec.batch.results import (
+    DETAILED_EXIT_CODES,
+    EXIT_RETRYABLE,
+    LIMIT_REASONS,
+    ResultError,
+    ResultReason,
+    ResultRecord,
+)
+from pinnace_spec.profiles.profiles import ClientProfile
+from pinnace_spec.records.messages import AssistantMessage, FailureCode, Usage
+from pinnace_spec.rules.errors import ErrorCode
+from pinnace_spec.rules.limits import LimitName
+from pinnace_spec.wire.json_text import encode_record
+
+if TYPE_CHECKING:
+    from pinnace_agent.session.conversation import Session
+    from pinnace_rpc.cli.options import Options, StartupError
+
+Record = Mapping[str, object]
+OnRecord = Callable[[Record], None]
+
+DENIED: Final = "no_user"
+"""`details.denied` of a tool call that nobody could approve."""
+
+_REASONS_OF_FAILURES: Final[Mapping[FailureCode, ResultReason]] = {
+    "no_model": "no_model",
+    "unsupported_api": "no_model",
+    "no_credentials": "no_key",
+    "not_saved": "session_error",
+}
+_REASONS_OF_REFUSALS: Final[Mapping[str, ResultReason]] = {
+    ErrorCode.NO_MODEL: "no_model",
+    ErrorCode.NO_API_KEY: "no_key",
+    ErrorCode.AUTHENTICATION_FAILED: "no_key",
+    ErrorCode.SESSION_NOT_SAVED: "session_error",
+    ErrorCode.SESSION_UNAVAILABLE: "session_error",
+    ErrorCode.SESSION_NOT_FOUND: "session_error",
+    ErrorCode.REFUSED_BY_EXTENSION: "extension_error",
+    ErrorCode.ABORTED: "aborted",
+    ErrorCode.SHUTTING_DOWN: "aborted",
+    ErrorCode.INTERNAL_ERROR: "internal",
+}
+_TRANSIENT: Final[frozenset[FailureCode]] = frozenset(
+    {"unreachable", "connection_lost", "timeout", "rate_limited", "server_error"}
+)
+_WITH_RESULT: Final[frozenset[ClientProfile]] = frozenset({"pi", "1.5"})
+_PROMPTS: Final = frozenset({"prompt", "steer", "follow_up", "queue_message"})
+
+
+class LineSink(Protocol):
+    """Where the last record of mode json goes."""
+
+    def put_line(self, line: bytes) -> None:
+        """Write a line."""
+        ...
+
+
+class EndedProcess(Protocol):
+    """The process at its end."""
+
+    @property
+    def outbox(self) -> "LineSink":
+        """Writes records to stdout."""
+        ...
+
+    @property
+    def session(self) -> "Session":
+        """The current session."""
+        ...
+
+    @property
+    def signal_number(self) -> int | None:
+        """The signal that ended it; None: none did."""
+        ...
+
+    @property
+    def has_defect(self) -> bool:
+        """Whether the statechart has failed."""
+        ...
+
+    @property
+    def startup_failure(self) -> "StartupError | None":
+        """Why it could not start with its extensions."""
+        ...
+
+
+class Verdict(NamedTuple):
+    """How the last prompt has ended."""
+
+    reason: ResultReason = "completed"
+    is_retryable: bool = False
+    error: ResultError | None = None
+
+
+class ResultCollector:
+    """The result of one process, as far as it is known."""
+
+    def __init__(self, options: "Options") -> None:
+        """Begin at the start of the process; its options say where the result goes, and which exit codes are used."""
+        self._options = options
+        self._is_last_record = False
+        self._begun = time.monotonic()
+        self._tokens: TokenTotals = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0}
+        self._cost = 0.0
+        self._turns = 0
+        self._tool_calls = 0
+        self._answer: AssistantMessage | None = None
+        self._failure: Verdict | None = None
+        self._limit: LimitName | None = None
+        self._is_aborted = False
+        self._has_denied_call = False
+        self._result: ResultRecord | None = None
+
+    def follow_header(self) -> None:
+        """Write the result to stdout, too, where the profile has it: the header of mode json was written."""
+        self._is_last_record = self._options.protocol in _WITH_RESULT
+
+    def take(self, record: Record) -> None:
+        """Take a record, before it is written."""
+        match record["type"]:
+            case "response":
+                self._take_response(record)
+            case "message_end":
+                self._take_message(cast("Record", record["message"]))  # the field of that record
+            case "turn_end":
+                self._turns += 1
+            case "tool_execution_end":
+                self._tool_calls += 1
+                result = as_object(record.get("result")) or {}
+                details = as_object(result.get("details")) or {}
+                self._has_denied_call = self._has_denied_call or details.get("denied") == DENIED
+            case "compaction_end":
+                usage = (as_object(record.get("result")) or {}).get("usage")
+                self._spend(cast("Usage | None", usage))
+            case "agent_settled":
+                self._is_aborted = bool(record["aborted"])
+                self._limit = cast("LimitName | None", record.get("limit"))  # likewise
+            case _:
+                pass
+
+    def repeated(self, answer: AssistantMessage | None) -> None:
+        """Take the answer that the session has to a prompt that was sent before, and is not run again."""
+        self._answer = answer
+
+    def refuse(self, text: str) -> None:
+        """Take why a prompt that was sent before does not run."""
+        self._failure = Verdict("usage", error=_error(text))
+
+    def fail(self, error: "StartupError") -> None:
+        """Take a failure that no record reports: a file of the command line that can't be read, for example."""
+        self._failure = failed_start(error)
+
+    def exit_code(self, code: int, process: EndedProcess) -> int:
+        """Return the exit code of the process; `code` is the one without `--exit-codes detailed`."""
+        return detailed_exit_code(self._verdict(process), code) if self._options.has_detailed_exit_codes else code
+
+    def finish(self, code: int, process: EndedProcess) -> None:
+        """Write the result, once; later calls do nothing. `code` is the exit code."""
+        if self._result is not None:
+            return
+        verdict, answer, session = self._verdict(process), self._answer, process.session
+        model, file = session.model, session.path
+        self._result = {
+            **_empty_result(verdict, code),
+            "text": "" if answer is None else _text(answer),
+            "stopReason": None if answer is None else answer["stopReason"],
+            "turns": self._turns,
+            "toolCalls": self._tool_calls,
+            "durationMs": round((time.monotonic() - self._begun) * 1000),
+            "usage": {**self._tokens},
+            "cost": self._cost,
+            "model": None if model is None else {"provider": model["provider"], "id": model["id"]},
+            "session": {"id": session.id, "file": file if session.file is not None and session.file.exists else None},
+            "limit": self._limit if verdict.reason in LIMIT_REASONS.values() else None,
+        }
+        line = encode_record(self._result)
+        if self._is_last_record:
+            process.outbox.put_line(line)
+        if self._options.result_file is not None:
+            write_result(self._options.result_file, line)
+
+    def _take_response(self, record: Record) -> None:
+        if record.get("command") not in _PROMPTS:
+            return
+        self._failure, self._limit, self._is_aborted = None, None, False
+        if record["success"]:
+            self._has_denied_call = False
+            return
+        code = record.get("errorCode")
+        reason = _REASONS_OF_REFUSALS.get(str(code), "usage")
+        error: ResultError = {
+            "code": code if isinstance(code, str) else None,
+            "message": str(record["error"]),
+            "status": None,
+        }
+        self._failure = Verdict(reason, code in {ErrorCode.BUSY, ErrorCode.SESSION_NOT_SAVED}, error)
+
+    def _take_message(self, message: Record) -> None:
+        if message["role"] == "assistant":
+            self._answer = cast(AssistantMessage, message)  # of that role
+        if message["role"] in {"assistant", "toolResult"}:
+            self._spend(cast("Usage | None", message.get("usage")))
+
+    def _spend(self, usage: Usage | None) -> None:
+        if usage is not None:
+            add_tokens(self._tokens, usage["input"], usage["output"], usage["cacheRead"], usage["cacheWrite"])
+            self._cost += usage["cost"]["total"]
+
+    def _verdict(self, process: EndedProcess) -> Verdict:
+        if self._result is not None:
+            return Verdict(self._result["reason"], self._result["retryable"], self._result["error"])
+        if process.has_defect:
+            return Verdict("internal", error=_error("the agent's statechart has failed", ErrorCode.INTERNAL_ERROR))
+        if process.signal_number is not None:
+            return Verdict("interrupted", True, _error(f"ended by signal {process.signal_number}"))
+        if process.startup_failure is not None:
+            return failed_start(process.startup_failure)
+        if self._failure is not None:
+            return self._failure
+        if self._limit is not None:
+            return Verdict(LIMIT_REASONS[self._limit], error=_error(f"the run has reached its limit {self._limit}"))
+        return self._verdict_on_answer()
+
+    def _verdict_on_answer(self) -> Verdict:
+        answer = self._answer
+        if answer is not None and answer["stopReason"] == "error":
+            return _failed_answer(answer)
+        if self._is_aborted or (answer is not None and answer["stopReason"] == "aborted"):
+            return Verdict("aborted", error=_error("the run was aborted"))
+        if answer is not None and answer["stopReason"] == "length":
+            return Verdict("output_limit", error=_error("the answer was cut: the model has reached its output limit"))
+        if self._has_denied_call:
+            text = "a tool call needed the user's approval, and there was no user to ask"
+            return Verdict("tool_denied", error=_error(text))
+        return Verdict()
+
+
+def observed(options: "Options", log: Callable[[Record], None] | None) -> "tuple[ResultCollector, OnRecord]":
+    """Return a collector, and what passes each record to it and to the log."""
+    collector = ResultCollector(options)
+
+    def take(record: Record) -> None:
+        collector.take(record)
+        if log is not None:
+            log(record)
+
+    return collector, take
+
+
+def detailed_exit_code(verdict: Verdict, code: int) -> int:
+    """Return the exit code of `--exit-codes detailed`; a signal keeps its own."""
+    if verdict.reason == "model_error" and verdict.is_retryable:
+        return EXIT_RETRYABLE
+    return DETAILED_EXIT_CODES.get(verdict.reason, code)
+
+
+def failed_start(error: "StartupError") -> Verdict:
+    """Return the verdict on a process that can't start."""
+    return Verdict(error.reason, error.is_retryable, _error(str(error)))
+
+
+def report_failed_start(options: "Options", error: "StartupError") -> int:
+    """Write the result of a process that can't start, and return its exit code."""
+    verdict = failed_start(error)
+    code = detailed_exit_code(verdict, error.exit_code) if options.has_detailed_exit_codes else error.exit_code
+    if options.result_file is not None:
+        write_result(options.result_file, encode_record(_empty_result(verdict, code)))
+    return code
+
+
+def report_usage_error(path: str, text: str, code: int) -> None:
+    """Write the result of a command line that was refused."""
+    write_result(path, encode_record(_empty_result(Verdict("usage", error=_error(text)), code)))
+
+
+def _empty_result(verdict: Verdict, code: int) -> ResultRecord:
+    return {
+        "type": "result",
+        "version": 1,
+        "reason": verdict.reason,
+        "retryable": verdict.is_retryable,
+        "exitCode": code,
+        "text": "",
+        "stopReason": None,
+        "turns": 0,
+        "toolCalls": 0,
+        "durationMs": 0,
+        "usage": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0},
+        "cost": 0.0,
+        "model": None,
+        "session": None,
+        "limit": None,
+        "error": verdict.error,
+    }
+
+
+def _failed_answer(answer: AssistantMessage) -> Verdict:
+    code, status, text = answer.get("errorCode"), answer.get("status"), answer.get("errorMessage", "")
+    error: ResultError = {"code": code, "message": text, "status": status}
+    if code is not None and (reason := _REASONS_OF_FAILURES.get(code)) is not None:
+        return Verdict(reason, code == "not_saved", error)
+    kind = classify_failure(text, answer["provider"], FailureSigns(status=status)).kind
+    return Verdict("model_error", code in _TRANSIENT or kind is OutcomeKind.TRANSIENT, error)
+
+
+def _error(text: str, code: str | None = None) -> ResultError:
+    return {"code": code, "message": text, "status": None}
+
+
+def _text(answer: AssistantMessage) -> str:
+    return "".join(block["text"] for block in answer["content"] if block["type"] == "text")
