@@ -49,14 +49,42 @@ def export_page(
 
 
 # DEVIATION D-38: a session where one is asked for, and nothing but reading.
-def export_lines(source: Source, wanted: str, *, cwd: str, env: Mapping[str, str]) -> str:
+def export_lines(source: Source, wanted: str | None, *, cwd: str, env: Mapping[str, str]) -> str:
     """Write the active branch as a session file of its own and return its path, as it was given.
 
     Raises:
         ClientError: It can't be written.
     """
-    name = target_name(source.path, wanted, env)
+    name = target_name(source.path, wanted, env, ".jsonl")
     write_target(name, source.path, (encode_record(line).decode() for line in session_lines(redacted(source))), cwd)
+    return name
+
+
+def export_transcript(source: Source, wanted: str | None, *, cwd: str, env: Mapping[str, str]) -> str:
+    """Write the active branch as Markdown and return the path that was written, as it was given.
+
+    Raises:
+        ClientError: It can't be written.
+    """
+    from pinnace_agent.export.transcript import transcript
+
+    name = target_name(source.path, wanted, env, ".md")
+    write_target(name, source.path, transcript(redacted(source)), cwd)
+    return name
+
+
+def export_trajectory(
+    source: Source, wanted: str | None, *, cwd: str, env: Mapping[str, str], program_version: str
+) -> str:
+    """Write the active branch as a trajectory in ATIF and return the path that was written, as it was given.
+
+    Raises:
+        ClientError: It can't be written, or there is no message.
+    """
+    from pinnace_agent.export.trajectory import trajectory
+
+    name = target_name(source.path, wanted, env, ".atif.json")
+    write_target(name, source.path, (trajectory(redacted(source), program_version),), cwd)
     return name
 
 
@@ -72,9 +100,9 @@ def _page(source: Source, *, only_active: bool, check: Callable[[], object]) -> 
         raise errors.ClientError(errors.export_unavailable(package), errors.ErrorCode.NOT_IMPLEMENTED) from None
 
 
-def target_name(session: Path, wanted: str | None, env: Mapping[str, str]) -> str:
+def target_name(session: Path, wanted: str | None, env: Mapping[str, str], ending: str = ".html") -> str:
     """Return the path to write, as it is reported to the client: relative if the client gave a relative one or none."""
-    return expand_home(wanted, env) if wanted else f"pi-session-{session.name.removesuffix('.jsonl')}.html"
+    return expand_home(wanted, env) if wanted else f"pi-session-{session.name.removesuffix('.jsonl')}{ending}"
 
 
 def write_target(name: str, session: Path, chunks: Iterable[str], cwd: str) -> None:

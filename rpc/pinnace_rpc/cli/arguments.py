@@ -53,7 +53,9 @@ def parse_arguments(arguments: Sequence[str], env: Mapping[str, str], *, is_at_t
     if "login" in given:
         return Options(**_login(given))
     if is_exporting:
-        return Options(export=_export(_read(given, ("export", "export_branch")), words))
+        return Options(export=_export(_read(given, ("export", "export_branch", "export_format")), words))
+    if "export_format" in given:
+        raise UsageError("--format is the format of an --export, which is missing")
     mode = _mode(_read(given, ("mode",)).get("mode"), is_print="is_print" in given, is_at_terminal=is_at_terminal)
     if mode in SERVING_MODES:
         _check_messages(words, mode)
@@ -115,7 +117,10 @@ def _login(given: Mapping[str, Any]) -> _Values:
 def _export(given: Mapping[str, Any], words: Sequence[str]) -> ExportOptions:
     if len(words) > 1:
         raise UsageError("--export takes the session and one file to write")
-    return ExportOptions(given["export"], words[0] if words else None, given.get("export_branch") == "active")
+    wanted, branch = given.get("export_format"), given.get("export_branch")
+    if branch == "all" and wanted not in {None, "html"}:
+        raise UsageError(f"--export-branch all is not supported with --format {wanted}, which has one branch")
+    return ExportOptions(given["export"], words[0] if words else None, branch == "active", wanted)
 
 
 def _mode(mode: Mode | None, *, is_print: bool, is_at_terminal: bool) -> Mode:

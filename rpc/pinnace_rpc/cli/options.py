@@ -22,6 +22,8 @@ Mode = Literal["text", "json", "rpc", "acp"]
 
 ToolApproval = Literal["never", "ask", "read-only"]
 
+ExportFormat = Literal["html", "jsonl", "markdown", "atif"]
+
 ExitCodes = Literal["plain", "detailed"]
 
 SERVING_MODES: Final[frozenset[Mode]] = frozenset({"rpc", "acp"})
@@ -31,6 +33,7 @@ ON_EOF: Final[tuple[OnEof, ...]] = get_args(OnEof)
 ON_RESTORE: Final[tuple[OnRestore, ...]] = get_args(OnRestore)
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 TOOL_APPROVALS: Final[tuple[ToolApproval, ...]] = get_args(ToolApproval)
+EXPORT_FORMATS: Final[tuple[ExportFormat, ...]] = get_args(ExportFormat)
 EXIT_CODES: Final[tuple[ExitCodes, ...]] = get_args(ExitCodes)
 
 
@@ -65,8 +68,9 @@ class ExportOptions(NamedTuple):
     source: str
     """The path of a session."""
     target: str | None = None
-    """The path to write; one that ends in `.jsonl` is to be a session, too."""
+    """The path to write; without a format, one that ends in `.jsonl` is to be a session, too."""
     only_active: bool = False
+    format: ExportFormat | None = None
 
 
 class Options(NamedTuple):

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from pinnace_rpc.cli import values
 from pinnace_rpc.cli.options import (
     EXIT_CODES,
+    EXPORT_FORMATS,
     LOG_VARIABLE,
     MODES,
     ON_EOF,
@@ -365,10 +366,18 @@ _SESSION: Final = Group(
         Option(
             ("--export",),
             "export",
-            "Write a session as an HTML page, or the active branch to a .jsonl, and exit: --export FILE [OUT].",
+            "Write a session as an HTML page, or in another --format, and exit: --export FILE [OUT].",
             "FILE",
             completed="file",
             read=values.not_empty,
+        ),
+        Option(
+            ("--format",),
+            "export_format",
+            "html (default), or the active branch as jsonl (a session; default of OUT.jsonl), markdown or atif.",
+            "FORMAT",
+            completed=EXPORT_FORMATS,
+            read=values.one_of(EXPORT_FORMATS, f"one of {', '.join(EXPORT_FORMATS)}"),
         ),
         Option(
             ("--export-branch",),
