@@ -153,7 +153,7 @@ def test_a_place_on_one_machine_is_recognised(parts: tuple[str, ...]) -> None:
 
 
 # What starts a program. The registry does, and beside it: the watchdog, which is to be no child of the agent; the
-# client of an agent and the host of agents, which are other programs.
+# client of an agent, the host of agents and the workers of a batch, which are other programs.
 STARTS = re.compile(
     r"subprocess\.(?!PIPE|DEVNULL|STDOUT|SubprocessError|TimeoutExpired|CalledProcessError)\w+"
     r"|os\.(fork|forkpty|exec\w+|spawn\w+|posix_spawnp?|popen|system|startfile)|pty\.(fork|spawn)"
@@ -164,6 +164,7 @@ MAY_START = {
     "agent/pinnace_agent/shell/watchdog.py": {"os.posix_spawn"},
     "agent/pinnace_agent/shell/protection.py": {"ctypes.CDLL", "ctypes.c_ulong", "ctypes.get_errno"},
     "rpc/pinnace_rpc/attach/finding.py": {"subprocess.Popen"},
+    "rpc/pinnace_rpc/batch/programs.py": {"subprocess.Popen"},
     "rpc/pinnace_rpc/client/connection/process.py": {"trio.lowlevel.open_process"},
     "rpc/pinnace_rpc/cli/commands/demo.py": {"subprocess.Popen"},
     "rpc/pinnace_rpc/host/agents/fresh.py": {"trio.lowlevel.open_process"},

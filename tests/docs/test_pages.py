@@ -70,6 +70,9 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "docs/durable-agents.md: ssh build-machine pinnace attach reviewer --cursors": "needs another machine",
     "docs/durable-agents.md: # editor": "test_durable_agents_page.py",
     "docs/durable-agents.md: # supervisor": "test_durable_agents_page.py",
+    "docs/fleet.md: *": "test_fleet_page.py, and test_engines.py for the cluster",
+    'docs/command-line.md: {"type":"result","version":1,"reason":"completed","retryable":false,"exitCode":0,"text":"…",'
+    '"stopReason":"stop",': "tests/rpc/print_mode/test_results.py",
     "docs/mcp.md: pip install 'mcp>=2.3,<3'": "downloads the package, which tests have",
     "docs/mcp.md: pinnace mcp add files -- npx -y @modelcontextprotocol/server-filesystem .": _SERVERS,
     "docs/mcp.md: pinnace mcp add docs --url https://example.com/mcp --bearer-token-env-var DOCS_TOKEN": _SERVERS,

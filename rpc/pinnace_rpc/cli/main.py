@@ -86,7 +86,7 @@ def _run(words: list[str]) -> int:
             from pinnace_rpc.cli.commands import spec as spec_command
 
             return spec_command.main(rest)
-        case ["agents" | "host" as name, *rest]:
+        case ["agents" | "batch" | "host" as name, *rest]:
             return _keep_agents(name, rest)
         case ["demo"]:
             from pinnace_rpc.cli.commands import demo
@@ -108,7 +108,11 @@ def _configure(name: str, rest: list[str]) -> int:
 
 
 def _keep_agents(name: str, rest: list[str]) -> int:
-    """Be the host of agents, or ask it."""
+    """Be the host of agents, or ask it, or run a batch of them."""
+    if name == "batch":
+        from pinnace_rpc.cli.commands import batch as batch_command
+
+        return batch_command.main(rest)
     if name == "host":
         from pinnace_rpc.cli.commands import host as host_command
 

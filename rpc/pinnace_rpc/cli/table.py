@@ -53,6 +53,7 @@ SUBCOMMANDS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "agents": ("List the agents of the host; stop, restart or remove one.", ("stop", "restart", "remove")),
     "attach": ("Speak to an agent that outlives its client.", ()),
     "auth": ("Store, remove or list keys of providers.", ("login", "logout", "status")),
+    "batch": ("Run an agent for each task of a file, here or on many machines.", ()),
     "completion": ("Print the completion script of a shell.", ("bash", "fish", "zsh")),
     "demo": ("Show a short conversation without a network.", ()),
     "explain": ("Explain a rule of the protocol or a transition.", ()),

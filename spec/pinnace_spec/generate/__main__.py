@@ -19,6 +19,7 @@ from pinnace_spec.generate.promela.properties import properties_file
 from pinnace_spec.generate.reference import reference
 from pinnace_spec.generate.rpc_reference import rpc_reference
 from pinnace_spec.generate.schema.asyncapi import asyncapi
+from pinnace_spec.generate.schema.batch_schema import batch_schema
 from pinnace_spec.generate.schema.host_schema import host_schema
 from pinnace_spec.generate.schema.schema import bundles
 from pinnace_spec.generate.schema.typescript import typescript
@@ -38,6 +39,7 @@ FILES: Final[Mapping[str, Publisher]] = {
     "model/shells.pml": shells_model,
     "model/tools.pml": tools_model,
     "reference.md": reference,
+    "schema/batch.json": batch_schema,
     "schema/host.json": host_schema,
     "typescript/protocol.ts": typescript,
 }

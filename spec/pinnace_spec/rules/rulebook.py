@@ -121,6 +121,7 @@ CHAPTERS: Final[Mapping[str, tuple[str, ...]]] = {
     "The durable host": ("R-HST",),
     "Limits": ("R-LIM",),
     "The process and its configuration": ("R-CLI", "R-CFG"),
+    "Results and batches": ("R-RES", "R-BAT"),
 }
 """The order in which somebody reads: each chapter with its families of rules."""
 

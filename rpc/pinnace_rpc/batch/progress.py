@@ -1,0 +1,69 @@
+"""Says on stderr how far a batch is: one line that changes on a terminal, lines now and then elsewhere."""
+
+import os
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pinnace_rpc.batch.records import has_passed
+
+_EVERY_S: Final = 10.0
+_TERMINAL_S: Final = 0.2
+
+
+class Progress:
+    """Counts what has ended."""
+
+    def __init__(self, total: int, done: int) -> None:
+        """Begin; `done` of `total` tasks need not be run."""
+        self._total = total
+        self._first = self._done = done
+        self._failed = 0
+        self._cost = 0.0
+        self._tokens = 0
+        self._begun = self._shown = time.monotonic()
+        self._is_terminal = os.isatty(2)
+
+    def ended(self, line: Mapping[str, Any]) -> None:
+        """Count a task."""
+        self._done += 1
+        self._cost += line["cost"]
+        self._tokens += line["usage"]["total"]
+        if not has_passed(line):
+            self._failed += 1
+            why = "verify failed" if line["reason"] == "completed" else line["reason"]
+            message = (line["error"] or {}).get("message", "")
+            self.note(f"{line['id']}: {why}" + (f": {message.splitlines()[0]}" if message else ""))
+
+    def note(self, text: str) -> None:
+        """Write a line."""
+        start = "\r\x1b[K" if self._is_terminal else ""
+        sys.stderr.write(f"{start}pinnace: batch: {_clean(text)}\n")
+
+    def show(self, running: int, *, is_last: bool = False) -> None:
+        """Write how far the batch is, if it is time to."""
+        now = time.monotonic()
+        if not is_last and now - self._shown < (_TERMINAL_S if self._is_terminal else _EVERY_S):
+            return
+        self._shown = now
+        words = [f"{self._done} of {self._total} done", f"{self._failed} failed", f"{running} submitted"]
+        words += [f"${self._cost:.4f}", f"{self._tokens} tokens"]
+        fresh = self._done - self._first
+        if fresh and self._done < self._total:
+            left_s = (now - self._begun) / fresh * (self._total - self._done)
+            words.append(f"about {_time(left_s)} left")
+        if self._is_terminal and not is_last:
+            sys.stderr.write(f"\r\x1b[Kpinnace: batch: {', '.join(words)}")
+            sys.stderr.flush()
+        else:
+            self.note(", ".join(words))
+
+
+def _time(left_s: float) -> str:
+    minutes = round(left_s / 60)
+    return f"{round(left_s)} s" if minutes < 2 else f"{minutes} min" if minutes < 120 else f"{round(minutes / 60)} h"
+
+
+def _clean(text: str) -> str:
+    return "".join(each if each.isprintable() else " " for each in text)

@@ -1,0 +1,116 @@
+"""The folder of a batch: `results.jsonl`, `sessions/`, and the lock that one coordinator at a time holds.
+
+A line of `results.jsonl` is on the disk before its task counts as done; a line that a crash has cut is removed. Of
+several lines of one task the last one counts. Blocks on the file system.
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+class BatchFolderError(Exception):
+    """The folder can't be used. The text is for the user."""
+
+
+class Done(NamedTuple):
+    """What is known of a task that has a result."""
+
+    attempt: int
+    is_retryable: bool
+    has_passed: bool
+
+
+class BatchFolder:
+    """The results of one batch."""
+
+    def __init__(self, path: Path) -> None:
+        """Make or open the folder.
+
+        Raises:
+            BatchFolderError: It can't be written, or another coordinator uses it.
+        """
+        self.path = path
+        try:
+            (path / "sessions").mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise BatchFolderError(f"{path}: another `pinnace batch` uses this folder") from None
+            self._file = (path / "results.jsonl").open("a+b")
+            self.done = self._read()
+        except OSError as error:
+            raise BatchFolderError(f"{path} can't be used: {error.strerror or error}") from None
+
+    def add(self, outcome: Mapping[str, Any], attempt: int) -> Mapping[str, Any]:
+        """Keep an outcome; it is on the disk when this returns. Return the line."""
+        session = f"sessions/{outcome['id']}.jsonl" if outcome["session"] else None
+        if session is not None:
+            self._write_session(self.path / session, outcome["session"])
+        head = outcome["result"]["session"]
+        line = {
+            "id": outcome["id"],
+            "attempt": attempt,
+            **outcome["result"],
+            "session": None if session is None else {"id": (head or {}).get("id", outcome["id"]), "file": session},
+            "verify": outcome["verify"],
+            "stderr": outcome["stderr"],
+        }
+        self._file.write(json.dumps(line, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self.done[outcome["id"]] = _done(line)
+        return line
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """Yield the line of each task that counts, in the order in which tasks first ended."""
+        last: dict[str, int] = {}
+        place = 0
+        self._file.seek(0)
+        for line in self._file:
+            last[json.loads(line)["id"]] = place
+            place += len(line)
+        for place in last.values():
+            self._file.seek(place)
+            yield json.loads(self._file.readline())
+
+    def _read(self) -> dict[str, Done]:
+        done: dict[str, Done] = {}
+        place = 0
+        self._file.seek(0)
+        for line in self._file:
+            try:
+                if not line.endswith(b"\n"):
+                    raise ValueError
+                read = json.loads(line)
+                done[read["id"]] = _done(read)
+            except (ValueError, KeyError, TypeError):
+                if self._file.read(1):
+                    text = f"{self.path / 'results.jsonl'} is damaged at byte {place}: it has to be repaired by hand"
+                    raise BatchFolderError(text) from None
+                self._file.truncate(place)
+                break
+            place += len(line)
+        return done
+
+    def _write_session(self, path: Path, text: str) -> None:
+        beside = path.with_suffix(".new")
+        with beside.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+
+
+def has_passed(line: Mapping[str, Any]) -> bool:
+    """Return whether a task is completed and verified."""
+    verify = line["verify"]
+    return line["reason"] == "completed" and (verify is None or verify["passed"])
+
+
+def _done(line: Mapping[str, Any]) -> Done:
+    return Done(line["attempt"], line["retryable"], has_passed(line))

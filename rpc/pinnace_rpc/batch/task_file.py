@@ -1,0 +1,79 @@
+"""Reads a file of tasks: all lines are checked before anything starts, and read again one by one when they are run.
+
+What is kept of each line is its place in the file, so that the memory of a batch does not grow with what its tasks say.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, Final
+
+from pydantic import ValidationError
+
+from pinnace_spec.batch.tasks import Task
+
+_MOST_ERRORS: Final = 20
+
+
+class TaskFileError(Exception):
+    """Lines are invalid. The text names each with its field."""
+
+
+class TaskFile:
+    """The tasks of one file."""
+
+    def __init__(self, path: Path) -> None:
+        """Check all lines.
+
+        Raises:
+            TaskFileError: Some are invalid, or the file can't be read.
+        """
+        self._path = path
+        self._places: dict[str, int] = {}
+        try:
+            with path.open("rb") as file:
+                self._check(file)
+        except OSError as error:
+            raise TaskFileError(f"{path} can't be read: {error.strerror or error}") from None
+
+    @property
+    def ids(self) -> list[str]:
+        """Those of all tasks, in the order of the file."""
+        return list(self._places)
+
+    def tasks(self, ids: Iterator[str]) -> Iterator[dict[str, Any]]:
+        """Yield the tasks of some ids, as plain data."""
+        with self._path.open("rb") as file:
+            for task_id in ids:
+                file.seek(self._places[task_id])
+                task = Task.model_validate(json.loads(file.readline()))
+                yield task.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+    def _check(self, file: IO[bytes]) -> None:
+        errors: list[str] = []
+        place = 0
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                errors += [f"line {number}: {each}" for each in self._read(line, place)]
+            place += len(line)
+            if len(errors) > _MOST_ERRORS:
+                errors = [*errors[:_MOST_ERRORS], "further errors are left out"]
+                break
+        if not errors and not self._places:
+            errors = ["it has no task"]
+        if errors:
+            raise TaskFileError("\n".join(f"{self._path}: {each}" for each in errors))
+
+    def _read(self, line: bytes, place: int) -> Iterator[str]:
+        try:
+            task = Task.model_validate(json.loads(line))
+        except ValidationError as error:
+            for each in error.errors():
+                field = ".".join(str(part) for part in each["loc"]) or "task"
+                yield f"{field}: {each['msg'].removeprefix('Value error, ')}"
+        except ValueError as error:
+            yield f"no JSON: {error}"
+        else:
+            if task.id in self._places:
+                yield f"id: {task.id} is the id of an earlier line"
+            self._places.setdefault(task.id, place)

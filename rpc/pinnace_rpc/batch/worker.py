@@ -1,0 +1,160 @@
+"""Runs one task: the one function that an engine calls, on whichever machine it likes.
+
+Plain data in, plain data out, and no state but the folder of the attempt: it holds the working folder, the session and,
+at the end, the outcome. An engine that repeats a call after a lost worker gets the outcome that is there, or the agent
+continues its session: no prompt runs twice (R-RES-02). Never raises for what a task does. Blocks.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any, Final
+
+from pinnace_rpc.batch.programs import Ended, run_program
+from pinnace_rpc.batch.workspaces import WorkspaceError, make_workspace, remove_workspace
+from pinnace_spec.batch.results import ResultError, ResultReason, ResultRecord
+
+OUTCOME: Final = "outcome.json"
+# An agent with a limit on each prompt has so much longer to start, to end and to save.
+_SPARE_S: Final = 60.0
+
+
+def run_task(call: Mapping[str, Any]) -> dict[str, Any]:
+    """Run a task and return its outcome.
+
+    Args:
+        call: `task`, a task of the published schema; `place`, the folder of this attempt, the same when the call is
+            repeated; `command`, the agent's program; `flags`, further words of its command line.
+
+    Returns:
+        `id`, `result` (a result record), `verify` (or None), `session` (the session file as text) and `stderr`.
+    """
+    task, place = call["task"], Path(call["place"])
+    outcome_file = place / OUTCOME
+    try:
+        found: dict[str, Any] = json.loads(outcome_file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        found = _run(call, task, place)
+        _write(outcome_file, json.dumps(found))
+    return found
+
+
+def _run(call: Mapping[str, Any], task: Mapping[str, Any], place: Path) -> dict[str, Any]:
+    begun = time.monotonic()
+    verify, text, ended = None, "", None
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        folder = make_workspace(task, place)
+        result = _completed_before(place)
+        if result is None:
+            with (place / "output").open("w+b") as output:
+                ended = _run_agent(call, task, place, folder, output)
+            result = _result_of(place, ended)
+        if task.get("verify") and result["reason"] == "completed":
+            verify = _verify(task, place, folder)
+        text = _session_of(place)
+        remove_workspace(place)
+    except WorkspaceError as error:
+        result = made_result("usage", str(error))
+    except OSError as error:
+        result = made_result("internal", f"the task can't be run on this worker: {error}", is_retryable=True)
+    result["durationMs"] = result["durationMs"] or round((time.monotonic() - begun) * 1000)
+    output_text = "" if ended is None or result["reason"] == "completed" else ended.output
+    return {"id": task["id"], "result": result, "verify": verify, "session": text, "stderr": output_text}
+
+
+def _run_agent(call: Mapping[str, Any], task: Mapping[str, Any], place: Path, folder: Path, output: IO[bytes]) -> Ended:
+    prompts = task.get("prompts") or [task["prompt"]]
+    limits = task.get("limits", {})
+    words = [*call["command"], "-p", *call["flags"], "--session-dir", str(place / "session")]
+    words += ["--session-id", task["id"], "--message-id", task["id"], "--result-file", str(place / "result.json")]
+    if task.get("model"):
+        words += ["--model", task["model"]]
+    for name, flag in (("maxTurns", "--max-turns"), ("maxCost", "--max-cost"), ("maxRunSeconds", "--max-run-seconds")):
+        if limits.get(name) is not None:
+            words += [flag, f"{limits[name]:.15g}"]
+    (place / "result.json").unlink(missing_ok=True)
+    limit_s: float | None = limits.get("timeoutSeconds")
+    if limit_s is None and limits.get("maxRunSeconds") is not None:
+        limit_s = limits["maxRunSeconds"] * len(prompts) + _SPARE_S
+    # One prompt is stdin, which may be long. Several are words; a line feed keeps one from being the name of a file.
+    stdin = prompts[0].encode("utf-8", "replace") if len(prompts) == 1 else b""
+    if len(prompts) > 1:
+        words += ["--", *(f"\n{prompt}" if prompt.startswith("@") else prompt for prompt in prompts)]
+    environment = {**os.environ, **task.get("env", {})}
+    return run_program(words, cwd=str(folder), env=environment, output=output, stdin=stdin, limit_s=limit_s)
+
+
+def _completed_before(place: Path) -> ResultRecord | None:
+    """Return the result of an agent whose worker was lost when it had completed the task."""
+    try:
+        result: ResultRecord = json.loads((place / "result.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return result if result["reason"] == "completed" else None
+
+
+def _result_of(place: Path, ended: Ended) -> ResultRecord:
+    try:
+        result: ResultRecord = json.loads((place / "result.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        if ended.is_over_time:
+            return made_result("limit_time", "the agent was killed at timeoutSeconds", code=ended.code)
+        how = f"killed by {signal.Signals(-ended.code).name}" if ended.code < 0 else f"ended with {ended.code}"
+        text = f"the agent left no result: {how}"
+        return made_result("internal", text, is_retryable=ended.code < 0, code=ended.code)
+    if ended.is_over_time and result["reason"] == "interrupted":
+        error: ResultError = {"code": None, "message": "the agent was ended at timeoutSeconds", "status": None}
+        return {**result, "reason": "limit_time", "retryable": False, "error": error}
+    return result
+
+
+def _verify(task: Mapping[str, Any], place: Path, folder: Path) -> dict[str, Any]:
+    environment = {**os.environ, **task.get("env", {})}
+    limit_s = task.get("limits", {}).get("verifySeconds", 600.0)
+    command = ["/bin/sh", "-c", task["verify"]]
+    with (place / "verify-output").open("w+b") as output:
+        ended = run_program(command, cwd=str(folder), env=environment, output=output, limit_s=limit_s)
+    passed = ended.code == 0 and not ended.is_over_time
+    return {"passed": passed, "exitCode": ended.code, "timedOut": ended.is_over_time, "output": ended.output}
+
+
+def _session_of(place: Path) -> str:
+    files = sorted((place / "session").rglob("*.jsonl"))
+    return files[0].read_text(encoding="utf-8", errors="replace") if files else ""
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file whole or not at all; one that can't be written only costs a repetition."""
+    beside = path.with_suffix(".new")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(path)
+    except OSError as error:
+        sys.stderr.write(f"pinnace: batch: {path} can't be written: {error}\n")
+
+
+def made_result(reason: ResultReason, text: str, *, is_retryable: bool = False, code: int = 1) -> ResultRecord:
+    """Return the result of an agent that left none."""
+    return {
+        "type": "result",
+        "version": 1,
+        "reason": reason,
+        "retryable": is_retryable,
+        "exitCode": code,
+        "text": "",
+        "stopReason": None,
+        "turns": 0,
+        "toolCalls": 0,
+        "durationMs": 0,
+        "usage": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0},
+        "cost": 0.0,
+        "model": None,
+        "session": None,
+        "limit": None,
+        "error": {"code": None, "message": text, "status": None},
+    }

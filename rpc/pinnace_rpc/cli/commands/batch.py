@@ -1,0 +1,126 @@
+"""`pinnace batch TASKS.jsonl --out DIR`: an agent for each task, on this machine or on an engine of many.
+
+Checks everything before anything starts: the tasks, the agent's flags, the engine, the folder.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from pinnace_rpc.cli import values
+from pinnace_rpc.cli.arguments import parse_arguments
+from pinnace_rpc.cli.parser import Argument, Command, CommandError, Option, UsageError, parse
+from pinnace_rpc.cli.table import OPTIONS
+
+EXIT_FAILED: Final = 1
+EXIT_INTERRUPTED: Final = 130
+COMMAND: Final = Command(
+    "pinnace batch",
+    "Run an agent for each line of TASKS, and keep the results in a folder. Started again, runs what has no result. "
+    "Further options are those of the agents.",
+    [
+        Option(("--out",), "out", "The folder of the results.", "FOLDER", read=values.not_empty),
+        Option(
+            ("--engine",),
+            "engine",
+            "processes (default), dask[:ADDRESS], ray[:ADDRESS], or MODULE:CALLABLE that returns an Executor.",
+            "ENGINE",
+            read=values.not_empty,
+        ),
+        Option(("--workers",), "workers", "Agents at a time. Default: one a processor.", "NUMBER", read=values.count),
+        Option(("--work",), "work", "The folder of workspaces on the workers. Default: work in FOLDER.", "FOLDER"),
+        Option(("--retry",), "retries", "Also run tasks again whose result is retryable."),
+    ],
+    [Argument("tasks", "TASKS"), Argument("flags", "[AGENT FLAGS]", is_required=False)],
+)
+# What the worker gives to each agent, or what no agent of a batch can have.
+_REFUSED: Final = frozenset(
+    "--print -p --mode --session --session-id --session-dir --continue -c --fork --no-session --message-id "
+    "--result-file --export --export-branch --format --list-models --login --api-key-fd --help --version".split()
+)
+
+
+def main(words: Sequence[str]) -> int:
+    """Run `pinnace batch` with these words and return the exit code."""
+    own, flags = split_words(words)
+    given = parse(COMMAND, own)
+    if given["out"] is None:
+        raise UsageError("--out is missing: the folder of the results")
+    _check_flags(flags)
+    from pinnace_rpc.batch.engines import EngineError, find_engine
+    from pinnace_rpc.batch.records import BatchFolder, BatchFolderError
+    from pinnace_rpc.batch.task_file import TaskFile, TaskFileError
+
+    workers: int = given["workers"] or os.cpu_count() or 1
+    try:
+        tasks = TaskFile(Path(given["tasks"]))
+        engine = find_engine(given["engine"] or "processes", workers)
+        folder = BatchFolder(Path(given["out"]).absolute())
+    except TaskFileError as error:
+        raise UsageError(str(error)) from None
+    except (EngineError, BatchFolderError) as error:
+        raise CommandError(str(error)) from None
+    from pinnace_rpc.batch.coordinator import Call, Coordinator
+    from pinnace_rpc.batch.progress import Progress
+    from pinnace_rpc.batch.summary import write_summary
+
+    work = Path(given["work"] or folder.path / "work").absolute()
+    done = folder.done
+    wanted = [each for each in tasks.ids if each not in done or (given["retries"] and done[each].is_retryable)]
+
+    def calls() -> Iterator[Call]:
+        for task in tasks.tasks(iter(wanted)):
+            former = done.get(task["id"])
+            attempt = 1 if former is None else former.attempt + 1
+            place = str(work / task["id"] / str(attempt))
+            command = [sys.executable, "-P", "-m", "pinnace_rpc"]
+            yield Call({"task": task, "place": place, "command": command, "flags": flags}, attempt)
+
+    def forget(call: Call) -> None:
+        place = Path(call.arguments["place"])
+        shutil.rmtree(place, ignore_errors=True)
+        with suppress(OSError):  # another attempt's folder, or not on this machine
+            place.parent.rmdir()
+
+    progress = Progress(len(tasks.ids), len(tasks.ids) - len(wanted))
+    try:
+        is_complete = Coordinator(engine, folder, progress, workers).run(calls(), forget=forget)
+    except EngineError as error:
+        raise CommandError(str(error)) from None
+    progress.show(0, is_last=True)
+    chosen = set(tasks.ids)
+    summary = write_summary(folder.path, len(chosen), (line for line in folder.lines() if line["id"] in chosen))
+    sys.stdout.write(f"{folder.path / 'index.html'}\n")
+    sys.stdout.flush()
+    if not is_complete:
+        return EXIT_INTERRUPTED
+    return 0 if summary.passed == summary.tasks else EXIT_FAILED
+
+
+def split_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the words of `pinnace batch` itself, and those of its agents."""
+    mine = {name: option for option in COMMAND.options for name in option.names}
+    theirs: dict[str, Any] = {name: option for option in OPTIONS for name in option.names}
+    own: list[str] = []
+    flags: list[str] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        name = word.partition("=")[0]
+        is_own = not word.startswith("-") or name in mine or word in {"--help", "-h"}
+        target, option = (own, mine.get(name)) if is_own else (flags, theirs.get(name))
+        target.append(word)
+        if option is not None and option.takes_value() and "=" not in word and rest:
+            target.append(rest.pop(0))
+    return own, flags
+
+
+def _check_flags(flags: Sequence[str]) -> None:
+    for word in flags:
+        if (name := word.partition("=")[0]) in _REFUSED:
+            raise UsageError(f"{name} is not supported in a batch: the worker gives each agent its own")
+    parse_arguments(["-p", *flags], os.environ)

@@ -1,0 +1,87 @@
+"""A task of `pinnace batch`: one line of its file of tasks, as it is published in `schema/batch.json`.
+
+Closed: a field that is misspelt is an error, since a limit that is not read is no limit. Rule R-BAT-01.
+"""
+
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+NonEmpty = Annotated[str, Field(min_length=1)]
+# Part of paths and of session ids.
+TaskId = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9])?$")]
+# Words of a command line: systems allow 128 KiB each.
+ListedPrompt = Annotated[str, Field(min_length=1, max_length=30_000)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
+
+
+class CopiedWorkspace(_Model):
+    """A folder of the worker that is copied for the task."""
+
+    copy_of: NonEmpty = Field(alias="copy")
+    """The path of the folder."""
+
+
+class GitWorkspace(_Model):
+    """A repository that is cloned for the task."""
+
+    git: NonEmpty
+    """Its path on the worker, or its URL."""
+    rev: NonEmpty = "HEAD"
+    """What is checked out: a branch, a tag or a commit."""
+
+
+class TaskLimits(_Model):
+    """Limits of a task. The first three are those of the agent, from a prompt until the agent has settled."""
+
+    maxTurns: Annotated[int, Field(ge=1)] | None = None
+    """Answers of the model."""
+    maxCost: Annotated[float, Field(gt=0)] | None = None
+    """US dollars, by the prices of the models."""
+    maxRunSeconds: Annotated[float, Field(gt=0)] | None = None
+    """Work on one prompt."""
+    timeoutSeconds: Annotated[float, Field(gt=0)] | None = None
+    """The whole agent process, which is then ended, and killed if it does not end."""
+    verifySeconds: Annotated[float, Field(gt=0)] = 600.0
+    """The verification command."""
+
+
+class Task(_Model):
+    """What one agent is to do, where, and how it is verified."""
+
+    id: TaskId
+    """Unique in the batch; names the session and its file."""
+    prompt: NonEmpty | None = None
+    """The prompt; either this or `prompts`."""
+    prompts: Annotated[list[ListedPrompt], Field(min_length=1)] | None = None
+    """Prompts that are sent one after the other. A line feed is put before one that begins with @, which would name a
+    file."""
+    cwd: NonEmpty | None = None
+    """An existing folder to work in, which the task changes. Neither this nor `workspace`: an empty folder."""
+    workspace: CopiedWorkspace | GitWorkspace | None = None
+    """A folder of the task's own, which is removed afterwards."""
+    files: dict[NonEmpty, str] = {}
+    """Files to write before the start: relative paths in the working folder, and contents."""
+    env: dict[Name, str] = {}
+    """Variables of the agent and of the verification command."""
+    model: NonEmpty | None = None
+    """As `--model`."""
+    limits: TaskLimits = TaskLimits()
+    verify: NonEmpty | None = None
+    """A command of /bin/sh, run in the working folder when the prompts are completed. The task passes if it exits with
+    0."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.prompt is None) is (self.prompts is None):
+            raise ValueError("a task has either prompt or prompts")
+        if self.cwd is not None and self.workspace is not None:
+            raise ValueError("a task has either cwd or workspace")
+        for path in self.files:
+            if path.startswith("/") or ".." in path.split("/"):
+                raise ValueError(f"files: {path} is no relative path in the working folder")
+        return self

@@ -1,0 +1,293 @@
+"""`pinnace batch` as a process: real agents with the offline model, real signals, real files."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from tests.source_tree import PYTHONPATH
+
+from pinnace_fuzz.harness.shell_gate import ShellGate
+from pinnace_rpc.batch.worker import made_result
+from pinnace_spec.data import text
+
+Task = dict[str, Any]
+TIMEOUT_S = 120.0
+
+
+class Bench:
+    """A folder with a user's files and batches."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.out = folder / "out"
+        (folder / "agent").mkdir()
+        settings = {"retry": {"enabled": False}}
+        (folder / "agent" / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
+        self.env = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder),
+            "PYTHONPATH": os.pathsep.join([PYTHONPATH, str(Path(__file__).parent)]),
+            "PI_CODING_AGENT_DIR": str(folder / "agent"),
+            "PINNACE_OFFLINE_DELAY_MS": "0",
+        }
+
+    def command(self, tasks: Iterable[Mapping[str, Any]], *words: str) -> list[str]:
+        file = self.folder / "tasks.jsonl"
+        file.write_text("".join(f"{json.dumps(task)}\n" for task in tasks), encoding="utf-8")
+        program = [sys.executable, "-P", "-m", "pinnace_rpc", "batch", str(file), "--out", str(self.out)]
+        return [*program, "--provider", "offline", "--workers", "2", *words]
+
+    def run(self, tasks: Iterable[Mapping[str, Any]], *words: str) -> "subprocess.CompletedProcess[str]":
+        command = self.command(tasks, *words)
+        return subprocess.run(
+            command, env=self.env, cwd=self.folder, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+        )
+
+    def start(self, tasks: Iterable[Mapping[str, Any]], *words: str) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(
+            self.command(tasks, *words),
+            env=self.env,
+            cwd=self.folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (self.out / "results.jsonl").read_text().splitlines()]
+
+    @property
+    def results(self) -> dict[str, dict[str, Any]]:
+        return {line["id"]: line for line in self.lines}
+
+    def asked(self, task_id: str) -> list[str]:
+        """The texts of the user's messages in a task's session."""
+        entries = map(json.loads, (self.out / "sessions" / f"{task_id}.jsonl").read_text().splitlines())
+        messages = [entry["message"] for entry in entries if entry["type"] == "message"]
+        return [message["content"][0]["text"] for message in messages if message["role"] == "user"]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    (folder / "a.txt").write_text("first")
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"], ["tag", "one"]):
+        subprocess.run([*git, *words], cwd=folder, check=True)
+    (folder / "a.txt").write_text("second")
+    subprocess.run([*git, "commit", "-qam", "two"], cwd=folder, check=True)
+    return folder
+
+
+def test_every_invalid_line_is_named_with_its_field_before_anything_starts(bench: Bench) -> None:
+    """R-BAT-01."""
+    tasks: list[Task] = [
+        {"id": "a", "prompt": "x"},
+        {"id": "a", "prompt": "x"},
+        {"id": "../b", "prompt": "x", "promt": "y"},
+        {"id": "c", "prompt": "x", "limits": {"maxTurns": 0}},
+        {"id": "d"},
+        {"id": "e", "prompt": "x", "files": {"../x": ""}},
+    ]
+    done = bench.run(tasks)
+
+    assert 2 == done.returncode
+    found = done.stderr.replace(f"{bench.folder / 'tasks.jsonl'}: ", "")
+    for line in (
+        "line 2: id: a is the id of an earlier line",
+        "line 3: promt: Extra inputs are not permitted",
+        "line 3: id: String should match pattern",
+        "line 4: limits.maxTurns: Input should be greater than or equal to 1",
+        "line 5: task: a task has either prompt or prompts",
+        "line 6: task: files: ../x is no relative path in the working folder",
+    ):
+        assert line in found
+    assert not bench.out.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "why"),
+    [
+        (["--mode", "rpc"], 2, "--mode is not supported in a batch"),
+        (["--max-turns", "none"], 2, "--max-turns takes a whole number"),
+        (["--engine", "nothing"], 1, "--engine takes processes, dask"),
+        (["--engine", "json:nothing"], 1, "--engine json:nothing"),
+    ],
+)
+def test_a_batch_that_can_not_run_does_not_start(bench: Bench, words: list[str], code: int, why: str) -> None:
+    done = bench.run([{"id": "a", "prompt": "x"}], *words)
+
+    assert code == done.returncode
+    assert why in done.stderr
+
+
+def test_tasks_have_workspaces_and_are_verified(bench: Bench, repository: Path) -> None:
+    copied = bench.folder / "copied"
+    copied.mkdir()
+    (copied / "a.txt").write_text("copied")
+    tasks: list[Task] = [
+        {"id": "copy", "prompt": "run `cat a.txt`", "workspace": {"copy": str(copied)}, "verify": "grep copied a.txt"},
+        {"id": "git", "prompt": "x", "workspace": {"git": str(repository), "rev": "one"}, "verify": "grep first a.txt"},
+        {
+            "id": "fails",
+            "prompts": ["@x", "y"],
+            "files": {"d/e": "z"},
+            "env": {"F": "g"},
+            "verify": "echo $F; cat d/e; ls q",
+        },
+        {"id": "no-rev", "prompt": "x", "workspace": {"git": str(repository), "rev": "nothing"}},
+    ]
+    done = bench.run(tasks)
+    results = bench.results
+    again = bench.run(tasks)
+
+    assert (1, 1) == (done.returncode, again.returncode)
+    assert {"copy", "git", "fails", "no-rev"} == set(results)
+    assert [True, True, False] == [results[name]["verify"]["passed"] for name in ("copy", "git", "fails")]
+    assert results["fails"]["verify"]["output"].startswith("g\nz")
+    assert ["\n@x", "y"] == bench.asked("fails")
+    assert ("usage", 1, 1) == (results["no-rev"]["reason"], results["copy"]["toolCalls"], results["copy"]["attempt"])
+    assert 4 == len(bench.lines)  # the second batch had nothing to run
+    assert not list((bench.out / "work").rglob("*"))
+    summary = json.loads((bench.out / "summary.json").read_text())
+    assert (4, 4, 2, 2) == tuple(summary[key] for key in ("tasks", "ended", "passed", "failed"))
+    assert {"completed": 2, "usage": 1, "verify_failed": 1} == summary["states"]
+    assert '<a href="sessions/fails.jsonl">fails</a>' in (bench.out / "index.html").read_text()
+
+
+def test_a_retry_runs_what_may_succeed_later(bench: Bench) -> None:
+    tasks: list[Task] = [{"id": "busy", "prompt": "fail with 503"}, {"id": "refused", "prompt": "fail with 400"}]
+    bench.run(tasks)
+    unchanged = bench.run(tasks)
+    bench.run(tasks, "--retry")
+
+    assert 1 == unchanged.returncode
+    assert [("busy", 1), ("busy", 2), ("refused", 1)] == sorted((line["id"], line["attempt"]) for line in bench.lines)
+    assert bench.results["busy"]["retryable"]
+    assert not bench.results["refused"]["retryable"]
+
+
+def test_an_agent_that_is_killed_or_takes_too_long_has_a_result(bench: Bench) -> None:
+    hanging = {"script.yaml": "- {text: one, hang: true}"}
+    limits = {"timeoutSeconds": 3}
+    tasks: list[Task] = [
+        {"id": "killed", "prompt": "run `kill -9 $PPID`"},
+        {"id": "slow", "prompt": "x", "files": hanging, "model": "script.yaml", "limits": limits},
+    ]
+    bench.run(tasks)
+    killed, slow = bench.results["killed"], bench.results["slow"]
+
+    assert ("internal", True, -9) == (killed["reason"], killed["retryable"], killed["exitCode"])
+    assert ["run `kill -9 $PPID`"] == bench.asked("killed")
+    assert ("limit_time", False) == (slow["reason"], slow["retryable"])
+
+
+def gated(gate: ShellGate) -> list[Task]:
+    return [{"id": "gated", "prompt": f"run `{gate.reading}`"}, *({"id": f"t{n}", "prompt": "x"} for n in range(5))]
+
+
+def test_a_batch_whose_coordinator_was_killed_is_finished_by_the_next(
+    bench: Bench, gates: Callable[[], ShellGate]
+) -> None:
+    """R-BAT-02: the agents end with the coordinator, and their sessions continue."""
+    gate = gates()
+    process = bench.start(gated(gate))
+    gate.wait_reached()
+    process.kill()
+    process.communicate(timeout=TIMEOUT_S)
+    with (bench.out / "results.jsonl").open("ab") as file:
+        file.write(b'{"id": "cut')
+    done = bench.run(gated(gate))
+
+    assert (0, "") == (done.returncode, "".join(line for line in done.stderr.splitlines() if "lost" in line))
+    assert 6 == len(bench.lines) == len(bench.results)
+    assert [gated(gate)[0]["prompt"], "Continue where you were interrupted."] == bench.asked("gated")
+    assert all(["x"] == bench.asked(f"t{number}") for number in range(5))
+
+
+def test_a_signal_lets_running_tasks_end_and_a_second_one_ends_at_once(
+    bench: Bench, gates: Callable[[], ShellGate]
+) -> None:
+    gate = gates()
+    process = bench.start(gated(gate), "--workers", "1")
+    gate.wait_reached()
+    process.send_signal(signal.SIGINT)
+    assert process.stderr is not None
+    assert b"running tasks end" in process.stderr.readline()
+    gate.release()
+    _, err = process.communicate(timeout=TIMEOUT_S)
+
+    assert 130 == process.returncode
+    assert "completed" == bench.results["gated"]["reason"]
+    assert len(bench.results) < 6
+    assert b"of 6 done" in err
+
+    again = bench.folder / "again"
+    again.mkdir()
+    other = Bench(again)
+    gate = gates()
+    process = other.start(gated(gate))
+    gate.wait_reached()
+    process.send_signal(signal.SIGINT)
+    assert process.stderr is not None
+    while b"running tasks end" not in process.stderr.readline():
+        pass
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=TIMEOUT_S)
+
+    assert 130 == process.returncode
+    assert "gated" not in other.results
+
+
+def test_an_engine_of_the_user_may_lose_workers_and_break(bench: Bench) -> None:
+    tasks: list[Task] = [{"id": f"t{number}", "prompt": "x"} for number in range(3)]
+    done = bench.run(tasks, "--engine", "losing_engine:make")
+
+    assert 0 == done.returncode, done.stderr
+    assert 3 == len(bench.lines) == len(bench.results)
+    assert "its worker was lost (BrokenExecutor: broken); again" in done.stderr
+    assert all(["x"] == bench.asked(f"t{number}") for number in range(3))
+
+
+def test_a_task_that_always_loses_its_worker_fails(bench: Bench) -> None:
+    done = bench.run([{"id": "t", "prompt": "x"}], "--engine", "losing_engine:always")
+
+    assert 1 == done.returncode
+    assert ("internal", True) == (bench.results["t"]["reason"], bench.results["t"]["retryable"])
+
+
+def test_a_second_coordinator_is_refused(bench: Bench, gates: Callable[[], ShellGate]) -> None:
+    gate = gates()
+    process = bench.start(gated(gate)[:1])
+    gate.wait_reached()
+    refused = bench.run(gated(gate)[:1])
+    gate.release()
+    process.communicate(timeout=TIMEOUT_S)
+
+    assert 1 == refused.returncode
+    assert "another `pinnace batch` uses this folder" in refused.stderr
+    assert 0 == process.returncode
+
+
+def test_the_published_schema_accepts_what_is_accepted() -> None:
+    schema = json.loads(text("schema/batch.json"))
+    task = Draft202012Validator({**schema, "$ref": "#/$defs/Task"})
+    result = Draft202012Validator({**schema, "$ref": "#/$defs/ResultRecord"})
+
+    assert task.is_valid({"id": "a", "prompt": "x", "workspace": {"git": "u"}, "limits": {"maxCost": 1}})
+    assert not task.is_valid({"id": "a", "prompt": "x", "limit": {}})
+    assert not task.is_valid({"id": "-", "prompt": "x"})
+    assert result.is_valid(made_result("internal", "x"))
