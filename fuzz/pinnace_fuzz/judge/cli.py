@@ -5,6 +5,7 @@ Exit codes: 0 conformant, or only what the baseline expects; 1 violations; 2 the
 5 the tester itself failed; 130 interrupted.
 """
 
+import json
 import random
 import re
 import signal
@@ -25,6 +26,7 @@ from pinnace_fuzz.judge.probing import NotStarted
 from pinnace_fuzz.judge.results import HARNESS_EXIT, NOTHING_JUDGED_EXIT, CaseResult
 from pinnace_fuzz.judge.scenarios.fields import FieldError
 from pinnace_fuzz.judge.scenarios.files import ScenarioError, load
+from pinnace_fuzz.judge.sharding import WHOLE, Shard
 from pinnace_fuzz.judge.store import StoreError
 from pinnace_fuzz.process_tree import ORPHANS
 from pinnace_spec.profiles.generations import GENERATIONS
@@ -34,7 +36,7 @@ START_EXIT: Final = 4
 INTERRUPTED_EXIT: Final = 130
 FORMATS: Final = ("html", "junit", "json", "md")
 _NONE: Final = "none"
-_SUBCOMMANDS: Final = ("replay", "observe", "list", "judge", "page", "acp")
+_SUBCOMMANDS: Final = ("replay", "observe", "list", "judge", "page", "acp", "merge")
 _UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -57,6 +59,16 @@ class _Formats(click.ParamType[Any]):
             if each not in FORMATS:
                 self.fail(f"{each!r} is none of {', '.join(FORMATS)}", param, ctx)
         return names
+
+
+class _Shard(click.ParamType[Any]):
+    name = "shard"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Shard:
+        try:
+            return Shard.read(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 def _shared(command: Any) -> Any:
@@ -98,6 +110,7 @@ def program() -> None:
 @click.option("--skip", multiple=True, metavar="PREFIX")
 @click.option("--dryrun", is_flag=True, help="Say what would be run.")
 @click.option("--seed", type=int, help="Of everything that is generated. Printed.")
+@click.option("--shard", type=_Shard(), metavar="I/N", help="One of N parts of a run; needs --seed. See merge.")
 @click.option("--time", "time_s", type=_Seconds(), default="10m", show_default=True)
 @click.option("--jobs", type=click.IntRange(1, 16), default=2, show_default=True)
 @click.option("--campaign", "campaigns", multiple=True, help="Only these campaigns; `none` for scenarios alone.")
@@ -108,6 +121,8 @@ def judge(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...],
     """Play scenarios and campaigns against COMMAND."""
     from pinnace_fuzz.judge.session import NoSuchScenario, Options, chosen, conduct
 
+    if given["shard"] is not None and given["seed"] is None:
+        raise click.UsageError("--shard needs --seed: all shards of a run have the same one")
     seed = given["seed"] if given["seed"] is not None else random.SystemRandom().randrange(2**32)
     options = Options(
         command=command,
@@ -123,6 +138,7 @@ def judge(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...],
         is_strict=given["strict"],
         campaigns=_campaigns(given["campaigns"], given["only"]),
         patience=given["patience"],
+        shard=given["shard"] or WHOLE,
         log=lambda text: click.echo(text, err=True),
     )
     try:
@@ -302,6 +318,32 @@ def page(reports: tuple[str, ...], output: Path) -> int:
     except (NotAReport, OSError) as error:
         raise click.UsageError(str(error)) from None
     return 0
+
+
+@program.command()
+@click.argument("reports", nargs=-1, required=True, metavar="REPORT.json…", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), default=Path("report.json"), show_default=True)
+def merge(reports: tuple[Path, ...], output: Path) -> int:
+    """Make the report of a run of the JSON reports of all of its shards; exit as that run would."""
+    from pinnace_fuzz.judge.reports.json_report import VERSION
+    from pinnace_fuzz.judge.reports.merging import NotOneRun, merged
+
+    read: list[dict[str, Any]] = []
+    try:
+        for path in reports:
+            read.append(json.loads(path.read_text(encoding="utf-8")))
+            if not isinstance(read[-1], dict) or read[-1].get("conform") != VERSION:
+                raise click.UsageError(f"{path} is no report of this release")
+        report = merged(read)
+        output.write_text(json.dumps(report, ensure_ascii=True, indent=1) + "\n", encoding="utf-8")
+    except (NotOneRun, OSError) as error:
+        raise click.UsageError(str(error)) from None
+    except ValueError as error:
+        raise click.UsageError(f"a report is no JSON: {error}") from None
+    click.echo(" ".join(f"{name} {count}" for name, count in sorted(report["summary"]["verdicts"].items())))
+    click.echo(str(output), err=True)
+    code: int = report["summary"]["exit_code"]
+    return code
 
 
 def _arranged(arguments: Sequence[str]) -> list[str]:

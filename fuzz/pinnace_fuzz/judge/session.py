@@ -30,6 +30,7 @@ from pinnace_fuzz.judge.running import reason_not_to_run, run_all, run_once
 from pinnace_fuzz.judge.scenarios.fields import texts
 from pinnace_fuzz.judge.scenarios.files import load
 from pinnace_fuzz.judge.scenarios.scenario import Scenario
+from pinnace_fuzz.judge.sharding import WHOLE, Shard
 from pinnace_spec.profiles.generations import GenerationName, generation
 
 # Up to here a run is smoke: the scenarios so marked, and no campaign.
@@ -59,6 +60,7 @@ class Options:
     campaigns: Sequence[str] | None = None
     """None: all, if there is time."""
     patience: float = 1.0
+    shard: Shard = WHOLE
     log: Callable[[str], None] = field(default=lambda text: None)
 
 
@@ -136,7 +138,7 @@ def chosen(scenarios: Sequence[Scenario], options: Options) -> list[Scenario]:
     ]
     if options.time_s <= SMOKE_S and not options.only:
         found = [each for each in found if each.is_smoke]
-    return sorted(found, key=lambda each: not each.is_smoke)
+    return options.shard.part(sorted(found, key=lambda each: not each.is_smoke), options.seed)
 
 
 def conduct(options: Options) -> Run:
@@ -178,7 +180,10 @@ def conduct(options: Options) -> Run:
         baseline = compare(cases, options.baseline)
         return Run(
             _agent(kit, found),
-            about(options, kit.meter.since(begun_s), seed=options.seed, time_s=options.time_s),
+            {
+                **about(options, kit.meter.since(begun_s), seed=options.seed, time_s=options.time_s),
+                **({} if options.shard.is_whole else {"shard": str(options.shard)}),
+            },
             tuple(options.command),
             cases,
             campaigns,

@@ -11,12 +11,10 @@ Engines are imported when they are chosen.
 import importlib
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from typing import Any, Final
+from typing import Any
 
 Engine = Callable[[], Executor]
 """Makes an executor; called again when one is broken."""
-
-_EXTRA: Final = "install pinnace with the extra `{0}`"
 
 
 class EngineError(Exception):
@@ -53,29 +51,24 @@ def find_engine(name: str, workers: int) -> Engine:
 
 
 def _dask(address: str | None, workers: int) -> Engine:
-    try:
-        from distributed import Client, LocalCluster
-    except ImportError:
-        raise EngineError(f"--engine dask: Dask is not installed: {_EXTRA.format('dask')}") from None
+    distributed = _imported("distributed", "dask")
 
     def made() -> Executor:
         target: Any = address
         if target is None:
-            target = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
+            target = distributed.LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
         try:
             # Impure: Dask must not take the outcome of one call for that of another.
-            return Client(target).get_executor(pure=False)  # type: ignore[no-any-return,no-untyped-call]
+            executor: Executor = distributed.Client(target).get_executor(pure=False)
         except OSError as error:
             raise EngineError(f"--engine dask: no scheduler answers at {address}: {error}") from None
+        return executor
 
     return made
 
 
 def _ray(address: str | None, workers: int) -> Engine:
-    try:
-        import ray
-    except ImportError:
-        raise EngineError(f"--engine ray: Ray is not installed: {_EXTRA.format('ray')}") from None
+    ray = _imported("ray", "ray")
 
     def made() -> Executor:
         if not ray.is_initialized():
@@ -84,6 +77,14 @@ def _ray(address: str | None, workers: int) -> Engine:
         return _RayExecutor(ray)
 
     return made
+
+
+def _imported(module: str, extra: str) -> Any:  # Any: a module that is not installed everywhere
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        text = f"--engine {extra} can't be used ({error}): install pinnace with the extra `{extra}`"
+        raise EngineError(text) from None
 
 
 class _RayExecutor(Executor):

@@ -20,6 +20,7 @@ from pinnace_fuzz.judge.playing.pool import Glance, Pool
 from pinnace_fuzz.judge.results import CaseResult, Finding
 from pinnace_fuzz.judge.running import CONFIRMATIONS, LATE_S, run_once
 from pinnace_fuzz.judge.scenarios.scenario import Restart, Scenario
+from pinnace_fuzz.judge.sharding import WHOLE, Shard
 from pinnace_spec.observers import Verdict
 from pinnace_spec.observers.verdicts import Level
 
@@ -38,11 +39,18 @@ class CampaignRun:
     """What all campaigns of a run share. Methods may be called from any thread."""
 
     def __init__(
-        self, kit: Kit, coverage: Coverage, end_s: float, seed: int, log: Callable[[str], None] = lambda text: None
+        self,
+        kit: Kit,
+        coverage: Coverage,
+        end_s: float,
+        seed: int,
+        log: Callable[[str], None] = lambda text: None,
+        shard: Shard = WHOLE,
     ) -> None:
         self.kit = kit
         self._log = log
         self.seed = seed
+        self.shard = shard
         self.results: list[CaseResult] = []
         self.examples: Counter[str] = Counter()
         self.unconfirmed: Counter[str] = Counter()

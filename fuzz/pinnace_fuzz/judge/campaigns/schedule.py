@@ -55,7 +55,7 @@ def run_campaigns(
     Returns:
         The confirmed cases, and what each campaign has done.
     """
-    run = CampaignRun(kit, coverage, end_s, options.seed, options.log)
+    run = CampaignRun(kit, coverage, end_s, options.seed, options.log, options.shard)
     wanted = [name for name in CAMPAIGNS if options.campaigns is None or name in options.campaigns]
     slots = [_Slot(name, CAMPAIGNS[name].campaign, CAMPAIGNS[name].share) for name in wanted]
     seconds: dict[str, float] = {}
@@ -67,7 +67,9 @@ def run_campaigns(
     def work(slot: _Slot, number: int) -> None:
         begun_s = time.monotonic()
         limit_s = end_s if slot.share == 0 else min(end_s, begun_s + total_s * options.jobs * slot.share / shares)
-        chance = random.Random(f"{options.seed} {slot.name} {number}")
+        # A shard draws other cases than the others.
+        part = "" if options.shard.is_whole else f" {options.shard}"
+        chance = random.Random(f"{options.seed} {slot.name} {number}{part}")
         if begun_s >= end_s:
             return
         try:

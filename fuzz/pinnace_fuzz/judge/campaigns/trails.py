@@ -38,8 +38,8 @@ def load_trails() -> list[Scenario]:
 
 
 def trails(run: "CampaignRun", pool: "Pool", chance: Random, is_over: Callable[[], bool]) -> None:
-    """Play every trail once, in an order of the seed's."""
-    found = [each for each in load_trails() if run.fits(each)]
+    """Play every trail once, or every one of the shard, in an order of the seed's."""
+    found = run.shard.part([each for each in load_trails() if run.fits(each)], run.seed)
     chance.shuffle(found)
     for trail in found:
         if is_over():

@@ -1,0 +1,103 @@
+"""Shards of a run: together they are the run, whatever the seed, and their merged report is its report."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pinnace_fuzz.judge.cli import main
+from pinnace_fuzz.judge.reports.merging import NotOneRun, merged
+from pinnace_fuzz.judge.sharding import Shard
+
+TINY = [sys.executable, str(Path(__file__).parent / "tiny_agent.py")]
+SEEDS = (7, 20261124, 4_000_000_001)
+
+
+def run(out: Path, seed: int, *words: str) -> dict[str, Any]:
+    options = ["--adapter", "none", "--only", "ERR/no-", "--only", "FRM/c", "--patience", "0.3", "--report", "json"]
+    options += ["--seed", str(seed), "--out", str(out), *words]
+    code = main([*options, "--", *TINY, "dies-of-null"])
+    report: dict[str, Any] = json.loads((out / "report.json").read_text(encoding="utf-8"))
+    assert code == report["summary"]["exit_code"]
+    return report
+
+
+def essence(report: dict[str, Any]) -> dict[str, Any]:
+    """What of a report is not chance: no times, texts with numbers of processes, nor places of files."""
+    cases = [
+        {
+            **{key: case[key] for key in ("id", "kind", "rules", "verdict", "counts", "cells", "reproduced")},
+            "findings": [{key: each[key] for key in ("source", "rules", "level")} for each in case["findings"]],
+        }
+        for case in report["cases"]
+    ]
+    coverage = {key: value for key, value in report["coverage"].items() if key not in {"records", "armed"}}
+    return {"cases": cases, "coverage": coverage, "summary": report["summary"], "rules": report["rules"]}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_merged_report_of_all_shards_is_that_of_one_run(seed: int, tmp_path: Path) -> None:
+    whole = run(tmp_path / "whole", seed)
+    files = []
+    for number in (2, 1):
+        run(tmp_path / str(number), seed, "--shard", f"{number}/2")
+        files.append(str(tmp_path / str(number) / "report.json"))
+    code = main(["merge", *files, "-o", str(tmp_path / "merged.json")])
+    found = json.loads((tmp_path / "merged.json").read_text(encoding="utf-8"))
+
+    assert code == whole["summary"]["exit_code"] == 1
+    assert essence(whole) == essence(found)
+    assert 2 == found["kit"]["shards"]
+    assert 0 == main(["page", str(tmp_path / "merged.json"), "-o", str(tmp_path / "page.html")])
+
+
+@given(
+    items=st.lists(st.integers(), max_size=40),
+    count=st.integers(min_value=1, max_value=9),
+    seed=st.integers(min_value=0, max_value=2**32),
+)
+def test_every_item_is_in_exactly_one_shard(items: list[int], count: int, seed: int) -> None:
+    parts = [Shard(number, count).part(list(enumerate(items)), seed) for number in range(1, count + 1)]
+
+    assert sorted(each for part in parts for each in part) == list(enumerate(items))
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+def report(shard: str | None, **kit: object) -> dict[str, Any]:
+    agent = dict.fromkeys(("name", "version", "generation", "is_ours", "adapter", "capabilities"), "x")
+    given = {"version": "1", "seed": 1, "strict": False, "only": [], "skip": [], **kit}
+    return {"agent": agent, "kit": given if shard is None else {**given, "shard": shard}}
+
+
+@pytest.mark.parametrize(
+    ("reports", "why"),
+    [
+        ([report("1/2")], "missing: 2/2"),
+        ([report("1/2"), report("1/2")], "shard 1/2 is there twice"),
+        ([report("1/2"), report("2/3")], "shard 2/3 is not one of 2"),
+        ([report("1/2"), report("2/2", seed=2)], "shard 2/2 has another kit.seed: 2"),
+        ([report(None)], "made without --shard"),
+    ],
+)
+def test_what_is_not_one_run_is_refused(reports: list[dict[str, Any]], why: str) -> None:
+    with pytest.raises(NotOneRun, match=why):
+        merged(reports)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--shard", "3/2", "--seed", "1"], "is not I/N"),
+        (["--shard", "0/2", "--seed", "1"], "is not I/N"),
+        (["--shard", "1/2"], "--shard needs --seed"),
+    ],
+)
+def test_a_shard_that_makes_no_sense_exits_with_3(
+    words: list[str], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert 3 == main([*words, "--", *TINY])
+    assert why in capsys.readouterr().err
