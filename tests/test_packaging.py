@@ -22,7 +22,8 @@ PUBLISHED = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include
 PACKAGE_NAMES = [package.name for package in PACKAGES]
 # What the program needs; what its tests and tools need as well; for tests that ask the vendors' own clients.
 LOCKS = {
-    name: (ROOT / name).read_text() for name in ("requirements.lock", "requirements-dev.lock", "requirements-sdk.lock")
+    name: (ROOT / name).read_text()
+    for name in ("requirements.lock", "requirements-dev.lock", "requirements-engines.lock", "requirements-sdk.lock")
 }
 
 # Code, marks of typed packages, and data that code reads; the last three are pages.
@@ -266,7 +267,7 @@ def test_the_locks_hold_everything_asked_for() -> None:
     assert asked_for() <= {name for lock in LOCKS for name in locked(lock)}
 
 
-@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-sdk.lock"])
+@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-engines.lock", "requirements-sdk.lock"])
 def test_the_locks_agree(lock: str) -> None:
     first, second = versions("requirements-dev.lock"), versions(lock)
     shared = first.keys() & second.keys()

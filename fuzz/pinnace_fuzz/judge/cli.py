@@ -328,18 +328,18 @@ def merge(reports: tuple[Path, ...], output: Path) -> int:
     from pinnace_fuzz.judge.reports.json_report import VERSION
     from pinnace_fuzz.judge.reports.merging import NotOneRun, merged
 
-    read: list[dict[str, Any]] = []
+    read: list[Any] = []
     try:
         for path in reports:
             read.append(json.loads(path.read_text(encoding="utf-8")))
-            if not isinstance(read[-1], dict) or read[-1].get("conform") != VERSION:
+            if "conform" not in read[-1] or read[-1]["conform"] != VERSION:
                 raise click.UsageError(f"{path} is no report of this release")
         report = merged(read)
         output.write_text(json.dumps(report, ensure_ascii=True, indent=1) + "\n", encoding="utf-8")
     except (NotOneRun, OSError) as error:
         raise click.UsageError(str(error)) from None
-    except ValueError as error:
-        raise click.UsageError(f"a report is no JSON: {error}") from None
+    except (ValueError, TypeError, KeyError) as error:
+        raise click.UsageError(f"a file is no report: {error!r}") from None
     click.echo(" ".join(f"{name} {count}" for name, count in sorted(report["summary"]["verdicts"].items())))
     click.echo(str(output), err=True)
     code: int = report["summary"]["exit_code"]

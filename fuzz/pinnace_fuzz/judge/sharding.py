@@ -17,7 +17,7 @@ class Shard(NamedTuple):
 
     number: int = 1
     """From 1."""
-    count: int = 1
+    total: int = 1
 
     @classmethod
     def read(cls, text: str) -> Self:
@@ -33,12 +33,12 @@ class Shard(NamedTuple):
 
     def __str__(self) -> str:
         """Write `I/N`."""
-        return f"{self.number}/{self.count}"
+        return f"{self.number}/{self.total}"
 
     @property
     def is_whole(self) -> bool:
         """Whether it is all there is."""
-        return self.count == 1
+        return self.total == 1
 
     def part(self, items: Sequence[_Item], seed: int) -> list[_Item]:
         """Return the shard's part of a list."""
@@ -46,7 +46,7 @@ class Shard(NamedTuple):
 
     def has(self, place: int, seed: int) -> bool:
         """Return whether what is at a place is the shard's."""
-        return (place + seed) % self.count == self.number - 1
+        return (place + seed) % self.total == self.number - 1
 
 
 WHOLE = Shard()

@@ -33,7 +33,7 @@ class Progress:
         if not has_passed(line):
             self._failed += 1
             why = "verify failed" if line["reason"] == "completed" else line["reason"]
-            message = (line["error"] or {}).get("message", "")
+            message = "" if line["error"] is None else str(line["error"]["message"])
             self.note(f"{line['id']}: {why}" + (f": {message.splitlines()[0]}" if message else ""))
 
     def note(self, text: str) -> None:

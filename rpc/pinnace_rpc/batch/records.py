@@ -52,11 +52,12 @@ class BatchFolder:
         if session is not None:
             self._write_session(self.path / session, outcome["session"])
         head = outcome["result"]["session"]
-        line = {
+        session_id: str = outcome["id"] if head is None else head["id"]
+        line: dict[str, Any] = {
             "id": outcome["id"],
             "attempt": attempt,
             **outcome["result"],
-            "session": None if session is None else {"id": (head or {}).get("id", outcome["id"]), "file": session},
+            "session": None if session is None else {"id": session_id, "file": session},
             "verify": outcome["verify"],
             "stderr": outcome["stderr"],
         }

@@ -131,10 +131,10 @@ def _row(line: Mapping[str, Any]) -> str:
     name = html.escape(line["id"])
     if line["session"] is not None:
         name = f'<a href="{html.escape(line["session"]["file"])}">{name}</a>'
-    text = (line["error"] or {}).get("message") or line["text"]
+    text: str = line["text"] if line["error"] is None else line["error"]["message"]
     if state == "verify_failed":
         text = line["verify"]["output"]
-    shown = " ".join(str(text).split())[:_TEXT_CHARACTERS]
+    shown = " ".join(text.split())[:_TEXT_CHARACTERS]
     look = "passed" if has_passed(line) else "failed"
     numbers = (line["attempt"], line["turns"], f"{line['usage']['total']:,}", f"${line['cost']:.4f}")
     cells = "".join(f"<td class=n>{number}" for number in (*numbers, f"{line['durationMs'] / 1000:.1f}"))

@@ -24,6 +24,7 @@ Usage: pinnace -p [OPTIONS] [@FILE ...] [TEXT ...]
        pinnace agents       list these agents; stop, restart or remove one
        pinnace auth         store, remove or list keys of providers
        pinnace trust [DIR]  let a project's .pi configure the agent; untrust
+       pinnace batch TASKS  run an agent for each task of a file
        pinnace host         keep such agents running; status, stop
        pinnace mcp          list, test, add, remove MCP servers, sign in to them
        pinnace sessions     list the sessions of this folder as JSON lines

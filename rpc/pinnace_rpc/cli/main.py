@@ -110,7 +110,7 @@ def _configure(name: str, rest: list[str]) -> int:
 def _keep_agents(name: str, rest: list[str]) -> int:
     """Be the host of agents, or ask it, or run a batch of them."""
     if name == "batch":
-        from pinnace_rpc.cli.commands import batch as batch_command
+        from pinnace_rpc.batch import command as batch_command
 
         return batch_command.main(rest)
     if name == "host":

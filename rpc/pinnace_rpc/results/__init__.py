@@ -1,1 +1,1 @@
-"""The result of a process: read from its records, written to a file; used by the modes, and imports none of them."""
+"""The result of a process, read from its records; used by the modes, and imports none of them."""

@@ -5,15 +5,19 @@ The result describes the last prompt: a later one that succeeds replaces an earl
 counts are those of the process. Must not know modes. Rule R-RES-01.
 """
 
+import logging
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
 from pinnace_agent.core.json_access import as_object
+from pinnace_agent.files.atomic_file import replace_file
 from pinnace_agent.llm.builder import FailureSigns
 from pinnace_agent.llm.outcomes import OutcomeKind, classify_failure
+from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_agent.session.totals import TokenTotals, add_tokens
-from pinnace_rpc.results.file import write_result
+from pinnace_rpc.cli.options import Options, StartupError, UsageRefused
 from pinnace_spec.batch.results import (
     DETAILED_EXIT_CODES,
     EXIT_RETRYABLE,
@@ -30,13 +34,14 @@ from pinnace_spec.wire.json_text import encode_record
 
 if TYPE_CHECKING:
     from pinnace_agent.session.conversation import Session
-    from pinnace_rpc.cli.options import Options, StartupError
+
+_log = logging.getLogger("pinnace.result")
 
 Record = Mapping[str, object]
 OnRecord = Callable[[Record], None]
 
 DENIED: Final = "no_user"
-"""`details.denied` of a tool call that nobody could approve."""
+"""`details.denied` of a tool call that had no user to approve it."""
 
 _REASONS_OF_FAILURES: Final[Mapping[FailureCode, ResultReason]] = {
     "no_model": "no_model",
@@ -95,7 +100,7 @@ class EndedProcess(Protocol):
         ...
 
     @property
-    def startup_failure(self) -> "StartupError | None":
+    def startup_failure(self) -> StartupError | None:
         """Why it could not start with its extensions."""
         ...
 
@@ -111,7 +116,7 @@ class Verdict(NamedTuple):
 class ResultCollector:
     """The result of one process, as far as it is known."""
 
-    def __init__(self, options: "Options") -> None:
+    def __init__(self, options: Options) -> None:
         """Begin at the start of the process; its options say where the result goes, and which exit codes are used."""
         self._options = options
         self._is_last_record = False
@@ -162,7 +167,7 @@ class ResultCollector:
         """Take why a prompt that was sent before does not run."""
         self._failure = Verdict("usage", error=_error(text))
 
-    def fail(self, error: "StartupError") -> None:
+    def fail(self, error: StartupError) -> None:
         """Take a failure that no record reports: a file of the command line that can't be read, for example."""
         self._failure = failed_start(error)
 
@@ -203,7 +208,7 @@ class ResultCollector:
             self._has_denied_call = False
             return
         code = record.get("errorCode")
-        reason = _REASONS_OF_REFUSALS.get(str(code), "usage")
+        reason: ResultReason = _REASONS_OF_REFUSALS.get(str(code), "usage")
         error: ResultError = {
             "code": code if isinstance(code, str) else None,
             "message": str(record["error"]),
@@ -251,8 +256,14 @@ class ResultCollector:
         return Verdict()
 
 
-def observed(options: "Options", log: Callable[[Record], None] | None) -> "tuple[ResultCollector, OnRecord]":
-    """Return a collector, and what passes each record to it and to the log."""
+def observed(options: Options, log: Callable[[Record], None] | None) -> "tuple[ResultCollector, OnRecord]":
+    """Return a collector, and what passes each record to it and to the log.
+
+    Raises:
+        UsageRefused: The file of the result can't be written.
+    """
+    if options.result_file is not None and (problem := _problem_of(options.result_file)) is not None:
+        raise UsageRefused(problem)
     collector = ResultCollector(options)
 
     def take(record: Record) -> None:
@@ -270,12 +281,12 @@ def detailed_exit_code(verdict: Verdict, code: int) -> int:
     return DETAILED_EXIT_CODES.get(verdict.reason, code)
 
 
-def failed_start(error: "StartupError") -> Verdict:
+def failed_start(error: StartupError) -> Verdict:
     """Return the verdict on a process that can't start."""
     return Verdict(error.reason, error.is_retryable, _error(str(error)))
 
 
-def report_failed_start(options: "Options", error: "StartupError") -> int:
+def report_failed_start(options: Options, error: StartupError) -> int:
     """Write the result of a process that can't start, and return its exit code."""
     verdict = failed_start(error)
     code = detailed_exit_code(verdict, error.exit_code) if options.has_detailed_exit_codes else error.exit_code
@@ -325,3 +336,24 @@ def _error(text: str, code: str | None = None) -> ResultError:
 
 def _text(answer: AssistantMessage) -> str:
     return "".join(block["text"] for block in answer["content"] if block["type"] == "text")
+
+
+def write_result(path: str, line: bytes) -> None:
+    """Write a result without keys, whole or not at all.
+
+    A failure is logged: the exit code is that of the work, as it is without the file. Blocks for one small file.
+    """
+    if REDACTOR.is_active:
+        line = REDACTOR.line(line)
+    try:
+        replace_file(Path(path).absolute(), (line,), folder_flush="best effort")
+    except OSError as error:
+        _log.error("--result-file: %s can't be written: %s", path, error.strerror or error)
+
+
+def _problem_of(path: str) -> str | None:
+    """Return why a result can't be written there, as far as that is known before the work; None: it can."""
+    place = Path(path).absolute()
+    if not place.parent.is_dir():
+        return f"--result-file: the folder {place.parent} does not exist"
+    return f"--result-file: {place} is not a regular file" if place.exists() and not place.is_file() else None

@@ -69,9 +69,9 @@ def _in_order(reports: Sequence[Report]) -> list[Report]:
                     raise NotOneRun(f"shard {shard} has another {part}.{name}: {report[part][name]!r}")
         if shard.number in found:
             raise NotOneRun(f"shard {shard} is there twice")
-        if count not in (0, shard.count):
+        if count not in (0, shard.total):
             raise NotOneRun(f"shard {shard} is not one of {count}")
-        found[shard.number], count = report, shard.count
+        found[shard.number], count = report, shard.total
     if missing := [str(Shard(number, count)) for number in range(1, count + 1) if number not in found]:
         raise NotOneRun(f"missing: {', '.join(missing)}")
     return [found[number] for number in range(1, count + 1)]

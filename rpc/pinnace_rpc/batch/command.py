@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from pinnace_rpc.cli import values
-from pinnace_rpc.cli.arguments import parse_arguments
+from pinnace_rpc.cli.arguments import parse_arguments, unknown_option
+from pinnace_rpc.cli.extension_hints import may_find_extensions
 from pinnace_rpc.cli.parser import Argument, Command, CommandError, Option, UsageError, parse
 from pinnace_rpc.cli.table import OPTIONS
 
@@ -47,10 +48,10 @@ _REFUSED: Final = frozenset(
 def main(words: Sequence[str]) -> int:
     """Run `pinnace batch` with these words and return the exit code."""
     own, flags = split_words(words)
+    _check_flags(flags)
     given = parse(COMMAND, own)
     if given["out"] is None:
         raise UsageError("--out is missing: the folder of the results")
-    _check_flags(flags)
     from pinnace_rpc.batch.engines import EngineError, find_engine
     from pinnace_rpc.batch.records import BatchFolder, BatchFolderError
     from pinnace_rpc.batch.task_file import TaskFile, TaskFileError
@@ -123,4 +124,6 @@ def _check_flags(flags: Sequence[str]) -> None:
     for word in flags:
         if (name := word.partition("=")[0]) in _REFUSED:
             raise UsageError(f"{name} is not supported in a batch: the worker gives each agent its own")
-    parse_arguments(["-p", *flags], os.environ)
+    options = parse_arguments(["-p", *flags], os.environ)
+    if options.extension_flags and not options.extensions and not may_find_extensions(os.environ):
+        raise unknown_option(options.extension_flags[0][0])
