@@ -18,6 +18,7 @@ ROWS: "Sequence[tuple[str, str, str, str | None, Sequence[str]]]" = (
     ("--cursors", "has_cursors", "Begin with a record `attached`, and number events by `seq`.", None, ()),
     ("--client", "client", "The run of a client program, the same at each reconnect: repeated ids.", "NAME", ()),
     ("--on-eof", "on_eof", "When stdin ends: detach (default with NAME or SESSION), or end the agent.", "WHAT", ON_EOF),
+    ("--tui", "is_terminal", "Open the terminal client on the agent (extra tui).", None, ()),
     ("--no-start", "starts_no_host", "Exit with 69 if no host runs, instead of starting one.", None, ()),
 )
 """Name, field, help, metavar of the value or None, the values there are or none."""
@@ -51,6 +52,8 @@ class Words:
         self.client: str | None = None
         self.on_eof: str | None = None
         self.starts_no_host = False
+        self.is_terminal = False
+        """Whether to open the terminal client, which attaches by itself."""
         self.agent: str | None = None
         """The name of an agent."""
         self.session: str | None = None
@@ -115,6 +118,8 @@ def read_words(words: "Sequence[str]") -> Words:
     _place(found, places)
     if found.since is not None:
         found.has_cursors = True
+    if found.is_terminal and (found.has_cursors or found.client or found.on_eof or found.starts_no_host):
+        raise WrongWords("--tui takes a NAME or SESSION and flags of the agent alone")
     found.is_new = found.is_new or not places
     found.on_eof = found.on_eof or ("detach" if places else "end")
     if found.is_new and found.session is not None:

@@ -56,20 +56,27 @@ def parse_arguments(arguments: Sequence[str], env: Mapping[str, str], *, is_at_t
         return Options(export=_export(_read(given, ("export", "export_branch", "export_format")), words))
     if "export_format" in given:
         raise UsageError("--format is the format of an --export, which is missing")
-    mode = _mode(_read(given, ("mode",)).get("mode"), is_print="is_print" in given, is_at_terminal=is_at_terminal)
-    if mode in SERVING_MODES:
+    mode: Mode | None = _read(given, ("mode",)).get("mode")
+    is_interactive = mode is None and is_at_terminal and "is_print" not in given
+    mode = "rpc" if is_interactive else mode or "text"
+    if is_interactive:
+        _check_terminal(given, words)
+    elif mode in SERVING_MODES:
         _check_messages(words, mode)
         if "message_id" in given:
             raise UsageError(f"--message-id is not supported in mode {mode}: `messageId` of a prompt does this")
     if mode == "acp":
         _check_sessions_are_the_clients(given)
-    _check_session(given)
+    _check_session(given, is_interactive=is_interactive)
     _check_key(given)
     options = _read(given, Options._fields)
     if "protocol" not in options and (profile := env.get(PROFILE_VARIABLE)):
         options |= _read({"protocol": profile}, ("protocol",), source=PROFILE_VARIABLE)
     messages, files = _messages(words)
     options |= {"mode": mode, "messages": messages, "files": files}
+    if is_interactive:
+        options |= {"is_interactive": True, "opens_sessions": "resume" in given}
+        options |= {"agent_flags": _agent_flags(arguments, found.places)}
     options |= {"extension_flags": tuple(found.unknown), "taken_words": tuple(_taken_words(found))}
     return Options(**options)
 
@@ -123,13 +130,20 @@ def _export(given: Mapping[str, Any], words: Sequence[str]) -> ExportOptions:
     return ExportOptions(given["export"], words[0] if words else None, branch == "active", wanted)
 
 
-def _mode(mode: Mode | None, *, is_print: bool, is_at_terminal: bool) -> Mode:
-    """Return the mode: the value of `--mode`, else text if requested or without a terminal."""
-    if mode is None and is_at_terminal and not is_print:
-        from pinnace_rpc.cli.unsupported import INTERACTIVE
+def _check_terminal(given: Mapping[str, Any], words: Sequence[str]) -> None:
+    """Refuse what the terminal client can't pass on to its agent."""
+    if any(word.startswith("@") for word in words):
+        raise CommandError("@file arguments are for -p; in the terminal client type @ in the editor")
+    if "api_key_fd" in given:
+        raise UsageError("--api-key-fd is not supported in the terminal client: use --api-key-file")
 
-        raise UsageError(f"interactive mode is not supported: {INTERACTIVE.instead} (see pinnace --help)")
-    return mode or "text"
+
+def _agent_flags(arguments: Sequence[str], places: Collection[int]) -> tuple[str, ...]:
+    """Return the command line without messages and what the terminal client takes for itself."""
+    messages = frozenset(places)
+    return tuple(
+        word for place, word in enumerate(arguments) if place not in messages and word not in {"--resume", "-r", "--"}
+    )
 
 
 def _check_messages(words: Sequence[str], mode: Mode) -> None:
@@ -160,7 +174,7 @@ def _check_key(given: Mapping[str, Any]) -> None:
         raise UsageError(f"{ways[0]} and {ways[1]} are two ways to give one key: use one of them")
 
 
-def _check_session(given: Mapping[str, Any]) -> None:
+def _check_session(given: Mapping[str, Any], *, is_interactive: bool) -> None:
     opening = [name for field, name in _OPENING.items() if given.get(field)]
     is_in_memory = "is_persistent" in given
     if "fork" in given and (opening or is_in_memory):
@@ -168,7 +182,7 @@ def _check_session(given: Mapping[str, Any]) -> None:
     if "session_id" in given and opening:
         raise CommandError(f"--session-id cannot be combined with {opening[0]}")
     # As in pi, --no-session and --session take precedence over it.
-    if "resume" in given and not is_in_memory and "session" not in given:
+    if "resume" in given and not is_interactive and not is_in_memory and "session" not in given:
         from pinnace_rpc.cli.unsupported import RESUME, UnsupportedFeatureError
 
         raise UnsupportedFeatureError(RESUME)

@@ -146,6 +146,10 @@ def _serve(words: list[str]) -> int:
         from pinnace_rpc.cli.commands import export as export_command
 
         return export_command.main(options.export)
+    if options.is_interactive:
+        from pinnace_rpc.cli import terminal
+
+        return terminal.open_own(options)
     _check_streams(needs_stdin=options.mode in SERVING_MODES)
     return _start(options, words)
 

@@ -141,6 +141,14 @@ class Options(NamedTuple):
     on_eof: OnEof = "abort"
     on_restore: OnRestore = "pause"
     mode: Mode = "rpc"
+    is_interactive: bool = False
+    """Whether to open the terminal client, whose agent is in mode rpc."""
+    opens_sessions: bool = False
+    """Whether the terminal client begins with a list of sessions."""
+    look: str | None = None
+    """The theme of the terminal client."""
+    agent_flags: tuple[str, ...] = ()
+    """The words of the command line for the agent of the terminal client."""
     messages: tuple[str, ...] = ()
     """Prompts, sent one after the other; the first one follows the texts of stdin and the files."""
     files: tuple[str, ...] = ()

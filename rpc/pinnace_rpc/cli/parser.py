@@ -93,6 +93,8 @@ class Scanned(NamedTuple):
     """By field, of the options that were given, as they were given."""
     words: list[str]
     """Those that are not options."""
+    places: list[int]
+    """Where on the command line each of them is."""
     unknown: list[tuple[str, str | None]]
     """Long options that are not in the table, without dashes, with the word that followed or None."""
     taken: dict[int, int]
@@ -117,7 +119,8 @@ class Scanner:
         self._keeps_unknown = keeps_unknown
         self._is_lenient = is_lenient
         self._rest: list[str] = []
-        self._found = Scanned({}, [], [], {}, [])
+        self._found = Scanned({}, [], [], [], {}, [])
+        self._count = 0
 
     def scan(self, words: Sequence[str]) -> Scanned:
         """Parse the words.
@@ -126,6 +129,7 @@ class Scanner:
             UsageError: An option is unknown, lacks its value or has one that it doesn't take.
         """
         self._rest = list(words)
+        self._count = len(self._rest)
         try:
             while self._rest:
                 self._take(self._rest.pop(0))
@@ -136,9 +140,11 @@ class Scanner:
 
     def _take(self, word: str) -> None:
         if word == "--":
+            self._found.places.extend(range(self._count - len(self._rest), self._count))
             self._found.words.extend(self._rest)
             self._rest = []
         elif not word.startswith("-") or word == "-":
+            self._found.places.append(self._count - len(self._rest) - 1)
             self._found.words.append(word)
         else:
             name, has_value, value = word.partition("=")
@@ -196,6 +202,7 @@ class Scanner:
             value = option.constant if text is None else text
             values[option.field] = (*values.get(option.field, ()), value) if option.repeats else value
         if option.text_prefix and self._rest and self._rest[0].startswith(option.text_prefix):
+            self._found.places.append(self._count - len(self._rest))
             self._found.words.append(self._rest.pop(0))
 
 

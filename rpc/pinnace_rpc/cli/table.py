@@ -426,14 +426,19 @@ _IGNORED: Final = Group(
     [
         _flag("--no-themes", field=None),
         Option(("--theme",), None, metavar="TEXT"),
-        Option(("--use-theme",), None, metavar="TEXT"),
         Option(("--tui-mode",), None, metavar="TEXT"),
     ],
     is_listed=True,
 )
-_REFUSED: Final = Group("Not supported, and refused", [_flag("--resume", "-r", field="resume")], is_listed=True)
+_TERMINAL: Final = Group(
+    "Terminal client (`pinnace` in a terminal, without a mode)",
+    [
+        _flag("--resume", "-r", field="resume", help="Begin with a list of sessions."),
+        Option(("--use-theme",), "look", "Its theme.", "THEME", completed=("dark", "light", "high-contrast")),
+    ],
+)
 
-GROUPS: Final = (_MODE, _LIMITS, _MODEL, _PROMPT_AND_TOOLS, _EXTENSIONS, _SESSION, _OTHER, _IGNORED, _REFUSED)
+GROUPS: Final = (_MODE, _LIMITS, _MODEL, _PROMPT_AND_TOOLS, _EXTENSIONS, _SESSION, _TERMINAL, _OTHER, _IGNORED)
 OPTIONS: Final[Sequence[Option]] = [option for group in GROUPS for option in group.options]
 NAMES: Final[Sequence[str]] = [name for option in OPTIONS for name in option.names]
 """Of all options."""

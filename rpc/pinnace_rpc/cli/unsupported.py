@@ -18,12 +18,8 @@ class UnsupportedFeature(NamedTuple):
     instead: str
 
 
-INTERACTIVE: Final = UnsupportedFeature(
-    "Interactive mode",
-    "ask with `pinnace -p TEXT`, or let a client speak to `pinnace --mode rpc`",
-)
 RESUME: Final = UnsupportedFeature(
-    "A menu of sessions (`--resume`)",
+    "A menu of sessions (`--resume`) without a terminal",
     "`pinnace sessions` lists them; `--session ID` continues one, `--continue` the newest",
 )
 PACKAGES: Final = UnsupportedFeature(
@@ -57,7 +53,6 @@ WIDGETS: Final = UnsupportedFeature(
 )
 
 ABSENCES: Final = (
-    INTERACTIVE,
     RESUME,
     PACKAGES,
     CONFIG,

@@ -32,6 +32,8 @@ def main(words: "Sequence[str]") -> int:
         return _refuse(str(error), EXIT_USAGE)
     if asked.request is not None:
         return _answer(asked.request)
+    if asked.is_terminal:
+        return _open_terminal(asked.agent or asked.session, asked.flags)
     if sys.stdin is None or sys.stdout is None:
         return _refuse("stdin and stdout must be open, since the protocol is spoken there", EXIT_USAGE)
     umask = os.umask(0o077)  # for the files of a host that is started
@@ -51,6 +53,19 @@ def main(words: "Sequence[str]") -> int:
     if outcome.signal_number == signal.SIGINT:
         die_by(signal.SIGINT)
     return outcome.exit_code
+
+
+def _open_terminal(name: "str | None", flags: "Sequence[str]") -> int:
+    """Open the terminal client on an agent."""
+    from pinnace_rpc.cli.parser import CommandError
+    from pinnace_rpc.cli.terminal import open_attached
+
+    if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)):
+        return _refuse("--tui needs a terminal on stdin and stdout", EXIT_USAGE)
+    try:
+        return open_attached(name, flags)
+    except CommandError as error:
+        return _refuse(str(error), error.exit_code)
 
 
 def _refuse(text: str, exit_code: int) -> int:

@@ -1,0 +1,65 @@
+"""Opens the terminal client, a program of its own that is installed with the extra `tui`.
+
+It is known by its name alone: it is a client of the program like any other, and nothing here may depend on it.
+"""
+
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Final, Protocol, cast
+
+from pinnace_rpc.cli.options import Options
+from pinnace_rpc.cli.parser import CommandError
+
+_PROGRAM: Final = "pinnace_tui.main"
+
+
+class NotInstalled(CommandError):
+    """The extra is missing."""
+
+    exit_code = 2
+
+    def __init__(self) -> None:
+        """Say how it is installed, and how to do without it."""
+        super().__init__(
+            "the terminal client is not installed: `pip install 'pinnace[tui]'`; to ask once: `pinnace -p TEXT`"
+        )
+
+
+class _Program(Protocol):
+    """What is called of it."""
+
+    def open_own(self, flags: Sequence[str], messages: Sequence[str], *, opens_sessions: bool, look: str | None) -> int:
+        """Open it with an agent of its own."""
+        ...
+
+    def open_attached(self, name: str | None, flags: Sequence[str]) -> int:
+        """Open it on an agent of the host."""
+        ...
+
+
+def open_own(options: Options) -> int:
+    """Open it with an agent of its own; return the exit code.
+
+    Raises:
+        NotInstalled: The extra is missing.
+    """
+    program = _program()
+    return program.open_own(
+        options.agent_flags, options.messages, opens_sessions=options.opens_sessions, look=options.look
+    )
+
+
+def open_attached(name: str | None, flags: Sequence[str]) -> int:
+    """Open it on an agent of the host; return the exit code.
+
+    Raises:
+        NotInstalled: The extra is missing.
+    """
+    return _program().open_attached(name, flags)
+
+
+def _program() -> _Program:
+    if find_spec("textual") is None:
+        raise NotInstalled
+    return cast("_Program", import_module(_PROGRAM))

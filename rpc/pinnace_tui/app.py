@@ -1,0 +1,665 @@
+"""The terminal client: composes the screen, takes the events of the agent, sends what the user writes.
+
+    connection   the public client; one task reads its events, another loads state when it has changed
+    transcript   what the events have made of the conversation; the view shows it once a frame
+    questions    one at a time; one that was answered elsewhere, or whose call has ended, is closed
+
+A message that the agent refuses goes back into the editor. Must not know how the agent is started: `main` does.
+"""
+
+import asyncio
+import os
+import subprocess
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
+from typing import Final, TypeVar, cast
+
+from rich.text import Text
+from textual.app import App, ComposeResult
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.theme import Theme
+from textual.widgets import Static
+
+from pinnace import AgentExited, AsyncioClient, ClientFailure, CommandFailed, Dialogs
+from pinnace_tui.commands import Commands, queued_texts
+from pinnace_tui.conversation import ConversationView
+from pinnace_tui.editor import Editor, Suggestions
+from pinnace_tui.footer import FooterState, branch_of, footer
+from pinnace_tui.keys import Keys
+from pinnace_tui.look import LOOKS, Look
+from pinnace_tui.rendering import Renderer, changes_of, plain
+from pinnace_tui.screens import EditorDialog, InputDialog, SelectDialog
+from pinnace_tui.transcript import Level, ShellItem, SummaryItem, ThinkingItem, ToolItem, Transcript
+from pinnace_tui.values import Record, mapping, text, texts
+
+Answer = TypeVar("Answer")
+Connect = Callable[[Dialogs], AsyncioClient]
+
+_SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+# Events after which state or usage are others.
+_TELLING: Final = frozenset(
+    "agent_start agent_settled turn_end compaction_start compaction_end thinking_level_changed session_info_changed "
+    "agent_restarted truncated".split()
+)
+_MOST_QUEUED_SHOWN: Final = 5
+
+
+class TerminalClient(App[str], inherit_bindings=False):
+    """The client's screen; it returns the text of an error with which it has ended, or None."""
+
+    ENABLE_COMMAND_PALETTE = False
+    AUTO_FOCUS = "Editor"
+    CSS = """
+    #title { height: auto; text-style: bold; display: none; padding: 0 1; }
+    #above, #below, #queue, #work { height: auto; padding: 0 1; display: none; }
+    #queue { color: $text-muted; }
+    #work { color: $warning; }
+    #footer { height: auto; padding: 0 1; color: $text-muted; }
+    """
+
+    def __init__(
+        self,
+        connect: Connect,
+        *,
+        keys: Keys | None = None,
+        looks: Sequence[Look] = LOOKS,
+        look: str | None = None,
+        agent: str = "",
+        messages: Sequence[str] = (),
+        opens_sessions: bool = False,
+        notices: Sequence[str] = (),
+    ) -> None:
+        """Prepare; the agent is started when the screen is there.
+
+        Args:
+            connect: Makes the client.
+            keys: The keys of actions.
+            looks: The themes.
+            look: The name of the first one.
+            agent: The name of an agent of the host.
+            messages: Sent when the agent is there.
+            opens_sessions: Whether to begin with the list of sessions.
+            notices: Shown at the beginning.
+        """
+        super().__init__()
+        self._connect = connect
+        self.keys = keys or Keys()
+        self._looks = {each.name: each for each in looks}
+        self._look = self._looks.get(look or "") or looks[0]
+        self.transcript = Transcript()
+        self._view = ConversationView(self.transcript, self._look)
+        self._suggestions = Suggestions()
+        self._editor = Editor(self.keys, self._suggestions)
+        self._commands = Commands(self)
+        self._shown = FooterState(agent=agent)
+        self._statuses: dict[str, str] = {}
+        self._widgets: dict[str, tuple[bool, list[str]]] = {}
+        self._first_messages = list(messages)
+        self._opens_sessions = opens_sessions
+        self._notices = notices
+        self._client: AsyncioClient | None = None
+        self._is_ready = asyncio.Event()
+        self._questions = asyncio.Lock()
+        self._open_questions: dict[str, tuple[str, asyncio.Task[str | None]]] = {}
+        """By id: the call that it is about, and the task that asks."""
+        self._working_since: float | None = None
+        self._is_compacting = False
+        self._shells: list[ShellItem] = []
+        self._is_state_due = asyncio.Event()
+        self._cleared_at = 0.0
+        self._session = ""
+        self._conversation: asyncio.Task[None] | None = None
+        for each in looks:
+            self.register_theme(_theme(each))
+        self.theme = self._look.name
+
+    @property
+    def client(self) -> AsyncioClient:
+        """The client of the agent.
+
+        Raises:
+            CommandFailed: The agent is still being started.
+        """
+        if self._client is None:
+            raise CommandFailed("start", "the agent is still being started", None)
+        return self._client
+
+    def compose(self) -> ComposeResult:
+        """Return what is on the screen, from top to bottom."""
+        yield Static(id="title", markup=False)
+        yield self._view
+        yield Static(id="work", markup=False)
+        yield Static(id="queue", markup=False)
+        yield Static(id="above", markup=False)
+        yield self._suggestions
+        yield self._editor
+        yield Static(id="below", markup=False)
+        yield Static(id="footer", markup=False)
+
+    def on_mount(self) -> None:
+        """Start the agent."""
+        for notice in self._notices:
+            self.transcript.notice(notice, "warning")
+        self._editor.commands = self._commands.listed()
+        self._draw_footer()
+        self.set_interval(0.1, self._draw_work)
+        self._conversation = asyncio.create_task(self._converse())
+
+    def on_resize(self) -> None:
+        """Lay out the footer anew."""
+        self._draw_footer()
+
+    # --- the conversation ------------------------------------------------------------------------------------------
+
+    async def _converse(self) -> None:
+        failure: str | None = None
+        dialogs = Dialogs(
+            select=self._ask_extension, confirm=self._confirm, input=self._ask_extension, editor=self._ask_extension
+        )
+        keeping: asyncio.Task[None] | None = None
+        try:
+            async with self._connect(dialogs) as client:
+                with client.events() as events:
+                    self._client = client
+                    await self.reload()
+                    self._is_ready.set()
+                    keeping = asyncio.create_task(self._keep_state())
+                    self._begin()
+                    while batch := await events.take():
+                        for event in batch:
+                            self._take(cast("Record", event))
+                        # The screen and the keys have their turn, however much comes.
+                        await asyncio.sleep(0.005)
+        except AgentExited as exited:
+            failure = exited.stderr_tail.strip() or str(exited)
+        except (ClientFailure, OSError) as error:
+            failure = str(error)
+        finally:
+            if keeping is not None:
+                keeping.cancel()
+            self._client = None
+            self.exit(failure)
+
+    def _begin(self) -> None:
+        """Do what the command line asks for."""
+        if self._opens_sessions:
+            self._perform(self._commands.resume(""))
+        for message in self._first_messages:
+            self._send(message, is_follow_up=True)
+
+    def _take(self, event: Record) -> None:
+        kind = text(event, "type")
+        self.transcript.apply(event)
+        match kind:
+            case "agent_start":
+                self._working_since = self._working_since or monotonic()
+            case "agent_settled":
+                self._working_since = None
+                self._close_questions(bool)
+            case "tool_execution_end":
+                self._close_questions(lambda call: call == text(event, "toolCallId"))
+            case "compaction_start" | "compaction_end":
+                self._is_compacting = kind == "compaction_start"
+            case "queue_update":
+                self._draw_queue(texts(event, "steering"), texts(event, "followUp"))
+            case "extension_ui_request":
+                self._show_of_extension(event)
+            case "extension_ui_resolved":
+                self._close_question(text(event, "id"))
+            case "message_end" if self.transcript.has_gap:
+                self._perform(self.reload())
+            case "agent_restarted":
+                self._working_since = None
+                self._perform(self._take_restart(event))
+            case "truncated":
+                self._perform(self.reload())
+            case _:
+                pass
+        if kind in _TELLING:
+            self._is_state_due.set()
+
+    async def _take_restart(self, event: Record) -> None:
+        """Show what another process of the agent has."""
+        await self.reload()
+        reason = text(event, "reason")
+        cut = "; its run was cut" if event.get("interrupted") is True else ""
+        self.transcript.notice(f"The agent was started again ({reason}){cut}.", "warning")
+
+    async def _keep_state(self) -> None:
+        while True:
+            await self._is_state_due.wait()
+            self._is_state_due.clear()
+            with suppress(ClientFailure):
+                await self.refresh_state()
+            await asyncio.sleep(0.1)
+
+    async def refresh_state(self) -> None:
+        """Load the state again; and the conversation, if the session is another one."""
+        state = cast("Record", await self.client.get_state())
+        self._shown.stats = cast("Record", await self.client.get_session_stats())
+        self._take_state(state)
+        if self._session and text(state, "sessionId") != self._session:
+            await self.reload()
+
+    async def reload(self) -> None:
+        """Load the conversation and the state again."""
+        client = self.client
+        state = cast("Record", await client.get_state())
+        self._session = text(state, "sessionId")
+        try:
+            entries = await client.get_entries()
+        except CommandFailed:  # of an agent of an older generation
+            messages = await client.get_messages()
+            self.transcript.load_messages(cast("list[Record]", messages["messages"]))
+        else:
+            self.transcript.load_entries(cast("list[Record]", entries["entries"]), entries["leafId"])
+        self._editor.replace_history(self.transcript.prompts())
+        self._shown.stats = cast("Record", await client.get_session_stats())
+        self._take_state(state)
+        with suppress(CommandFailed):
+            queue = await client.get_queue()
+            waiting = queue["messages"]
+            self._draw_queue(
+                [each["text"] for each in waiting if each["kind"] == "steer"],
+                [each["text"] for each in waiting if each["kind"] == "followUp"],
+            )
+        commands = await client.get_commands()
+        names = [(each["name"], each.get("description", "")) for each in commands["commands"]]
+        self._editor.commands = [*self._commands.listed(), *names]
+
+    def _take_state(self, state: Record) -> None:
+        self._shown.state = state
+        folder = text(state, "cwd") or str(Path.cwd())
+        self._editor.folder = folder
+        self._shown.branch = branch_of(folder)
+        self._is_compacting = state.get("isCompacting") is True
+        if state.get("isStreaming") is True:
+            self._working_since = self._working_since or monotonic()
+        else:
+            self._working_since = None
+        self._draw_footer()
+
+    # --- messages of the user --------------------------------------------------------------------------------------
+
+    def on_editor_submitted(self, event: Editor.Submitted) -> None:
+        """Send a message, or do what it commands."""
+        message = event.text
+        self._view.follow()
+        if (command := self._commands.find(message)) is not None:
+            self._perform(self._when_ready(command))
+        elif message.startswith("!"):
+            is_excluded = message.startswith("!!")
+            self._run_shell(message[2:] if is_excluded else message[1:], message, is_excluded=is_excluded)
+        else:
+            self._send(message, is_follow_up=event.is_follow_up)
+
+    async def _when_ready(self, command: Callable[[], Awaitable[None]]) -> None:
+        await self._is_ready.wait()
+        await command()
+
+    def _send(self, message: str, *, is_follow_up: bool) -> None:
+        async def send() -> None:
+            await self._is_ready.wait()
+            # Whether it is queued is the agent's to decide, which alone knows whether it is at work.
+            try:
+                await self.client.prompt(message, streaming_behavior="followUp" if is_follow_up else "steer")
+            except ClientFailure:
+                self._editor.give_back([message])
+                raise
+
+        self._perform(send())
+
+    def _run_shell(self, command: str, message: str, *, is_excluded: bool) -> None:
+        command = command.strip()
+        if not command:
+            return
+        item = self.transcript.start_shell(command, is_excluded=is_excluded)
+
+        async def run() -> None:
+            await self._is_ready.wait()
+            self._shells.append(item)
+            try:
+                result = await self.client.bash(command, exclude_from_context=is_excluded or None)
+            except ClientFailure:
+                self.transcript.end_shell(item, {"cancelled": True})
+                self._editor.give_back([message])
+                raise
+            finally:
+                self._shells.remove(item)
+            self.transcript.end_shell(item, cast("Record", result))
+
+        self._perform(run())
+
+    def _perform(self, work: Awaitable[None]) -> None:
+        """Do something beside the conversation; report what the agent refuses."""
+
+        async def perform() -> None:
+            try:
+                await work
+            except CommandFailed as failure:
+                self.report(failure.error, "error")
+            except ClientFailure as failure:
+                self.report(str(failure), "error")
+
+        self.run_worker(perform(), group="commands", exit_on_error=True)
+
+    # --- actions ---------------------------------------------------------------------------------------------------
+
+    def on_editor_acted(self, event: Editor.Acted) -> None:
+        """Do what a key means."""
+        self.act(event.action)
+
+    def act(self, action: str) -> None:  # noqa: PLR0912 - one case an action
+        """Do an action, by its name in the keybindings."""
+        view, page = self._view, max(self._view.size.height - 1, 1)
+        match action:
+            case "app.interrupt":
+                self._perform(self._interrupt())
+            case "app.clear":
+                self._clear()
+            case "app.exit":
+                self._perform(self.leave())
+            case "app.suspend":
+                self.action_suspend_process()
+            case "app.editor.external":
+                self._edit_outside()
+            case "app.model.select":
+                self._perform(self._commands.model(""))
+            case "app.model.cycleForward":
+                self._perform(self._cycle("cycle_model"))
+            case "app.thinking.cycle":
+                self._perform(self._cycle("cycle_thinking_level"))
+            case "app.thinking.toggle":
+                view.show(thinking=not view.shows_thinking)
+            case "app.tools.expand":
+                view.show(tools=not view.shows_tools)
+            case "app.message.copy":
+                self._perform(self._commands.copy(""))
+            case "app.message.dequeue":
+                self._perform(self._dequeue())
+            case "app.session.new":
+                self._perform(self._commands.new(""))
+            case "app.session.tree":
+                self._perform(self._commands.tree(""))
+            case "app.session.fork":
+                self._perform(self._commands.fork(""))
+            case "app.session.resume":
+                self._perform(self._commands.resume(""))
+            case "tui.altScreen.bottom":
+                view.follow()
+            case "tui.altScreen.previousPrompt" | "tui.altScreen.nextPrompt":
+                view.go_to_prompt(-1 if "previous" in action else 1)
+            case _:
+                steps = {
+                    "tui.altScreen.pageUp": page,
+                    "tui.altScreen.pageDown": -page,
+                    "tui.altScreen.halfPageUp": page // 2,
+                    "tui.altScreen.halfPageDown": -page // 2,
+                    "tui.altScreen.lineUp": 1,
+                    "tui.altScreen.lineDown": -1,
+                    "tui.altScreen.top": 1 << 40,
+                }
+                view.go_up(steps.get(action, 0))
+
+    async def _interrupt(self) -> None:
+        """Abort what runs, and take queued messages back."""
+        if self._shells and self._working_since is None:
+            await self.client.abort_bash()
+            return
+        if self._working_since is None and not self._is_compacting:
+            return
+        answer = cast("Record", await self.client.abort(queue="clear") or {})
+        self._editor.give_back(queued_texts(mapping(answer, "cleared")))
+
+    async def _dequeue(self) -> None:
+        """Take queued messages back, to be edited."""
+        self._editor.give_back(queued_texts(cast("Record", await self.client.clear_queue())))
+
+    async def _cycle(self, command: str) -> None:
+        if await self.client.request(command) is None:
+            self.report("there is no other one")
+        await self.refresh_state()
+
+    def _clear(self) -> None:
+        """Clear the editor; leave if that was done a moment ago."""
+        if self.screen.get_selected_text():
+            self.screen.action_copy_text()
+            self.screen.clear_selection()
+            return
+        if not self._editor.text and monotonic() - self._cleared_at < 1:
+            self._perform(self.leave())
+            return
+        self._cleared_at = monotonic()
+        if self._editor.text:
+            self._editor.remember(self._editor.text)
+            self._editor.put("")
+        else:
+            self.report("Ctrl+C again leaves")
+
+    def _edit_outside(self) -> None:
+        """Edit the text in the user's own editor."""
+        program = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "nano"
+        with tempfile.TemporaryDirectory(prefix="pinnace-") as folder:
+            path = Path(folder) / "message.md"
+            path.write_text(self._editor.text, "utf-8")
+            try:
+                with self.suspend():
+                    subprocess.run([*program.split(), str(path)], check=True)
+            except (OSError, subprocess.SubprocessError) as error:
+                self.report(f"{program}: {error}", "error")
+                return
+            self._editor.put(path.read_text("utf-8").removesuffix("\n"))
+
+    def on_conversation_view_toggled(self, event: ConversationView.Toggled) -> None:
+        """Fold or unfold an item."""
+        if isinstance(event.item, ThinkingItem | ToolItem | ShellItem | SummaryItem):
+            self.transcript.toggle(event.item, is_open=not self._view.is_open(event.item))
+
+    async def leave(self) -> None:
+        """End the client; a running agent of the host goes on."""
+        if self._conversation is not None:
+            self._conversation.cancel()
+
+    # --- questions -------------------------------------------------------------------------------------------------
+
+    async def ask(self, screen: ModalScreen[Answer]) -> Answer | None:
+        """Show a question; return its answer."""
+        answer: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
+
+        def take(value: Answer | None) -> None:
+            if not answer.done():
+                answer.set_result(value)
+
+        # In the app's own task, whichever task asks.
+        self.call_later(self.push_screen, screen, take)
+        try:
+            return await answer
+        finally:
+            if not answer.done() or answer.cancelled():
+                self.call_later(self._remove, screen)
+
+    async def _remove(self, screen: ModalScreen[Answer]) -> None:
+        if screen in self.screen_stack:
+            _ = screen.dismiss(None)
+
+    async def _ask_extension(self, request: Mapping[str, object]) -> str | None:
+        match request.get("method"):
+            case "select":
+                options, kinds = texts(request, "options"), texts(request, "optionKinds")
+                # An Enter that was meant for the editor, when the question came, must permit nothing.
+                marked = kinds.index("reject_once") if "reject_once" in kinds[: len(options)] else 0
+                details = self._details(request)
+                screen: ModalScreen[str | None] = SelectDialog(text(request, "title"), options, details, marked=marked)
+            case "input":
+                screen = InputDialog(text(request, "title"), text(request, "placeholder"))
+            case _:
+                screen = EditorDialog(text(request, "title"), text(request, "prefill"))
+        return await self._ask_one(request, screen)
+
+    async def _confirm(self, request: Mapping[str, object]) -> bool:
+        title = "\n\n".join(filter(None, [text(request, "title"), text(request, "message")]))
+        return await self._ask_one(request, SelectDialog(title, ["Yes", "No"], self._details(request))) == "Yes"
+
+    async def _ask_one(self, request: Mapping[str, object], screen: ModalScreen[str | None]) -> str | None:
+        """Ask when no other question is open; None if it was closed."""
+        identity = text(request, "id")
+
+        async def ask() -> str | None:
+            async with self._questions:
+                return await self.ask(screen)
+
+        asking = asyncio.create_task(ask())
+        self._open_questions[identity] = (text(request, "toolCallId"), asking)
+        try:
+            return await asking
+        except asyncio.CancelledError:
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise
+            return None
+        finally:
+            self._open_questions.pop(identity, None)
+
+    def _details(self, request: Mapping[str, object]) -> Text | None:
+        """Return what the call that a question is about would change, as a diff."""
+        call = self.transcript.call(text(request, "toolCallId"))
+        # The text of the question holds what `write` writes.
+        lines = changes_of(call.name, call.arguments) if call is not None and call.name == "edit" else []
+        if not lines:
+            return None
+        renderer = Renderer(self.size.width, self._look, shows_thinking=False, shows_tools=True)
+        return Text("\n\n").join([Text(""), renderer.diff(lines, None)])
+
+    def _close_question(self, identity: str) -> None:
+        if (found := self._open_questions.get(identity)) is not None:
+            found[1].cancel()
+
+    def _close_questions(self, is_over: Callable[[str], bool]) -> None:
+        for identity, (call, _) in list(self._open_questions.items()):
+            if is_over(call):
+                self._close_question(identity)
+
+    def _show_of_extension(self, request: Record) -> None:
+        match request.get("method"):
+            case "notify":
+                level = text(request, "notifyType")
+                levels: Mapping[str, Level] = {"warning": "warning", "error": "error"}
+                self.report(text(request, "message"), levels.get(level, "info"))
+            case "setStatus":
+                _set(self._statuses, text(request, "statusKey"), text(request, "statusText") or None)
+                self._shown.statuses = self._statuses
+                self._draw_footer()
+            case "setWidget":
+                lines = texts(request, "widgetLines")
+                is_below = request.get("widgetPlacement") == "belowEditor"
+                _set(self._widgets, text(request, "widgetKey"), (is_below, lines) if lines else None)
+                self._draw_widgets()
+            case "setTitle":
+                self._draw("#title", [text(request, "title")] if text(request, "title") else [])
+            case "set_editor_text":
+                self._editor.put(text(request, "text"))
+            case _:
+                pass
+
+    # --- for commands ----------------------------------------------------------------------------------------------
+
+    def put_text(self, content: str) -> None:
+        """Replace the text of the editor."""
+        self._editor.put(content)
+
+    def give_back(self, messages: list[str]) -> None:
+        """Put messages before the text of the editor."""
+        self._editor.give_back(messages)
+
+    def report(self, message: str, level: Level = "info") -> None:
+        """Show a message for a moment; an error stays in the conversation."""
+        if level == "error":
+            self.transcript.notice(message, "error")
+        else:
+            self.notify(plain(message), severity="warning" if level == "warning" else "information", markup=False)
+
+    def copy(self, content: str) -> None:
+        """Copy a text to the clipboard of the terminal."""
+        self.copy_to_clipboard(content)
+
+    def look_names(self) -> list[str]:
+        """Return the names of the themes."""
+        return list(self._looks)
+
+    def use_look(self, name: str) -> bool:
+        """Use a theme; return whether there is one of this name."""
+        look = self._looks.get(name)
+        if look is None:
+            return False
+        self._look, self.theme = look, name
+        self._view.show(look)
+        return True
+
+    # --- drawing ---------------------------------------------------------------------------------------------------
+
+    def _draw(self, selector: str, lines: Sequence[str]) -> None:
+        shown = self.query_one(selector, Static)
+        shown.display = bool(lines)
+        shown.update(Content(plain("\n".join(lines))))
+
+    def _draw_footer(self) -> None:
+        if self.is_mounted(self._view):
+            drawn = footer(self._shown, max(self.size.width - 2, 1))
+            self.query_one("#footer", Static).update(Content.from_rich_text(drawn))
+
+    def _draw_widgets(self) -> None:
+        for selector, wanted in (("#above", False), ("#below", True)):
+            self._draw(
+                selector, [line for is_below, lines in self._widgets.values() if is_below is wanted for line in lines]
+            )
+
+    def _draw_queue(self, steering: Sequence[str], follow_ups: Sequence[str]) -> None:
+        lines = [f"steering: {each}" for each in steering] + [f"follow-up: {each}" for each in follow_ups]
+        lines = [line.replace("\n", " ") for line in lines]
+        if len(lines) > _MOST_QUEUED_SHOWN:
+            lines[_MOST_QUEUED_SHOWN:] = [f"… {len(lines) - _MOST_QUEUED_SHOWN} more"]
+        keys = dict(self.keys.rows()).get("app.message.dequeue")
+        if lines and keys:
+            lines.append(f"{keys}: edit them")
+        self._draw("#queue", lines)
+
+    def _draw_work(self) -> None:
+        since = self._working_since
+        if not self._is_ready.is_set():
+            self._draw("#work", ["… the agent is being started"])
+            return
+        if since is None and not self._is_compacting:
+            if self.query_one("#work", Static).display:
+                self._draw("#work", [])
+            return
+        spent = 0 if since is None else int(monotonic() - since)
+        what = "Compacting" if self._is_compacting else "Working"
+        keys = dict(self.keys.rows()).get("app.interrupt", "")
+        sign = _SPINNER[int(monotonic() * 10) % len(_SPINNER)]
+        self._draw("#work", [f"{sign} {what} {spent} s · {keys}: abort"])
+
+
+def _set(values: "dict[str, Answer]", key: str, value: "Answer | None") -> None:
+    if value is None:
+        values.pop(key, None)
+    else:
+        values[key] = value
+
+
+def _theme(look: Look) -> Theme:
+    return Theme(
+        name=look.name,
+        primary=look["border"],
+        accent=look["accent"],
+        foreground=look["text"],
+        background=look.background,
+        surface=look.surface,
+        panel=look.surface,
+        success=look["success"],
+        warning=look["warning"],
+        error=look["error"],
+        dark=look.is_dark,
+    )

@@ -1,0 +1,400 @@
+"""The client's own commands (`/model`, `/tree` …) and the lists they open, over the commands of the protocol.
+
+A command that replaces the conversation lets the app load it again. Others with a slash, which are the agent's (of
+extensions, templates, skills), are prompts. Must not know widgets but the questions.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+from typing import Final, Protocol, TypeVar, cast
+
+from textual.screen import ModalScreen
+
+from pinnace import AsyncioClient
+from pinnace_tui.keys import Keys
+from pinnace_tui.screens import InputDialog, Picker
+from pinnace_tui.transcript import Level, Transcript
+from pinnace_tui.values import Record, content_text, mapping, objects, text
+
+Answer = TypeVar("Answer")
+
+# A page of `list_sessions`, and how many of them a list has.
+_SESSIONS_A_PAGE: Final = 100
+_MOST_PAGES: Final = 20
+
+
+class Terminal(Protocol):
+    """What commands need of the app."""
+
+    transcript: Transcript
+    keys: Keys
+
+    @property
+    def client(self) -> AsyncioClient:
+        """The client of the agent."""
+        ...
+
+    async def ask(self, screen: ModalScreen[Answer]) -> Answer | None:
+        """Show a question; return its answer."""
+
+    async def reload(self) -> None:
+        """Load the conversation and the state again."""
+
+    async def refresh_state(self) -> None:
+        """Load the state again."""
+
+    def put_text(self, content: str) -> None:
+        """Replace the text of the editor."""
+
+    def give_back(self, messages: list[str]) -> None:
+        """Put messages before the text of the editor."""
+
+    def report(self, message: str, level: Level = "info") -> None:
+        """Show a message for a moment."""
+
+    def copy(self, content: str) -> None:
+        """Copy a text to the clipboard."""
+
+    def look_names(self) -> list[str]:
+        """Return the names of the themes."""
+        ...
+
+    def use_look(self, name: str) -> bool:
+        """Use a theme; return whether there is one of this name."""
+        ...
+
+    async def leave(self) -> None:
+        """End the client."""
+
+
+class Commands:
+    """The client's own commands, by name."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        """Serve an app."""
+        self._terminal = terminal
+        self._commands: Mapping[str, tuple[str, Callable[[str], Awaitable[None]]]] = {
+            "model": ("select a model", self.model),
+            "thinking": ("select a thinking level", self.thinking),
+            "new": ("start a new session", self.new),
+            "resume": ("open another session", self.resume),
+            "name": ("name the session", self.name),
+            "session": ("show the session's file and counts", self.session),
+            "tree": ("continue from another place of the session", self.tree),
+            "fork": ("start a session from before a message", self.fork),
+            "clone": ("continue in a copy of the session", self.clone),
+            "compact": ("summarise the conversation", self.compact),
+            "approval": ("choose which tool calls ask first", self.approval),
+            "export": ("write the session as a page", self.export),
+            "copy": ("copy the last answer", self.copy),
+            "reload": ("read settings, extensions, skills and templates again", self.reload),
+            "theme": ("select a theme", self.theme),
+            "hotkeys": ("show the keys", self.hotkeys),
+            "quit": ("leave", self.quit),
+        }
+
+    def listed(self) -> list[tuple[str, str]]:
+        """Return names and descriptions."""
+        return [(name, description) for name, (description, _) in self._commands.items()]
+
+    def find(self, message: str) -> Callable[[], Awaitable[None]] | None:
+        """Return what a message with a slash does, if it is a command of the client."""
+        if not message.startswith("/"):
+            return None
+        name, _, argument = message[1:].strip().partition(" ")
+        found = self._commands.get(name)
+        if found is None:
+            return None
+        return lambda: found[1](argument.strip())
+
+    # --- models ----------------------------------------------------------------------------------------------------
+
+    async def model(self, wanted: str) -> None:
+        """Select a model: one that is named, or from the list."""
+        terminal = self._terminal
+        models = cast("list[Record]", (await terminal.client.get_available_models())["models"])
+        names = [f"{text(model, 'provider')}/{text(model, 'id')}" for model in models]
+        state = cast("Record", await terminal.client.get_state())
+        current = mapping(state, "model")
+        now = f"{text(current, 'provider')}/{text(current, 'id')}"
+        if wanted:
+            if wanted not in names:
+                terminal.report(f"no model {wanted}: /model lists those that there are", "error")
+                return
+            index = names.index(wanted)
+        else:
+            rows = [f"{name}  {text(model, 'name')}" for name, model in zip(names, models, strict=True)]
+            choice = await terminal.ask(Picker("Model", rows, current=names.index(now) if now in names else 0))
+            if choice is None:
+                return
+            index = choice.index
+        await terminal.client.set_model(text(models[index], "provider"), text(models[index], "id"))
+        await terminal.refresh_state()
+
+    async def thinking(self, wanted: str) -> None:
+        """Select a thinking level: one that is named, or from the list."""
+        terminal = self._terminal
+        levels = (await terminal.client.get_available_thinking_levels())["levels"]
+        if not wanted:
+            now = (await terminal.client.get_state())["thinkingLevel"]
+            current = levels.index(now) if now in levels else 0
+            choice = await terminal.ask(Picker("Thinking level", levels, current=current))
+            if choice is None:
+                return
+            wanted = levels[choice.index]
+        await terminal.client.request("set_thinking_level", level=wanted)
+        await terminal.refresh_state()
+
+    async def approval(self, wanted: str) -> None:
+        """Choose which calls of tools ask first."""
+        terminal = self._terminal
+        modes = ["never", "ask", "read-only"]
+        if not wanted:
+            now = text(cast("Record", await terminal.client.get_state()), "toolApproval")
+            choice = await terminal.ask(Picker("Tool approval", modes, current=modes.index(now) if now in modes else 0))
+            if choice is None:
+                return
+            wanted = modes[choice.index]
+        await terminal.client.request("set_tool_approval", mode=wanted)
+        await terminal.refresh_state()
+
+    # --- sessions --------------------------------------------------------------------------------------------------
+
+    async def new(self, _: str) -> None:
+        """Start a new session."""
+        await self._replace(cast("Record", await self._terminal.client.new_session()))
+
+    async def resume(self, _: str) -> None:
+        """Open another session, from the list of this folder's; Ctrl+A lists all."""
+        terminal, is_all = self._terminal, False
+        while True:
+            sessions = await self._sessions(is_all=is_all)
+            if not sessions and not is_all:
+                is_all = True
+                continue
+            hint = "Enter: open" if is_all else "Enter: open · Ctrl+A: sessions of all folders"
+            rows = [_session_row(each, with_folder=is_all) for each in sessions]
+            choice = await terminal.ask(Picker("Sessions", rows, actions={"ctrl+a": "all"}, hint=hint))
+            if choice is None:
+                return
+            if choice.action == "all":
+                is_all = True
+                continue
+            path = text(sessions[choice.index], "path")
+            await self._replace(cast("Record", await terminal.client.switch_session(path)))
+            return
+
+    async def _sessions(self, *, is_all: bool) -> list[Record]:
+        found: list[Record] = []
+        cursor: str | None = None
+        for _ in range(_MOST_PAGES):
+            page = await self._terminal.client.list_sessions(
+                all=True if is_all else None, cursor=cursor, limit=_SESSIONS_A_PAGE
+            )
+            found += cast("list[Record]", page["sessions"])
+            cursor = page.get("nextCursor")
+            if cursor is None:
+                break
+        return found
+
+    async def name(self, wanted: str) -> None:
+        """Name the session."""
+        terminal = self._terminal
+        if not wanted:
+            now = text(cast("Record", await terminal.client.get_state()), "sessionName")
+            answer = await terminal.ask(InputDialog("Name of the session", value=now))
+            if not answer:
+                return
+            wanted = answer
+        await terminal.client.set_session_name(wanted)
+        await terminal.refresh_state()
+
+    async def session(self, _: str) -> None:
+        """Show the session's file and counts."""
+        stats = cast("Record", await self._terminal.client.get_session_stats())
+        counts = ", ".join(f"{stats.get(key)} {label}" for key, label in _COUNTS.items())
+        self._terminal.transcript.notice(f"{text(stats, 'sessionFile') or 'not in a file'}\n{counts}")
+
+    async def tree(self, _: str) -> None:
+        """Continue from another entry; or fork before it, or label it."""
+        terminal = self._terminal
+        while True:
+            tree = await terminal.client.get_tree()
+            rows = _tree_rows(cast("list[Record]", tree["tree"]), tree["leafId"])
+            if not rows:
+                terminal.report("the session has no entries yet")
+                return
+            ids = [identity for identity, _, _ in rows]
+            current = ids.index(leaf) if (leaf := tree["leafId"]) in ids else len(ids) - 1
+            choice = await terminal.ask(
+                Picker(
+                    "Session",
+                    [row for _, row, _ in rows],
+                    current=current,
+                    actions={"ctrl+l": "label", "ctrl+f": "fork", "ctrl+s": "summarize"},
+                    hint="Enter: continue here · Ctrl+S: with a summary of the rest · Ctrl+F: fork · Ctrl+L: label",
+                )
+            )
+            if choice is None:
+                return
+            identity, _, label = rows[choice.index]
+            if choice.action == "label":
+                wanted = await terminal.ask(InputDialog("Label, or nothing to remove it", value=label))
+                if wanted is not None:
+                    await terminal.client.set_label(identity, wanted or None)
+                continue
+            if choice.action == "fork":
+                await self._fork(identity)
+                return
+            moved = await terminal.client.navigate_tree(identity, summarize=choice.action == "summarize" or None)
+            if not moved["cancelled"]:
+                await terminal.reload()
+                if content := moved.get("editorText"):
+                    terminal.put_text(content)
+            return
+
+    async def fork(self, _: str) -> None:
+        """Start a session from before a message of the user."""
+        terminal = self._terminal
+        messages = (await terminal.client.get_fork_messages())["messages"]
+        rows = [message["text"] for message in messages]
+        if not rows:
+            terminal.report("there is no message to fork before")
+            return
+        choice = await terminal.ask(Picker("Fork before", rows, current=len(rows) - 1))
+        if choice is not None:
+            await self._fork(messages[choice.index]["entryId"])
+
+    async def _fork(self, entry: str) -> None:
+        forked = await self._terminal.client.fork(entry)
+        await self._replace(cast("Record", forked))
+        if not forked["cancelled"]:
+            self._terminal.put_text(forked["text"])
+
+    async def clone(self, _: str) -> None:
+        """Continue in a copy of the session."""
+        await self._replace(cast("Record", await self._terminal.client.clone()))
+
+    async def compact(self, instructions: str) -> None:
+        """Summarise the conversation; events report the outcome."""
+        await self._terminal.client.compact(custom_instructions=instructions or None)
+        await self._terminal.refresh_state()
+
+    async def export(self, path: str) -> None:
+        """Write the session as a page."""
+        written = await self._terminal.client.export_html(output_path=path or None)
+        self._terminal.transcript.notice(f"written: {written['path']}")
+
+    async def _replace(self, answer: Record) -> None:
+        """Take another session, and what was queued in the last one."""
+        if answer.get("cancelled") is True:
+            self._terminal.report("an extension has kept the session", "warning")
+            return
+        await self._terminal.reload()
+        cleared = mapping(answer, "cleared")
+        self._terminal.give_back(queued_texts(cleared))
+
+    # --- the client ------------------------------------------------------------------------------------------------
+
+    async def copy(self, _: str) -> None:
+        """Copy the last answer."""
+        answer = (await self._terminal.client.get_last_assistant_text())["text"]
+        if answer:
+            self._terminal.copy(answer)
+        self._terminal.report("copied" if answer else "there is no answer yet")
+
+    async def reload(self, _: str) -> None:
+        """Let the agent read its files again."""
+        await self._terminal.client.reload()
+        await self._terminal.reload()
+
+    async def theme(self, wanted: str) -> None:
+        """Select a theme."""
+        terminal = self._terminal
+        names = terminal.look_names()
+        if not wanted:
+            choice = await terminal.ask(Picker("Theme", names))
+            if choice is None:
+                return
+            wanted = names[choice.index]
+        if not terminal.use_look(wanted):
+            terminal.report(f"no theme {wanted}; there are {', '.join(names)}", "error")
+
+    async def hotkeys(self, _: str) -> None:
+        """Show the keys."""
+        rows = [f"{keys}: {action}" for action, keys in self._terminal.keys.rows()]
+        await self._terminal.ask(Picker("Keys", rows))
+
+    async def quit(self, _: str) -> None:
+        """End the client."""
+        await self._terminal.leave()
+
+
+_COUNTS: Final = {
+    "userMessages": "messages of the user",
+    "assistantMessages": "answers",
+    "toolCalls": "tool calls",
+}
+
+
+def queued_texts(queue: Record) -> list[str]:
+    """Return the messages of both queues, in the order of their delivery."""
+    return [
+        each
+        for kind in ("steering", "followUp")
+        for each in cast("list[object]", queue.get(kind) or [])
+        if isinstance(each, str)
+    ]
+
+
+def _session_row(session: Record, *, with_folder: bool) -> str:
+    modified = session.get("modified")
+    when = f"{datetime.fromtimestamp(modified / 1000):%Y-%m-%d %H:%M}" if isinstance(modified, int | float) else ""
+    title = text(session, "name") or text(session, "firstMessage") or "(empty)"
+    folder = f"  {text(session, 'cwd')}" if with_folder else ""
+    return f"{when}  {title}{folder}"
+
+
+def _tree_rows(roots: list[Record], leaf: str | None) -> list[tuple[str, str, str]]:
+    """Return id, line and label of each entry, indented where the session branches."""
+    rows: list[tuple[str, str, str]] = []
+    # A stack, since a session is deeper than calls may be.
+    left: list[tuple[Record, int]] = [(root, 0) for root in reversed(roots)]
+    while left:
+        node, depth = left.pop()
+        entry = mapping(node, "entry")
+        children = objects(node, "children")
+        if (line := _entry_line(entry)) is not None:
+            label = text(node, "label")
+            mark = "●" if text(entry, "id") == leaf else " "
+            tag = f"[{label}] " if label else ""
+            rows.append((text(entry, "id"), f"{mark} {'│ ' * min(depth, 20)}{tag}{line}", label))
+        below = depth + 1 if len(children) > 1 else depth
+        left += [(child, below) for child in reversed(children)]
+    return rows
+
+
+def _entry_line(entry: Record) -> str | None:
+    """Return an entry in a line; None: it is not shown."""
+    match entry.get("type"):
+        case "message":
+            message = mapping(entry, "message")
+            role = text(message, "role")
+            content = content_text(message)
+            if role == "assistant" and not content.strip():
+                calls = [
+                    text(block, "name") for block in objects(message, "content") if block.get("type") == "toolCall"
+                ]
+                content = f"calls {', '.join(calls)}" if calls else "(nothing)"
+            if role == "bashExecution":
+                content = f"$ {text(message, 'command')}"
+            return f"{_ROLES.get(role, role)}: {' '.join(content[:300].split())}"
+        case "compaction":
+            return "compaction"
+        case "branch_summary":
+            return f"summary: {' '.join(text(entry, 'summary')[:300].split())}"
+        case _:
+            return None
+
+
+_ROLES: Final = {"user": "you", "assistant": "model", "toolResult": "result", "bashExecution": "shell"}

@@ -1,0 +1,104 @@
+"""What may stand where the cursor is: files after `@`, commands after `/` at the beginning.
+
+Pure but for `files_of`, which reads the names below a folder. Must not know widgets.
+"""
+
+import os
+import re
+import subprocess
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+MOST: Final = 8
+_MOST_FILES: Final = 20_000
+_LISTING_S: Final = 5.0
+_FILE: Final = re.compile(r"(?:^|(?<=\s))@(\S*)$")
+_COMMAND: Final = re.compile(r"^/(\S*)$")
+
+
+class Suggestion(NamedTuple):
+    """One possible completion."""
+
+    text: str
+    """What replaces the text from `start` to the cursor."""
+    description: str = ""
+
+
+class Place(NamedTuple):
+    """What is being written."""
+
+    kind: str
+    """`file` or `command`."""
+    start: int
+    """Where it begins in the line."""
+    prefix: str
+
+
+def place_in(line: str, *, is_first: bool) -> Place | None:
+    """Return what is being written at the end of a line up to the cursor; None: nothing that can be completed."""
+    if is_first and (found := _COMMAND.search(line)):
+        return Place("command", 0, found[1])
+    if found := _FILE.search(line):
+        return Place("file", found.start(), found[1])
+    return None
+
+
+def suggest_commands(prefix: str, commands: Sequence[tuple[str, str]]) -> list[Suggestion]:
+    """Return the commands that fit, those that begin so first."""
+    wanted = prefix.lower()
+    near = sorted(
+        (not name.lower().startswith(wanted), place, name, description)
+        for place, (name, description) in enumerate(commands)
+        if wanted in name.lower()
+    )
+    return [Suggestion(f"/{name} ", description) for _, _, name, description in near[:MOST]]
+
+
+def suggest_files(prefix: str, files: Iterable[str]) -> list[Suggestion]:
+    """Return the files that fit: by their names, then by their paths, then by letters in this order."""
+    wanted = prefix.lower()
+    ranked: list[tuple[int, int, str]] = []
+    for path in files:
+        low = path.lower()
+        name = low.rstrip("/").rpartition("/")[2]
+        if low.startswith(wanted) or name.startswith(wanted):
+            rank = 0
+        elif wanted in name:
+            rank = 1
+        elif wanted in low:
+            rank = 2
+        elif _has_letters(low, wanted):
+            rank = 3
+        else:
+            continue
+        ranked.append((rank, len(path), path))
+    return [Suggestion(f"@{path} " if not path.endswith("/") else f"@{path}") for _, _, path in sorted(ranked)[:MOST]]
+
+
+def _has_letters(path: str, wanted: str) -> bool:
+    letters = iter(path)
+    return all(letter in letters for letter in wanted)
+
+
+def files_of(folder: str) -> list[str]:
+    """Return the files below a folder, relative to it: those that git has or would, else those that are not hidden."""
+    command = ["git", "-C", folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        listed = subprocess.run(command, capture_output=True, timeout=_LISTING_S, check=True, stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.SubprocessError):
+        return _walked(folder)
+    names = listed.stdout.decode("utf-8", "replace").split("\0")
+    return [name for name in names if name][:_MOST_FILES]
+
+
+def _walked(folder: str) -> list[str]:
+    found: list[str] = []
+    root = Path(folder)
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(each for each in folders if not each.startswith("."))
+        here = Path(place).relative_to(root)
+        found += [str(here / name) for name in sorted(names) if not name.startswith(".")]
+        if len(found) >= _MOST_FILES:
+            break
+    return found[:_MOST_FILES]

@@ -1,0 +1,228 @@
+"""The editor of the next message, with its history and completions.
+
+Decides what keys mean while a message is written; what is done with a message, and with other actions, is the app's.
+"""
+
+import asyncio
+from typing import Final
+
+from rich.text import Text
+from textual import events
+from textual.message import Message
+from textual.widgets import Static, TextArea
+
+from pinnace_tui.completion import Place, Suggestion, files_of, place_in, suggest_commands, suggest_files
+from pinnace_tui.keys import Keys
+
+_PASTE_ENDINGS: Final = ("\r\n", "\r")
+
+
+class Suggestions(Static):
+    """The possible completions, above the editor."""
+
+    DEFAULT_CSS = """
+    Suggestions { height: auto; max-height: 8; display: none; padding: 0 1; }
+    """
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        super().__init__(markup=False)
+        self.found: list[Suggestion] = []
+        self._chosen = 0
+
+    @property
+    def chosen(self) -> Suggestion | None:
+        """The one that is marked."""
+        return self.found[self._chosen] if self.found else None
+
+    def offer(self, found: list[Suggestion]) -> None:
+        """Show other ones."""
+        self.found, self._chosen = found, 0
+        self._draw()
+
+    def move(self, step: int) -> None:
+        """Mark another one."""
+        self._chosen = (self._chosen + step) % len(self.found)
+        self._draw()
+
+    def _draw(self) -> None:
+        self.display = bool(self.found)
+        lines: list[Text] = []
+        for place, each in enumerate(self.found):
+            mark = "→" if place == self._chosen else " "
+            line = Text(f"{mark} {each.text.strip()}", "bold" if place == self._chosen else "", no_wrap=True)
+            if each.description:
+                line.append(f"  {each.description.splitlines()[0]}", "dim")
+            line.overflow = "ellipsis"
+            lines.append(line)
+        self.update(Text("\n", no_wrap=True, overflow="ellipsis").join(lines))
+
+
+class Editor(TextArea):
+    """A text of any number of lines; Enter submits it."""
+
+    DEFAULT_CSS = """
+    Editor { height: auto; min-height: 3; max-height: 40%; border: round $primary; padding: 0; }
+    Editor:focus { border: round $accent; }
+    """
+
+    class Submitted(Message):
+        """The user wants the text to be sent."""
+
+        def __init__(self, text: str, *, is_follow_up: bool) -> None:
+            """Name it."""
+            super().__init__()
+            self.text = text
+            self.is_follow_up = is_follow_up
+
+    class Acted(Message):
+        """A key of an action was pressed that is not the editor's."""
+
+        def __init__(self, action: str) -> None:
+            """Name it."""
+            super().__init__()
+            self.action = action
+
+    def __init__(self, keys: Keys, suggestions: Suggestions) -> None:
+        """Begin empty."""
+        super().__init__(soft_wrap=True, tab_behavior="focus", show_line_numbers=False, highlight_cursor_line=False)
+        self.keys = keys
+        self.folder = "."
+        self.commands: list[tuple[str, str]] = []
+        self._suggestions = suggestions
+        self._history: list[str] = []
+        self._place: int | None = None
+        """In the history; None: a new text."""
+        self._draft = ""
+        self._files: list[str] | None = None
+        self._listing: asyncio.Task[None] | None = None
+
+    def remember(self, message: str) -> None:
+        """Add a message to the history."""
+        if message.strip() and self._history[-1:] != [message]:
+            self._history.append(message)
+
+    def replace_history(self, messages: list[str]) -> None:
+        """Take the history of another conversation."""
+        self._history, self._place = list(messages), None
+
+    def put(self, content: str) -> None:
+        """Replace the text, with the cursor at its end."""
+        self.load_text(content)
+        self.move_cursor(self.document.end)
+        self._place = None
+
+    def give_back(self, messages: list[str]) -> None:
+        """Put messages before the text that is being written."""
+        if messages:
+            self.put("\n\n".join([*messages, *([self.text] if self.text.strip() else [])]))
+
+    async def on_paste(self, event: events.Paste) -> None:
+        """Insert a text as it is, with the line ends of texts."""
+        for ending in _PASTE_ENDINGS:
+            event.text = event.text.replace(ending, "\n")
+
+    async def on_key(self, event: events.Key) -> None:
+        """Do what a key means here, before the text area inserts it."""
+        action = self.keys.action(event.key)
+        if self._suggestions.found and self._complete(event.key, action):
+            event.stop()
+            event.prevent_default()
+            return
+        match action:
+            case "tui.input.submit" | "app.message.followUp":
+                self._submit(is_follow_up=action != "tui.input.submit")
+            case "tui.input.newLine":
+                self.insert("\n")
+            case "tui.input.tab":
+                self._offer(is_asked=True)
+            case "tui.editor.historyPrevious" | "tui.editor.historyNext":
+                self._go(-1 if action.endswith("Previous") else 1)
+            case "app.exit" if self.text:
+                return  # deletes a letter
+            case None if event.key == "up" and self.cursor_location[0] == 0 and self._history:
+                self._go(-1)
+            case None if event.key == "down" and self._place is not None and self._is_in_last_line():
+                self._go(1)
+            case None:
+                return
+            case _:
+                self.post_message(self.Acted(action))
+        event.stop()
+        event.prevent_default()
+
+    def on_text_area_changed(self, event: TextArea.Changed) -> None:
+        """Offer what completes the text."""
+        self._offer(is_asked=False)
+
+    def _is_in_last_line(self) -> bool:
+        return self.cursor_location[0] == self.document.line_count - 1
+
+    def _submit(self, *, is_follow_up: bool) -> None:
+        content = self.text
+        if not content.strip():
+            return
+        self._place, self._draft = None, ""
+        self.clear()
+        self.remember(content)
+        self.post_message(self.Submitted(content, is_follow_up=is_follow_up))
+
+    def _go(self, step: int) -> None:
+        """Show another message of the history."""
+        place = len(self._history) if self._place is None else self._place
+        if self._place is None:
+            self._draft = self.text
+        place = max(place + step, 0)
+        if place >= len(self._history):
+            self.put(self._draft)
+        else:
+            self.put(self._history[place])
+            self._place = place
+
+    # --- completion ------------------------------------------------------------------------------------------------
+
+    def _written(self) -> Place | None:
+        row, column = self.cursor_location
+        return place_in(str(self.document.get_line(row))[:column], is_first=row == 0)
+
+    def _offer(self, *, is_asked: bool) -> None:
+        place = None if self._place is not None else self._written()
+        if place is None:
+            self._suggestions.offer([])
+            if not self._listing or self._listing.done():
+                self._files = None  # listed anew for the next one
+        elif place.kind == "command":
+            found = suggest_commands(place.prefix, self.commands)
+            is_whole = [each.text.strip() for each in found] == [f"/{place.prefix}"]
+            self._suggestions.offer([] if is_whole and not is_asked else found)
+        elif self._files is None:
+            if self._listing is None or self._listing.done():
+                self._listing = asyncio.create_task(self._list())
+        else:
+            self._suggestions.offer(suggest_files(place.prefix, self._files))
+
+    async def _list(self) -> None:
+        self._files = await asyncio.to_thread(files_of, self.folder)
+        if (place := self._written()) is not None and place.kind == "file":
+            self._suggestions.offer(suggest_files(place.prefix, self._files))
+
+    def _complete(self, key: str, action: str | None) -> bool:
+        """Use a key for the completions; return whether it was for them."""
+        chosen, place = self._suggestions.chosen, self._written()
+        if key in {"up", "down"}:
+            self._suggestions.move(-1 if key == "up" else 1)
+        elif action == "app.interrupt":
+            self._suggestions.offer([])
+        elif chosen is None or place is None:
+            return False
+        elif action == "tui.input.tab" or (action == "tui.input.submit" and self._changes(place, chosen)):
+            row, column = self.cursor_location
+            self.replace(chosen.text, (row, place.start), (row, column))
+            self._suggestions.offer([])
+        else:
+            return False
+        return True
+
+    def _changes(self, place: Place, chosen: Suggestion) -> bool:
+        sign = "/" if place.kind == "command" else "@"
+        return chosen.text.strip() != f"{sign}{place.prefix}"

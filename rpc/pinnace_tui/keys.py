@@ -1,0 +1,103 @@
+"""Which key does what: the actions of pi's `keybindings.json` that this client has, by their names there.
+
+Reads the user's file; a wrong one is reported and leaves the defaults. Must not know widgets.
+"""
+
+import json
+import unicodedata
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, cast
+
+DEFAULTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "tui.input.submit": ("enter",),
+    "tui.input.newLine": ("shift+enter", "ctrl+j"),
+    "tui.input.tab": ("tab",),
+    "tui.editor.historyPrevious": (),
+    "tui.editor.historyNext": (),
+    "tui.altScreen.pageUp": ("pageUp",),
+    "tui.altScreen.pageDown": ("pageDown",),
+    "tui.altScreen.halfPageUp": (),
+    "tui.altScreen.halfPageDown": (),
+    "tui.altScreen.lineUp": (),
+    "tui.altScreen.lineDown": (),
+    "tui.altScreen.previousPrompt": ("ctrl+shift+up",),
+    "tui.altScreen.nextPrompt": ("ctrl+shift+down",),
+    "tui.altScreen.top": ("ctrl+home",),
+    "tui.altScreen.bottom": ("ctrl+end",),
+    "app.interrupt": ("escape",),
+    "app.clear": ("ctrl+c",),
+    "app.exit": ("ctrl+d",),
+    "app.suspend": ("ctrl+z",),
+    "app.editor.external": ("ctrl+g",),
+    "app.session.new": (),
+    "app.session.tree": (),
+    "app.session.fork": (),
+    "app.session.resume": (),
+    "app.model.select": ("ctrl+l",),
+    "app.model.cycleForward": ("ctrl+p",),
+    "app.thinking.cycle": ("shift+tab",),
+    "app.thinking.toggle": ("ctrl+t",),
+    "app.tools.expand": ("ctrl+o",),
+    "app.message.copy": ("ctrl+x",),
+    "app.message.followUp": ("alt+enter", "ctrl+q"),
+    "app.message.dequeue": ("alt+up",),
+}
+"""The default keys of each action, as pi's reference names them."""
+
+FILE_NAME: Final = "keybindings.json"
+_SPECIAL: Final[Mapping[str, str]] = {"esc": "escape", "return": "enter"}
+_MODIFIERS: Final = frozenset({"ctrl", "shift", "alt", "super"})
+
+
+class Keys:
+    """The keys of each action."""
+
+    def __init__(self, changes: Mapping[str, tuple[str, ...]] | None = None) -> None:
+        """Take the user's changes to the defaults."""
+        self._keys = {**DEFAULTS, **(changes or {})}
+        self._actions = {_normal(key): action for action, keys in self._keys.items() for key in keys}
+
+    def action(self, key: str) -> str | None:
+        """Return the action of a key, as Textual names it."""
+        return self._actions.get(_normal(key))
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return actions that have keys, with their keys."""
+        return [(action, ", ".join(keys)) for action, keys in self._keys.items() if keys]
+
+
+def read_keys(path: Path) -> tuple[Keys, str | None]:
+    """Return the keys of a file, and what is wrong with it."""
+    try:
+        value: object = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return Keys(), None
+    except (OSError, ValueError) as error:
+        return Keys(), f"{path}: {error}"
+    if not isinstance(value, dict):
+        return Keys(), f"{path}: expected an object of actions and their keys"
+    changes: dict[str, tuple[str, ...]] = {}
+    for action, keys in cast("dict[str, object]", value).items():
+        given = [keys] if isinstance(keys, str) else keys
+        if not isinstance(given, list) or not all(isinstance(key, str) for key in cast("list[object]", given)):
+            if action == "$schema":
+                continue
+            return Keys(), f"{path}: {action}: expected a key or a list of keys"
+        if action in DEFAULTS:  # others are of parts that this client does not have
+            changes[action] = tuple(cast("list[str]", given))
+    return Keys(changes), None
+
+
+def _normal(key: str) -> frozenset[str]:
+    """Return a key with its modifiers, however they are ordered and whichever of both programs names it."""
+    parts = key.split("+")
+    if key.endswith("+"):
+        parts = [*key[:-1].rstrip("+").split("+"), "+"]
+    *modifiers, name = [part for part in parts if part]
+    if len(name) == 1 and name.isalpha() and name.isupper():
+        modifiers.append("shift")
+    if len(name) == 1 and not name.isalnum():
+        name = unicodedata.name(name).replace(" ", "_").replace("-", "_")
+    name = name.lower()
+    return frozenset({*(each.lower() for each in modifiers if each.lower() in _MODIFIERS), _SPECIAL.get(name, name)})

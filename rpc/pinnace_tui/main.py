@@ -1,0 +1,70 @@
+"""Opens the terminal client: an agent of its own, or one of the host.
+
+Called by the command line, which knows this module by its name alone. The agent of a terminal without a name is a child
+in mode rpc, with the flags of the command line; it ends with the terminal, its session stays.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from pinnace import AsyncioClient, Dialogs
+from pinnace_tui.app import Connect, TerminalClient
+from pinnace_tui.keys import FILE_NAME, read_keys
+from pinnace_tui.look import LOOKS
+
+# Updates that hold the delta alone: a long answer costs its length.
+_PROFILE: Final = ("--protocol", "1.5")
+_PROGRAM: Final = (sys.executable, "-P", "-m", "pinnace_rpc")
+
+
+def open_own(flags: Sequence[str], messages: Sequence[str], *, opens_sessions: bool, look: str | None) -> int:
+    """Open a terminal with an agent of its own.
+
+    Args:
+        flags: The agent's.
+        messages: Sent at the beginning.
+        opens_sessions: Whether to begin with the list of sessions.
+        look: The name of the theme.
+    """
+    profile = () if _names_profile(flags) else _PROFILE
+    command = [*_PROGRAM, "--mode", "rpc", *profile, *flags]
+
+    def connect(dialogs: Dialogs) -> AsyncioClient:
+        return AsyncioClient(command, dialogs=dialogs)
+
+    return _run(connect, look=look, messages=messages, opens_sessions=opens_sessions)
+
+
+def open_attached(name: str | None, flags: Sequence[str]) -> int:
+    """Open a terminal on an agent of the host: one of this name or session, or a new one."""
+
+    def connect(dialogs: Dialogs) -> AsyncioClient:
+        return AsyncioClient.attach(name, dialogs=dialogs, flags=flags)
+
+    return _run(connect, agent=name or "")
+
+
+def _names_profile(flags: Sequence[str]) -> bool:
+    return any(flag.partition("=")[0] == "--protocol" for flag in flags)
+
+
+def _run(
+    connect: Connect,
+    *,
+    look: str | None = None,
+    agent: str = "",
+    messages: Sequence[str] = (),
+    opens_sessions: bool = False,
+) -> int:
+    folder = Path(os.environ.get("PI_CODING_AGENT_DIR") or "~/.pi/agent").expanduser()
+    keys, problem = read_keys(folder / FILE_NAME)
+    make = partial(TerminalClient, connect, keys=keys, looks=LOOKS, look=look, agent=agent, messages=messages)
+    client = make(opens_sessions=opens_sessions, notices=[problem] if problem else [])
+    if failure := client.run():
+        sys.stderr.write(f"pinnace: {failure.removeprefix('pinnace: ')}\n")
+        return 1
+    return client.return_code or 0

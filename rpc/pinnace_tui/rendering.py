@@ -1,0 +1,257 @@
+"""Renders one item of the conversation as lines of a width.
+
+Text of models and tools is never read as markup of the terminal: control characters are removed or shown.
+Knows Rich and the strips of Textual; must not know widgets.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from difflib import SequenceMatcher
+from io import StringIO
+from typing import Final, assert_never
+
+from rich.console import Console, Group, RenderableType
+from rich.markdown import Markdown
+from rich.padding import Padding
+from rich.style import Style
+from rich.text import Text
+from rich.theme import Theme
+from textual.strip import Strip
+
+from pinnace_tui.look import Look
+from pinnace_tui.transcript import (
+    AnswerItem,
+    Item,
+    NoticeItem,
+    ShellItem,
+    SummaryItem,
+    ThinkingItem,
+    ToolItem,
+    UserItem,
+)
+from pinnace_tui.values import Record, objects, text
+
+_FOLDED_LINES: Final = 6
+_OPEN_LINES: Final = 2000
+_FOLDED_DIFF_LINES: Final = 24
+_BULLETS: Final = {"written": "○", "running": "◐", "done": "●", "failed": "✗"}
+# What changes a terminal, then what shows nothing or the wrong thing there.
+_SEQUENCES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+_CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_BOLD: Final = Style(bold=True)
+
+
+def plain(content: str) -> str:
+    """Return a text that shows what it holds and changes no terminal."""
+    content = _SEQUENCES.sub("", content.replace("\r\n", "\n"))
+    return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", content.expandtabs(4))
+
+
+class Renderer:
+    """Renders items for one width and look."""
+
+    def __init__(self, width: int, look: Look, *, shows_thinking: bool, shows_tools: bool) -> None:
+        """Prepare; `shows_…`: whether items of a kind are shown whole unless they are set otherwise."""
+        self.width = max(width, 4)
+        self._look = look
+        self._shows_thinking = shows_thinking
+        self._shows_tools = shows_tools
+        self._console = Console(
+            file=StringIO(),
+            width=self.width,
+            color_system="truecolor",
+            force_terminal=True,
+            legacy_windows=False,
+            theme=_theme(look),
+            highlight=False,
+        )
+
+    def estimate(self, item: Item) -> int:
+        """Return about how many lines an item takes, without rendering it."""
+        match item:
+            case UserItem(content) | AnswerItem(content):
+                return 1 + content.count("\n") + 1 + len(content) // self.width
+            case ThinkingItem(content) | SummaryItem(_, content):
+                return 2 if not self.is_open(item) else 2 + content.count("\n") + len(content) // self.width
+            case ToolItem() | ShellItem():
+                return 2 + min(item.output.count("\n"), _FOLDED_LINES)
+            case NoticeItem(content):
+                return 2 + len(content) // self.width
+            case _:
+                return 1
+
+    def is_open(self, item: Item) -> bool:
+        """Return whether an item is shown whole."""
+        if item.is_open is not None:
+            return item.is_open
+        return self._shows_thinking if isinstance(item, ThinkingItem) else self._shows_tools
+
+    def render(self, item: Item) -> list[Strip]:
+        """Render an item and the space after it."""
+        has_space = not (isinstance(item, AnswerItem) and not item.is_last_part)
+        lines = self._console.render_lines(self._renderable(item), pad=False)
+        strips = [Strip(line).simplify() for line in lines]
+        return [*strips, Strip([])] if has_space else [*strips]
+
+    def _renderable(self, item: Item) -> RenderableType:
+        look = self._look
+        match item:
+            case UserItem(content):
+                style = Style(color=look["userMessageText"], bgcolor=look["userMessageBg"])
+                return Padding(Text(f"> {plain(content)}"), (0, 1), style=style)
+            case AnswerItem(content):
+                markdown = Markdown(plain(content), code_theme=look.code_theme, hyperlinks=False)
+                return Padding(markdown, (0, 1), style=Style(color=look["text"]))
+            case ThinkingItem(content):
+                return self._folded(item, "Thinking", content, Style(color=look["thinkingText"], italic=True))
+            case SummaryItem(title, content):
+                return self._folded(item, title, content, Style(color=look["muted"]))
+            case NoticeItem(content, level):
+                color = {"info": look["muted"], "warning": look["warning"], "error": look["error"]}[level]
+                sign = {"info": "·", "warning": "!", "error": "✗"}[level]
+                return Padding(Text(f"{sign} {plain(content)}", Style(color=color)), (0, 1))
+            case ToolItem():
+                return Padding(Group(*self._tool(item)), (0, 1))
+            case ShellItem():
+                return Padding(Group(*self._shell(item)), (0, 1))
+            case _:
+                return Text("")
+
+    def _folded(self, item: Item, title: str, content: str, style: Style) -> RenderableType:
+        if not self.is_open(item):
+            count = content.count("\n") + 1
+            return Padding(Text(f"▸ {title} ({count} line{'s' if count > 1 else ''})", style, no_wrap=True), (0, 1))
+        return Padding(Group(Text(f"▾ {title}", style), Text(plain(content.strip()), style)), (0, 1))
+
+    def _tool(self, item: ToolItem) -> Iterable[RenderableType]:
+        look = self._look
+        colors = {"written": look["dim"], "running": look["warning"], "done": look["success"], "failed": look["error"]}
+        title = Text(f"{_BULLETS[item.state]} ", Style(color=colors[item.state]))
+        title.append(plain(item.name), Style(color=look["toolTitle"], bold=True))
+        title.append(f"  {call_summary(item)}", Style(color=look["toolOutput"]))
+        if item.duration_ms >= 1000:
+            title.append(f"  {item.duration_ms / 1000:.1f} s", Style(color=look["dim"]))
+        is_open = self.is_open(item)
+        if not is_open:
+            title.truncate(3 * self.width, overflow="ellipsis")
+        yield title
+        if is_open and (rest := _other_arguments(item)):
+            yield self._body(rest, is_open=True, keeps_end=False)
+        diff = text(item.details, "diff")
+        if diff:
+            lines = [f"{line[:1]}{line[1:]}" for line in plain(diff).split("\n")]
+            yield self.diff(lines, None if is_open else _FOLDED_DIFF_LINES)
+        elif item.state != "failed" and (changes := changes_of(item.name, item.arguments)):
+            yield self.diff(changes, None if is_open else _FOLDED_DIFF_LINES)
+        if item.output.strip() and not (diff and item.state == "done"):
+            yield self._body(item.output, is_open=is_open, keeps_end=item.state == "running" or item.name == "bash")
+
+    def _shell(self, item: ShellItem) -> Iterable[RenderableType]:
+        look = self._look
+        title = Text("$ ", Style(color=look["bashMode"], bold=True))
+        title.append(plain(item.command), Style(color=look["toolTitle"], bold=True))
+        if item.is_excluded:
+            title.append("  (not for the model)", Style(color=look["dim"]))
+        yield title
+        if item.output.strip():
+            yield self._body(item.output, is_open=self.is_open(item), keeps_end=True)
+        if item.ending is None:
+            yield Text("…", Style(color=look["warning"]))
+        elif item.ending:
+            yield Text(plain(item.ending), Style(color=look["warning"]))
+
+    def _body(self, content: str, *, is_open: bool, keeps_end: bool) -> Text:
+        lines = plain(content.strip("\n")).split("\n")
+        most = _OPEN_LINES if is_open else _FOLDED_LINES
+        left = len(lines) - most
+        style = Style(color=self._look["toolOutput"])
+        if left <= 0:
+            return Text("\n".join(lines), style)
+        shown = lines[-most:] if keeps_end else lines[:most]
+        note = Text(f"… {left} more lines", Style(color=self._look["dim"]))
+        body = Text("\n".join(shown), style)
+        return Text("\n").join([note, body] if keeps_end else [body, note])
+
+    def diff(self, lines: Sequence[str], most: int | None) -> Text:
+        """Render lines that begin with `+`, `-` or a space."""
+        look = self._look
+        styles = {"+": Style(color=look["toolDiffAdded"]), "-": Style(color=look["toolDiffRemoved"])}
+        context = Style(color=look["toolDiffContext"])
+        shown = lines if most is None or len(lines) <= most else lines[:most]
+        parts = [Text(line, styles.get(line[:1], context)) for line in shown]
+        if len(shown) < len(lines):
+            parts.append(Text(f"… {len(lines) - len(shown)} more lines", Style(color=look["dim"])))
+        return Text("\n").join(parts)
+
+
+def call_summary(item: ToolItem) -> str:
+    """Return what a call is about, in one line."""
+    arguments = item.arguments
+    for name in ("command", "path", "pattern", "query", "url"):
+        if isinstance(value := arguments.get(name), str):
+            first, *rest = plain(value).split("\n")
+            return f"{first} …" if rest else first
+    if arguments:
+        return ", ".join(f"{name}: {_brief(value)}" for name, value in arguments.items())
+    return plain(item.written)[-200:].replace("\n", " ")
+
+
+def _brief(value: object) -> str:
+    content = plain(value if isinstance(value, str) else repr(value)).replace("\n", " ")
+    return content if len(content) <= 60 else f"{content[:59]}…"
+
+
+def _other_arguments(item: ToolItem) -> str:
+    """Return the arguments that neither the title nor a diff shows whole."""
+    shown = {"content", "edits", "oldText", "newText"} if changes_of(item.name, item.arguments) else set[str]()
+    rows: list[str] = []
+    for name, value in item.arguments.items():
+        content = value if isinstance(value, str) else repr(value)
+        if name not in shown and (content != call_summary(item) or "\n" in content):
+            rows.append(f"{name}: {content}")
+    return "\n".join(rows)
+
+
+def changes_of(tool: str, arguments: Record) -> list[str]:
+    """Return what a call of `edit` or `write` would change, as lines of a diff; empty for other calls."""
+    if tool == "write":
+        return [f"+{line}" for line in plain(text(arguments, "content")).removesuffix("\n").split("\n")]
+    if tool != "edit":
+        return []
+    edits = objects(arguments, "edits") or [arguments]
+    lines: list[str] = []
+    for edit in edits:
+        lines += _compared(plain(text(edit, "oldText")).split("\n"), plain(text(edit, "newText")).split("\n"))
+    return [] if lines == [" "] else lines
+
+
+def _compared(old: list[str], new: list[str]) -> Iterable[str]:
+    for kind, a, b, c, d in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        match kind:
+            case "equal":
+                yield from (f" {line}" for line in old[a:b])
+            case "replace" | "delete" | "insert":
+                yield from (f"-{line}" for line in old[a:b])
+                yield from (f"+{line}" for line in new[c:d])
+            case _:
+                assert_never(kind)
+
+
+def _theme(look: Look) -> Theme:
+    heading = Style(color=look["mdHeading"], bold=True)
+    code = Style(color=look["mdCode"])
+    return Theme(
+        {
+            **{f"markdown.h{level}": heading for level in range(1, 8)},
+            "markdown.code": code,
+            "markdown.code_block": code,
+            "markdown.block_quote": Style(color=look["mdQuote"], italic=True),
+            "markdown.item.bullet": Style(color=look["mdListBullet"], bold=True),
+            "markdown.item.number": Style(color=look["mdListBullet"]),
+            "markdown.list": Style(color=look["text"]),
+            "markdown.link": Style(color=look["mdLink"]),
+            "markdown.link_url": Style(color=look["mdLink"], underline=True),
+            "markdown.hr": Style(color=look["dim"]),
+            "markdown.strong": _BOLD,
+        }
+    )

@@ -1,0 +1,257 @@
+"""Questions over the conversation: dialogs of extensions, and lists to choose from.
+
+A dialog shows its text whole and as it is, never as markup. Leaving one without an answer is None.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, OptionList, Static, TextArea
+
+from pinnace_tui.rendering import plain
+
+_MOST_SHOWN: Final = 2000
+
+
+class Dialog(ModalScreen[str | None]):
+    """A question with a text; the answer is a text."""
+
+    DEFAULT_CSS = """
+    Dialog { align: center bottom; }
+    Dialog > Vertical { width: 100%; height: auto; max-height: 90%; padding: 0 1; }
+    Dialog > Vertical { border: round $accent; background: $surface; }
+    Dialog VerticalScroll { height: auto; max-height: 60vh; }
+    Dialog OptionList { height: auto; max-height: 12; background: $surface; }
+    Dialog OptionList, Dialog OptionList:focus { border: none; }
+    Dialog Input { border: round $primary; }
+    Dialog TextArea { height: 12; border: round $primary; }
+    Dialog .hint { text-style: dim; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "Cancel", show=False),
+        Binding("ctrl+c", "leave", "Cancel", show=False, priority=True),
+        Binding("pageup", "scroll(-1)", "Scroll", show=False, priority=True),
+        Binding("pagedown", "scroll(1)", "Scroll", show=False, priority=True),
+    ]
+
+    def __init__(self, title: str, details: Text | None = None) -> None:
+        """Ask; `details` are shown below the text."""
+        super().__init__()
+        self._title = title
+        self._details = details
+
+    async def action_leave(self) -> None:
+        """Answer nothing."""
+        _ = self.dismiss(None)
+
+    def action_scroll(self, direction: int) -> None:
+        """Scroll the text."""
+        scrolled = self.query_one(VerticalScroll)
+        scrolled.scroll_relative(y=direction * max(scrolled.size.height - 1, 1), animate=False)
+
+    def text_parts(self) -> ComposeResult:
+        """Return the text, which may be long."""
+        first, _, rest = plain(self._title).partition("\n")
+        with VerticalScroll(can_focus=False):
+            yield Static(Content.from_rich_text(Text(first, "bold")))
+            if rest.strip():
+                yield Static(Content(rest.strip("\n")))
+            if self._details is not None:
+                yield Static(Content.from_rich_text(self._details))
+
+
+class SelectDialog(Dialog):
+    """Choose one of some texts."""
+
+    def __init__(self, title: str, options: Sequence[str], details: Text | None = None, *, marked: int = 0) -> None:
+        """Ask; `marked` is the option that Enter chooses at first."""
+        super().__init__(title, details)
+        self._options = options
+        self._marked = marked
+
+    def compose(self) -> ComposeResult:
+        """Show the question."""
+        with Vertical():
+            yield from self.text_parts()
+            yield OptionList(*(Content(plain(option)) for option in self._options))
+
+    def on_mount(self) -> None:
+        """Begin with the marked option."""
+        options = self.query_one(OptionList)
+        options.highlighted = self._marked
+        options.focus()
+
+    async def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Answer."""
+        _ = self.dismiss(self._options[event.option_index])
+
+
+class InputDialog(Dialog):
+    """Enter one line."""
+
+    def __init__(self, title: str, placeholder: str = "", value: str = "") -> None:
+        """Ask."""
+        super().__init__(title)
+        self._placeholder, self._value = placeholder, value
+
+    def compose(self) -> ComposeResult:
+        """Show the question."""
+        with Vertical():
+            yield from self.text_parts()
+            yield Input(self._value, placeholder=self._placeholder)
+
+    def on_mount(self) -> None:
+        """Begin in the line."""
+        self.query_one(Input).focus()
+
+    async def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Answer."""
+        _ = self.dismiss(event.value)
+
+
+class EditorDialog(Dialog):
+    """Edit a text."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+s", "answer", "Answer", show=False, priority=True),
+        Binding("ctrl+j", "newline", "New line", show=False, priority=True),
+        Binding("enter", "answer", "Answer", show=False, priority=True),
+    ]
+
+    def __init__(self, title: str, value: str = "") -> None:
+        """Ask."""
+        super().__init__(title)
+        self._value = value
+
+    def compose(self) -> ComposeResult:
+        """Show the question."""
+        with Vertical():
+            yield from self.text_parts()
+            yield TextArea(self._value)
+            yield Static("Enter: answer · Ctrl+J: new line · Escape: cancel", classes="hint", markup=False)
+
+    def on_mount(self) -> None:
+        """Begin in the text."""
+        editor = self.query_one(TextArea)
+        editor.focus()
+        editor.move_cursor(editor.document.end)
+
+    async def action_answer(self) -> None:
+        """Answer with the text."""
+        _ = self.dismiss(self.query_one(TextArea).text)
+
+    def action_newline(self) -> None:
+        """Begin a line."""
+        self.query_one(TextArea).insert("\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What was chosen from a list."""
+
+    index: int
+    action: str = "choose"
+    """What to do with it."""
+
+
+class Picker(ModalScreen[Choice | None]):
+    """A list with a line that filters it. Other keys than Enter may choose, too."""
+
+    DEFAULT_CSS = """
+    Picker { align: center bottom; }
+    Picker > Vertical { width: 100%; height: auto; max-height: 90%; padding: 0 1; }
+    Picker > Vertical { border: round $accent; background: $surface; }
+    Picker OptionList { height: auto; max-height: 60vh; background: $surface; }
+    Picker OptionList, Picker OptionList:focus { border: none; }
+    Picker Input, Picker Input:focus { border: none; height: 1; padding: 0; background: $surface; }
+    Picker .hint { text-style: dim; }
+    """
+
+    def __init__(
+        self,
+        title: str,
+        rows: Sequence[str],
+        *,
+        current: int = 0,
+        actions: Mapping[str, str] | None = None,
+        hint: str = "",
+    ) -> None:
+        """Offer rows, `actions` by key."""
+        super().__init__()
+        self._title, self._rows, self._current, self._hint = title, rows, current, hint
+        self._actions = actions or {}
+        self._shown: list[int] = []
+
+    def compose(self) -> ComposeResult:
+        """Show the list."""
+        with Vertical():
+            yield Static(Content.from_rich_text(Text(self._title, "bold")))
+            yield Input(placeholder="type to filter")
+            yield OptionList()
+            if self._hint:
+                yield Static(self._hint, classes="hint", markup=False)
+
+    def on_mount(self) -> None:
+        """Begin with all rows."""
+        self._filter("")
+        self.query_one(Input).focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Show the rows that have the words."""
+        self._filter(event.value)
+
+    async def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Choose."""
+        await self._choose("choose")
+
+    async def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Choose by a click."""
+        await self._choose("choose")
+
+    async def on_key(self, event: events.Key) -> None:
+        """Move in the list while the filter has the focus."""
+        options = self.query_one(OptionList)
+        match event.key:
+            case "escape" | "ctrl+c":
+                _ = self.dismiss(None)
+            case "up":
+                options.action_cursor_up()
+            case "down":
+                options.action_cursor_down()
+            case "pageup":
+                options.action_page_up()  # type: ignore[no-untyped-call]
+            case "pagedown":
+                options.action_page_down()  # type: ignore[no-untyped-call]
+            case key if key in self._actions:
+                await self._choose(self._actions[key])
+            case _:
+                return
+        event.stop()
+        event.prevent_default()
+
+    async def _choose(self, action: str) -> None:
+        place = self.query_one(OptionList).highlighted
+        if place is not None and place < len(self._shown):
+            _ = self.dismiss(Choice(self._shown[place], action))
+
+    def _filter(self, words: str) -> None:
+        wanted = words.lower().split()
+        found = [index for index, row in enumerate(self._rows) if all(word in row.lower() for word in wanted)]
+        near = found
+        if len(found) > _MOST_SHOWN:
+            first = max(min(self._current - _MOST_SHOWN // 2, len(found) - _MOST_SHOWN), 0) if not wanted else 0
+            near = found[first : first + _MOST_SHOWN]
+        self._shown = near
+        options = self.query_one(OptionList)
+        options.clear_options()
+        options.add_options([Content(plain(self._rows[index]).replace("\n", " ")) for index in near])
+        if near:
+            options.highlighted = near.index(self._current) if not wanted and self._current in near else 0
