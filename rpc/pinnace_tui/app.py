@@ -26,15 +26,15 @@ from textual.widgets import Static
 
 from pinnace import AgentExited, AsyncioClient, ClientFailure, CommandFailed, Dialogs
 from pinnace_tui.commands import Commands, queued_texts
+from pinnace_tui.content.look import LOOKS, Look
+from pinnace_tui.content.rendering import Renderer, changes_of, plain
+from pinnace_tui.content.transcript import Level, ShellItem, SummaryItem, ThinkingItem, ToolItem, Transcript
+from pinnace_tui.content.values import Record, mapping, text, texts
 from pinnace_tui.conversation import ConversationView
 from pinnace_tui.editor import Editor, Suggestions
 from pinnace_tui.footer import FooterState, branch_of, footer
 from pinnace_tui.keys import Keys
-from pinnace_tui.look import LOOKS, Look
-from pinnace_tui.rendering import Renderer, changes_of, plain
 from pinnace_tui.screens import EditorDialog, InputDialog, SelectDialog
-from pinnace_tui.transcript import Level, ShellItem, SummaryItem, ThinkingItem, ToolItem, Transcript
-from pinnace_tui.values import Record, mapping, text, texts
 
 Answer = TypeVar("Answer")
 Connect = Callable[[Dialogs], AsyncioClient]
@@ -46,6 +46,9 @@ _TELLING: Final = frozenset(
     "agent_restarted truncated".split()
 )
 _MOST_QUEUED_SHOWN: Final = 5
+# Some milliseconds of work.
+_EVENTS_A_TURN: Final = 50
+_PAUSE_S: Final = 0.005
 
 
 class TerminalClient(App[str], inherit_bindings=False):
@@ -103,6 +106,8 @@ class TerminalClient(App[str], inherit_bindings=False):
         self._notices = notices
         self._client: AsyncioClient | None = None
         self._is_ready = asyncio.Event()
+        self.left = asyncio.Event()
+        """The agent has been left; the client ends."""
         self._questions = asyncio.Lock()
         self._open_questions: dict[str, tuple[str, asyncio.Task[str | None]]] = {}
         """By id: the call that it is about, and the task that asks."""
@@ -170,10 +175,12 @@ class TerminalClient(App[str], inherit_bindings=False):
                     keeping = asyncio.create_task(self._keep_state())
                     self._begin()
                     while batch := await events.take():
-                        for event in batch:
-                            self._take(cast("Record", event))
                         # The screen and the keys have their turn, however much comes.
-                        await asyncio.sleep(0.005)
+                        for count, event in enumerate(batch, 1):
+                            self._take(cast("Record", event))
+                            if count % _EVENTS_A_TURN == 0:
+                                await asyncio.sleep(0)
+                        await asyncio.sleep(_PAUSE_S)
         except AgentExited as exited:
             failure = exited.stderr_tail.strip() or str(exited)
         except (ClientFailure, OSError) as error:
@@ -182,6 +189,7 @@ class TerminalClient(App[str], inherit_bindings=False):
             if keeping is not None:
                 keeping.cancel()
             self._client = None
+            self.left.set()
             self.exit(failure)
 
     def _begin(self) -> None:
@@ -304,6 +312,7 @@ class TerminalClient(App[str], inherit_bindings=False):
     def _send(self, message: str, *, is_follow_up: bool) -> None:
         async def send() -> None:
             await self._is_ready.wait()
+            self._editor.remember(message)  # again, if it was written before the session was loaded
             # Whether it is queued is the agent's to decide, which alone knows whether it is at work.
             try:
                 await self.client.prompt(message, streaming_behavior="followUp" if is_follow_up else "steer")

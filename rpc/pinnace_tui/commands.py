@@ -11,10 +11,10 @@ from typing import Final, Protocol, TypeVar, cast
 from textual.screen import ModalScreen
 
 from pinnace import AsyncioClient
+from pinnace_tui.content.transcript import Level, Transcript
+from pinnace_tui.content.values import Record, content_text, mapping, objects, text
 from pinnace_tui.keys import Keys
 from pinnace_tui.screens import InputDialog, Picker
-from pinnace_tui.transcript import Level, Transcript
-from pinnace_tui.values import Record, content_text, mapping, objects, text
 
 Answer = TypeVar("Answer")
 

@@ -16,13 +16,13 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
-from pinnace_tui.heights import Heights
-from pinnace_tui.look import Look
-from pinnace_tui.rendering import Renderer
-from pinnace_tui.transcript import Item, Transcript, UserItem
+from pinnace_tui.content.heights import Heights
+from pinnace_tui.content.look import Look
+from pinnace_tui.content.rendering import Renderer
+from pinnace_tui.content.transcript import Item, Transcript, UserItem
 
 FRAME_S: Final = 1 / 30
-_KEPT_ITEMS: Final = 400
+_KEPT_ITEMS: Final = 100
 
 
 class ConversationView(ScrollView, can_focus=False):
@@ -104,7 +104,7 @@ class ConversationView(ScrollView, can_focus=False):
 
     def go_up(self, lines: int) -> None:
         """Scroll, up or (negative) down."""
-        self.scroll_to(y=self.scroll_y - lines, animate=False)
+        self.scroll_to(y=self.scroll_y - lines, animate=False, force=True)
 
     def go_to_prompt(self, direction: int) -> None:
         """Scroll to the next message of the user in a direction."""
@@ -113,7 +113,7 @@ class ConversationView(ScrollView, can_focus=False):
         while 0 <= row < len(self._heights):
             if isinstance(self._transcript.items[row], UserItem):
                 self._is_following = False
-                self.scroll_to(y=self._heights.top(row), animate=False)
+                self.scroll_to(y=self._heights.top(row), animate=False, force=True)
                 return
             row += direction
 

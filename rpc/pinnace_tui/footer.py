@@ -8,8 +8,8 @@ from typing import Final
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from pinnace_tui.rendering import plain
-from pinnace_tui.values import Record, mapping, number, text
+from pinnace_tui.content.rendering import plain
+from pinnace_tui.content.values import Record, mapping, number, text
 
 _THOUSAND: Final = 1000
 

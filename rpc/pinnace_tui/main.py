@@ -13,8 +13,8 @@ from typing import Final
 
 from pinnace import AsyncioClient, Dialogs
 from pinnace_tui.app import Connect, TerminalClient
+from pinnace_tui.content.themes import named_look, read_looks
 from pinnace_tui.keys import FILE_NAME, read_keys
-from pinnace_tui.look import LOOKS
 
 # Updates that hold the delta alone: a long answer costs its length.
 _PROFILE: Final = ("--protocol", "1.5")
@@ -62,8 +62,10 @@ def _run(
 ) -> int:
     folder = Path(os.environ.get("PI_CODING_AGENT_DIR") or "~/.pi/agent").expanduser()
     keys, problem = read_keys(folder / FILE_NAME)
-    make = partial(TerminalClient, connect, keys=keys, looks=LOOKS, look=look, agent=agent, messages=messages)
-    client = make(opens_sessions=opens_sessions, notices=[problem] if problem else [])
+    looks, notices = read_looks(folder / "themes")
+    look = look or named_look(folder / "settings.json", os.environ)
+    make = partial(TerminalClient, connect, keys=keys, looks=looks, look=look, agent=agent, messages=messages)
+    client = make(opens_sessions=opens_sessions, notices=[*notices, *([problem] if problem else [])])
     if failure := client.run():
         sys.stderr.write(f"pinnace: {failure.removeprefix('pinnace: ')}\n")
         return 1

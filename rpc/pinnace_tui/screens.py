@@ -16,7 +16,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static, TextArea
 
-from pinnace_tui.rendering import plain
+from pinnace_tui.content.rendering import plain
 
 _MOST_SHOWN: Final = 2000
 
@@ -170,6 +170,7 @@ class Picker(ModalScreen[Choice | None]):
     Picker > Vertical { width: 100%; height: auto; max-height: 90%; padding: 0 1; }
     Picker > Vertical { border: round $accent; background: $surface; }
     Picker OptionList { height: auto; max-height: 60vh; background: $surface; }
+    Picker OptionList { text-wrap: nowrap; text-overflow: ellipsis; }
     Picker OptionList, Picker OptionList:focus { border: none; }
     Picker Input, Picker Input:focus { border: none; height: 1; padding: 0; background: $surface; }
     Picker .hint { text-style: dim; }

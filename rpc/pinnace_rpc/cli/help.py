@@ -18,7 +18,9 @@ _WIDEST_PAGE, _WIDEST_MANUAL, _NARROWEST = 78, 98, 50
 _INDENT: Final = "  "
 
 _USAGE: Final = """\
-Usage: pinnace -p [OPTIONS] [@FILE ...] [TEXT ...]
+Usage: pinnace [OPTIONS] [TEXT ...]
+                            open the terminal client (extra tui)
+       pinnace -p [OPTIONS] [@FILE ...] [TEXT ...]
        pinnace --mode rpc [OPTIONS]
        pinnace attach NAME  the same, with an agent that outlives its client
        pinnace agents       list these agents; stop, restart or remove one

@@ -48,7 +48,7 @@ TYPESCRIPT: Final = UnsupportedFeature(
     "run those with pi, or write them in Python: docs/extensions.md",
 )
 WIDGETS: Final = UnsupportedFeature(
-    "Terminal widgets, themes, key bindings",
+    "Terminal widgets of extensions",
     "the client draws; flags about them are accepted and ignored",
 )
 

@@ -120,7 +120,10 @@ def test_what_is_not_there_is_refused_by_name(words: str, error: str) -> None:
         (["--max-run-seconds", "-1", "-p", "x"], "--max-run-seconds takes a number"),
         (["--max-run-seconds", "inf", "-p", "x"], "--max-run-seconds takes a number"),
         (["--max-run-seconds", "1m", "-p", "x"], "--max-run-seconds takes a number"),
-        (["-r"], "not supported: a menu of sessions (--resume). Instead: pinnace sessions lists them"),
+        (
+            ["-r"],
+            "not supported: a menu of sessions (--resume) without a terminal. Instead: pinnace sessions",
+        ),
         (["-cr"], "not supported: a menu of sessions"),
         ([*RPC, "-ne", "--bogus"], "--bogus"),
         ([*RPC, "-ne", "--bogus=1"], "--bogus"),
@@ -175,8 +178,32 @@ def test_words_are_asked(words: list[str], expected: object) -> None:
 def test_at_a_terminal_only_what_was_asked_for_is_done() -> None:
     assert ("text", ("a",), ()) == asked("-p", "a", is_at_terminal=True)
     assert "rpc" == asked("--mode", "rpc", is_at_terminal=True)[0]
-    with pytest.raises(UsageError, match="interactive mode is not supported: ask with"):
-        asked("a", is_at_terminal=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "flags", "messages", "opens_sessions"),
+    [
+        ([], [], [], False),
+        (["a", "--model", "m", "b"], ["--model", "m"], ["a", "b"], False),
+        (["--model=m", "-r", "a"], ["--model=m"], ["a"], True),
+        (["-nname", "--resume", "--", "-a", "b"], ["-nname"], ["-a", "b"], True),
+        (["a", "--thinking", "high", "a"], ["--thinking", "high"], ["a", "a"], False),
+        (["--own", "x", "-c"], ["--own", "x", "-c"], [], False),
+    ],
+)
+def test_at_a_terminal_without_a_mode_flags_are_the_agents_and_words_are_messages(
+    words: list[str], flags: list[str], messages: list[str], opens_sessions: bool
+) -> None:
+    options = parse_arguments(words, {}, is_at_terminal=True)
+    assert options.is_interactive
+    assert (flags, messages) == (list(options.agent_flags), list(options.messages))
+    assert opens_sessions == options.opens_sessions
+
+
+@pytest.mark.parametrize("words", [["@a.txt"], ["--api-key-fd", "3"]])
+def test_the_terminal_client_refuses_what_it_cannot_pass_on(words: list[str]) -> None:
+    with pytest.raises(CommandError):
+        parse_arguments(words, {}, is_at_terminal=True)
 
 
 @pytest.mark.parametrize(

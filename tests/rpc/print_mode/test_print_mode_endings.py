@@ -168,17 +168,6 @@ def words_of(one_shot: OneShot, *words: str) -> list[str]:
     return [*command[: command.index("m1") + 1], *words]
 
 
-def test_at_a_terminal_it_says_what_to_use(print_agent: OneShotStarter) -> None:
-    started = print_agent(["-p"])
-    started.end()
-
-    for words in ([], ["do this"], ["--model", "m1"]):
-        code, shown = at_terminal(words_of(started, *words), started, has_stdout=True)
-        assert 2 == code
-        assert shown.startswith("pinnace: interactive mode is not supported: ask with `pinnace -p TEXT`")
-        assert 1 == shown.count("\n")
-
-
 def test_at_a_terminal_stdin_is_not_waited_for(print_agent: OneShotStarter) -> None:
     started = print_agent(["-p"], [{"text": "one"}, {"text": "two"}])
     started.end()

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from pinnace_tui.markdown_blocks import PART_CHARS, divide
-from pinnace_tui.values import Record, as_mapping, content_text, mapping, number, objects, text
+from pinnace_tui.content.markdown_blocks import PART_CHARS, divide
+from pinnace_tui.content.values import Record, as_mapping, content_text, mapping, number, objects, text
 
 Level = Literal["info", "warning", "error"]
 

@@ -8,18 +8,18 @@ import re
 from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 from io import StringIO
-from typing import Final, assert_never
+from typing import ClassVar, Final, assert_never
 
-from rich.console import Console, Group, RenderableType
-from rich.markdown import Markdown
+from rich.console import Console, Group, JustifyMethod, RenderableType
+from rich.markdown import Heading, Markdown
 from rich.padding import Padding
 from rich.style import Style
 from rich.text import Text
 from rich.theme import Theme
 from textual.strip import Strip
 
-from pinnace_tui.look import Look
-from pinnace_tui.transcript import (
+from pinnace_tui.content.look import Look
+from pinnace_tui.content.transcript import (
     AnswerItem,
     Item,
     NoticeItem,
@@ -29,7 +29,7 @@ from pinnace_tui.transcript import (
     ToolItem,
     UserItem,
 )
-from pinnace_tui.values import Record, objects, text
+from pinnace_tui.content.values import Record, objects, text
 
 _FOLDED_LINES: Final = 6
 _OPEN_LINES: Final = 2000
@@ -39,6 +39,16 @@ _BULLETS: Final = {"written": "○", "running": "◐", "done": "●", "failed": 
 _SEQUENCES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _BOLD: Final = Style(bold=True)
+
+
+class _LeftHeading(Heading):
+    """A heading at the left, as other text."""
+
+    LEVEL_ALIGN: ClassVar[dict[str, JustifyMethod]] = {}
+
+
+class _Markdown(Markdown):
+    elements: ClassVar = {**Markdown.elements, "heading_open": _LeftHeading}
 
 
 def plain(content: str) -> str:
@@ -100,7 +110,7 @@ class Renderer:
                 style = Style(color=look["userMessageText"], bgcolor=look["userMessageBg"])
                 return Padding(Text(f"> {plain(content)}"), (0, 1), style=style)
             case AnswerItem(content):
-                markdown = Markdown(plain(content), code_theme=look.code_theme, hyperlinks=False)
+                markdown = _Markdown(plain(content), code_theme=look.code_theme, hyperlinks=False)
                 return Padding(markdown, (0, 1), style=Style(color=look["text"]))
             case ThinkingItem(content):
                 return self._folded(item, "Thinking", content, Style(color=look["thinkingText"], italic=True))

@@ -1,0 +1,259 @@
+"""The terminal client on a screen in memory, with real agents and the offline model."""
+
+import asyncio
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Coroutine
+from pathlib import Path
+
+from tests.rpc.tui.terminal import Screen, environment, terminal
+from textual.widgets import Input
+
+from pinnace import AsyncioClient
+from pinnace_tui.app import TerminalClient
+from pinnace_tui.screens import Dialog, Picker
+
+
+def play(work: Coroutine[object, object, None]) -> None:
+    asyncio.run(work)
+
+
+def script(folder: Path, *turns: object) -> tuple[str, str]:
+    (folder / "project").mkdir(exist_ok=True)
+    path = folder / "script.json"
+    path.write_text(json.dumps({"turns": turns, "delay_ms": 0}))
+    return "--model", str(path)
+
+
+def test_a_conversation_with_tools_thoughts_and_a_diff(tmp_path: Path) -> None:
+    flags = script(
+        tmp_path,
+        {
+            "thinking": "Where is it?\nHere.",
+            "text": "I **write**.",
+            "tools": [call("write", path="a.txt", content="one\n")],
+        },
+        {"tools": [call("edit", path="a.txt", edits=[{"oldText": "one", "newText": "eins"}])]},
+        {"text": "# Done\n\n- 日本語\n\n```python\nprint(1)\n```"},
+    )
+
+    async def check() -> None:
+        async with terminal(tmp_path, *flags, size=(80, 40)) as screen:
+            await screen.say("Write a.txt")
+            await screen.shows("> Write a.txt", "▸ Thinking (2 lines)", "I write.", "● write  a.txt", "+one")
+            await screen.shows("● edit  a.txt", "-1 one", "+1 eins", "Done", "• 日本語", "print(1)")
+            await screen.press("ctrl+t")
+            await screen.shows("▾ Thinking", "Where is it?")
+            await screen.press("ctrl+o")
+            await screen.shows("▾ Thinking")
+            await screen.press("up")
+            await screen.until(lambda: screen.editor.text == "Write a.txt")
+
+    play(check())
+
+
+def call(name: str, **arguments: object) -> object:
+    return {"name": name, "arguments": arguments}
+
+
+def test_steering_following_up_editing_the_queue_and_aborting(tmp_path: Path) -> None:
+    """Escape gives back what was queued, in the order of its delivery."""
+    flags = script(tmp_path, {"text": "I begin.", "hang": True})
+
+    async def check() -> None:
+        async with terminal(tmp_path, *flags) as screen:
+            await screen.say("first")
+            await screen.shows("I begin.")
+            await screen.say("steered")
+            await screen.shows("steering: steered")
+            await screen.say("later", "alt+enter")
+            await screen.shows("follow-up: later")
+            await screen.press("alt+up")
+            await screen.until(lambda: screen.editor.text == "steered\n\nlater")
+            await screen.press("enter")
+            await screen.shows("steering: steered  later")
+            await screen.press("escape")
+            await screen.shows("Aborted.")
+            await screen.until(lambda: screen.editor.text == "steered\n\nlater")
+            await screen.is_settled()
+
+    play(check())
+
+
+def test_tool_approval_shows_the_diff_and_an_early_enter_permits_nothing(tmp_path: Path) -> None:
+    edit = call("edit", path="a.txt", edits=[{"oldText": "one", "newText": "eins"}])
+    flags = script(tmp_path, {"tools": [edit]}, {"text": "Denied."}, {"tools": [edit]}, {"text": "Allowed."})
+    (tmp_path / "project" / "a.txt").write_text("one\n")
+
+    async def check() -> None:
+        async with terminal(tmp_path, *flags, "--tool-approval", "ask") as screen:
+            for keys, outcome in ((["enter"], "one\n"), (["down", "enter"], "eins\n")):
+                await screen.say("go")
+                await screen.until(lambda: isinstance(screen.app.screen, Dialog))
+                await screen.shows("Let the model use edit?", "edits[0].newText: eins", "-one", "+eins")
+                await screen.press(*keys)
+                await screen.is_settled()
+                assert (tmp_path / "project" / "a.txt").read_text() == outcome
+            await screen.say("/approval never")
+            await screen.until(lambda: "tools: ask" not in screen.line("#footer"))
+
+    play(check())
+
+
+def test_commands_of_the_client(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with terminal(tmp_path) as screen:
+            await screen.say("count to 3")
+            await screen.shows("1 2 3")
+            await screen.is_settled()
+            await screen.say("/name counting")
+            await screen.until(lambda: "counting" in screen.line("#footer"))
+            await screen.say("/thinking high")
+            await screen.until(lambda: "rehearsal · high" in screen.line("#footer"))
+            await screen.press("shift+tab")
+            await screen.until(lambda: "rehearsal · high" not in screen.line("#footer"))
+            await screen.say("/theme light")
+            await screen.until(lambda: screen.app.theme == "light")
+            await screen.say("/model offline/unknown")
+            await screen.shows("no model offline/unknown")
+            await screen.say("/unknown")
+            await screen.shows("> /unknown")
+            await screen.is_settled()
+            await screen.say("!echo $((6*7))")
+            await screen.shows("$ echo $((6*7))", " 42")
+            await screen.say("!!exit 3")
+            await screen.shows("(not for the model)", "exit code 3")
+
+    play(check())
+
+
+def test_the_tree_labels_forks_and_continues_from_another_place(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with terminal(tmp_path, size=(80, 40)) as screen:
+            for message in ("count to 2", "count to 4"):
+                await screen.say(message)
+                await screen.shows(message)
+                await screen.is_settled()
+            await opened(screen, "/tree")
+            await screen.shows("you: count to 2", "● model: 1 2 3 4")
+            await screen.press("up", "up", "ctrl+l")
+            await screen.shows("Label, or nothing")
+            await write(screen, "here")
+            await screen.shows("[here] model: 1 2")
+            await screen.press("up", "enter")
+            await screen.until(lambda: not isinstance(screen.app.screen, Picker))
+            await screen.until(lambda: screen.editor.text == "count to 4")
+            await opened(screen, "/fork")
+            await screen.shows("Fork before", "count to 2")
+            await screen.press("enter")
+            await screen.until(lambda: screen.editor.text == "count to 2")
+            await opened(screen, "/resume")
+            await screen.shows("Sessions", "count to 2")
+            await screen.press("escape")
+
+    play(check())
+
+
+async def opened(screen: Screen, command: str) -> None:
+    screen.editor.put("")
+    await screen.say(command)
+    await screen.until(lambda: isinstance(screen.app.screen, Picker))
+
+
+async def write(screen: Screen, value: str) -> None:
+    screen.app.screen.query_one(Input).value = value
+    await screen.press("enter")
+
+
+def test_every_request_of_an_extension_is_shown_and_answered(tmp_path: Path) -> None:
+    (tmp_path / "asks.py").write_text(ASKING)
+
+    async def check() -> None:
+        async with terminal(tmp_path, "-e", str(tmp_path / "asks.py")) as screen:
+            await screen.say("/asks")
+            await screen.shows("Which [b]one[/b]?", "[red]a")
+            await screen.press("down", "enter")
+            await screen.shows("Sure?", "Really sure?")
+            await screen.press("enter")
+            await screen.shows("Your name?")
+            await write(screen, "Ada")
+            await screen.shows("Edit it")
+            await screen.press("!", "enter")
+            await screen.shows("✗ reported")
+            assert "got b True Ada text!" in screen.line("#footer")
+            assert screen.line("#above") == "one\ntwo"
+            assert screen.line("#below") == "three"
+            assert screen.line("#title") == "A title"
+            await screen.until(lambda: screen.editor.text == "put here")
+
+    play(check())
+
+
+ASKING = """
+def extension(pi):
+    @pi.command("asks", description="asks")
+    async def asks(ctx, args):
+        ui = ctx.ui
+        one = await ui.select("Which [b]one[/b]?", ["[red]a", "b"])
+        two = await ui.confirm("Sure?", "Really sure?")
+        three = await ui.input("Your name?", "name")
+        four = await ui.editor("Edit it", "text")
+        ui.set_status("work", f"got {one} {two} {three} {four}")
+        ui.set_widget("w", ["one", "two"])
+        ui.set_widget("v", ["three"], placement="below_editor")
+        ui.set_title("A title")
+        ui.set_editor_text("put here")
+        ui.notify("shown for a moment", "info")
+        ui.notify("reported", "error")
+"""
+
+
+def test_what_cannot_be_sent_goes_back_into_the_editor(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with terminal(tmp_path, "--provider", "anthropic", "--model", "opus") as screen:
+            await screen.say("hello")
+            await screen.until(lambda: screen.editor.text == "hello")
+
+    play(check())
+
+
+def test_an_agent_that_cannot_start_ends_the_client_with_its_reason(tmp_path: Path) -> None:
+    async def check() -> None:
+        env = environment(tmp_path)
+        command = [sys.executable, "-P", "-m", "pinnace_rpc", "--mode", "rpc", "--provider", "nowhere"]
+        app = TerminalClient(lambda dialogs: AsyncioClient(command, env=env, dialogs=dialogs))
+        async with app.run_test():
+            await app.left.wait()
+        assert app.return_value is not None
+        assert "nowhere" in app.return_value
+
+    play(check())
+
+
+def test_a_second_terminal_and_a_host_that_restarts(tmp_path: Path) -> None:
+    """Both show what either does; after the host's restart both continue, with what they missed."""
+    runtime = Path(tempfile.mkdtemp(prefix="pt-"))  # the path of a socket is short
+    env = environment(tmp_path, XDG_RUNTIME_DIR=str(runtime))
+    stop = [sys.executable, "-P", "-m", "pinnace_rpc", "host", "stop"]
+
+    async def check() -> None:
+        async with (
+            terminal(tmp_path, env=env, attached="pair") as first,
+            terminal(tmp_path, env=env, attached="pair") as second,
+        ):
+            await first.say("count to 3")
+            await second.shows("> count to 3", "1 2 3")
+            await first.is_settled()
+            await asyncio.to_thread(subprocess.run, stop, env=env, check=True, cwd=tmp_path, capture_output=True)
+            await second.say("count to 5")
+            await first.shows("> count to 3", "> count to 5", "1 2 3 4 5")
+            await second.shows("> count to 5", "1 2 3 4 5")
+
+    try:
+        play(check())
+    finally:
+        subprocess.run(stop, env=env, check=False, cwd=tmp_path, capture_output=True)
+        shutil.rmtree(runtime, ignore_errors=True)

@@ -1,0 +1,278 @@
+"""The conversation as data: parts of Markdown, heights, items of events, lines rendered from them, keys, themes."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pinnace_tui.completion import Place, Suggestion, files_of, place_in, suggest_commands, suggest_files
+from pinnace_tui.content.heights import Heights
+from pinnace_tui.content.look import LOOKS
+from pinnace_tui.content.markdown_blocks import LONGEST_PART_CHARS, PART_CHARS, divide
+from pinnace_tui.content.rendering import Renderer, changes_of
+from pinnace_tui.content.themes import named_look, read_looks
+from pinnace_tui.content.transcript import (
+    AnswerItem,
+    Item,
+    NoticeItem,
+    ShellItem,
+    SummaryItem,
+    ThinkingItem,
+    ToolItem,
+    Transcript,
+    UserItem,
+)
+from pinnace_tui.content.values import Record
+from pinnace_tui.footer import FooterState, footer
+from pinnace_tui.keys import Keys, read_keys
+
+
+def rendered(item: Item, width: int = 60, *, opens: bool = False) -> list[str]:
+    renderer = Renderer(width, LOOKS[0], shows_thinking=opens, shows_tools=opens)
+    return [strip.text.rstrip() for strip in renderer.render(item)]
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)), max_size=60))
+def test_heights_find_the_row_of_each_line(changes: list[tuple[int, int]]) -> None:
+    heights, plain = Heights(), list[int]()
+    for row, height in changes:
+        if row < len(plain) and height % 2:
+            heights.set(row, height)
+            plain[row] = height
+        else:
+            heights.insert(min(row, len(plain)), height)
+            plain.insert(min(row, len(plain)), height)
+    assert heights.total == sum(plain)
+    assert [heights.top(row) for row in range(len(plain))] == [sum(plain[:row]) for row in range(len(plain))]
+    lines = [(row, line) for row, height in enumerate(plain) for line in range(height)]
+    assert [heights.find(line) for line in range(heights.total)] == lines
+    assert heights.find(heights.total)[0] == len(plain)
+
+
+def test_a_short_text_is_one_part() -> None:
+    assert divide("# One\n\ntwo\n\n- three\n") == ["# One\n\ntwo\n\n- three\n"]
+
+
+def test_a_long_text_is_divided_between_blocks() -> None:
+    paragraph = "word " * 100 + "\n\n"
+    *parts, rest = divide(paragraph * 40)
+    assert "".join(parts) + rest == paragraph * 40
+    assert all(part.endswith("\n\n") for part in parts)
+    assert max(map(len, parts)) < PART_CHARS + len(paragraph)
+
+
+def test_program_text_is_divided_at_lines_and_stays_program_text() -> None:
+    *parts, rest = divide("```python\n" + "x = 1\n" * 5000)
+    assert len(parts) >= 2
+    assert all(part.startswith("```python\n") and part.endswith("\n```\n") for part in parts)
+    assert rest.startswith("```python\n")
+    assert sum(part.count("x = 1") for part in [*parts, rest]) == 5000
+
+
+def test_the_parts_of_a_single_line_are_bounded() -> None:
+    assert max(map(len, divide("x" * 10 * LONGEST_PART_CHARS))) <= 2 * LONGEST_PART_CHARS
+
+
+def answer(*steps: Record, entry: str = "a1") -> list[Record]:
+    start = {"type": "message_start", "entryId": entry, "message": {"role": "assistant", "content": []}}
+    updates = [{"type": "message_update", "entryId": entry, "assistantMessageEvent": step} for step in steps]
+    return [start, *updates]
+
+
+def test_deltas_grow_thoughts_text_and_a_call() -> None:
+    transcript = Transcript()
+    for event in [
+        *answer(
+            {"type": "thinking_delta", "contentIndex": 0, "delta": "let me "},
+            {"type": "thinking_delta", "contentIndex": 0, "delta": "see"},
+            {"type": "text_delta", "contentIndex": 1, "delta": "I "},
+            {"type": "text_delta", "contentIndex": 1, "delta": "look."},
+            {"type": "toolcall_start", "contentIndex": 2, "id": "c1", "toolName": "bash"},
+            {"type": "toolcall_delta", "contentIndex": 2, "delta": '{"command": "l'},
+        ),
+        {"type": "tool_execution_start", "toolCallId": "c1", "toolName": "bash", "args": {"command": "ls"}},
+        {"type": "tool_execution_update", "toolCallId": "c1", "partialResult": {"content": [text_block("a\n")]}},
+        {"type": "tool_execution_end", "toolCallId": "c1", "result": {"content": [text_block("a\nb\n")]}},
+    ]:
+        transcript.apply(event)
+    thinking, text, call = transcript.items
+    assert isinstance(thinking, ThinkingItem)
+    assert isinstance(text, AnswerItem)
+    assert isinstance(call, ToolItem)
+    assert (thinking.text, text.text, call.output, call.state) == ("let me see", "I look.", "a\nb\n", "done")
+
+
+def text_block(text: str) -> Record:
+    return {"type": "text", "text": text}
+
+
+def test_events_of_loaded_entries_change_nothing() -> None:
+    """Loading and events may overlap."""
+    transcript = Transcript()
+    user = {"role": "user", "content": [text_block("hi")]}
+    entries: list[Record] = [
+        {"type": "message", "id": "u1", "parentId": None, "message": user},
+        {"type": "message", "id": "u2", "parentId": None, "message": user},
+        {
+            "type": "message",
+            "id": "a1",
+            "parentId": "u1",
+            "message": {"role": "assistant", "content": [text_block("x")]},
+        },
+    ]
+    transcript.load_entries(entries, "a1")
+    events: list[Record] = [
+        {"type": "message_start", "entryId": "u1", "message": user},
+        *answer({"type": "text_delta", "contentIndex": 0, "delta": "x"}),
+        {"type": "message_end", "entryId": "a1", "message": {"role": "assistant", "content": [text_block("x")]}},
+    ]
+    for event in events:
+        transcript.apply(event)
+    assert [type(item) for item in transcript.items] == [UserItem, AnswerItem]
+
+
+def test_an_answer_whose_beginning_was_missed_is_known() -> None:
+    transcript = Transcript()
+    transcript.apply(answer({"type": "text_delta", "contentIndex": 0, "delta": "rest"})[1])
+    assert transcript.has_gap
+
+
+def test_a_long_answer_becomes_parts_while_it_grows() -> None:
+    transcript = Transcript()
+    delta = {"type": "text_delta", "contentIndex": 0, "delta": "some words\n\n"}
+    for event in answer(*[delta] * 2000):
+        transcript.apply(event)
+    parts = [item.text for item in transcript.items if isinstance(item, AnswerItem)]
+    assert "".join(parts) == "some words\n\n" * 2000
+    assert max(map(len, parts)) < 2 * PART_CHARS
+
+
+def test_unknown_events_and_wrong_values_change_nothing() -> None:
+    transcript = Transcript()
+    for event in [{"type": "new"}, {}, {"type": "message_start", "message": 7}, {"type": "message_end", "message": []}]:
+        transcript.apply(event)
+    assert transcript.items == []
+
+
+def test_a_diff_is_shown_line_by_line() -> None:
+    call = ToolItem("c1", "edit", {"path": "a.txt", "edits": [{"oldText": "one\ntwo", "newText": "one\n2"}]})
+    assert rendered(call) == [" ○ edit  a.txt", "  one", " -two", " +2", ""]
+
+
+def test_folded_output_shows_its_end_and_how_much_is_left_out() -> None:
+    shell = ShellItem("seq 20")
+    shell.output, shell.ending = "\n".join(map(str, range(1, 21))), "exit code 3"
+    assert rendered(shell) == [" $ seq 20", " … 14 more lines", *[f" {n}" for n in range(15, 21)], " exit code 3", ""]
+    assert len(rendered(shell, opens=True)) == 23
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        UserItem("a\x1b[2Jb\x07\x9bc\u202ed"),
+        AnswerItem("a\x1b[2Jb\x07\x9bc\u202ed"),
+        ThinkingItem("a\x1b[2Jb\x07\x9bc\u202ed"),
+        ToolItem("c", "ba\x1bsh", {"command": "a\x1b]0;title\x07b"}),
+        NoticeItem("a\x1b[2Jb\x07\x9bc\u202ed"),
+        SummaryItem("t", "a\x1b[2Jb\x07\x9bc\u202ed"),
+    ],
+)
+def test_no_text_reaches_the_terminal_as_a_command(item: Item) -> None:
+    shown = "\n".join(rendered(item, opens=True))
+    assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(shown)
+
+
+def test_wide_characters_keep_within_the_width() -> None:
+    renderer = Renderer(20, LOOKS[0], shows_thinking=False, shows_tools=False)
+    assert all(strip.cell_length <= 20 for strip in renderer.render(AnswerItem("日本語のテキスト " * 9)))
+
+
+def test_only_edits_and_writes_have_a_diff() -> None:
+    assert changes_of("write", {"content": "a\nb\n"}) == ["+a", "+b"]
+    assert changes_of("bash", {"command": "ls"}) == []
+
+
+def test_completions() -> None:
+    assert place_in("see @sr", is_first=True) == Place("file", 4, "sr")
+    assert place_in("a@b", is_first=True) is None
+    assert place_in("/mo", is_first=True) == Place("command", 0, "mo")
+    assert place_in("/mo", is_first=False) is None
+    assert suggest_commands("mo", [("demo", ""), ("model", "m")]) == [Suggestion("/model ", "m"), Suggestion("/demo ")]
+    found = suggest_files("main", ["docs/remain.md", "src/main.py", "main/x.py", "m_a_i_n"])
+    assert [each.text for each in found] == ["@main/x.py ", "@src/main.py ", "@docs/remain.md ", "@m_a_i_n "]
+
+
+def test_files_without_git_are_those_that_are_not_hidden(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / ".hidden").mkdir()
+    (tmp_path / "a" / "x.py").touch()
+    (tmp_path / ".hidden" / "y.py").touch()
+    assert files_of(str(tmp_path)) == ["a/x.py"]
+
+
+def test_keys_of_the_originals_file_replace_the_defaults(tmp_path: Path) -> None:
+    path = tmp_path / "keybindings.json"
+    path.write_text(
+        json.dumps({"$schema": {}, "app.tools.expand": ["alt+shift+T", "ctrl+]"], "app.exit": [], "x.y": "z"})
+    )
+    keys, problem = read_keys(path)
+    assert problem is None
+    assert keys.action("shift+alt+t") == "app.tools.expand"
+    assert keys.action("ctrl+right_square_bracket") == "app.tools.expand"
+    assert keys.action("ctrl+o") is None
+    assert keys.action("ctrl+d") is None
+    assert Keys().action("pageup") == "tui.altScreen.pageUp"
+
+
+@pytest.mark.parametrize("content", ["[]", "{", '{"app.exit": 1}'])
+def test_a_wrong_file_of_keys_is_reported(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "keybindings.json"
+    path.write_text(content)
+    keys, problem = read_keys(path)
+    assert problem is not None
+    assert str(path) in problem
+    assert keys.action("ctrl+d") == "app.exit"
+
+
+def test_theme_files_of_the_original_map_or_are_reported(tmp_path: Path) -> None:
+    (tmp_path / "mine.json").write_text(
+        json.dumps(
+            {
+                "name": "mine",
+                "appearance": "light",
+                "vars": {"red": "#f00", "also": "red"},
+                "colors": {
+                    "error": "also",
+                    "accent": 39,
+                    "mdCode": "oklch(62.796% 0.25768 29.234)",
+                    "text": "",
+                    "x": "?",
+                },
+            }
+        )
+    )
+    (tmp_path / "other.json").write_text(json.dumps({"name": "other", "colors": {"error": "okhsl(1 2% 3%)"}}))
+    looks, problems = read_looks(tmp_path)
+    mine = next(look for look in looks if look.name == "mine")
+    assert (mine["error"], mine["accent"], mine["mdCode"]) == ("#ff0000", "#00afff", "#ff0000")
+    assert mine["text"] == LOOKS[1]["text"]
+    assert [look.name for look in looks] == ["dark", "light", "high-contrast", "mine"]
+    assert len(problems) == 1
+    assert "colors.error: expected" in problems[0]
+
+
+def test_a_pair_of_themes_follows_the_background(tmp_path: Path) -> None:
+    settings = tmp_path / "settings.json"
+    settings.write_text('{"theme": "light/dark"}')
+    assert named_look(settings, {"COLORFGBG": "0;15"}) == "light"
+    assert named_look(settings, {}) == "dark"
+
+
+@pytest.mark.parametrize("width", [100, 40, 12])
+def test_the_footer_keeps_within_the_width(width: int) -> None:
+    state = {"cwd": "/srv/日本語/project", "model": {"id": "model", "reasoning": True}, "thinkingLevel": "high"}
+    stats = {"contextUsage": {"percent": 12.3, "contextWindow": 200000}, "tokens": {"input": 12345, "output": 1}}
+    lines = footer(FooterState(state=state, stats=stats, branch="main", statuses={"a": "b" * 200}), width)
+    assert max(line.cell_len for line in lines.split("\n")) <= width

@@ -1,0 +1,93 @@
+"""The screens of docs/terminal.md are what the client shows; with UPDATE_SCREENS=1 they are written anew."""
+
+import asyncio
+import json
+import os
+import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import pytest
+from tests.rpc.tui.terminal import environment, terminal
+
+from pinnace_tui.screens import Dialog
+
+PICTURES: Final = Path(__file__).parents[3] / "docs" / "terminal"
+SCRIPT: Final = {
+    "delay_ms": 0,
+    "turns": [
+        {
+            "thinking": "The greeting is in one place.\nI change it there, then run the tests.",
+            "text": "I change the greeting.",
+            "tools": [
+                {
+                    "name": "edit",
+                    "arguments": {
+                        "path": "hello.py",
+                        "edits": [{"oldText": 'print("Hello")', "newText": 'print(f"Hello, {name}")'}],
+                    },
+                }
+            ],
+        },
+        {
+            "text": '## Done\n\n- `greet` takes a **name**: 你好 works as well\n\n```python\ngreet("Ada")\n```',
+            "usage": {"input": 1200, "output": 80},
+        },
+    ],
+}
+PROGRAM: Final = 'def greet(name):\n    print("Hello")\n'
+
+
+async def pictures(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Hold a conversation; return the screens."""
+    env = environment(folder)
+    monkeypatch.setenv("HOME", str(folder))
+    (folder / "project" / "hello.py").write_text(PROGRAM)
+    (folder / "model.json").write_text(json.dumps(SCRIPT))
+    flags = ("--model", "../model.json", "--tool-approval", "ask", "--name", "greeting")
+    found: dict[str, str] = {}
+    async with terminal(folder, *flags, env=env, size=(80, 26)) as screen:
+        await screen.say("Greet people by their names")
+        await screen.until(lambda: isinstance(screen.app.screen, Dialog))
+        await screen.shows("edits[0].newText", "No")
+        found["approval"] = stable(screen.app.export_screenshot())
+        await screen.press("down", "enter")
+        await screen.shows("greet(")
+        await screen.is_settled()
+        await screen.until(lambda: "↓" in screen.line("#footer") and "↓0 " not in screen.line("#footer"))
+        await screen.shows("↑1.")
+        found["conversation"] = stable(screen.app.export_screenshot())
+        screen.app.use_look("light")
+        await screen.pilot.resize_terminal(40, 30)
+        await screen.shows("greet(", "> Greet people by their names")
+        await screen.pilot.pause(0.2)
+        found["narrow"] = stable(screen.app.export_screenshot())
+    return found
+
+
+def stable(svg: str) -> str:
+    """Leave out what differs from run to run: ids, and fonts that a viewer would load from elsewhere."""
+    svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"terminal-\d+", "terminal", svg)
+    svg = re.sub(r"[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]&#160;Working&#160;\d&#160;", "⠋&#160;Working&#160;0&#160;", svg)
+    return re.sub(r"path:&#160;(\S*?hello\.py)((?:&#160;)*)", _path, svg).rstrip() + "\n"
+
+
+def _path(found: re.Match[str]) -> str:
+    """Return a path of an ordinary home, as wide as the one of the test."""
+    width = len(found[1]) + found[2].count("&#160;")
+    return "path:&#160;" + "/home/user/project/hello.py".ljust(width).replace(" ", "&#160;")
+
+
+def test_the_pictures_of_the_page_are_what_the_client_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with TemporaryDirectory(prefix="pt-") as short:  # its path takes one line
+        found = asyncio.run(pictures(Path(short), monkeypatch))
+    for name, svg in found.items():
+        path = PICTURES / f"{name}.svg"
+        if os.environ.get("UPDATE_SCREENS"):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(svg)
+        elif path.read_text() != svg:
+            (tmp_path / f"{name}.svg").write_text(svg)
+            pytest.fail(f"{path} differs from {tmp_path / name}.svg; if that is right, run this with UPDATE_SCREENS=1")

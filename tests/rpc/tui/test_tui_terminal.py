@@ -1,0 +1,140 @@
+"""Whole conversations in a real terminal: keys in, screen out, by tmux."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+from tests.rpc.tui.terminal import TIMEOUT_S, environment
+
+TMUX: Final = shutil.which("tmux")
+NEEDS_TMUX: Final = pytest.mark.skipif(TMUX is None, reason="no tmux: scripts/peers installs it")
+
+
+class RealTerminal:
+    """A program in a terminal of tmux."""
+
+    def __init__(self, folder: Path, words: list[str], env: dict[str, str], width: int, height: int) -> None:
+        self._command = [str(TMUX), "-S", str(folder / "tmux"), "-f", "/dev/null"]
+        self._env = {**env, "LC_ALL": "C.UTF-8", "LANG": "C.UTF-8"}
+        script = folder / "run.sh"
+        variables = "".join(f"export {name}='{value}'\n" for name, value in self._env.items())
+        program = " ".join(f"'{word}'" for word in words)
+        script.write_text(f"{variables}cd '{folder}/project'\n{program}\necho \"[left with $?]\"\nexec sleep 1000\n")
+        self._tmux("new-session", "-d", "-x", str(width), "-y", str(height), f"sh '{script}'")
+
+    def _tmux(self, *words: str) -> str:
+        done = subprocess.run([*self._command, *words], env=self._env, check=True, capture_output=True, timeout=30)
+        return done.stdout.decode()
+
+    def screen(self, *options: str) -> str:
+        """The rows of the screen."""
+        return self._tmux("capture-pane", "-p", *options)
+
+    def press(self, *keys: str) -> None:
+        self._tmux("send-keys", *keys)
+
+    def write(self, text: str) -> None:
+        self._tmux("send-keys", "-l", text)
+
+    def paste(self, text: str) -> None:
+        self._tmux("set-buffer", text)
+        self._tmux("paste-buffer", "-p")
+
+    def resize(self, width: int, height: int) -> None:
+        self._tmux("resize-window", "-x", str(width), "-y", str(height))
+
+    def shows(self, *texts: str) -> str:
+        """Wait until all of these are on the screen; return it."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while not all(each in (screen := self.screen()) for each in texts):
+            assert time.monotonic() < deadline, f"not on the screen: {texts}\n{screen}"
+            time.sleep(0.1)
+        return screen
+
+    def end(self) -> None:
+        subprocess.run([*self._command, "kill-server"], env=self._env, check=False, capture_output=True, timeout=30)
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A folder whose path is short enough for a socket."""
+    folder = Path(tempfile.mkdtemp(prefix="pt-"))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+PINNACE: Final = [sys.executable, "-P", "-m", "pinnace_rpc"]
+
+
+@NEEDS_TMUX
+def test_a_whole_conversation(short: Path) -> None:
+    """Wide characters, pasted lines, steering, a resize in mid-answer to 40 columns, an abort, and leaving."""
+    env = environment(short, PINNACE_OFFLINE_DELAY_MS="40")
+    terminal = RealTerminal(short, [*PINNACE, "--provider", "offline"], env, 90, 24)
+    try:
+        terminal.shows("rehearsal")
+        terminal.paste("日本語の行\nsecond line")
+        terminal.shows("│日本語の行", "│second line")
+        terminal.press("Enter")
+        terminal.shows("> 日本語の行", "no network")
+        terminal.write("count to 400")
+        terminal.press("Enter")
+        terminal.shows("Working", "1 2 3 4 5 6 7 8 9 10")
+        terminal.write("and then?")
+        terminal.press("Enter")
+        terminal.shows("steering: and then?")
+        terminal.resize(40, 20)
+        screen = terminal.shows("steering: and then?", "escape: abort")
+        assert max(map(len, screen.splitlines())) <= 40
+        terminal.press("Escape")
+        terminal.shows("Aborted.", "│and then?")
+        terminal.resize(90, 24)
+        terminal.shows("│and then?", "Aborted.", "╭" + "─" * 88 + "╮")
+        terminal.press("C-c")
+        terminal.shows("│   ")
+        terminal.press("C-d")
+        terminal.shows("[left with 0]")
+    finally:
+        terminal.end()
+
+
+@NEEDS_TMUX
+def test_a_terminal_without_colours(short: Path) -> None:
+    env = environment(short, NO_COLOR="1")
+    terminal = RealTerminal(short, [*PINNACE, "--provider", "offline", "run `echo hi`"], env, 60, 20)
+    try:
+        terminal.shows("> run `echo hi`", "● bash  echo hi", "is done. It said")
+        grays = {"16", "231", *map(str, range(232, 256))}
+        assert {code.split("m")[0] for code in terminal.screen("-e").split("8;5;")[1:]} <= grays
+        terminal.press("C-d")
+        terminal.shows("[left with 0]")
+    finally:
+        terminal.end()
+
+
+@NEEDS_TMUX
+def test_without_the_extra_one_line_says_how_to_install_it_and_how_to_ask_once(short: Path) -> None:
+    hiding = (
+        "import importlib.util as u, runpy, sys; found = u.find_spec; "
+        "u.find_spec = lambda name, *rest: None if name == 'textual' else found(name, *rest); "
+        "sys.argv[1:] = []; sys.path[:0] = []; runpy.run_module('pinnace_rpc', run_name='__main__')"
+    )
+    (short / "hiding.py").write_text(hiding)
+    terminal = RealTerminal(short, [sys.executable, "-P", str(short / "hiding.py")], environment(short), 120, 10)
+    try:
+        terminal.shows("pip install 'pinnace[tui]'", "to ask once: `pinnace -p TEXT`", "[left with 2]")
+    finally:
+        terminal.end()
+
+
+def test_attach_needs_a_terminal_for_the_terminal_client(short: Path) -> None:
+    env = {**os.environ, **environment(short)}
+    done = subprocess.run([*PINNACE, "attach", "--tui", "a"], env=env, capture_output=True, cwd=short, check=False)
+    assert (done.returncode, b"needs a terminal" in done.stderr) == (2, True)
