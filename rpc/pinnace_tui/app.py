@@ -54,6 +54,7 @@ _PAUSE_S: Final = 0.005
 class TerminalClient(App[str], inherit_bindings=False):
     """The client's screen; it returns the text of an error with which it has ended, or None."""
 
+    TITLE = "pinnace"
     ENABLE_COMMAND_PALETTE = False
     AUTO_FOCUS = "Editor"
     CSS = """
@@ -540,7 +541,7 @@ class TerminalClient(App[str], inherit_bindings=False):
         if not lines:
             return None
         renderer = Renderer(self.size.width, self._look, shows_thinking=False, shows_tools=True)
-        return Text("\n\n").join([Text(""), renderer.diff(lines, None)])
+        return Text("\n").join([Text(""), renderer.diff(lines, None)])
 
     def _close_question(self, identity: str) -> None:
         if (found := self._open_questions.get(identity)) is not None:

@@ -212,6 +212,9 @@ def started(command: list[str]) -> tuple[float, float]:
     child, terminal = pty.fork()
     if child == 0:
         os.chdir(folder)
+        attributes = termios.tcgetattr(0)
+        attributes[3] &= ~termios.ECHO  # what is echoed is the program's
+        termios.tcsetattr(0, termios.TCSANOW, attributes)
         env = {
             **os.environ,
             "HOME": folder,

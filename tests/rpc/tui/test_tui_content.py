@@ -83,7 +83,7 @@ def answer(*steps: Record, entry: str = "a1") -> list[Record]:
 
 def test_deltas_grow_thoughts_text_and_a_call() -> None:
     transcript = Transcript()
-    for event in [
+    events: list[Record] = [
         *answer(
             {"type": "thinking_delta", "contentIndex": 0, "delta": "let me "},
             {"type": "thinking_delta", "contentIndex": 0, "delta": "see"},
@@ -95,7 +95,8 @@ def test_deltas_grow_thoughts_text_and_a_call() -> None:
         {"type": "tool_execution_start", "toolCallId": "c1", "toolName": "bash", "args": {"command": "ls"}},
         {"type": "tool_execution_update", "toolCallId": "c1", "partialResult": {"content": [text_block("a\n")]}},
         {"type": "tool_execution_end", "toolCallId": "c1", "result": {"content": [text_block("a\nb\n")]}},
-    ]:
+    ]
+    for event in events:
         transcript.apply(event)
     thinking, text, call = transcript.items
     assert isinstance(thinking, ThinkingItem)
@@ -151,7 +152,8 @@ def test_a_long_answer_becomes_parts_while_it_grows() -> None:
 
 def test_unknown_events_and_wrong_values_change_nothing() -> None:
     transcript = Transcript()
-    for event in [{"type": "new"}, {}, {"type": "message_start", "message": 7}, {"type": "message_end", "message": []}]:
+    wrong: list[Record] = [{"type": "new"}, {}, {"type": "message_start", "message": 7}, {"type": "message_end"}]
+    for event in wrong:
         transcript.apply(event)
     assert transcript.items == []
 

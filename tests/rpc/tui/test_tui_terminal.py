@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 from tests.rpc.tui.terminal import TIMEOUT_S, environment
 
-TMUX: Final = shutil.which("tmux")
+TMUX: Final = shutil.which("tmux") or shutil.which("tmux", path=str(Path(__file__).parents[3] / ".tools" / "bin"))
 NEEDS_TMUX: Final = pytest.mark.skipif(TMUX is None, reason="no tmux: scripts/peers installs it")
 
 
