@@ -14,6 +14,7 @@ PACKAGES = [
     ROOT / "agent" / "pinnace_agent",
     ROOT / "rpc" / "pinnace_rpc",
     ROOT / "rpc" / "pinnace",
+    ROOT / "rpc" / "pinnace_tui",
     ROOT / "fuzz" / "pinnace_fuzz",
 ]
 MODULES = sorted(module for package in PACKAGES for module in package.rglob("*.py"))
@@ -171,6 +172,9 @@ MAY_START = {
     "rpc/pinnace_rpc/host/agents/zygote.py": {"trio.lowlevel.open_process"},
     "rpc/pinnace_rpc/host/agents/zygote_program.py": {"os.fork"},
     "rpc/pinnace_rpc/server/stdio.py": {"ctypes.CDLL"},
+    # The terminal client, a program of its own: the user's editor, and git for a list of files.
+    "rpc/pinnace_tui/app.py": {"subprocess.run"},
+    "rpc/pinnace_tui/completion.py": {"subprocess.run"},
 }
 """What may go around the registry, and with what. `ctypes` could call anything."""
 

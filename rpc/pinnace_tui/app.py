@@ -46,6 +46,7 @@ _TELLING: Final = frozenset(
     "agent_restarted truncated".split()
 )
 _MOST_QUEUED_SHOWN: Final = 5
+_QUESTIONS: Final = frozenset({"select", "confirm", "input", "editor"})
 # Some milliseconds of work.
 _EVENTS_A_TURN: Final = 50
 _PAUSE_S: Final = 0.005
@@ -112,6 +113,10 @@ class TerminalClient(App[str], inherit_bindings=False):
         self._questions = asyncio.Lock()
         self._open_questions: dict[str, tuple[str, asyncio.Task[str | None]]] = {}
         """By id: the call that it is about, and the task that asks."""
+        self._answered: set[str] = set()
+        """Questions that another client has answered."""
+        self._announced: dict[str, asyncio.Event] = {}
+        """By id of a question: set when all events before it have been taken, so that its call is known."""
         self._working_since: float | None = None
         self._is_compacting = False
         self._shells: list[ShellItem] = []
@@ -215,9 +220,12 @@ class TerminalClient(App[str], inherit_bindings=False):
                 self._is_compacting = kind == "compaction_start"
             case "queue_update":
                 self._draw_queue(texts(event, "steering"), texts(event, "followUp"))
+            case "extension_ui_request" if event.get("method") in _QUESTIONS:
+                self._announced.setdefault(text(event, "id"), asyncio.Event()).set()
             case "extension_ui_request":
                 self._show_of_extension(event)
             case "extension_ui_resolved":
+                self._answered.add(text(event, "id"))
                 self._close_question(text(event, "id"))
             case "message_end" if self.transcript.has_gap:
                 self._perform(self.reload())
@@ -497,6 +505,7 @@ class TerminalClient(App[str], inherit_bindings=False):
             _ = screen.dismiss(None)
 
     async def _ask_extension(self, request: Mapping[str, object]) -> str | None:
+        await self._is_announced(request)
         match request.get("method"):
             case "select":
                 options, kinds = texts(request, "options"), texts(request, "optionKinds")
@@ -510,13 +519,22 @@ class TerminalClient(App[str], inherit_bindings=False):
                 screen = EditorDialog(text(request, "title"), text(request, "prefill"))
         return await self._ask_one(request, screen)
 
+    async def _is_announced(self, request: Mapping[str, object]) -> None:
+        """Wait for the events before a question."""
+        identity = text(request, "id")
+        await self._announced.setdefault(identity, asyncio.Event()).wait()
+        self._announced.pop(identity, None)
+
     async def _confirm(self, request: Mapping[str, object]) -> bool:
+        await self._is_announced(request)
         title = "\n\n".join(filter(None, [text(request, "title"), text(request, "message")]))
         return await self._ask_one(request, SelectDialog(title, ["Yes", "No"], self._details(request))) == "Yes"
 
     async def _ask_one(self, request: Mapping[str, object], screen: ModalScreen[str | None]) -> str | None:
         """Ask when no other question is open; None if it was closed."""
         identity = text(request, "id")
+        if identity in self._answered:
+            return None
 
         async def ask() -> str | None:
             async with self._questions:

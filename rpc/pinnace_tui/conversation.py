@@ -22,7 +22,8 @@ from pinnace_tui.content.rendering import Renderer
 from pinnace_tui.content.transcript import Item, Transcript, UserItem
 
 FRAME_S: Final = 1 / 30
-_KEPT_ITEMS: Final = 100
+# Some screens: what is scrolled back to is rendered again.
+_KEPT_LINES: Final = 1000
 
 
 class ConversationView(ScrollView, can_focus=False):
@@ -50,6 +51,7 @@ class ConversationView(ScrollView, can_focus=False):
         self._shows_tools = False
         self._renderer = Renderer(80, look, shows_thinking=False, shows_tools=False)
         self._rendered: OrderedDict[Item, tuple[int, list[Strip]]] = OrderedDict()
+        self._kept_lines = 0
         self._is_following = True
         self._has_changed = False
         self._is_settling = False
@@ -69,6 +71,7 @@ class ConversationView(ScrollView, can_focus=False):
     def replaced(self) -> None:
         """Take other items."""
         self._rendered.clear()
+        self._kept_lines = 0
         self._heights.reset([self._renderer.estimate(item) for item in self._transcript.items])
         self._is_following = True
         self._has_changed = True
@@ -161,6 +164,7 @@ class ConversationView(ScrollView, can_focus=False):
             self.size.width, self._look, shows_thinking=self._shows_thinking, shows_tools=self._shows_tools
         )
         self._rendered.clear()
+        self._kept_lines = 0
         self._heights.reset([self._renderer.estimate(item) for item in self._transcript.items])
         if not self._is_following:
             self._scroll_now(self._heights.top(row))
@@ -201,9 +205,12 @@ class ConversationView(ScrollView, can_focus=False):
             self._rendered.move_to_end(item)
             return kept[1]
         strips = self._renderer.render(item)
+        self._kept_lines += len(strips) - (0 if kept is None else len(kept[1]))
         self._rendered[item] = (item.version, strips)
-        if len(self._rendered) > _KEPT_ITEMS:
-            self._rendered.popitem(last=False)
+        self._rendered.move_to_end(item)
+        while self._kept_lines > _KEPT_LINES and len(self._rendered) > 1:
+            _, (_, dropped) = self._rendered.popitem(last=False)
+            self._kept_lines -= len(dropped)
         return strips
 
     def _scroll_now(self, y: int) -> None:
