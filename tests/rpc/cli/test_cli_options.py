@@ -77,7 +77,6 @@ def test_an_option_means_this(words: str, expected: Options) -> None:
     [
         "--no-themes",
         "--theme p --theme q",
-        "--use-theme p",
         "--tui-mode m",
         "--no-themes --theme x",
     ],

@@ -49,6 +49,7 @@ def test_it_names_every_option_once(manual: str) -> None:
         "Prompt and tools",
         "Extensions, which may add further options",
         "Session",
+        "Terminal client (`pinnace` in a terminal, without a mode)",
         "Other",
     ]
     described = [
@@ -59,7 +60,6 @@ def test_it_names_every_option_once(manual: str) -> None:
         if line.startswith("  -") and word.startswith("-")
     ]
     names = described + listed(manual, "Accepted for clients of pi, and ignored")
-    names += listed(manual, "Not supported, and refused")
 
     assert sorted(NAMES) == sorted(names)
 
@@ -78,13 +78,11 @@ def test_what_is_said_to_be_ignored_is_ignored(manual: str) -> None:
     assert Options(is_persistent=False) == parse_arguments([*SERVE, *words], {})
 
 
-def test_what_is_said_to_be_refused_is_refused(manual: str) -> None:
-    names = listed(manual, "Not supported, and refused")
-
-    assert "--resume" in names
-    for name in names:
-        with pytest.raises(CommandError, match=r"not supported|not available in this release"):
-            parse_arguments(["--mode", "rpc", *words_for(name)], {})
+def test_what_needs_a_terminal_is_refused_without_one(manual: str) -> None:
+    assert "--resume" in manual[manual.index("Terminal client") :]
+    with pytest.raises(CommandError, match="not supported: a menu of sessions"):
+        parse_arguments(["--mode", "rpc", "--resume"], {})
+    assert parse_arguments(["--resume"], {}, is_at_terminal=True).opens_sessions
 
 
 def test_the_model_that_it_describes_is_one(manual: str, tmp_path: Path) -> None:
