@@ -22,7 +22,8 @@ class NotInstalled(CommandError):
     def __init__(self) -> None:
         """Say how it is installed, and how to do without it."""
         super().__init__(
-            "the terminal client is not installed: `pip install 'pinnace[tui]'`; to ask once: `pinnace -p TEXT`"
+            "the terminal client needs the package \"textual\". Install it with: pip install 'textual>=8.2.8,<9'; "
+            "to ask once: pinnace -p TEXT"
         )
 
 

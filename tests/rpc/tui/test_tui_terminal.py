@@ -127,9 +127,9 @@ def test_without_the_extra_one_line_says_how_to_install_it_and_how_to_ask_once(s
         "sys.argv[1:] = []; sys.path[:0] = []; runpy.run_module('pinnace_rpc', run_name='__main__')"
     )
     (short / "hiding.py").write_text(hiding)
-    terminal = RealTerminal(short, [sys.executable, "-P", str(short / "hiding.py")], environment(short), 120, 10)
+    terminal = RealTerminal(short, [sys.executable, "-P", str(short / "hiding.py")], environment(short), 140, 10)
     try:
-        terminal.shows("pip install 'pinnace[tui]'", "to ask once: `pinnace -p TEXT`", "[left with 2]")
+        terminal.shows("pip install 'textual>=8.2.8,<9'; to ask once: pinnace -p TEXT", "[left with 2]")
     finally:
         terminal.end()
 
