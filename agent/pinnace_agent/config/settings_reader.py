@@ -290,6 +290,11 @@ def texts_of(value: object) -> tuple[str, ...] | None:
     return texts if len(texts) == len(value) else None
 
 
+def among(choices: Sequence[_T]) -> Callable[[object], _T | None]:
+    """Return a conversion that accepts one of a few words."""
+    return lambda value: _among(choices, value)
+
+
 def _among(choices: Sequence[_T], value: object) -> _T | None:
     return next((choice for choice in choices if choice == value), None)
 

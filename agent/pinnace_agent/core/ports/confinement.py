@@ -1,0 +1,66 @@
+"""How a program is started inside a sandbox: the port between the registry of child processes and the sandbox.
+
+The registry starts every program of the agent (the bash tool, the client's `bash`, `exec` of extensions, MCP servers,
+search programs), and asks a `Confinement` for each. Has no knowledge of mechanisms or policies.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple, Protocol
+
+Access = Literal["policy", "read-only"]
+"""What a program may write: what the policy says, or nothing but its temporary files (searches)."""
+
+
+class Start(NamedTuple):
+    """How a program is started."""
+
+    arguments: Sequence[str]
+    env: Mapping[str, str]
+    """The whole environment."""
+    cwd: str | None
+    """None: that of the agent."""
+    pass_fds: tuple[int, ...] = ()
+    """Descriptors beside the usual three that the program inherits, under the same numbers."""
+
+
+class ConfinedStart(Protocol):
+    """One start of a program inside a sandbox, until its process has exited.
+
+    The caller starts `start`, calls `started` at once, in any case, and `close` when the process was reaped.
+    """
+
+    @property
+    def start(self) -> Start:
+        """What is to be started in place of the program."""
+        ...
+
+    def started(self) -> None:
+        """Close the descriptors that only the new process needs; also if it could not be started."""
+        ...
+
+    def failure(self, status: int | None) -> str | None:
+        """Return why the program was not run, although the start succeeded; None: it ran.
+
+        Args:
+            status: The exit status of the process; negative if a signal ended it, None if it has not exited.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close everything else, and check what the program has left. Further calls have no effect."""
+        ...
+
+
+class Confinement(Protocol):
+    """Starts programs inside a sandbox. Each start is confined, or refused."""
+
+    def confine(self, start: Start, access: Access = "policy") -> ConfinedStart:
+        """Return how a program is started inside the sandbox.
+
+        The process that is started MUST be a child of a thread that lives as long as the agent: the end of that thread
+        ends the program.
+
+        Raises:
+            OSError: The sandbox can't be set up; the program must not be started without it.
+        """
+        ...

@@ -1,0 +1,142 @@
+"""The argument list of bubblewrap.
+
+Pure: a layout, whose paths were resolved on the disk, gives the arguments. Their order is part of the policy: later
+mounts cover earlier ones. Has no knowledge of settings, and never reads the disk.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+MOST_ARGUMENTS: Final = 9000
+"""The number that bubblewrap accepts."""
+
+# Other processes may still write when the command has exited; `sleep` is gone when the processes are counted. What is
+# left then ends with the namespace. A shell that ends in a pipe nobody reads must not change the exit status.
+GRACE: Final = (
+    '"$@"; s=$?; trap "" PIPE; i=0; while set -- /proc/[0-9]*; [ $# -gt 2 ]; do '
+    'if [ $i = 10 ]; then echo "[The sandbox ended processes that the command left running.]" >&2; break; fi; '
+    "i=$((i+1)); sleep 0.01; done; exit $s"
+)
+"""The script around each command: waits up to 0.1 s for other processes of the namespace, keeps the exit status."""
+
+_SHELL: Final = "/bin/sh"
+
+
+class Hidden(NamedTuple):
+    """A folder that is hidden behind an empty one that can't be changed."""
+
+    path: str
+    shown: tuple[str, ...] = ()
+    """Paths in it that are visible, read-only."""
+
+
+class Layout(NamedTuple):
+    """What is where inside a sandbox. All paths are absolute and resolved, and exist unless another thing is said."""
+
+    program: str
+    """The path of bubblewrap."""
+    folder: str
+    """The working folder of the policy."""
+    private: str
+    """The folder on this machine that is `/tmp` and `/var/tmp` inside."""
+    is_writable: bool = False
+    """Whether the working folder is."""
+    has_network: bool = False
+    disables_namespaces: bool = True
+    """Whether this bubblewrap has `--disable-userns`."""
+    writable: tuple[str, ...] = ()
+    readable: tuple[str, ...] = ()
+    """Shown again, read-only, where something else hides them (`/tmp`, `/run`)."""
+    resolver: str | None = None
+    """The real path of resolv.conf, if it is below `/run`."""
+    outputs: tuple[str, ...] = ()
+    """Folders of long outputs, read-only; they may be missing."""
+    hidden_folders: tuple[Hidden, ...] = ()
+    hidden_files: tuple[str, ...] = ()
+    agent_dir: Hidden | None = None
+    pinned: tuple[str, ...] = ()
+    """Folders that can't be renamed or removed, but written."""
+    protected: tuple[str, ...] = ()
+    """Read-only, below what is writable."""
+    absent: tuple[str, ...] = ()
+    """Protected folders that do not exist: each is an empty folder that can't be changed."""
+    sockets: tuple[str, ...] = ()
+
+
+def setup_arguments(layout: Layout) -> list[str]:
+    """Return the arguments that set up the sandbox: the same for every command with this layout."""
+    arguments = [
+        layout.program,
+        "--die-with-parent",
+        "--unshare-user",
+        "--unshare-pid",
+        "--unshare-ipc",
+        "--unshare-uts",
+        "--unshare-cgroup-try",
+        "--cap-drop",
+        "ALL",
+    ]
+    if layout.disables_namespaces:
+        arguments.append("--disable-userns")
+    if not layout.has_network:
+        arguments.append("--unshare-net")
+    arguments += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    # Root can write there even without capabilities: a core pattern runs a program outside.
+    arguments += ["--ro-bind", "/proc/sys", "/proc/sys"]
+    arguments += ["--tmpfs", "/run", "--bind", layout.private, "/tmp", "--bind", layout.private, "/var/tmp"]
+    if layout.has_network and layout.resolver is not None:
+        arguments += _at("--ro-bind", layout.resolver)
+    for each in layout.outputs:
+        arguments += _at("--ro-bind-try", each)
+    for each in layout.readable:
+        arguments += _at("--ro-bind", each)
+    arguments += _at("--bind" if layout.is_writable else "--ro-bind", layout.folder)
+    for each in layout.writable:
+        arguments += _at("--bind", each)
+    for hidden in layout.hidden_folders:
+        arguments += _hidden(hidden)
+    for each in layout.hidden_files:
+        arguments += ["--ro-bind", "/dev/null", each]
+    if layout.agent_dir is not None:
+        arguments += _hidden(layout.agent_dir)
+    for each in layout.pinned:
+        arguments += _at("--bind", each)
+    for each in layout.protected:
+        arguments += _at("--ro-bind", each)
+    for each in layout.absent:
+        arguments += _hidden(Hidden(each))
+    for each in layout.sockets:
+        arguments += ["--ro-bind", "/dev/null", each]
+    return arguments
+
+
+def command_arguments(
+    setup: Sequence[str], command: Sequence[str], *, cwd: str, filter_fd: int, status_fd: int
+) -> list[str]:
+    """Return the whole argument list of one command.
+
+    Args:
+        setup: The arguments of `setup_arguments`.
+        command: The program and its arguments.
+        cwd: The folder to run in.
+        filter_fd: Where bubblewrap reads the filter of system calls.
+        status_fd: Where it reports that the command has started and its exit code.
+
+    Raises:
+        ValueError: There are more than bubblewrap accepts.
+    """
+    arguments = [*setup, "--chdir", cwd, "--seccomp", str(filter_fd), "--json-status-fd", str(status_fd), "--"]
+    if len(arguments) > MOST_ARGUMENTS:
+        raise ValueError(f"{len(arguments)} arguments of bubblewrap, which accepts {MOST_ARGUMENTS}: hide fewer paths")
+    return [*arguments, _SHELL, "-c", GRACE, "sh", *command]
+
+
+def _at(option: str, path: str) -> tuple[str, str, str]:
+    return option, path, path
+
+
+def _hidden(hidden: Hidden) -> list[str]:
+    arguments = ["--perms", "0500", "--tmpfs", hidden.path]
+    for each in hidden.shown:
+        arguments += _at("--ro-bind-try", each)
+    return [*arguments, "--remount-ro", hidden.path]
