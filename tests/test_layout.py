@@ -163,6 +163,8 @@ STARTS = re.compile(
 MAY_START = {
     "agent/pinnace_agent/shell/child_processes.py": {"trio.lowlevel.open_process"},
     "agent/pinnace_agent/shell/watchdog.py": {"os.posix_spawn"},
+    "agent/pinnace_agent/shell/confined_process.py": {"subprocess.Popen"},
+    "agent/pinnace_agent/sandbox/probe.py": {"subprocess.Popen", "subprocess.run"},
     "agent/pinnace_agent/shell/protection.py": {"ctypes.CDLL", "ctypes.c_ulong", "ctypes.get_errno"},
     "rpc/pinnace_rpc/attach/finding.py": {"subprocess.Popen"},
     "rpc/pinnace_rpc/batch/programs.py": {"subprocess.Popen"},

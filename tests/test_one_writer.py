@@ -18,6 +18,7 @@ OTHER_PROGRAMS: Final = ("agent/pinnace_agent/search/program.py", "rpc/pinnace_r
 # Who writes bytes to a descriptor, and why it needs no redaction, or where it is done.
 DESCRIPTOR_WRITERS: Final = {
     "agent/pinnace_agent/shell/output.py": "the output of a command, byte for byte, in a file of the user's alone",
+    "agent/pinnace_agent/sandbox/launcher.py": "a pipe to bubblewrap: the filter of system calls",
     "agent/pinnace_agent/shell/watchdog.py": "a pipe to the watchdog: numbers of processes",
     "agent/pinnace_agent/mcp/extension.py": "what servers log, redacted",
     "agent/pinnace_agent/session/store/append_file.py": "lines that session/file has redacted",

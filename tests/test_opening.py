@@ -38,6 +38,8 @@ EXCEPTIONS = {
     "agent/pinnace_agent/shell/output.py": "A file that is new, in a folder that is the user's alone.",
     "agent/pinnace_agent/shell/descendants.py": "Of /proc, about processes that this one has started.",
     "agent/pinnace_agent/shell/process_table.py": "Of /proc, about processes that this one has started.",
+    "agent/pinnace_agent/sandbox/layout.py": "Of /proc, and the beginnings of git's own files, shown nowhere.",
+    "agent/pinnace_agent/sandbox/private_folder.py": "Folders that are the user's alone; never a link.",
     "rpc/pinnace_rpc/cli/main.py": "The null device.",
     "rpc/pinnace_rpc/server/stdio.py": "The streams of this process, and the null device.",
     "rpc/pinnace_rpc/server/log_file.py": "The log file, which the user names.",

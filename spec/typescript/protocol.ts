@@ -499,7 +499,7 @@ export interface GetSessionStatsCommand {
 
 /**
  * Read the state of the agent and its selections.
- * Rules: C-11, C-9, R-EXT-13, R-MCP-01, R-OLD-01, R-QUE-15, R-SES-10, R-SET-07, R-STA-01.
+ * Rules: C-11, C-9, R-EXT-13, R-MCP-01, R-OLD-01, R-QUE-15, R-SBX-01, R-SES-10, R-SET-07, R-STA-01.
  * Since 0.16.0.
  */
 export interface GetStateCommand {
@@ -535,7 +535,7 @@ export interface GetTreeCommand {
 
 /**
  * Identify the agent; as the first command, select the profile.
- * Rules: R-FIL-01, R-HEL-01, R-LIM-04, R-PRO-01, R-QUE-11.
+ * Rules: R-FIL-01, R-HEL-01, R-LIM-04, R-PRO-01, R-QUE-11, R-SBX-01.
  * This program's alone.
  */
 export interface HelloCommand {
@@ -2574,7 +2574,7 @@ export interface Forked {
   text: string;
 }
 
-/** The identity of the agent, and the current profile. Commands and events are those of this specification. */
+/** The same, with the sandbox. */
 export interface Hello {
   /** The name of the program. */
   name: string;
@@ -2592,6 +2592,11 @@ export interface Hello {
   limits: Limits;
   /** Whether MCP servers can be used, and how many the session has. */
   mcp: McpSupport;
+  /**
+   * Present while commands run in one.
+   * This program's alone.
+   */
+  sandbox?: SandboxState;
 }
 
 /** An image for a model. */
@@ -2891,6 +2896,25 @@ export interface ReturnedMessage {
   by?: string;
 }
 
+/**
+ * The sandbox of commands (R-SBX-01).
+ * Rules: R-SBX-01.
+ */
+export interface SandboxState {
+  /** `one-at-a-time`: one message per turn. `all`: all queued messages. */
+  mode: "workspace-write" | "read-only";
+  network: "off" | "on";
+  mechanism: "bubblewrap" | "landlock" | "seatbelt";
+  /** The version of the agent. */
+  version: string;
+  /** The folders that commands can write, beside temporary files of their own; none in the mode read-only. */
+  writable: string[];
+  /** What this mechanism does not enforce, or what does not work inside. */
+  limits?: string[];
+  /** Something protected that changed while a command ran. */
+  problem?: string;
+}
+
 /** Choose one of several options, each of which may say whether it allows or refuses. */
 export interface SelectRequest {
   /** The type of the record. */
@@ -3155,6 +3179,11 @@ export interface State {
    * This program's alone.
    */
   toolApproval: ApprovalMode;
+  /**
+   * Present while commands run in one.
+   * This program's alone.
+   */
+  sandbox?: SandboxState;
   /**
    * The prompt that a crash interrupted, until the next run begins.
    * This program's alone.

@@ -32,9 +32,11 @@ from pinnace_agent.files.paths import protected_places
 from pinnace_agent.tools import READ_ONLY_TOOLS
 from pinnace_agent.tools.base import Tool, ToolContext, ToolError, ToolResult
 from pinnace_spec.records.messages import ApprovalMode
+from pinnace_spec.rules import errors
 
 if TYPE_CHECKING:  # the modules are loaded with the first question
     from pinnace_agent.approval.question import Examined
+    from pinnace_agent.core.ports.confinement import SandboxReport
     from pinnace_agent.core.ports.emitter import Emitter
     from pinnace_agent.core.ports.extensions import Dialogs, Extensions
     from pinnace_agent.files.protected import Places
@@ -89,6 +91,7 @@ class ToolApproval:
         *,
         has_user: bool,
         timeout_s: float | None = None,
+        sandbox: "SandboxReport | None" = None,
         env: Mapping[str, str] = os.environ,
     ) -> None:
         """Begin with the mode of the start.
@@ -98,11 +101,13 @@ class ToolApproval:
             agent: The agent.
             has_user: Whether a client can answer questions.
             timeout_s: How long the user has to answer; None: no limit.
+            sandbox: The sandbox of commands, which one may leave if the user approves it; None: there is none.
             env: The environment that names the user's protected places.
         """
         self._agent = agent
         self._has_user = has_user
         self._timeout_s = timeout_s
+        self._sandbox = sandbox
         self._env = env
         self._mode: ApprovalMode = mode
         self._allowed: set[str] = set()  # by `_identity`
@@ -118,7 +123,7 @@ class ToolApproval:
     @property
     def is_active(self) -> bool:
         """Whether it may refuse a call now."""
-        return self._mode != "never"
+        return self._mode != "never" or self._sandbox is not None
 
     def set_mode(self, mode: ApprovalMode) -> None:
         """Decide later calls by another mode. A change forgets which tools the user allowed for the session."""
@@ -167,7 +172,9 @@ class ToolApproval:
         return ToolResult([{"type": "text", "text": refusal}], details, is_error=True)
 
     async def _refusal(self, tool: Tool, arguments: dict[str, object], context: ToolContext) -> str | None:
-        if self._mode == "never" or self._is_read_only(tool):
+        context.may_leave_sandbox = False
+        is_outside = self._leaves_sandbox(tool, arguments)
+        if (self._mode == "never" and not is_outside) or self._is_read_only(tool):
             return None
         if self._mode == "read-only":
             return (
@@ -175,9 +182,26 @@ class ToolApproval:
                 "tools that change nothing may be used, such as read, grep, find and ls. Do not look for a way "
                 "around this; say what should be changed, and the user will do it."
             )
-        return await self._ask(tool, arguments, context)
+        if is_outside and (refusal := self._outside_refusal()) is not None:
+            return refusal
+        refusal = await self._ask(tool, arguments, context, is_outside=is_outside)
+        context.may_leave_sandbox = is_outside and refusal is None
+        return refusal
 
-    async def _ask(self, tool: Tool, arguments: dict[str, object], context: ToolContext) -> str | None:
+    def _leaves_sandbox(self, tool: Tool, arguments: Mapping[str, object]) -> bool:
+        """Return whether a call asks to run outside the sandbox."""
+        has_sandbox = self._sandbox is not None and self._agent.toolbox.is_builtin(tool)
+        return has_sandbox and tool.name == "bash" and arguments.get("outside") is True
+
+    def _outside_refusal(self) -> str | None:
+        """Return why no command may run outside the sandbox; None: the user is asked."""
+        sandbox = self._sandbox
+        is_allowed = sandbox is not None and sandbox.may_escalate and self._has_user
+        return None if is_allowed else errors.OUTSIDE_REFUSED
+
+    async def _ask(
+        self, tool: Tool, arguments: dict[str, object], context: ToolContext, *, is_outside: bool
+    ) -> str | None:
         """Ask until the call equals the one that the user answered about; None: it may run."""
         name = tool.name
         allowed, identity = self._allowed_now(), _identity(tool)
@@ -186,8 +210,8 @@ class ToolApproval:
                 call = await self._examined(tool, arguments, context)
             except (ToolError, OSError) as error:
                 return f"{name} was not run: {error}"
-            if identity not in allowed or call.reason is not None:
-                answer = await self._answer(call, context.call_id)
+            if identity not in allowed or call.reason is not None or is_outside:
+                answer = await self._answer(call, context.call_id, is_outside=is_outside)
                 if answer not in (YES, yes_for_session(name)):
                     return answer
                 # Answers take time: meanwhile a link may have changed the call.
@@ -233,9 +257,9 @@ class ToolApproval:
         extensions = self._agent.extensions
         return protected_places(self._env, () if extensions is None else extensions.files)
 
-    async def _answer(self, call: "Examined", call_id: str) -> str:
+    async def _answer(self, call: "Examined", call_id: str, *, is_outside: bool) -> str:
         """Return the option that allows the call, or the reason why it is refused."""
-        from pinnace_agent.approval.question import TooLongError, question
+        from pinnace_agent.approval.question import TooLongError, outside_question, question
 
         tool = call.tool
         if not self._has_user:
@@ -244,11 +268,11 @@ class ToolApproval:
                 "ask. Continue without it, or say what the user should do."
             )
         try:
-            text = question(call)
+            text = outside_question(call) if is_outside else question(call)
         except TooLongError as error:
             return f"{tool} was not run: it needs the user's approval, and the call can't be shown in full: {error}."
         kinds = {YES: "allow_once", yes_for_session(tool): "allow_always", NO: "reject_once"}
-        if call.reason is not None:
+        if call.reason is not None or is_outside:
             del kinds[yes_for_session(tool)]
         answer = await self._select(text, list(kinds), {"toolCallId": call_id, "optionKinds": list(kinds.values())})
         if answer is not None and answer != NO:

@@ -101,6 +101,19 @@ def question(call: Examined) -> str:
     Raises:
         TooLongError: The call can't be shown in full.
     """
+    return f"Let the model use {visible_line(call.tool)}?\n\n{_whole(call)}"
+
+
+def outside_question(call: Examined) -> str:
+    """Return the question whether a command runs outside the sandbox.
+
+    Raises:
+        TooLongError: The call can't be shown in full.
+    """
+    return f"Run outside the sandbox?\n\n{_whole(call)}"
+
+
+def _whole(call: Examined) -> str:
     lines: list[str] = []
     arguments = dict(call.arguments)
     _check_size(arguments)
@@ -118,8 +131,7 @@ def question(call: Examined) -> str:
             lines.append(line)
             if (left := left - len(line)) < 0:
                 raise TooLongError(_TOO_LONG)
-    shown = "\n".join(lines)
-    return f"Let the model use {visible_line(call.tool)}?\n\n{shown}"
+    return "\n".join(lines)
 
 
 def _check_size(arguments: Mapping[str, object]) -> None:

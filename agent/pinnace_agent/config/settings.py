@@ -292,8 +292,12 @@ def _sandboxes(reader: SettingsReader) -> dict[Scope, SandboxSettings]:
     scopes = reader.each("sandbox", lambda value: value if is_object(value) else None, "an object")
     if not scopes:
         return {}
-    modes = reader.each("sandbox.mode", among(SANDBOX_MODES), f"one of {', '.join(SANDBOX_MODES)}")
-    networks = reader.each("sandbox.network", among(SANDBOX_SWITCH), " or ".join(SANDBOX_SWITCH))
+    modes: dict[Scope, SandboxMode] = reader.each(
+        "sandbox.mode", among(SANDBOX_MODES), f"one of {', '.join(SANDBOX_MODES)}"
+    )
+    networks: dict[Scope, SandboxSwitch] = reader.each(
+        "sandbox.network", among(SANDBOX_SWITCH), " or ".join(SANDBOX_SWITCH)
+    )
     lists = {
         name: reader.each(f"sandbox.{name}", _paths, "a list of absolute paths, or paths that begin with ~/")
         for name in ("writable", "readable", "hide")
@@ -302,8 +306,15 @@ def _sandboxes(reader: SettingsReader) -> dict[Scope, SandboxSettings]:
         name: reader.each(f"sandbox.{name}", lambda value: value if isinstance(value, bool) else None, "true or false")
         for name in ("unixSockets", "enforced")
     }
-    escalations = reader.each("sandbox.escalation", among(SANDBOX_ESCALATIONS), " or ".join(SANDBOX_ESCALATIONS))
-    mechanisms = reader.each("sandbox.mechanism", among(SANDBOX_MECHANISMS), f"one of {', '.join(SANDBOX_MECHANISMS)}")
+    escalations: dict[Scope, SandboxEscalation] = reader.each(
+        "sandbox.escalation", among(SANDBOX_ESCALATIONS), " or ".join(SANDBOX_ESCALATIONS)
+    )
+    mechanisms: dict[Scope, SandboxMechanism] = reader.each(
+        "sandbox.mechanism", among(SANDBOX_MECHANISMS), f"one of {', '.join(SANDBOX_MECHANISMS)}"
+    )
+    for scope, is_enforced in flags["enforced"].items():
+        if is_enforced and modes.get(scope) in {None, "off"} and not scope.is_project:
+            reader.report(scope, "sandbox.enforced", "needs sandbox.mode, which is to be fixed")
     return {
         scope: SandboxSettings(
             modes.get(scope),

@@ -73,6 +73,7 @@ async def _bytes_of(command: str, env: Mapping[str, str]) -> bytes:
             stderr=subprocess.DEVNULL,
             env=command_environment(env),
             cwd=command_folder(env),
+            is_outside=True,  # of the user's own files
         )
     except (OSError, ValueError) as error:  # ValueError: a NUL in the command
         raise CommandFailed(f"its command cannot be started: {_reason(error)}") from None

@@ -310,7 +310,8 @@ class EffectInterpreter:
         if self._approval is None:
             from pinnace_agent.approval.gate import ToolApproval
 
-            self._approval = ToolApproval(self.profile.approval, self, has_user=self.profile.has_user)
+            profile = self.profile
+            self._approval = ToolApproval(profile.approval, self, has_user=profile.has_user, sandbox=profile.sandbox)
             if self.is_closing:
                 self._approval.default_dialogs(for_good=True)
         return self._approval

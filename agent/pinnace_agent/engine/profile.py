@@ -5,6 +5,7 @@ Data that outlives sessions. Made at the start from flags and files; a reload re
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from pinnace_agent.config.credentials.known_keys import keyless_environment
 from pinnace_agent.config.models.models import ModelRegistry
@@ -14,6 +15,9 @@ from pinnace_agent.llm.request import IDLE_TIMEOUT_S, THINKING_BUDGETS, ToolSpec
 from pinnace_agent.prompting.prompt_resources import PromptResources
 from pinnace_agent.tools.base import Tool
 from pinnace_spec.records.messages import ApprovalMode, ThinkingLevel
+
+if TYPE_CHECKING:  # loaded with a sandbox
+    from pinnace_agent.core.ports.confinement import SandboxReport
 
 UseFiles = Callable[["AgentProfile"], Sequence[str]]
 """Makes what was read current in an agent, and returns notices for the user."""
@@ -61,6 +65,8 @@ class AgentProfile:
     """Whether servers of models may be asked for more than answers; not with `--offline`."""
     approval: ApprovalMode = "never"
     """Of tool calls, at the start."""
+    sandbox: "SandboxReport | None" = None
+    """The sandbox of commands; None: there is none."""
     has_user: bool = False
     """Whether a client can answer questions."""
     tool_timeout_s: float | None = None

@@ -11,7 +11,7 @@ MOST_ARGUMENTS: Final = 9000
 """The number that bubblewrap accepts."""
 
 # Other processes may still write when the command has exited; `sleep` is gone when the processes are counted. What is
-# left then ends with the namespace. A shell that ends in a pipe nobody reads must not change the exit status.
+# left then ends with the namespace. A message into a pipe without a reader must not change the exit status.
 GRACE: Final = (
     '"$@"; s=$?; trap "" PIPE; i=0; while set -- /proc/[0-9]*; [ $# -gt 2 ]; do '
     'if [ $i = 10 ]; then echo "[The sandbox ended processes that the command left running.]" >&2; break; fi; '
@@ -31,7 +31,7 @@ class Hidden(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """What is where inside a sandbox. All paths are absolute and resolved, and exist unless another thing is said."""
+    """What is where inside a sandbox. All paths are absolute and resolved, and exist unless a field describes it otherwise."""
 
     program: str
     """The path of bubblewrap."""
@@ -60,7 +60,8 @@ class Layout(NamedTuple):
     """Read-only, below what is writable."""
     absent: tuple[str, ...] = ()
     """Protected folders that do not exist: each is an empty folder that can't be changed."""
-    sockets: tuple[str, ...] = ()
+    masked: tuple[str, ...] = ()
+    """Files in whose place is an empty one: sockets of services, and protected files that do not exist."""
 
 
 def setup_arguments(layout: Layout) -> list[str]:
@@ -105,7 +106,7 @@ def setup_arguments(layout: Layout) -> list[str]:
         arguments += _at("--ro-bind", each)
     for each in layout.absent:
         arguments += _hidden(Hidden(each))
-    for each in layout.sockets:
+    for each in layout.masked:
         arguments += ["--ro-bind", "/dev/null", each]
     return arguments
 

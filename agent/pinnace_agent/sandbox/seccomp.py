@@ -182,7 +182,7 @@ class _Assembler:
         self._only("socket", _FIRST, [*families, *([_UNIX] if rules.allows_unix_sockets else [])])
         self._only("socketpair", _SECOND, [_STREAM, _SEQPACKET], _TYPE_MASK)
         self._never("ioctl", _SECOND, [_TIOCSTI, _TIOCLINUX])
-        names = list(_REFUSED)
+        names: list[str] = list(_REFUSED)
         if rules.refuses_namespaces:
             names += _NAMESPACES
             self._call("clone3", [(_RETURN, 0, 0, _REFUSE | _ENOSYS)])

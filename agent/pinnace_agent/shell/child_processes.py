@@ -29,6 +29,7 @@ import trio
 from pinnace_agent.shell.protection import adopt_orphans
 
 if TYPE_CHECKING:  # loaded with the first command
+    from pinnace_agent.core.ports.confinement import Access, ConfinedStart, Confinement, RunningProcess
     from pinnace_agent.shell.descendants import Descendants
     from pinnace_agent.shell.watchdog import CommandWatchdog
 
@@ -53,15 +54,20 @@ _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.E
 class Child:
     """A command that was started: its process with all descendants."""
 
-    __slots__ = ("_registry", "is_abandoned", "mark", "pid", "process")
+    __slots__ = ("_confined", "_registry", "failure", "is_abandoned", "mark", "pid", "process")
 
-    def __init__(self, registry: "ChildProcesses", process: trio.Process, mark: str) -> None:
+    def __init__(
+        self, registry: "ChildProcesses", process: "RunningProcess", mark: str, confined: "ConfinedStart | None" = None
+    ) -> None:
         self._registry = registry
+        self._confined = confined
         self.process = process
         self.pid = process.pid
         self.mark = mark
         self.is_abandoned = False
         """Whether it has not exited, and nothing waits for its exit any more."""
+        self.failure: str | None = None
+        """After `reap`: why the program was not run, although something was started; None: it ran."""
 
     async def exited(self) -> None:
         """Wait until the process has exited, without reaping it, so that its number is not reused and it can be killed.
@@ -108,6 +114,9 @@ class Child:
             await self.process.wait()
         status = self._registry.take_status(self)
         self.is_abandoned = status is None
+        if self._confined is not None:
+            self.failure = self._confined.failure(status)
+            self._confined.close()
         return status
 
 
@@ -123,6 +132,7 @@ class ChildProcesses:
         "_token",
         "_unreaped",
         "_watchdog",
+        "confinement",
         "owns_all",
     )
 
@@ -140,6 +150,8 @@ class ChildProcesses:
         self.owns_all = False
         """Whether no other code of this process starts programs, such as an extension: then every unknown child is an
         adopted orphan."""
+        self.confinement: Confinement | None = None
+        """The sandbox of everything that is started; None: there is none."""
 
     @property
     def pids(self) -> frozenset[int]:
@@ -155,6 +167,8 @@ class ChildProcesses:
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         stdin: int = subprocess.DEVNULL,
+        access: "Access" = "policy",
+        is_outside: bool = False,
     ) -> Child:
         """Start a program in a session of its own.
 
@@ -165,30 +179,42 @@ class ChildProcesses:
             env: The whole environment; None inherits ours.
             cwd: The folder to run in; None: ours.
             stdin: As `stdout`; by default it is at its end.
+            access: What it may write, if there is a sandbox.
+            is_outside: Whether it is started without the sandbox: for what the user has configured or approved.
 
         Raises:
-            OSError: It can't be started: the program or folder is missing, or no descriptors, processes, threads or
-                memory are left.
+            OSError: It can't be started: the program or folder is missing, the sandbox can't be set up, or no
+                descriptors, processes, threads or memory are left.
             ValueError: An argument contains a NUL character.
         """
         watchdog = self._prepare()
         mark = f"{next(_NUMBERS)}.{self._secret}"
+        whole = {**(os.environ if env is None else env), MARK_VARIABLE: mark}
+        confinement = None if is_outside else self.confinement
+        confined: ConfinedStart | None = None
+        process: RunningProcess
         self._starting += 1
         try:
-            process = await trio.lowlevel.open_process(
-                list(arguments),
-                stdin=stdin,
-                stdout=stdout,
-                stderr=stderr,
-                cwd=cwd,
-                env={**(os.environ if env is None else env), MARK_VARIABLE: mark},
-                start_new_session=True,
-            )
+            if confinement is not None:
+                from pinnace_agent.shell.confined_process import confine, start_here  # loaded with a sandbox
+
+                confined = await confine(confinement, arguments, whole, cwd, access)
+                process = start_here(confined, stdin, stdout, stderr)
+            else:
+                process = await trio.lowlevel.open_process(
+                    list(arguments),
+                    stdin=stdin,
+                    stdout=stdout,
+                    stderr=stderr,
+                    cwd=cwd,
+                    env=whole,
+                    start_new_session=True,
+                )
         except (RuntimeError, MemoryError, subprocess.SubprocessError) as error:  # no thread, no memory
             raise OSError(errno.EAGAIN, f"{os.strerror(errno.EAGAIN)}: {error}") from error
         finally:
             self._starting -= 1
-        child = self._running[process.pid] = self._unreaped[process.pid] = Child(self, process, mark)
+        child = self._running[process.pid] = self._unreaped[process.pid] = Child(self, process, mark, confined)
         with suppress(OSError):  # it was reported
             watchdog.add(process.pid, mark)
         if self._is_closed:

@@ -40,6 +40,9 @@ _PIPE_BYTES: Final = 256 * 1024
 """The requested capacity of a pipe: fewer switches between a busy command and the agent. More was not faster."""
 
 
+_BEGINNING_BYTES: Final = 500
+
+
 class ShellUnavailable(Exception):
     """No command could be started; the text is for the user or the model."""
 
@@ -80,6 +83,7 @@ async def run_shell(  # noqa: PLR0913  # all but the command are keywords, most 
     room: Callable[[], Awaitable[None]] | None = None,
     children: ChildProcesses = CHILDREN,
     turns: trio.CapacityLimiter | None = None,
+    is_outside: bool = False,
 ) -> ShellStatus:
     """Run a command by `<shell> -c` in a new session and feed its output to `output`.
 
@@ -103,6 +107,7 @@ async def run_shell(  # noqa: PLR0913  # all but the command are keywords, most 
         room: Awaited after each read, so that a flooding command waits for the receiver of `on_output`.
         children: The registry that starts it and can kill it.
         turns: The limiter that it is counted in while it runs; None: that of tools.
+        is_outside: Whether it runs without the sandbox, if there is one, as the user has approved.
 
     Raises:
         ShellUnavailable: It was not started: the folder or shell is missing, or a system call failed.
@@ -110,7 +115,8 @@ async def run_shell(  # noqa: PLR0913  # all but the command are keywords, most 
     if command_prefix:
         command = f"{command_prefix}\n{command}"
     async with turns or work_turns():
-        return await _run(command, shell_path, cwd, env, timeout_s, children, _Listener(output, on_output, room))
+        listener = _Listener(output, on_output, room)
+        return await _run(command, shell_path, cwd, env, timeout_s, children, listener, is_outside)
 
 
 async def _run(  # what `run_shell` was given
@@ -121,12 +127,13 @@ async def _run(  # what `run_shell` was given
     timeout_s: float | None,
     children: ChildProcesses,
     listener: "_Listener",
+    is_outside: bool,
 ) -> ShellStatus:
     try:
         shell = await trio.to_thread.run_sync(_find_shell, shell_path, cwd)
     except RuntimeError as error:  # no thread is left
         raise ShellUnavailable(f"Cannot start a command: {error}") from error
-    run = await _start(children, [shell, "-c", command], cwd, env, listener)
+    run = await _start(children, [shell, "-c", command], cwd, env, listener, is_outside)
     is_done = False
     try:
         with trio.move_on_after(float("inf") if timeout_s is None else timeout_s):
@@ -137,6 +144,8 @@ async def _run(  # what `run_shell` was given
             run.child.kill()
         status = await run.close(is_killed=not is_done)
     code = _exit_code(status)
+    if is_done and run.child.failure is not None:
+        raise ShellUnavailable(f"{run.child.failure}\n{run.beginning}".rstrip())
     if is_done:
         return ShellStatus(code, False, run.exited_after_s)
     return ShellStatus(code if run.exited_after_s is not None else None, True, run.exited_after_s)
@@ -153,14 +162,20 @@ class _Listener(NamedTuple):
 class _Run:
     """One process and the reading end of its pipe."""
 
-    __slots__ = ("_listener", "_pipe", "_started_s", "child", "exited_after_s")
+    __slots__ = ("_beginning", "_listener", "_pipe", "_started_s", "child", "exited_after_s")
 
     def __init__(self, child: Child, pipe: trio.lowlevel.FdStream, listener: _Listener) -> None:
         self.child = child
         self.exited_after_s: float | None = None
+        self._beginning = b""
         self._pipe = pipe
         self._listener = listener
         self._started_s = trio.current_time()
+
+    @property
+    def beginning(self) -> str:
+        """The beginning of the output, where a sandbox that can't be set up says why."""
+        return self._beginning.decode("utf-8", "replace")
 
     async def collect(self) -> None:
         """Read until the shell has exited and the pipe has ended or is silent; leave the shell unreaped."""
@@ -217,6 +232,8 @@ class _Run:
             self._feed(chunk)
 
     def _feed(self, chunk: bytes) -> None:
+        if (room := _BEGINNING_BYTES - len(self._beginning)) > 0:
+            self._beginning += chunk[:room]
         self._emit(self._listener.output.feed(chunk))
 
     def _emit(self, text: str) -> None:
@@ -242,12 +259,19 @@ def _find_shell(shell_path: str | None, cwd: str) -> str:
 
 
 async def _start(
-    children: ChildProcesses, arguments: list[str], cwd: str, env: Mapping[str, str] | None, listener: _Listener
+    children: ChildProcesses,
+    arguments: list[str],
+    cwd: str,
+    env: Mapping[str, str] | None,
+    listener: _Listener,
+    is_outside: bool,
 ) -> _Run:
     try:
         reading, writing = os.pipe()
         try:
-            child = await children.start(arguments, stdout=writing, stderr=subprocess.STDOUT, cwd=cwd, env=env)
+            child = await children.start(
+                arguments, stdout=writing, stderr=subprocess.STDOUT, cwd=cwd, env=env, is_outside=is_outside
+            )
         except BaseException:
             os.close(reading)
             raise

@@ -75,6 +75,8 @@ class ToolContext:
     bound_path: str | None = None
     """The real path of the only file that the call may change, without following links, or of the folder that a command
     may run in; None: the one that the arguments and `cwd` name. Set by the approval hook that approved it."""
+    may_leave_sandbox: bool = False
+    """Whether the user has approved that exactly this command runs outside the sandbox."""
     client_files: "ClientFiles | None" = None
     """Files that the client serves in the place of the disk; None: it serves none."""
     order: int = field(default_factory=lambda: next(_context_numbers))

@@ -5,7 +5,7 @@ Builds the texts of results; `shell` runs the command and keeps its output. Rule
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 import trio
 
@@ -22,9 +22,9 @@ from pinnace_agent.tools.base import (
     text_result,
 )
 from pinnace_agent.tools.change_queue import real_path
-from pinnace_agent.tools.local.programs import LOCAL_BASH
+from pinnace_agent.tools.local.programs import LOCAL_BASH, OUTSIDE_BASH
 from pinnace_agent.tools.operations import BashOperations, CommandTimedOut
-from pinnace_agent.tools.parameters import fields, number, text
+from pinnace_agent.tools.parameters import fields, flag, number, text
 from pinnace_agent.tools.validation import number_text
 from pinnace_spec.rules import errors
 
@@ -39,6 +39,36 @@ PARAMETERS: Final = fields(
     {"command": text("The command, as bash reads it")},
     {"timeout": number("Seconds after which it is killed; by default never")},
 )
+
+
+_CONFINED_PARAMETERS: Final = fields(
+    {"command": text("The command, as bash reads it")},
+    {
+        "timeout": number("Seconds after which it is killed; by default never"),
+        "outside": flag("Ask the user to run exactly this command once outside the sandbox"),
+        "reason": text("Why it has to run outside; the user reads it"),
+    },
+)
+
+# What commands print that the sandbox has stopped; other programs print the same for other reasons.
+_SIGNS: Final = ("Read-only file system", "Operation not permitted", "Network is unreachable")
+
+
+class SandboxFacts(NamedTuple):
+    """What a model has to know of the sandbox of its commands."""
+
+    mode: str
+    writable: tuple[str, ...]
+    has_network: bool
+    may_escalate: bool
+
+    @property
+    def hint(self) -> str:
+        """The line behind the output of a command that the sandbox may have stopped."""
+        where = ", ".join((*self.writable, "/tmp"))
+        network = "" if self.has_network else " There is no network."
+        ask = " If it has to run outside, set `outside` and `reason`; the user decides." if self.may_escalate else ""
+        return f"[A sandbox is active ({self.mode}): only {where} can be written.{network}{ask}]"
 
 
 class BashTool:
@@ -57,13 +87,24 @@ class BashTool:
     parameters: Mapping[str, object] = PARAMETERS
     is_sequential: bool = False
 
-    def __init__(self, temp_dir: str | None = None, operations: BashOperations = LOCAL_BASH) -> None:
+    def __init__(
+        self,
+        temp_dir: str | None = None,
+        operations: BashOperations = LOCAL_BASH,
+        sandbox: SandboxFacts | None = None,
+    ) -> None:
         """Run commands through `operations`, by default on this machine.
 
         Long output is always stored on this machine: in `temp_dir`, or a private folder of the user's if it is None.
+        `sandbox` describes the sandbox in which the commands run, which the operations enforce.
         """
         self._temp_dir = temp_dir
         self._operations = operations
+        self._sandbox = sandbox
+        if sandbox is not None:
+            self.description = f"{self.description} {_in_sandbox(sandbox)}"
+            if sandbox.may_escalate:
+                self.parameters = _CONFINED_PARAMETERS
 
     def prepare(self, raw: Mapping[str, object]) -> Mapping[str, object]:
         """Return the arguments unchanged."""
@@ -80,6 +121,11 @@ class BashTool:
         # Not cancelled from outside: its output so far belongs to the result.
         ctx.time_limit.deadline = math.inf
         command = text_argument(args, "command")
+        operations = self._operations
+        if self._sandbox is not None and args.get("outside") is True:
+            if not ctx.may_leave_sandbox:
+                raise ToolError(errors.OUTSIDE_REFUSED)
+            operations = OUTSIDE_BASH
         if ctx.bound_path is not None and await real_path(ctx.cwd) != ctx.bound_path:
             raise ApprovalOutdated(f"{ctx.cwd} no longer leads to {ctx.bound_path}")
         output = OutputTail(sanitise=False, temp_dir=self._temp_dir)
@@ -87,7 +133,7 @@ class BashTool:
         try:
             async with open_flat_nursery() as nursery:
                 nursery.start_soon(updates.run)
-                exit_code = await self._operations.exec(
+                exit_code = await operations.exec(
                     f"{ctx.command_prefix}\n{command}" if ctx.command_prefix else command,
                     cwd=ctx.cwd,
                     on_data=updates.take,
@@ -108,7 +154,16 @@ class BashTool:
             raise ToolError(str(error)) from error
         finally:
             output.finish()
-        return _result(updates.end(), exit_code)
+        return _result(updates.end(), exit_code, None if operations is OUTSIDE_BASH else self._sandbox)
+
+
+def _in_sandbox(sandbox: SandboxFacts) -> str:
+    where = ", ".join((*sandbox.writable, "/tmp"))
+    network = "the network is available" if sandbox.has_network else "there is no network"
+    return (
+        f"Commands run in a sandbox: only {where} can be written, {network}, and what a command leaves running ends "
+        "with it."
+    )
 
 
 class _Updates:
@@ -176,11 +231,14 @@ def _timeout_text(timeout: CommandTimedOut, timeout_s: float | None) -> str:
     )
 
 
-def _result(shown: OutputSnapshot, exit_code: int | None) -> ToolResult:
+def _result(shown: OutputSnapshot, exit_code: int | None, sandbox: SandboxFacts | None) -> ToolResult:
     if exit_code is None:
         return _failed(shown, "Command was killed and its exit status is unknown", shows_no_output=True)
     if exit_code != 0:
-        return _failed(shown, errors.shell_exited(exit_code), shows_no_output=True)
+        ending = errors.shell_exited(exit_code)
+        if sandbox is not None and any(sign in shown.text for sign in _SIGNS):
+            ending = f"{ending}\n\n{sandbox.hint}"
+        return _failed(shown, ending, shows_no_output=True)
     return text_result(_body(shown) or "(no output)", _details(shown) or None)
 
 

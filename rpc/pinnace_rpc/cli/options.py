@@ -26,12 +26,17 @@ ExportFormat = Literal["html", "jsonl", "markdown", "atif"]
 
 ExitCodes = Literal["plain", "detailed"]
 
+Sandbox = Literal["off", "workspace-write", "read-only"]
+SandboxNetwork = Literal["off", "on"]
+
 SERVING_MODES: Final[frozenset[Mode]] = frozenset({"rpc", "acp"})
 """Those in which a client speaks on stdin."""
 
 ON_EOF: Final[tuple[OnEof, ...]] = get_args(OnEof)
 ON_RESTORE: Final[tuple[OnRestore, ...]] = get_args(OnRestore)
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
+SANDBOXES: Final[tuple[Sandbox, ...]] = get_args(Sandbox)
+SANDBOX_NETWORKS: Final[tuple[SandboxNetwork, ...]] = get_args(SandboxNetwork)
 TOOL_APPROVALS: Final[tuple[ToolApproval, ...]] = get_args(ToolApproval)
 EXPORT_FORMATS: Final[tuple[ExportFormat, ...]] = get_args(ExportFormat)
 EXIT_CODES: Final[tuple[ExitCodes, ...]] = get_args(ExitCodes)
@@ -114,6 +119,10 @@ class Options(NamedTuple):
     keeps_going: bool = False
     """Whether to start without extensions that fail to load."""
     tool_approval: ToolApproval = "never"
+    sandbox: Sandbox | None = None
+    """None: as the settings say."""
+    sandbox_network: SandboxNetwork | None = None
+    """Likewise."""
     extension_flags: tuple[tuple[str, str | None], ...] = ()
     """Unknown long options with the word that followed; extensions may have registered them."""
     taken_words: tuple[tuple[int, int], ...] = ()

@@ -17,6 +17,8 @@ from pinnace_rpc.cli.options import (
     ON_EOF,
     ON_RESTORE,
     PROFILE_VARIABLE,
+    SANDBOX_NETWORKS,
+    SANDBOXES,
     TOOL_APPROVALS,
 )
 from pinnace_rpc.cli.parser import HELP, VERSION, Argument, Command, Option
@@ -301,6 +303,22 @@ _PROMPT_AND_TOOLS: Final = Group(
             "WHEN",
             completed=TOOL_APPROVALS,
             read=values.one_of(TOOL_APPROVALS, f"{', '.join(TOOL_APPROVALS[:-1])} or {TOOL_APPROVALS[-1]}"),
+        ),
+        Option(
+            ("--sandbox",),
+            "sandbox",
+            "off (default); workspace-write: commands write the working folder alone; read-only: nothing.",
+            "MODE",
+            completed=SANDBOXES,
+            read=values.one_of(SANDBOXES, f"{', '.join(SANDBOXES[:-1])} or {SANDBOXES[-1]}"),
+        ),
+        Option(
+            ("--sandbox-network",),
+            "sandbox_network",
+            "With a sandbox: off (default), or on: commands have the network of this machine.",
+            "off|on",
+            completed=SANDBOX_NETWORKS,
+            read=values.one_of(SANDBOX_NETWORKS, " or ".join(SANDBOX_NETWORKS)),
         ),
     ],
 )

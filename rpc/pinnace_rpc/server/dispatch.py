@@ -319,6 +319,8 @@ class OpenCommands:
             agent.offer_files(command.delegate)
         from importlib.machinery import PathFinder  # not at start
 
+        # A generation that lacks the own commands of this agent lacks this field, too.
+        sandbox = None if "get_tools" in self.unknown_names else agent.profile.sandbox
         return {
             "name": "pinnace",
             "version": program_version(),
@@ -331,6 +333,7 @@ class OpenCommands:
                 "installed": PathFinder.find_spec("mcp") is not None,
                 "servers": 0 if agent.extensions is None else len(agent.extensions.mcp_servers),
             },
+            **({} if sandbox is None else {"sandbox": sandbox.record()}),
         }
 
     @property

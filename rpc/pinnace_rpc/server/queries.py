@@ -57,6 +57,8 @@ def get_state(agent: "AgentReads", view: View) -> Data:
         "projectTrusted": agent.profile.resources.is_trusted(session.cwd),
         "toolApproval": agent.approval_mode,
     }
+    if agent.profile.sandbox is not None:
+        data["sandbox"] = agent.profile.sandbox.record()
     instance = None if agent.extensions is None else agent.extensions.instance
     if instance is not None and (at_work := instance.at_work()):
         data["extensionsAtWork"] = at_work

@@ -40,9 +40,10 @@ from pinnace_statechart.machine import Chart
 from pinnace_statechart.queues import MessageQueue
 from pinnace_statechart.state import ExtendedState, RetryPolicy
 
-if TYPE_CHECKING:  # loaded with the first extension
+if TYPE_CHECKING:  # loaded with the first extension, or with a sandbox
     from pinnace_agent.extension_host.manager import ExtensionManager
     from pinnace_agent.extension_host.plan import ExtensionPlan
+    from pinnace_agent.sandbox.sandbox import Sandbox
     from pinnace_rpc.server.user_files import UserFiles
 
 
@@ -99,7 +100,9 @@ def prepare(options: Options) -> Prepared:
         selection = None if has_extensions else select()
         if selection is not None and selection.error is not None:
             raise _refused_selection(selection.error, is_usage=selection.is_usage_error)
-        toolbox = _toolbox(options, settings)
+        # Before any program is started, also by code of an extension.
+        sandbox = _sandbox(options, settings, session)
+        toolbox = _toolbox(options, settings, sandbox)
     except StartupError:
         if session.file is not None:
             session.file.abandon()
@@ -136,6 +139,7 @@ def prepare(options: Options) -> Prepared:
         scope=() if selection is None else selection.scope,
         asks_servers=not (options.is_offline or os.environ.get(_OFFLINE_VARIABLE, "").lower() in _YES),
         approval=options.tool_approval,
+        sandbox=sandbox,
         has_user=options.mode == "rpc",
         resources=resources,
         read_again=lambda: files().read_again(),
@@ -303,8 +307,24 @@ def _write_notices(notices: Iterable[str]) -> None:
         sys.stderr.write(f"pinnace: {notice}\n")
 
 
-def _toolbox(options: Options, settings: Settings) -> ToolRegistry:
+def _sandbox(options: Options, settings: Settings, session: Session) -> "Sandbox | None":
+    """Set up the sandbox, if anything asks for one."""
+    mode, network = options.sandbox, options.sandbox_network
+    if {mode, settings.sandbox.mode, settings.project_sandbox.mode} <= {None, "off"}:
+        if network is not None:
+            raise UsageRefused("--sandbox-network needs a sandbox: add --sandbox")
+        return None
+    from pinnace_agent.sandbox.sandbox import Unavailable, start_sandbox
+
+    try:
+        return start_sandbox(mode, network, options.extensions, settings, session, lambda text: _write_notices([text]))
+    except Unavailable as error:
+        raise StartupError(str(error), "sandbox_unavailable") from None
+
+
+def _toolbox(options: Options, settings: Settings, sandbox: "Sandbox | None") -> ToolRegistry:
     is_none = options.no_tools or options.no_builtin_tools
+    tools = builtin_tools()
 
     def choose(tools: Mapping[str, Tool], added: Sequence[str]) -> Chosen:
         selection = ToolSelection(options.tools, options.exclude_tools, none=is_none)
@@ -318,7 +338,7 @@ def _toolbox(options: Options, settings: Settings) -> ToolRegistry:
         return Chosen(active, warnings, refused_names(tools, selection, settings.default_tools))
 
     try:
-        return ToolRegistry(builtin_tools(), choose)
+        return ToolRegistry(tools if sandbox is None else sandbox.tools(tools), choose)
     except ValueError as error:
         raise StartupError(str(error)) from None
 

@@ -64,6 +64,27 @@ class Interruption(OutputModel):
     """Calls without a result. The tools may have begun, and may have had effects."""
 
 
+class SandboxState(OutputModel):
+    """The sandbox of commands (R-SBX-01)."""
+
+    mode: Literal["workspace-write", "read-only"]
+    network: Literal["off", "on"]
+    mechanism: Literal["bubblewrap", "landlock", "seatbelt"]
+    version: NonEmpty
+    writable: list[NonEmpty]
+    """The folders that commands can write, beside temporary files of their own; none in the mode read-only."""
+    limits: Annotated[list[NonEmpty], Field(min_length=1)] | None = None
+    """What this mechanism does not enforce, or what does not work inside."""
+    problem: NonEmpty | None = None
+    """Something protected that changed while a command ran."""
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if self.mode == "read-only" and self.writable:
+            raise ValueError("nothing is writable in the mode read-only")
+        return self
+
+
 class _State(OutputModel):
     model: Model | None
     thinkingLevel: ThinkingLevel
@@ -101,6 +122,8 @@ class State(_State):
     """The MCP servers of the session, each as its last `mcp_status` has it; absent without servers."""
     toolApproval: ApprovalMode
     """Which tool calls need the user's approval."""
+    sandbox: SandboxState | None = None
+    """Present while commands run in one."""
     interrupted: Interruption | None = None
     """The prompt that a crash interrupted, until the next run begins."""
 
@@ -417,7 +440,7 @@ class McpSupport(OutputModel):
     servers: Count
 
 
-class Hello(OutputModel):
+class SeedHello(OutputModel):
     """The identity of the agent, and the current profile. Commands and events are those of this specification."""
 
     name: NonEmpty
@@ -436,3 +459,10 @@ class Hello(OutputModel):
         if unheard := {*self.commands, *self.events} - {*ALL_COMMANDS, *EVENTS["pi"], *_OLDER_EVENTS}:
             raise ValueError(f"not in the specification: {', '.join(sorted(unheard))}")
         return self
+
+
+class Hello(SeedHello):
+    """The same, with the sandbox."""
+
+    sandbox: SandboxState | None = None
+    """Present while commands run in one."""

@@ -190,10 +190,11 @@ _SEED: Final[Mapping[str, object]] = {
     "compact": SeedCompactionResult,
     "bash": ShellResult,
     "export_html": Path,
-    "hello": readings.Hello,
+    "hello": readings.SeedHello,
 }
 _PI: Final[Mapping[str, object]] = {
     **_SEED,
+    "hello": readings.Hello,
     "prompt": Disposition,
     "steer": Disposition,
     "follow_up": Disposition,

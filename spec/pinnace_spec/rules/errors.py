@@ -303,6 +303,10 @@ def too_many_blocks(limit: int) -> str:
 OPERATION_ABORTED: Final = "Operation aborted"
 SHELL_ABORTED: Final = "Command aborted"
 TOOL_BLOCKED: Final = "Tool execution was blocked"
+OUTSIDE_REFUSED: Final = (
+    "The command was not run: nothing may run outside the sandbox in this session. Do not look for a way around it: "
+    "continue without it, or say what the user should do."
+)
 # Of a command of the user's, where an extension gives no reason.
 SHELL_BLOCKED: Final = "Command was blocked by an extension"
 

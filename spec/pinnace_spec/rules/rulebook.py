@@ -120,6 +120,7 @@ CHAPTERS: Final[Mapping[str, tuple[str, ...]]] = {
     "The end of the process": ("R-EOF", "R-SIG"),
     "The durable host": ("R-HST",),
     "Limits": ("R-LIM",),
+    "The sandbox of commands": ("R-SBX",),
     "The process and its configuration": ("R-CLI", "R-CFG"),
     "Results and batches": ("R-RES", "R-BAT"),
 }

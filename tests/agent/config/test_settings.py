@@ -13,6 +13,7 @@ from pinnace_agent.config.settings import (
     ResourceSettings,
     RetrySettings,
     RunLimits,
+    SandboxSettings,
     Settings,
     TokenOverride,
     read_settings,
@@ -53,6 +54,17 @@ ALL = {
     "defaultTools": ["+grep"],
     "steeringMode": "all",
     "followUpMode": "all",
+    "sandbox": {
+        "mode": "read-only",
+        "network": "on",
+        "writable": ["/w"],
+        "readable": ["/r"],
+        "hide": ["~/h"],
+        "unixSockets": True,
+        "escalation": "never",
+        "mechanism": "bubblewrap",
+        "enforced": True,
+    },
     "sessionDir": "~/sessions",
     "shellPath": "~/bin/sh",
     "shellCommandPrefix": "set -e",
@@ -112,6 +124,7 @@ def read_in(folder: Path) -> Settings:
         default_project_trust="never",
         rechecks_project_trust=True,
         enables_skill_commands=False,
+        sandbox=SandboxSettings("read-only", "on", ("/w",), ("/r",), ("~/h",), True, "never", "bubblewrap", True),
         resources=(
             ResourceSettings(folder, False, ("npm:x", {"source": "npm:y", "skills": []}), ("e.py",), ("s",), ("p.md",)),
         ),
@@ -128,7 +141,7 @@ def test_every_setting_of_the_user_is_read(tmp_path: Path) -> None:
     assert replace(expected, http_proxy=None) == replace(loaded.settings, http_proxy=None)
     default = Settings()
     same = [field.name for field in fields(Settings) if getattr(expected, field.name) == getattr(default, field.name)]
-    assert ["project_session_dir"] == same
+    assert ["project_session_dir", "project_sandbox"] == same
 
 
 def test_unknown_keys_are_the_business_of_other_programs(tmp_path: Path) -> None:

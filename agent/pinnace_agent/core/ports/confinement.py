@@ -7,6 +7,8 @@ search programs), and asks a `Confinement` for each. Has no knowledge of mechani
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol
 
+import trio
+
 Access = Literal["policy", "read-only"]
 """What a program may write: what the policy says, or nothing but its temporary files (searches)."""
 
@@ -51,6 +53,19 @@ class ConfinedStart(Protocol):
         ...
 
 
+class SandboxReport(Protocol):
+    """What other parts of the agent know of its sandbox."""
+
+    @property
+    def may_escalate(self) -> bool:
+        """Whether the user may be asked to run a command outside."""
+        ...
+
+    def record(self) -> Mapping[str, object]:
+        """Return what `hello` and `get_state` say."""
+        ...
+
+
 class Confinement(Protocol):
     """Starts programs inside a sandbox. Each start is confined, or refused."""
 
@@ -63,4 +78,41 @@ class Confinement(Protocol):
         Raises:
             OSError: The sandbox can't be set up; the program must not be started without it.
         """
+        ...
+
+
+class RunningProcess(Protocol):
+    """A process that was started: what is used of `trio.Process`."""
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        ...
+
+    @property
+    def returncode(self) -> int | None:
+        """Its exit status, negative if a signal ended it; None: it has not exited."""
+        ...
+
+    @property
+    def stdin(self) -> trio.abc.SendStream | None:
+        """Its standard input, if that is a pipe."""
+        ...
+
+    @property
+    def stdout(self) -> trio.abc.ReceiveStream | None:
+        """Its standard output, if that is a pipe."""
+        ...
+
+    @property
+    def stderr(self) -> trio.abc.ReceiveStream | None:
+        """Its standard error, if that is a pipe."""
+        ...
+
+    def poll(self) -> int | None:
+        """Return the exit status; None: it has not exited."""
+        ...
+
+    async def wait(self) -> int:
+        """Wait for its exit."""
         ...

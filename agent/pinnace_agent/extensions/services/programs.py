@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 import trio
 
 from pinnace_agent.core.nursery import open_flat_nursery
+from pinnace_agent.core.ports.confinement import RunningProcess
 from pinnace_agent.shell.child_processes import CHILDREN, Child, work_turns
 from pinnace_agent.shell.process import CHUNK_BYTES, EXIT_SILENCE_S, FINAL_READ_S, REAP_S
 
@@ -114,6 +115,8 @@ async def _run(  # the arguments of `run_program`
         finally:
             code = await child.reap(REAP_S)
             _close(child.process)
+    if is_done and child.failure is not None:
+        return ExecResult("", f"{child.failure}\n{stderr.text}".rstrip(), START_FAILED)
     shown = 128 - code if code is not None and code < 0 else code
     return ExecResult(
         stdout.text,
@@ -160,7 +163,7 @@ async def _end(child: Child, stdout: _Kept, stderr: _Kept, grace_s: float) -> No
         await _collect(child, stdout, stderr)
 
 
-def _close(process: trio.Process) -> None:
+def _close(process: RunningProcess) -> None:
     for stream in (process.stdout, process.stderr):
         if isinstance(stream, trio.lowlevel.FdStream):
             stream.close()

@@ -201,5 +201,5 @@ def _start_failure(launch: Launch, error: OSError | ValueError) -> str:
     name = launch.arguments[0]
     if isinstance(error, FileNotFoundError):
         return f"spawn {name} ENOENT: there is no such program"
-    reason = error.strerror if isinstance(error, OSError) else str(error)
+    reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
     return f"{name} can't be started: {reason}"

@@ -19,6 +19,10 @@ from pinnace_agent.tools.operations import CommandTimedOut, SearchEnd
 class LocalBash:
     """`BashOperations` of this machine."""
 
+    def __init__(self, *, is_outside: bool = False) -> None:
+        """Run commands in the sandbox of this process, if it has one; or outside, for those that the user approves."""
+        self._is_outside = is_outside
+
     async def exec(
         self,
         command: str,
@@ -33,7 +37,13 @@ class LocalBash:
         output = _Passed(on_data)
         try:
             status = await run_shell(
-                command, cwd=cwd, output=output, env=env, timeout_s=timeout_s, shell_path=shell_path
+                command,
+                cwd=cwd,
+                output=output,
+                env=env,
+                timeout_s=timeout_s,
+                shell_path=shell_path,
+                is_outside=self._is_outside,
             )
         except ShellUnavailable as error:
             raise ToolError(str(error)) from error
@@ -69,6 +79,7 @@ class LocalGrep:
 
 
 LOCAL_BASH: Final = LocalBash()
+OUTSIDE_BASH: Final = LocalBash(is_outside=True)
 LOCAL_GREP: Final = LocalGrep()
 
 

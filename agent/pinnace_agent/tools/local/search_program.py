@@ -94,6 +94,7 @@ async def _run(
         stderr=subprocess.PIPE,
         cwd=cwd,
         env={name: value for name, value in env.items() if name != _RG_CONFIG},
+        access="read-only",
     )
     process = child.process
     assert process.stdout is not None
@@ -118,6 +119,8 @@ async def _run(
         with trio.CancelScope(shield=True):  # closing a pipe waits for nothing
             await process.stdout.aclose()
             await process.stderr.aclose()
+    if is_done and child.failure is not None:
+        raise OSError(f"{child.failure}: {complaints.decode('utf-8', 'replace').strip()}")
     return SearchEnd(status, _without_prefix(complaints.decode("utf-8", "replace")), was_stopped)
 
 

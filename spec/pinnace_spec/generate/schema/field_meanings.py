@@ -123,6 +123,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "placeholder": "A hint in the empty field.",
     "prefill": "The text that the editor begins with.",
     "toolApproval": "Which tool calls need the user's approval, as `set_tool_approval` sets it.",
+    "sandbox": "The sandbox of commands; absent without one.",
     "projectTrusted": "Whether the project's files may configure the agent.",
     "promptCache": "How the model's provider caches prompts.",
     "protocol": "The profile of the protocol.",

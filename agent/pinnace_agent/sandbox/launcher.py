@@ -1,0 +1,241 @@
+"""Starts programs with bubblewrap: the `Confinement` of this mechanism.
+
+Each start resolves the policy on the disk again, gets a filter and a descriptor for bubblewrap's report of its own, and
+is checked when it has ended: whether it ran at all, and whether anything protected changed meanwhile.
+"""
+
+import json
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from pinnace_agent.config.settings import SandboxMode
+from pinnace_agent.core.ports.confinement import Access, Start
+from pinnace_agent.sandbox.bubblewrap import Layout, command_arguments, setup_arguments
+from pinnace_agent.sandbox.layout import SandboxPlaces, git_folders, layout_of, session_file_of
+from pinnace_agent.sandbox.policy import SandboxPolicy
+from pinnace_agent.sandbox.private_folder import PrivateFolder
+from pinnace_agent.sandbox.seccomp import Rules, filter_program
+
+_log = logging.getLogger("pinnace.sandbox")
+
+_REPORT_BYTES: Final = 64 * 1024
+_EXIT_CODE: Final = "exit-code"
+_COMMON_FOLDER: Final = "commondir"
+
+
+MODE_VARIABLE: Final = "PINNACE_SANDBOX"
+"""The variable that holds the mode for commands. Information alone: nothing trusts it."""
+
+_LEFT_OUT: Final = frozenset(
+    """SSH_AUTH_SOCK SSH_AGENT_PID GPG_AGENT_INFO XDG_RUNTIME_DIR DISPLAY WAYLAND_DISPLAY XAUTHORITY DOCKER_HOST
+    PULSE_SERVER NOTIFY_SOCKET TMUX TMUX_PANE STY""".split()
+)
+_PREFIXES: Final = ("DBUS_", "LISTEN_")
+
+
+class Bubblewrap(NamedTuple):
+    """A bubblewrap that was found."""
+
+    program: str
+    """Its path."""
+    version: str
+    disables_namespaces: bool
+    """Whether it has `--disable-userns`."""
+
+
+class BubblewrapConfinement:
+    """Starts every program inside a sandbox of bubblewrap. `confine` blocks; it may run in any thread."""
+
+    def __init__(
+        self,
+        policy: SandboxPolicy,
+        places: SandboxPlaces,
+        bubblewrap: Bubblewrap,
+        private: PrivateFolder,
+        report: Callable[[str], None] | None = None,
+    ) -> None:
+        """Start nothing yet; `report` takes what is found after a command: a change of something protected."""
+        self.policy = policy
+        self.places = places
+        self.bubblewrap = bubblewrap
+        self.problem: str | None = None
+        """What was found after the latest command that changed something protected."""
+        self._private = private
+        self._report = report
+        rules = Rules(policy.unix_sockets, refuses_namespaces=not bubblewrap.disables_namespaces)
+        self._filter = filter_program(os.uname().machine, rules)
+
+    def layout(self, access: Access = "policy", session_file: str | None = None) -> Layout:
+        """Resolve the policy on the disk of this moment.
+
+        Raises:
+            OSError: Something can't be protected.
+        """
+        return layout_of(
+            self.policy,
+            self.places,
+            program=self.bubblewrap.program,
+            private=self._private.path,
+            disables_namespaces=self.bubblewrap.disables_namespaces,
+            access=access,
+            session_file=session_file,
+        )
+
+    def confine(self, start: Start, access: Access = "policy") -> "ConfinedProgram":
+        """Return how a program is started inside the sandbox.
+
+        Raises:
+            OSError: Something can't be protected, or no descriptor is left.
+            ValueError: There are more paths than bubblewrap accepts.
+        """
+        layout = self.layout(access, session_file_of(start.env))
+        self._private.leaves(layout.absent)
+        env = confined_environment(start.env, self.policy.mode)
+        witness = Witness(layout, git_folders(self.places.folder) if layout.is_writable else ())
+        return ConfinedProgram(layout, self._filter, start._replace(env=env), self._ended, witness)
+
+    def _ended(self, problem: str) -> None:
+        self.problem = problem
+        _log.warning("%s", problem)
+        if self._report is not None:
+            self._report(problem)
+
+
+class ConfinedProgram:
+    """One start. Owns descriptors until `started` and `close`."""
+
+    def __init__(
+        self, layout: Layout, program: bytes, start: Start, report: Callable[[str], None], witness: "Witness"
+    ) -> None:
+        """Open the descriptors."""
+        self._report = report
+        self._witness = witness
+        filter_read, filter_write = os.pipe()
+        try:
+            self._status, status_write = os.pipe()
+        except OSError:
+            os.close(filter_read)
+            os.close(filter_write)
+            raise
+        self._for_child: tuple[int, ...] = (filter_read, status_write)
+        self._is_closed = False
+        try:
+            os.write(filter_write, program)  # fits in any pipe
+            os.set_blocking(self._status, False)
+            cwd = layout.folder if start.cwd is None else os.path.abspath(start.cwd)
+            arguments = command_arguments(
+                setup_arguments(layout), start.arguments, cwd=cwd, filter_fd=filter_read, status_fd=status_write
+            )
+        except BaseException:
+            self.started()
+            os.close(self._status)
+            raise
+        finally:
+            os.close(filter_write)
+        self._start = Start(arguments, start.env, "/", (*self._for_child, *start.pass_fds))
+
+    @property
+    def start(self) -> Start:
+        """What is to be started in place of the program."""
+        return self._start
+
+    def started(self) -> None:
+        """Close the descriptors that only the new process needs."""
+        for each in self._for_child:
+            os.close(each)
+        self._for_child = ()
+
+    def failure(self, status: int | None) -> str | None:
+        """Return why the program was not run; None: it ran, or was killed."""
+        if status is None or status < 0 or self._is_closed:
+            return None
+        with suppress(OSError):  # nothing was written
+            if reports_exit(os.read(self._status, _REPORT_BYTES)):
+                return None
+        return not_run(f"bubblewrap has ended with {status} before it ran the command")
+
+    def close(self) -> None:
+        """Close the rest, and report what has changed although it is protected."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        for each in self._for_child:
+            os.close(each)
+        self._for_child = ()
+        os.close(self._status)
+        if (problem := self._witness.problem()) is not None:
+            self._report(problem)
+
+
+def confined_environment(env: Mapping[str, str], mode: SandboxMode) -> dict[str, str]:
+    """Return the environment of a command inside the sandbox."""
+    kept = {name: value for name, value in env.items() if name not in _LEFT_OUT and not name.startswith(_PREFIXES)}
+    return {
+        **kept,
+        "TMPDIR": "/tmp",  # the private folder is mounted there
+        "XDG_CACHE_HOME": "/tmp/.cache",
+        "npm_config_cache": "/tmp/.cache/npm",
+        MODE_VARIABLE: mode,
+    }
+
+
+def not_run(reason: str) -> str:
+    """Return the text of a command that was not run."""
+    return f"The command was not run: the sandbox could not be set up ({reason})"
+
+
+def reports_exit(report: bytes) -> bool:
+    """Return whether bubblewrap's report has an exit code: the program has run and ended."""
+    for line in report.splitlines():
+        with suppress(ValueError):
+            record = json.loads(line)
+            if isinstance(record, dict) and _EXIT_CODE in record:
+                return True
+    return False
+
+
+class Witness:
+    """The identity of what is protected, before a command and after it.
+
+    A mount ends when a process outside replaces its mount point, also by an innocent `git config`: then the command
+    could write there. And a repository gets another configuration by a file that can't be protected while it is absent:
+    it is removed.
+    """
+
+    def __init__(self, layout: Layout, repositories: Sequence[str]) -> None:
+        """Note what is there."""
+        self._paths = (*layout.protected, *layout.pinned)
+        self._before = _identities(self._paths)
+        # git can not be forced to ignore it.
+        self._absent = [path for each in repositories if not os.path.lexists(path := f"{each}/{_COMMON_FOLDER}")]
+
+    def problem(self) -> str | None:
+        """Return what has changed; None: nothing."""
+        found: list[str] = []
+        for path in self._absent:
+            if os.path.lexists(path):
+                with suppress(OSError):
+                    os.unlink(path)
+                found.append(f"{path} was created by a command, and would let git use another configuration: removed")
+        after = _identities(self._paths)
+        changed = [path for path in self._paths if after[path] != self._before[path]]
+        if changed:
+            found.append(f"{', '.join(changed)}: changed while a command ran, which could write there from then on")
+        return "; ".join(found) or None
+
+
+def _identities(paths: Sequence[str]) -> Mapping[str, tuple[int, ...] | None]:
+    return {path: _identity(path) for path in paths}
+
+
+def _identity(path: str) -> tuple[int, ...] | None:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    # The content of folders changes by what is allowed in them.
+    is_folder = status.st_mode & 0o170000 == 0o040000
+    return (status.st_dev, status.st_ino, *(() if is_folder else (status.st_size, status.st_mtime_ns)))

@@ -1,0 +1,147 @@
+"""The folder that commands of one process see as `/tmp`, and the marks of processes that share a working folder.
+
+One for each process, below one for each user among the temporary files; both for the user alone. A lock shows which
+folders are in use: those of processes that were killed are removed by a later start. Blocking.
+"""
+
+import fcntl
+import os
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from hashlib import sha256
+from typing import Final
+
+_REMOVAL_S: Final = 0.3
+"""How long the end of a process may take for it; the rest is removed by a later start."""
+_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class PrivateFolder:
+    """The private folder of this process."""
+
+    def __init__(self, working_folder: str) -> None:
+        """Create it.
+
+        Raises:
+            OSError: It can't be made: there is no room, or the temporary files are read-only.
+        """
+        base = os.path.join(tempfile.gettempdir(), f"pinnace-{os.geteuid()}-sandbox")
+        try:
+            self._base = _open_own(base)
+        except PermissionError:
+            # Another user has made one of that name.
+            base = tempfile.mkdtemp(prefix=f"pinnace-{os.geteuid()}-sandbox-")
+            self._base = _open_own(base)
+        self.base = os.path.realpath(base)
+        """The folder of all of them."""
+        _remove_abandoned(self.base)
+        self.path, self._lock = _make_private(self.base)
+        """The folder on this machine."""
+        self._owner = os.getpid()
+        mark = sha256(os.fsencode(working_folder)).hexdigest()[:16]
+        self._users = os.open(f"folder-{mark}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=self._base)
+        fcntl.flock(self._users, fcntl.LOCK_SH)
+        self._left: set[str] = set()
+
+    def leaves(self, folders: Iterable[str]) -> None:
+        """Remember empty folders that the sandbox makes in the working folder, as mount points."""
+        self._left.update(folders)
+
+    def close(self) -> None:
+        """Remove it, and the empty mount points if no other process uses the working folder. In a child: nothing.
+
+        A mount point that is removed while a command of another process runs would no longer protect that name.
+        """
+        if os.getpid() != self._owner or self._lock < 0:
+            return
+        with suppress(OSError):
+            fcntl.flock(self._users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for each in self._left:
+                with suppress(OSError):  # in use by now, or never made
+                    os.rmdir(each)
+        os.close(self._users)
+        _remove(self.path, time.monotonic() + _REMOVAL_S)
+        os.close(self._lock)
+        os.close(self._base)
+        self._lock = -1
+
+
+def _make_private(base: str) -> tuple[str, int]:
+    """Return a new folder and its lock. Another process may remove one that is not locked yet.
+
+    Raises:
+        OSError: It can't be made.
+    """
+    while True:
+        path = tempfile.mkdtemp(prefix="private-", dir=base)
+        try:
+            lock = os.open(path, _FLAGS)
+        except FileNotFoundError:
+            continue
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        if os.path.exists(path):
+            return path, lock
+        os.close(lock)
+
+
+def _open_own(path: str) -> int:
+    """Open a folder that only this user can enter, and create it first if it does not exist.
+
+    Raises:
+        PermissionError: It is another user's, or a link.
+        OSError: It can't be made.
+    """
+    with suppress(FileExistsError):
+        os.mkdir(path, 0o700)
+    try:
+        handle = os.open(path, _FLAGS)
+    except NotADirectoryError:
+        raise PermissionError(f"{path} is no folder") from None
+    status = os.fstat(handle)
+    if status.st_uid != os.geteuid():
+        os.close(handle)
+        raise PermissionError(f"{path} belongs to another user")
+    if stat.S_IMODE(status.st_mode) != 0o700:
+        os.fchmod(handle, 0o700)
+    return handle
+
+
+def _remove_abandoned(base: str) -> None:
+    deadline_s = time.monotonic() + _REMOVAL_S
+    with suppress(OSError):
+        for entry in os.scandir(base):
+            if not entry.name.startswith("private-") or not entry.is_dir(follow_symlinks=False):
+                continue
+            with suppress(OSError):
+                handle = os.open(entry.path, _FLAGS)
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    _remove(entry.path, deadline_s)
+                finally:
+                    os.close(handle)
+
+
+def _remove(path: str, deadline_s: float) -> None:
+    """Remove a folder, as far as the time allows; what commands have made unreadable is made readable."""
+
+    def retry(function: object, failed: str, _error: object) -> None:
+        if time.monotonic() > deadline_s:
+            raise TimeoutError
+        with suppress(OSError):
+            os.chmod(os.path.dirname(failed), 0o700)
+            if callable(function):
+                function(failed)
+
+    with suppress(OSError, TimeoutError):
+        for entry in os.scandir(path):
+            if time.monotonic() > deadline_s:
+                return
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path, onerror=retry)
+            else:
+                os.unlink(entry.path)
+        os.rmdir(path)

@@ -1,0 +1,148 @@
+"""Finds out at the start whether a mechanism works, by running `true` inside the complete sandbox.
+
+Nothing is concluded from versions or settings of the system alone: what counts is that the program ran. The texts say
+what would help. Blocking.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from pinnace_agent.core.ports.confinement import Confinement, Start
+from pinnace_agent.sandbox.launcher import Bubblewrap
+from pinnace_agent.sandbox.seccomp import MACHINES
+
+_PROBE_S: Final = 10.0
+_VERSION: Final = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+_OLDEST: Final = (0, 5, 0)
+"""The first one with `--perms`."""
+_WITH_DISABLE_USERNS: Final = (0, 8, 0)
+
+_REMEDIES: Final = (
+    (
+        "No permissions to create new namespace",
+        "a kernel setting or the container's seccomp profile refuses user namespaces, as Docker's default profile "
+        "does: allow them for this container, or rely on the container and start with --sandbox off",
+    ),
+    (
+        "setting up uid map",
+        "this user may not map users: root needs CAP_SETFCAP and CAP_SYS_ADMIN, and AppArmor may restrict user "
+        "namespaces: run as an ordinary user, or add an AppArmor profile for bwrap",
+    ),
+    (
+        "Can't mount proc",
+        "/proc is partly covered, as in containers; the machine's own /proc is not used instead, since it shows the "
+        "agent's environment: uncover it for this container, or rely on the container and start with --sandbox off",
+    ),
+    (
+        "nesting depth or /proc/sys/user/max_",
+        "this is inside another sandbox that forbids further ones, or the limit of namespaces is 0: raise "
+        "/proc/sys/user/max_user_namespaces, or rely on the outer sandbox and start with --sandbox off",
+    ),
+    (
+        "Unexpected capabilities",
+        "bubblewrap does not run with capabilities of an ordinary user: start the agent without ambient capabilities",
+    ),
+    ("Unknown option", "bubblewrap is too old: install 0.5.0 or newer"),
+    (
+        "Permission denied",
+        "a security module may restrict user namespaces, as AppArmor does on Ubuntu: add a profile for bwrap, or run "
+        "where they are allowed",
+    ),
+)
+NOT_FOUND: Final = (
+    "bubblewrap (bwrap) was not found: install the package bubblewrap, for example `apt install bubblewrap`"
+)
+
+
+class Unavailable(Exception):
+    """The mechanism does not work here; the text says why and what would help."""
+
+
+class ProbeResult(NamedTuple):
+    """How `true` ended inside the sandbox."""
+
+    failure: str | None
+    """None: it ran."""
+
+
+def find_bubblewrap(env: Mapping[str, str]) -> Bubblewrap:
+    """Return the bubblewrap of this machine.
+
+    Raises:
+        Unavailable: There is none, or it is too old, or the machine is unknown.
+    """
+    if os.uname().sysname != "Linux":
+        raise Unavailable("bubblewrap works on Linux alone")
+    if os.uname().machine not in MACHINES:
+        raise Unavailable(
+            f"there is no filter of system calls for {os.uname().machine}, only for {', '.join(MACHINES)}"
+        )
+    # Absolute folders alone: a project must not bring its own.
+    path = os.pathsep.join(each for each in env.get("PATH", os.defpath).split(os.pathsep) if each.startswith("/"))
+    program = shutil.which("bwrap", path=path)
+    if program is None:
+        raise Unavailable(NOT_FOUND)
+    try:
+        shown = subprocess.run(
+            [program, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=_PROBE_S, check=False
+        ).stdout.decode("utf-8", "replace")
+    except (OSError, subprocess.SubprocessError) as error:
+        raise Unavailable(f"{program} does not run: {error}") from None
+    found = _VERSION.search(shown)
+    if found is None:
+        raise Unavailable(f"{program} --version shows no version: {shown.strip()[:80]!r}")
+    version = tuple(map(int, found.groups()))
+    if version < _OLDEST:
+        raise Unavailable(f"{program} is bubblewrap {found[0]}: install 0.5.0 or newer")
+    return Bubblewrap(program, found[0], version >= _WITH_DISABLE_USERNS)
+
+
+def probe(confinement: Confinement, env: Mapping[str, str], cwd: str) -> None:
+    """Run `true` inside the sandbox.
+
+    Raises:
+        Unavailable: It did not run.
+    """
+    try:
+        confined = confinement.confine(Start(["/bin/sh", "-c", "exit 23"], env, cwd))
+    except (OSError, ValueError) as error:
+        raise Unavailable(error.strerror or str(error) if isinstance(error, OSError) else str(error)) from None
+    start = confined.start
+    try:
+        with subprocess.Popen(
+            start.arguments,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env=dict(start.env),
+            cwd=start.cwd,
+            pass_fds=start.pass_fds,
+            start_new_session=True,
+        ) as process:
+            confined.started()
+            try:
+                _, complaints = process.communicate(timeout=_PROBE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise Unavailable(f"bubblewrap has not set up a sandbox within {_PROBE_S:.0f} s") from None
+        failure = confined.failure(process.returncode)
+        if failure is not None or process.returncode != 23:
+            raise Unavailable(remedy(complaints.decode("utf-8", "replace").strip(), process.returncode))
+    except OSError as error:
+        confined.started()
+        raise Unavailable(f"bubblewrap does not run: {error}") from None
+    finally:
+        confined.close()
+
+
+def remedy(complaint: str, status: int) -> str:
+    """Return the complaint of bubblewrap, its meaning, and a remedy."""
+    shown = complaint[-500:] or f"bubblewrap has ended with {status} without a word"
+    advice = next((text for sign, text in _REMEDIES if sign in complaint), None)
+    if advice is None:
+        return f"{shown}. Nothing was run: see the page on the sandbox, or start with --sandbox off"
+    return f"{shown}: {advice}"

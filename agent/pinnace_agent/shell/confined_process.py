@@ -1,0 +1,111 @@
+"""A program inside a sandbox: prepared in a thread, started in the thread of the event loop.
+
+A sandbox ends with the thread that started it. `trio.Process` is started in a thread that ends when it is idle, so
+these processes have a class of their own. Has no knowledge of mechanisms.
+"""
+
+import errno
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import IO, Final
+
+import trio
+
+from pinnace_agent.core.ports.confinement import Access, ConfinedStart, Confinement, Start
+
+# Between two looks at a process that can't be waited for, since no descriptor is left.
+_POLL_S: Final = 0.02
+_EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM})
+
+
+class LoopProcess:
+    """A process that was started in the thread of the event loop: a `RunningProcess`.
+
+    A sandbox ends with the thread that started it. `trio.Process` is started in a thread that ends when it is idle.
+    """
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self._process = process
+        self.pid = process.pid
+        self.stdin = _stream(process.stdin)
+        self.stdout = _stream(process.stdout)
+        self.stderr = _stream(process.stderr)
+
+    @property
+    def returncode(self) -> int | None:
+        """Its exit status, if it has exited."""
+        return self._process.poll()
+
+    def poll(self) -> int | None:
+        """Return the same."""
+        return self._process.poll()
+
+    async def wait(self) -> int:
+        """Wait for its exit and reap it."""
+        while (status := self._process.poll()) is None:
+            try:
+                handle = os.pidfd_open(self.pid)
+            except OSError:  # no descriptor is left
+                await trio.sleep(_POLL_S)
+                continue
+            try:
+                await trio.lowlevel.wait_readable(handle)
+            finally:
+                os.close(handle)
+        await trio.lowlevel.checkpoint()
+        return status
+
+
+def _stream(pipe: IO[bytes] | None) -> trio.lowlevel.FdStream | None:
+    if pipe is None:
+        return None
+    descriptor = os.dup(pipe.fileno())  # the stream closes its own
+    pipe.close()
+    return trio.lowlevel.FdStream(descriptor)
+
+
+async def confine(
+    confinement: Confinement, arguments: Sequence[str], env: Mapping[str, str], cwd: str | None, access: Access
+) -> ConfinedStart:
+    """Prepare the start of a program inside the sandbox, in a thread: it reads the disk.
+
+    Raises:
+        OSError: The sandbox can't be set up, or nothing more can be opened.
+    """
+    start = Start(arguments, env, os.getcwd() if cwd is None else cwd)
+    try:
+        # Not cancelled: what it has opened would stay open.
+        return await trio.to_thread.run_sync(confinement.confine, start, access)
+    except OSError as error:
+        if error.errno in _EXHAUSTED:
+            raise
+        text = f"The command was not run: the sandbox could not be set up ({error.strerror or error})"
+        raise OSError(text) from error
+
+
+def start_here(confined: ConfinedStart, stdin: int, stdout: int, stderr: int) -> LoopProcess:
+    """Start a program in this thread, which lives as long as the sandbox has to.
+
+    Raises:
+        OSError: It can't be started.
+    """
+    start = confined.start
+    try:
+        return LoopProcess(
+            subprocess.Popen(
+                list(start.arguments),
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                cwd=start.cwd,
+                env=dict(start.env),
+                pass_fds=start.pass_fds,
+                start_new_session=True,
+            )
+        )
+    except BaseException:
+        confined.close()
+        raise
+    finally:
+        confined.started()

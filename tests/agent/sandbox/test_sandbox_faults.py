@@ -1,0 +1,155 @@
+"""A sandbox that does not work is refused, with a text that helps; never is something run without it. R-SBX-01."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.agent.sandbox.conftest import Confined
+
+from pinnace_agent.extensions.services import programs
+from pinnace_agent.sandbox import probe as probes
+from pinnace_agent.sandbox.launcher import Bubblewrap, reports_exit
+from pinnace_agent.sandbox.layout import SandboxPlaces
+from pinnace_agent.sandbox.policy import SandboxPolicy
+from pinnace_agent.sandbox.probe import Unavailable, find_bubblewrap, remedy
+from pinnace_agent.sandbox.sandbox import set_up
+from pinnace_agent.shell.process import ShellUnavailable
+
+NEW = '[ "$1" = --version ] && echo "bubblewrap 0.8.0" && exit; '
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> Callable[[str], dict[str, str]]:
+    """Makes an environment whose bubblewrap is a script."""
+
+    def make(script: str) -> dict[str, str]:
+        program = tmp_path / "bin" / "bwrap"
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        return {"PATH": f"{program.parent}:/usr/bin:/bin", "HOME": str(tmp_path / "home")}
+
+    return make
+
+
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SandboxPlaces:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    home = tmp_path.resolve() / "home"
+    (home / "project").mkdir(parents=True)
+    return SandboxPlaces(str(home / "project"), str(home), str(home / ".pi" / "agent"))
+
+
+@pytest.mark.parametrize(
+    ("script", "text"),
+    [
+        ("exit 0", "shows no version"),
+        (f"{NEW} exit 0", "without a word"),
+        (f"{NEW} exit 23", "without a word"),
+        ('[ "$1" = --version ] && echo "bubblewrap 0.4.1"', "install 0.5.0 or newer"),
+        (f"{NEW} echo 'bwrap: Unknown option --perms' >&2; exit 1", "too old"),
+        (f"{NEW} echo 'bwrap: No permissions to create new namespace' >&2; exit 1", "seccomp profile"),
+        (f"{NEW} echo 'bwrap: setting up uid map: Operation not permitted' >&2; exit 1", "ordinary user"),
+        (f'{NEW} echo "bwrap: Can\'t mount proc on /newroot/proc" >&2; exit 1', "partly covered"),
+        (
+            f"{NEW} echo 'bwrap: nesting depth or /proc/sys/user/max_user_namespaces exceeded' >&2; exit 1",
+            "another sandbox",
+        ),
+        (f"{NEW} echo 'bwrap: something new' >&2; exit 1", "something new. Nothing was run"),
+    ],
+)
+def test_a_bubblewrap_that_does_not_work_is_refused(
+    fake: Callable[[str], dict[str, str]], places: SandboxPlaces, script: str, text: str
+) -> None:
+    with pytest.raises(Unavailable, match=text):
+        set_up(SandboxPolicy("workspace-write"), places, fake(script))
+
+    assert [] == list(Path(places.folder).iterdir())
+
+
+def test_the_remedy_says_what_bubblewrap_said() -> None:
+    assert remedy("bwrap: No permissions to create new namespace", 1).startswith("bwrap: No permissions")
+
+
+def test_a_missing_bubblewrap_is_refused_and_one_of_a_project_is_not_used(
+    fake: Callable[[str], dict[str, str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fake(f"{NEW} exit 0")
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(Unavailable, match="apt install bubblewrap"):
+        find_bubblewrap({"PATH": "bin:"})
+
+
+def test_a_machine_without_a_filter_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probes, "MACHINES", {})
+
+    with pytest.raises(Unavailable, match="no filter"):
+        find_bubblewrap(os.environ)
+
+
+def test_temporary_files_that_cannot_be_written_are_refused(
+    fake: Callable[[str], dict[str, str]], places: SandboxPlaces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", "/proc")
+
+    with pytest.raises(Unavailable, match="private folder"):
+        set_up(SandboxPolicy("read-only"), places, fake(f"{NEW} exit 0"))
+
+
+@pytest.mark.parametrize("mechanism", ["landlock", "seatbelt"])
+def test_a_mechanism_that_does_not_exist_here_is_refused(places: SandboxPlaces, mechanism: str) -> None:
+    with pytest.raises(Unavailable, match=mechanism):
+        set_up(SandboxPolicy("workspace-write", mechanism=mechanism), places, os.environ)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("script", ["exit 0", "exit 1", "echo '{\"child-pid\": 1}'; exit 0"])
+async def test_a_bubblewrap_that_runs_nothing_is_a_failure_of_the_command(
+    confined: Confined, fake: Callable[[str], dict[str, str]], monkeypatch: pytest.MonkeyPatch, script: str
+) -> None:
+    program = fake(script)["PATH"].partition(":")[0]
+    confined.confinement.bubblewrap = Bubblewrap(f"{program}/bwrap", "0.8.0", disables_namespaces=True)
+
+    with pytest.raises(ShellUnavailable, match="The command was not run: the sandbox could not be set up"):
+        await confined.run("touch here")
+    monkeypatch.setattr(programs, "CHILDREN", confined.children)
+    done = await programs.run_program(["touch", "here"], cwd=str(confined.folder))
+    assert programs.START_FAILED == done.code
+    assert "The command was not run" in done.stderr
+    assert not (confined.folder / "here").exists()
+
+
+async def test_what_bubblewrap_said_is_in_the_text(confined: Confined) -> None:
+    (confined.folder / "gone").mkdir()
+    places = confined.confinement.places
+    confined.confinement.places = places._replace(folder=f"{places.folder}/gone")
+    shutil.rmtree(confined.folder / "gone")
+
+    with pytest.raises(ShellUnavailable, match=r"not run.*\nbwrap: "):
+        await confined.run("touch here")
+    assert not (confined.folder / "here").exists()
+
+
+async def test_what_cannot_be_protected_any_more_stops_the_command(confined: Confined) -> None:
+    (confined.folder / ".pi").rmdir()
+    (confined.folder / ".pi").symlink_to(confined.home)
+
+    with pytest.raises(ShellUnavailable, match="is a link"):
+        await confined.run("touch here")
+    assert not (confined.folder / "here").exists()
+
+
+@pytest.mark.parametrize(
+    ("report", "has_run"),
+    [
+        (b"", False),
+        (b'{"child-pid": 7}\n', False),
+        (b'{"child-pid": 7}\n{"exit-code": 0}\n', True),
+        (b'"exit-code"\n', False),
+        (b"exit-code", False),
+    ],
+)
+def test_a_program_has_run_if_bubblewrap_reports_its_exit(report: bytes, *, has_run: bool) -> None:
+    assert has_run == reports_exit(report)

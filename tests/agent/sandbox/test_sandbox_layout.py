@@ -1,0 +1,234 @@
+"""What is where inside a sandbox: the policy and the disk. Nothing is run."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from pinnace_agent.sandbox import layout as layouts
+from pinnace_agent.sandbox.bubblewrap import Layout
+from pinnace_agent.sandbox.layout import SandboxPlaces, Unprotectable, check_places, git_folders, layout_of
+from pinnace_agent.sandbox.policy import SandboxPolicy
+
+WRITING = SandboxPolicy("workspace-write")
+
+
+class Disk:
+    """A home folder with a project in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = folder / "home"
+        self.project = self.home / "project"
+        self.agent = self.home / ".pi" / "agent"
+        for each in (self.project, self.agent / "skills", self.agent / "sessions"):
+            each.mkdir(parents=True)
+        self.places = SandboxPlaces(str(self.project), str(self.home), str(self.agent))
+
+    def layout(self, policy: SandboxPolicy = WRITING, **more: object) -> Layout:
+        places = more.pop("places", self.places)
+        return layout_of(policy, places, program="bwrap", private="/nonexistent/p", disables_namespaces=True, **more)  # type: ignore[arg-type]
+
+    def repository(self, folder: Path) -> Path:
+        git = folder / ".git"
+        for each in ("hooks", "objects", "info"):
+            (git / each).mkdir(parents=True)
+        for each in ("HEAD", "config"):
+            (git / each).write_text("")
+        return git
+
+
+@pytest.fixture
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
+    # The folders of the tests are below one that a sandbox replaces.
+    monkeypatch.setattr(layouts, "_REPLACED", ("/run", "/dev", "/proc"))
+    return Disk(tmp_path)
+
+
+def test_secrets_that_exist_are_hidden(disk: Disk) -> None:
+    (disk.home / ".ssh").mkdir()
+    (disk.home / ".netrc").write_text("")
+    (disk.home / ".config" / "gh").mkdir(parents=True)
+    found = disk.layout()
+
+    hidden = [each.path for each in found.hidden_folders]
+    assert {str(disk.home / ".ssh"), str(disk.home / ".config" / "gh")} <= set(hidden)
+    assert str(disk.home / ".netrc") in found.hidden_files
+    assert str(disk.home / ".aws") not in hidden
+
+
+def test_a_link_is_hidden_where_it_leads(disk: Disk) -> None:
+    (disk.home / "keys").mkdir()
+    (disk.home / ".ssh").symlink_to("keys")
+
+    assert str(disk.home / "keys") in [each.path for each in disk.layout().hidden_folders]
+
+
+def test_a_secret_can_be_shown_again_and_a_part_of_one(disk: Disk) -> None:
+    (disk.home / ".ssh").mkdir()
+    known = disk.home / ".ssh" / "known_hosts"
+    known.write_text("")
+    (disk.home / ".aws").mkdir()
+    policy = SandboxPolicy("read-only", readable=(str(known), str(disk.home / ".aws")))
+    found = {each.path: each.shown for each in disk.layout(policy).hidden_folders}
+
+    assert (str(known),) == found[str(disk.home / ".ssh")]
+    assert str(disk.home / ".aws") not in found
+
+
+def test_a_path_to_hide_takes_precedence(disk: Disk) -> None:
+    (disk.home / ".aws").mkdir()
+    policy = SandboxPolicy("read-only", readable=(str(disk.home / ".aws"),), hide=(str(disk.home / ".aws"),))
+
+    assert str(disk.home / ".aws") in [each.path for each in disk.layout(policy).hidden_folders]
+
+
+def test_the_agent_folder_shows_resources_and_the_current_session_alone(disk: Disk) -> None:
+    session = disk.agent / "sessions" / "s.jsonl"
+    session.write_text("")
+    found = disk.layout(session_file=str(session)).agent_dir
+
+    assert found is not None
+    assert (str(disk.agent / "skills"), str(session)) == found.shown
+    auth = disk.layout(session_file=str(disk.agent / "auth.json")).agent_dir
+    assert auth is not None
+    assert (str(disk.agent / "skills"),) == auth.shown
+
+
+def test_absent_folders_of_agents_are_protected(disk: Disk) -> None:
+    (disk.project / ".pi").mkdir()
+    found = disk.layout()
+
+    assert (str(disk.project / ".pi"),) == found.protected
+    assert (str(disk.project / ".agents"),) == found.absent
+
+
+def test_the_repository_is_pinned_and_what_runs_code_is_protected(disk: Disk) -> None:
+    git = disk.repository(disk.project)
+    (git / "worktrees").mkdir()
+    (git / "info" / "attributes").write_text("")
+    found = disk.layout()
+
+    assert (str(git),) == found.pinned
+    assert {str(git / each) for each in ("config", "hooks", "worktrees", "info/attributes")} <= set(found.protected)
+
+
+def test_absent_hooks_and_configuration_are_protected(disk: Disk) -> None:
+    git = disk.repository(disk.project)
+    (git / "hooks").rmdir()
+    (git / "config").unlink()
+    found = disk.layout()
+
+    assert str(git / "hooks") in found.absent
+    assert str(git / "config") in found.masked
+
+
+def test_submodules_are_protected(disk: Disk) -> None:
+    git = disk.repository(disk.project)
+    module = git / "modules" / "deep" / "name"
+    (module / "objects").mkdir(parents=True)
+    for each in ("HEAD", "config"):
+        (module / each).write_text("")
+    (disk.project / ".gitmodules").write_text('[submodule "x"]\n\tpath = sub\n\tpath = ../other\n')
+    (disk.project / "sub").mkdir()
+    (disk.project / "sub" / ".git").write_text("gitdir: ../.git/modules/deep/name")
+    found = disk.layout()
+
+    assert {str(module / "config"), str(disk.project / "sub" / ".git")} <= set(found.protected)
+    assert str(module / "hooks") in found.absent
+    assert (str(git), str(module)) == git_folders(str(disk.project))
+
+
+def test_a_worktree_names_its_repository_in_a_file_that_is_protected(disk: Disk) -> None:
+    (disk.project / ".git").write_text("gitdir: /elsewhere")
+
+    assert str(disk.project / ".git") in disk.layout().protected
+
+
+@pytest.mark.parametrize("name", [".pi", ".agents", ".git"])
+def test_a_link_that_a_command_could_replace_is_an_error(disk: Disk, name: str) -> None:
+    (disk.home / "elsewhere").mkdir()
+    (disk.project / name).symlink_to(disk.home / "elsewhere")
+
+    with pytest.raises(Unprotectable, match="is a link"):
+        disk.layout()
+
+
+@pytest.mark.parametrize("name", ["hooks", "config"])
+def test_a_link_in_the_repository_is_an_error(disk: Disk, name: str) -> None:
+    git = disk.repository(disk.project)
+    (git / name).rename(disk.home / "moved")
+    (git / name).symlink_to(disk.home / "moved")
+
+    with pytest.raises(Unprotectable, match="is a link"):
+        disk.layout()
+
+
+def test_searches_write_nothing(disk: Disk) -> None:
+    found = disk.layout(access="read-only")
+
+    assert not found.is_writable
+    assert () == found.absent
+
+
+def test_further_writable_folders_are_protected_likewise(disk: Disk) -> None:
+    more = disk.home / "more"
+    git = disk.repository(more)
+    found = disk.layout(SandboxPolicy("workspace-write", writable=(str(more),)))
+
+    assert (str(more),) == found.writable
+    assert str(git / "config") in found.protected
+    assert () == disk.layout(SandboxPolicy("read-only", writable=(str(more),))).writable
+
+
+def test_a_writable_git_folder_keeps_its_configuration(disk: Disk) -> None:
+    git = disk.repository(disk.home / "main")
+    found = disk.layout(SandboxPolicy("workspace-write", writable=(str(git),)))
+
+    assert {str(git / "config"), str(git / "hooks")} <= set(found.protected)
+
+
+def test_code_of_the_agent_in_the_working_folder_is_protected(disk: Disk) -> None:
+    venv = disk.project / ".venv"
+    venv.mkdir()
+
+    assert str(venv) in disk.layout(places=disk.places._replace(code=(str(venv), "/usr"))).protected
+
+
+def test_session_files_elsewhere_are_hidden_and_in_the_working_folder_protected(disk: Disk) -> None:
+    outside, inside = disk.home / "sessions", disk.project / "sessions"
+    outside.mkdir()
+    inside.mkdir()
+    hidden = disk.layout(places=disk.places._replace(session_dir=str(outside)))
+    protected = disk.layout(places=disk.places._replace(session_dir=str(inside)))
+
+    assert str(outside) in [each.path for each in hidden.hidden_folders]
+    assert str(inside) in protected.protected
+
+
+def test_sockets_of_services_are_masked(disk: Disk) -> None:
+    path = disk.home / "s"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+
+        assert str(path) in disk.layout().masked
+
+
+@pytest.mark.parametrize(
+    ("policy", "text"),
+    [
+        (SandboxPolicy("workspace-write", writable=("/nonexistent",)), "is no folder"),
+        (SandboxPolicy("workspace-write", writable=("/",)), "holds the home folder"),
+        (SandboxPolicy("read-only", readable=("{agent}/auth.json",)), "agent folder"),
+    ],
+)
+def test_settings_that_would_open_the_agent_folder_are_errors(disk: Disk, policy: SandboxPolicy, text: str) -> None:
+    readable = tuple(each.format(agent=disk.agent) for each in policy.readable)
+
+    with pytest.raises(Unprotectable, match=text):
+        check_places(SandboxPolicy(policy.mode, writable=policy.writable, readable=readable), disk.places)
+
+
+def test_the_environment_of_the_agent_itself_is_never_the_working_folder(disk: Disk) -> None:
+    with pytest.raises(Unprotectable, match="pinnace itself"):
+        check_places(SandboxPolicy("workspace-write"), disk.places._replace(code=(str(disk.project),)))
