@@ -31,7 +31,7 @@ class Hidden(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """What is where inside a sandbox. All paths are absolute and resolved, and exist unless a field describes it otherwise."""
+    """What is where inside a sandbox. All paths are absolute, resolved and, unless a field allows less, exist."""
 
     program: str
     """The path of bubblewrap."""
