@@ -9,14 +9,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, TypeGuard, TypeVar, get_args
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeGuard, TypeVar, get_args
 
 from pinnace_agent.config.models.thinking import is_level
 from pinnace_agent.config.settings_reader import (
     MAX_INTEGER,
     Scope,
     SettingsReader,
-    among,
     read_scope,
     texts_of,
     whole_number,
@@ -26,19 +25,12 @@ from pinnace_agent.files.relaxed_json import JsonObject, is_list, is_object
 from pinnace_agent.redaction.policy import Secret
 from pinnace_spec.records.messages import QUEUE_MODES, THINKING_LEVELS, Model, QueueMode, ThinkingLevel
 
+if TYPE_CHECKING:  # loaded with the first of them
+    from pinnace_agent.config.sandbox_settings import SandboxSettings
+
 _T = TypeVar("_T")
 
 ProjectTrust = Literal["ask", "always", "never"]
-SandboxMode = Literal["off", "workspace-write", "read-only"]
-SandboxSwitch = Literal["on", "off"]
-SandboxEscalation = Literal["ask", "never"]
-SandboxMechanism = Literal["bubblewrap", "landlock", "seatbelt"]
-
-SANDBOX_MODES: Final[tuple[SandboxMode, ...]] = get_args(SandboxMode)
-SANDBOX_SWITCH: Final[tuple[SandboxSwitch, ...]] = get_args(SandboxSwitch)
-SANDBOX_ESCALATIONS: Final[tuple[SandboxEscalation, ...]] = get_args(SandboxEscalation)
-SANDBOX_MECHANISMS: Final[tuple[SandboxMechanism, ...]] = get_args(SandboxMechanism)
-
 PROJECT_TRUST: Final[tuple[ProjectTrust, ...]] = get_args(ProjectTrust)
 _BUDGETED_LEVELS: Final[tuple[ThinkingLevel, ...]] = ("minimal", "low", "medium", "high")
 
@@ -120,20 +112,6 @@ class RunLimits(NamedTuple):
     max_run_s: float | None = None
 
 
-class SandboxSettings(NamedTuple):
-    """What one settings.json says of the sandbox; None: nothing. Which of it applies is decided in `sandbox`."""
-
-    mode: SandboxMode | None = None
-    network: SandboxSwitch | None = None
-    writable: tuple[str, ...] = ()
-    readable: tuple[str, ...] = ()
-    hide: tuple[str, ...] = ()
-    unix_sockets: bool | None = None
-    escalation: SandboxEscalation | None = None
-    mechanism: SandboxMechanism | None = None
-    is_enforced: bool | None = None
-
-
 class ResourceSettings(NamedTuple):
     """The resources that one settings.json names, as written: the loaders resolve the patterns."""
 
@@ -188,9 +166,9 @@ class Settings:
     rechecks_project_trust: bool = False
     """Whether a project that has changed since it was trusted loses its trust."""
     enables_skill_commands: bool = True
-    sandbox: SandboxSettings = SandboxSettings()
+    sandbox: "SandboxSettings | None" = None
     """By the user's file."""
-    project_sandbox: SandboxSettings = SandboxSettings()
+    project_sandbox: "SandboxSettings | None" = None
     """The same by the project's file, which may only tighten."""
     resources: tuple[ResourceSettings, ...] = ()
     """Of the project, then of the user; without files that name none."""
@@ -246,7 +224,11 @@ def _find_misspelled(reader: SettingsReader) -> None:
 def _settings(reader: SettingsReader) -> Settings:
     default = Settings()
     session_dirs = reader.each("sessionDir", _text, "a string")
-    sandboxes = _sandboxes(reader)
+    sandboxes: dict[Scope, SandboxSettings] = {}
+    if any("sandbox" in scope.content for scope in reader.scopes):
+        from pinnace_agent.config.sandbox_settings import sandboxes_in
+
+        sandboxes = sandboxes_in(reader)
     return Settings(
         default_provider=reader.text("defaultProvider"),
         default_model=reader.text("defaultModel"),
@@ -281,60 +263,10 @@ def _settings(reader: SettingsReader) -> Settings:
         default_project_trust=reader.choice("defaultProjectTrust", PROJECT_TRUST, default.default_project_trust),
         rechecks_project_trust=reader.flag("recheckProjectTrust", default.rechecks_project_trust),
         enables_skill_commands=reader.flag("enableSkillCommands", default.enables_skill_commands),
-        sandbox=next((each for scope, each in sandboxes.items() if not scope.is_project), default.sandbox),
-        project_sandbox=next((each for scope, each in sandboxes.items() if scope.is_project), default.sandbox),
+        sandbox=next((each for scope, each in sandboxes.items() if not scope.is_project), None),
+        project_sandbox=next((each for scope, each in sandboxes.items() if scope.is_project), None),
         resources=_resources(reader),
     )
-
-
-def _sandboxes(reader: SettingsReader) -> dict[Scope, SandboxSettings]:
-    """Read the group of each file by itself: a project's value takes no precedence."""
-    scopes = reader.each("sandbox", lambda value: value if is_object(value) else None, "an object")
-    if not scopes:
-        return {}
-    modes: dict[Scope, SandboxMode] = reader.each(
-        "sandbox.mode", among(SANDBOX_MODES), f"one of {', '.join(SANDBOX_MODES)}"
-    )
-    networks: dict[Scope, SandboxSwitch] = reader.each(
-        "sandbox.network", among(SANDBOX_SWITCH), " or ".join(SANDBOX_SWITCH)
-    )
-    lists = {
-        name: reader.each(f"sandbox.{name}", _paths, "a list of absolute paths, or paths that begin with ~/")
-        for name in ("writable", "readable", "hide")
-    }
-    flags = {
-        name: reader.each(f"sandbox.{name}", lambda value: value if isinstance(value, bool) else None, "true or false")
-        for name in ("unixSockets", "enforced")
-    }
-    escalations: dict[Scope, SandboxEscalation] = reader.each(
-        "sandbox.escalation", among(SANDBOX_ESCALATIONS), " or ".join(SANDBOX_ESCALATIONS)
-    )
-    mechanisms: dict[Scope, SandboxMechanism] = reader.each(
-        "sandbox.mechanism", among(SANDBOX_MECHANISMS), f"one of {', '.join(SANDBOX_MECHANISMS)}"
-    )
-    for scope, is_enforced in flags["enforced"].items():
-        if is_enforced and modes.get(scope) in {None, "off"} and not scope.is_project:
-            reader.report(scope, "sandbox.enforced", "needs sandbox.mode, which is to be fixed")
-    return {
-        scope: SandboxSettings(
-            modes.get(scope),
-            networks.get(scope),
-            lists["writable"].get(scope, ()),
-            lists["readable"].get(scope, ()),
-            lists["hide"].get(scope, ()),
-            flags["unixSockets"].get(scope),
-            escalations.get(scope),
-            mechanisms.get(scope),
-            flags["enforced"].get(scope),
-        )
-        for scope in scopes
-    }
-
-
-def _paths(value: object) -> tuple[str, ...] | None:
-    texts = texts_of(value)
-    is_valid = texts is not None and all(each.startswith(("/", "~/")) and "\0" not in each for each in texts)
-    return texts if is_valid else None
 
 
 def _compaction(reader: SettingsReader) -> CompactionSettings:

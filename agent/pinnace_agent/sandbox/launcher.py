@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from pinnace_agent.config.settings import SandboxMode
+from pinnace_agent.config.sandbox_settings import SandboxMode
 from pinnace_agent.core.ports.confinement import Access, Start
 from pinnace_agent.sandbox.bubblewrap import Layout, command_arguments, setup_arguments
 from pinnace_agent.sandbox.layout import SandboxPlaces, git_folders, layout_of, session_file_of

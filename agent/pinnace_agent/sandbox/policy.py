@@ -7,7 +7,7 @@ unless they are enforced, a project only tightens. Has no knowledge of mechanism
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pinnace_agent.config.settings import (
+from pinnace_agent.config.sandbox_settings import (
     SandboxEscalation,
     SandboxMechanism,
     SandboxMode,

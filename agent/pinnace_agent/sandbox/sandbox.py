@@ -10,7 +10,8 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from pinnace_agent.config.settings import SandboxMode, SandboxSwitch, Settings
+from pinnace_agent.config.sandbox_settings import SandboxMode, SandboxSettings, SandboxSwitch
+from pinnace_agent.config.settings import Settings
 from pinnace_agent.core.ports.confinement import Confinement
 from pinnace_agent.files.paths import agent_dir, expand_home, home_dir
 from pinnace_agent.sandbox.launcher import BubblewrapConfinement
@@ -127,10 +128,13 @@ def start_sandbox(  # what options and settings hold
     Raises:
         Unavailable: It can't be enforced.
     """
-    policy = policy_of(mode, network, settings.sandbox, settings.project_sandbox)
+    user, project = (each or SandboxSettings() for each in (settings.sandbox, settings.project_sandbox))
+    policy = policy_of(mode, network, user, project)
     if not policy.is_active:
+        if network is not None:
+            raise Unavailable("--sandbox-network needs a sandbox: add --sandbox")
         return None
-    if ignored := ignored_settings(settings.project_sandbox):
+    if ignored := ignored_settings(project):
         notice(f"a project can't loosen the sandbox: {', '.join(ignored)} of its settings has no effect")
     session_dir = None if session.path is None else os.path.dirname(session.path)
     places = places_of(os.environ, session.cwd, session_dir, extensions)

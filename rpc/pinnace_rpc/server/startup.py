@@ -310,7 +310,7 @@ def _write_notices(notices: Iterable[str]) -> None:
 def _sandbox(options: Options, settings: Settings, session: Session) -> "Sandbox | None":
     """Set up the sandbox, if anything asks for one."""
     mode, network = options.sandbox, options.sandbox_network
-    if {mode, settings.sandbox.mode, settings.project_sandbox.mode} <= {None, "off"}:
+    if mode in (None, "off") and settings.sandbox is settings.project_sandbox is None:
         if network is not None:
             raise UsageRefused("--sandbox-network needs a sandbox: add --sandbox")
         return None

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from pinnace_agent.config.sandbox_settings import SandboxSettings
 from pinnace_agent.config.settings import (
     CompactionSettings,
     LoadedSettings,
     ResourceSettings,
     RetrySettings,
     RunLimits,
-    SandboxSettings,
     Settings,
     TokenOverride,
     read_settings,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinnace_agent.config.settings import (
+from pinnace_agent.config.sandbox_settings import (
     SANDBOX_ESCALATIONS,
     SANDBOX_MODES,
     SANDBOX_SWITCH,
