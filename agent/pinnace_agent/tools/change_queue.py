@@ -5,7 +5,6 @@ Has no knowledge of the change itself. Tools of extensions that write files are 
 """
 
 import heapq
-import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from typing import Final
 
 import trio
 
+from pinnace_agent.files import tool_calls
 from pinnace_agent.tools.base import ApprovalOutdated, ToolError
 from pinnace_agent.tools.paths import os_error_text
 
@@ -27,7 +27,7 @@ class _FileLock:
 
 async def real_path(path: str) -> str:
     """Return a path of this machine with all links followed, as far as the path exists."""
-    return await trio.to_thread.run_sync(_real_path, path)
+    return await trio.to_thread.run_sync(tool_calls.real_path, path)
 
 
 async def unfollowed(path: str) -> str:
@@ -127,13 +127,6 @@ class ChangeQueue:
             return await real_path(path)
         except OSError as error:
             raise ToolError(os_error_text(error, "realpath", path)) from error
-
-
-def _real_path(path: str) -> str:
-    try:
-        return os.path.realpath(path, strict=True)
-    except (FileNotFoundError, NotADirectoryError):
-        return os.path.realpath(path)  # as far as it exists
 
 
 FILE_CHANGES: Final = ChangeQueue()

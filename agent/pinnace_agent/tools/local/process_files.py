@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from io import FileIO
 from typing import Final
 
-from pinnace_agent.files.opener import FileRefused, Reach, open_file
-from pinnace_agent.files.protected import OF_PROCESSES, Places, Protection, is_inside, protection_of
+from pinnace_agent.files import tool_calls
+from pinnace_agent.files.protected import is_inside
+from pinnace_agent.files.tool_calls import CallRefused
 from pinnace_agent.tools.base import ToolError
 
-_REACH: Final = Reach(OF_PROCESSES, Places())
 # Excluded from ripgrep, if the searched folder contains /proc.
 _PROC: Final = "/proc"
 _LEFT_OUT: Final = ("[0-9]*", "self", "thread-self", "kcore")
@@ -27,9 +27,10 @@ def refuse_process_files(path: str) -> None:
         ToolError: It does.
         ValueError: It is no path.
     """
-    real = os.path.realpath(path)
-    if protection_of(real, Places()) in OF_PROCESSES:
-        raise _refused(path, real)
+    try:
+        tool_calls.refuse_process_files(path)
+    except CallRefused as error:
+        raise ToolError(error.text) from error
 
 
 @contextmanager
@@ -41,10 +42,10 @@ def opened(path: str) -> Generator[FileIO, None, None]:
         OSError: It is no regular file, or can't be read.
     """
     try:
-        with open_file(path, _REACH) as file, open(file.descriptor, "rb", buffering=0, closefd=False) as stream:
+        with tool_calls.opened(path) as stream:
             yield stream
-    except FileRefused as error:
-        raise ToolError(f"Not opened: {path} {error.text}") from error
+    except CallRefused as error:
+        raise ToolError(error.text) from error
 
 
 def unsearched_globs(folder: str) -> list[str]:
@@ -55,8 +56,3 @@ def unsearched_globs(folder: str) -> list[str]:
     below = os.path.relpath(_PROC, real)
     prefix = "" if below == "." else f"{below}/"
     return [f"!/{prefix}{name}" for name in _LEFT_OUT]
-
-
-def _refused(path: str, real: str) -> ToolError:
-    where = "" if real == path else f"leads to {real}, which "
-    return ToolError(f"Not opened: {path} {where}{Protection.PROCESS.value}")
