@@ -14,15 +14,17 @@ from pinnace_agent.config.sandbox_settings import SandboxMode, SandboxSettings, 
 from pinnace_agent.config.settings import Settings
 from pinnace_agent.core.ports.confinement import Confinement
 from pinnace_agent.files.paths import agent_dir, expand_home, home_dir
+from pinnace_agent.sandbox.file_helper import FileHelpers
 from pinnace_agent.sandbox.launcher import BubblewrapConfinement
 from pinnace_agent.sandbox.layout import SandboxPlaces, Unprotectable, check_places
 from pinnace_agent.sandbox.policy import SandboxPolicy, ignored_settings, policy_of
 from pinnace_agent.sandbox.private_folder import PrivateFolder
 from pinnace_agent.sandbox.probe import Unavailable, find_bubblewrap, probe
 from pinnace_agent.session.conversation import Session
-from pinnace_agent.shell.child_processes import CHILDREN
+from pinnace_agent.shell.child_processes import CHILDREN, Child
 from pinnace_agent.tools.base import Tool
 from pinnace_agent.tools.bash import BashTool, SandboxFacts
+from pinnace_agent.tools.local.file_calls import FILE_CALLS
 
 FILE_TOOLS_OUTSIDE: Final = "read, write, edit, ls and attached files run in the agent itself, outside the sandbox"
 """What is not enforced yet."""
@@ -60,6 +62,14 @@ class Sandbox:
     def confinement(self) -> Confinement:
         """What starts programs inside."""
         return self._confinement
+
+    def view(self) -> object:
+        """Return what a program that is started now would see; a value to compare.
+
+        Raises:
+            OSError: Something can't be protected.
+        """
+        return self._confinement.layout()
 
     @property
     def may_escalate(self) -> bool:
@@ -144,10 +154,22 @@ def start_sandbox(  # what options and settings hold
         raise Unavailable(f"the sandbox ({policy.mode}) can't be enforced, so nothing is started: {error}") from None
     atexit.register(sandbox.close)
     CHILDREN.confinement = sandbox.confinement
+    FILE_CALLS.use(_file_helpers(sandbox))
     notice(sandbox.line())
     if os.geteuid() == 0:
         notice("the sandbox is weaker for root, who can read what all users can; start as an ordinary user")
     return sandbox
+
+
+def _file_helpers(sandbox: Sandbox) -> FileHelpers:
+    """Return what performs the calls of the file tools inside."""
+
+    async def start(arguments: list[str], *, stdin: int, stdout: int, stderr: int) -> Child:
+        # Of the environment a helper needs nothing, and the keys in it are none of its business.
+        return await CHILDREN.start(arguments, stdin=stdin, stdout=stdout, stderr=stderr, env={}, cwd="/")
+
+    has_mounts = sandbox.mechanism == "bubblewrap"
+    return FileHelpers(start, sandbox.policy.mode, view=sandbox.view, has_mounts=has_mounts)
 
 
 def expanded(policy: SandboxPolicy, env: Mapping[str, str]) -> SandboxPolicy:
