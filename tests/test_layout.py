@@ -165,6 +165,19 @@ MAY_START = {
     "agent/pinnace_agent/shell/watchdog.py": {"os.posix_spawn"},
     "agent/pinnace_agent/shell/confined_process.py": {"subprocess.Popen"},
     "agent/pinnace_agent/sandbox/probe.py": {"subprocess.Popen", "subprocess.run"},
+    # A program of its own, between the registry and the command.
+    "agent/pinnace_agent/sandbox/landlock_program.py": {
+        *(
+            "os.fork",
+            "os.execvp",
+            "ctypes.CDLL",
+            "ctypes.Structure",
+            "ctypes.byref",
+            "ctypes.c_char_p",
+            "ctypes.c_int32",
+        ),
+        *("ctypes.c_size_t", "ctypes.c_uint32", "ctypes.c_uint64", "ctypes.c_ushort", "ctypes.get_errno"),
+    },
     "agent/pinnace_agent/shell/protection.py": {"ctypes.CDLL", "ctypes.c_ulong", "ctypes.get_errno"},
     "rpc/pinnace_rpc/attach/finding.py": {"subprocess.Popen"},
     "rpc/pinnace_rpc/batch/programs.py": {"subprocess.Popen"},

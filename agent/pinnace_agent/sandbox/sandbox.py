@@ -1,6 +1,7 @@
 """The sandbox of one process: set up at the start, or the process does not start.
 
-Chooses the mechanism: the one that the settings name, or bubblewrap. Nothing falls back to no sandbox. Blocking.
+Chooses the mechanism: the one that the settings name, or bubblewrap, or Landlock where that is not available and the
+mode is `read-only`. Nothing falls back to no sandbox. Blocking.
 """
 
 import atexit
@@ -8,13 +9,14 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
 
 from pinnace_agent.config.sandbox_settings import SandboxMode, SandboxSettings, SandboxSwitch
 from pinnace_agent.config.settings import Settings
 from pinnace_agent.core.ports.confinement import Confinement
 from pinnace_agent.files.paths import agent_dir, expand_home, home_dir
 from pinnace_agent.sandbox.file_helper import FileHelpers
+from pinnace_agent.sandbox.landlock import LIMITS, LandlockConfinement, landlock_refusal
+from pinnace_agent.sandbox.landlock_program import landlock_abi
 from pinnace_agent.sandbox.launcher import BubblewrapConfinement
 from pinnace_agent.sandbox.layout import SandboxPlaces, Unprotectable, check_places
 from pinnace_agent.sandbox.policy import SandboxPolicy, ignored_settings, policy_of
@@ -26,10 +28,6 @@ from pinnace_agent.tools.base import Tool
 from pinnace_agent.tools.bash import BashTool, SandboxFacts
 from pinnace_agent.tools.local.file_calls import FILE_CALLS
 
-FILE_TOOLS_OUTSIDE: Final = "read, write, edit, ls and attached files run in the agent itself, outside the sandbox"
-"""What is not enforced yet."""
-
-
 __all__ = ["Sandbox", "Unavailable", "expanded", "places_of", "set_up", "start_sandbox"]
 
 
@@ -40,7 +38,7 @@ class Sandbox:
         self,
         policy: SandboxPolicy,
         places: SandboxPlaces,
-        confinement: BubblewrapConfinement,
+        confinement: BubblewrapConfinement | LandlockConfinement,
         private: PrivateFolder,
         *,
         mechanism: str,
@@ -216,13 +214,14 @@ def set_up(policy: SandboxPolicy, places: SandboxPlaces, env: Mapping[str, str])
     Raises:
         Unavailable: There is none, or the policy can't be enforced here; the text says what would help.
     """
-    if policy.mechanism not in {None, "bubblewrap"}:
-        raise Unavailable(f"sandbox.mechanism: {policy.mechanism} is not supported by this version, only bubblewrap is")
+    if policy.mechanism not in {None, "bubblewrap", "landlock"}:
+        raise Unavailable(
+            f"sandbox.mechanism: {policy.mechanism} is not supported by this version, only bubblewrap and landlock are"
+        )
     try:
         check_places(policy, places)
     except Unprotectable as error:
         raise Unavailable(str(error)) from None
-    bubblewrap = find_bubblewrap(env)
     try:
         private = PrivateFolder(places.folder)
     except OSError as error:
@@ -231,17 +230,43 @@ def set_up(policy: SandboxPolicy, places: SandboxPlaces, env: Mapping[str, str])
             "TMPDIR names another folder for temporary files"
         ) from None
     try:
-        confinement = BubblewrapConfinement(policy, places, bubblewrap, private)
-        probe(confinement, env, places.folder)
+        return _chosen(policy, places, env, private)
     except BaseException:
         private.close()
         raise
-    return Sandbox(
-        policy,
-        places,
-        confinement,
-        private,
-        mechanism="bubblewrap",
-        version=bubblewrap.version,
-        limits=(FILE_TOOLS_OUTSIDE,),
-    )
+
+
+def _chosen(policy: SandboxPolicy, places: SandboxPlaces, env: Mapping[str, str], private: PrivateFolder) -> Sandbox:
+    if policy.mechanism == "landlock":
+        return _with_landlock(policy, places, env, private)
+    try:
+        return _with_bubblewrap(policy, places, env, private)
+    except Unavailable as error:
+        # With Landlock too much of `workspace-write` does not work to be chosen without being asked for.
+        if policy.mechanism is not None or policy.mode != "read-only":
+            raise
+        try:
+            return _with_landlock(policy, places, env, private)
+        except Unavailable as second:
+            raise Unavailable(f"{error}. Landlock in its place: {second}") from None
+
+
+def _with_bubblewrap(
+    policy: SandboxPolicy, places: SandboxPlaces, env: Mapping[str, str], private: PrivateFolder
+) -> Sandbox:
+    bubblewrap = find_bubblewrap(env)
+    confinement = BubblewrapConfinement(policy, places, bubblewrap, private)
+    probe(confinement, env, places.folder)
+    version = bubblewrap.version
+    return Sandbox(policy, places, confinement, private, mechanism="bubblewrap", version=version)
+
+
+def _with_landlock(
+    policy: SandboxPolicy, places: SandboxPlaces, env: Mapping[str, str], private: PrivateFolder
+) -> Sandbox:
+    if (reason := landlock_refusal()) is not None:
+        raise Unavailable(reason)
+    confinement = LandlockConfinement(policy, places, private)
+    probe(confinement, env, places.folder)
+    version = f"ABI {landlock_abi()}"
+    return Sandbox(policy, places, confinement, private, mechanism="landlock", version=version, limits=LIMITS)

@@ -1,0 +1,235 @@
+"""Landlock, where bubblewrap can't run: which paths a command may read and write, as rules of the kernel.
+
+Landlock has no exceptions below an allowed folder, so what is hidden or protected is left out by naming its siblings,
+on the way down from an allowed folder. Therefore folders on that way can't be listed, and no new entry can be made
+directly in a folder that holds something protected, such as the working folder. Decides the rules; the supervisor
+(`landlock_program`) applies them. Linux only.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pinnace_agent.core.ports.confinement import Access, Start
+from pinnace_agent.sandbox.bubblewrap import Layout
+from pinnace_agent.sandbox.landlock_program import (
+    ABI,
+    ALL_FILES,
+    CAPSET,
+    EXECUTE,
+    IOCTL,
+    LIST,
+    READ,
+    STARTED,
+    TRUNCATE,
+    WRITE,
+    Order,
+    landlock_abi,
+)
+from pinnace_agent.sandbox.launcher import confined_environment
+from pinnace_agent.sandbox.layout import SandboxPlaces, layout_of, session_file_of
+from pinnace_agent.sandbox.policy import SandboxPolicy
+from pinnace_agent.sandbox.private_folder import PrivateFolder
+from pinnace_agent.sandbox.seccomp import Rules, filter_program
+
+LIMITS: Final = (
+    "no new files directly in the working folder, and .git is read-only",
+    "no loopback while the network is off",
+    "processes, host name and network interfaces of the host are visible",
+)
+"""What differs from bubblewrap, for reports."""
+
+_READING: Final = EXECUTE | READ | LIST
+_WRITING: Final = ALL_FILES & ~IOCTL
+_ON_DEVICES: Final = READ | WRITE | TRUNCATE | IOCTL | LIST
+_DEVICES: Final = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts")
+# What bubblewrap covers with empty file systems.
+_COVERED: Final = ("/tmp", "/var/tmp", "/run", "/var/run", "/dev")
+_KEPT_IN_PROJECT: Final = (".git", ".pi", ".agents")
+
+
+def landlock_refusal() -> str | None:
+    """Return why commands can't be restricted by Landlock on this machine; None: they can."""
+    if sys.platform != "linux" or os.uname().machine not in CAPSET:
+        return "there is no Landlock for this machine, only for Linux on x86_64 and aarch64"
+    found = landlock_abi()
+    if found == 0:
+        return "the kernel has no Landlock, or it is switched off (lsm= of the kernel's command line)"
+    if found < ABI:
+        return f"the kernel's Landlock has version {found}, and {ABI} is required (Linux 6.12)"
+    return None
+
+
+class LandlockConfinement:
+    """Starts programs under Landlock and the filter of system calls: a `Confinement`."""
+
+    def __init__(self, policy: SandboxPolicy, places: SandboxPlaces, private: PrivateFolder) -> None:
+        """Start nothing yet.
+
+        Raises:
+            UnknownMachine: There is no filter for this architecture.
+        """
+        self._policy = policy
+        self._places = places
+        self._private = private
+        self.problem: str | None = None
+        """What was found after a command: never anything, since rules do not depend on names."""
+        rules = Rules(
+            allows_unix_sockets=policy.unix_sockets,
+            refuses_namespaces=True,
+            refuses_network=not policy.network,
+            refuses_shared_memory=True,
+        )
+        self._filter = filter_program(os.uname().machine, rules)
+
+    def layout(self, access: Access = "policy", session_file: str | None = None) -> Layout:
+        """Resolve the policy on the disk of this moment.
+
+        Raises:
+            OSError: Something can't be protected.
+        """
+        return layout_of(
+            self._policy,
+            self._places,
+            program="",
+            private=self._private.path,
+            disables_namespaces=False,
+            access=access,
+            session_file=session_file,
+        )
+
+    def confine(self, start: Start, access: Access = "policy") -> "LandlockStart":
+        """Return how a program is started; the process must be a child of this one.
+
+        Raises:
+            OSError: Something can't be protected, or no descriptor is left.
+        """
+        layout = self.layout(access, session_file_of(start.env))
+        rules = _rules_of(layout)
+        ours, report = os.pipe()
+        try:
+            order = os.memfd_create("order")
+            with os.fdopen(os.dup(order), "wb") as file:
+                file.write(json.dumps(Order(rules, self._filter.hex(), os.getpid(), report)).encode())
+        except BaseException:
+            os.close(ours)
+            os.close(report)
+            raise
+        os.lseek(order, 0, os.SEEK_SET)
+        private = layout.private
+        env = {
+            **confined_environment(start.env, self._policy.mode),
+            "TMPDIR": private,
+            "XDG_CACHE_HOME": f"{private}/.cache",
+            "npm_config_cache": f"{private}/.cache/npm",
+        }
+        arguments = [*_command(order), *start.arguments]
+        confined = start._replace(arguments=arguments, env=env, pass_fds=(*start.pass_fds, order, report))
+        return LandlockStart(confined, (order, report), ours)
+
+
+@dataclass(slots=True)
+class LandlockStart:
+    """One start: a `ConfinedStart`."""
+
+    start: Start
+    _theirs: tuple[int, ...]
+    _report: int
+    _has_begun: bool = field(default=False, init=False)
+
+    def started(self) -> None:
+        """Close the descriptors that only the new process needs."""
+        for each in self._theirs:
+            os.close(each)
+        self._theirs = ()
+
+    def failure(self, status: int | None) -> str | None:
+        """Return why the program was not run; None: it ran."""
+        if self._report >= 0 and not self._has_begun:
+            os.set_blocking(self._report, False)
+            with suppress(BlockingIOError):  # the supervisor still runs
+                self._has_begun = os.read(self._report, len(STARTED)) == STARTED
+        return None if self._has_begun else f"the restrictions could not be applied (status {status})"
+
+    def close(self) -> None:
+        """Close everything else."""
+        self.started()
+        if self._report >= 0:
+            os.close(self._report)
+            self._report = -1
+
+
+def _rules_of(layout: Layout) -> list[tuple[str, int]]:
+    hidden = [each.path for each in layout.hidden_folders]
+    shown = [path for each in layout.hidden_folders for path in each.shown]
+    if layout.agent_dir is not None:
+        hidden.append(layout.agent_dir.path)
+        shown += layout.agent_dir.shown
+    roots = (layout.folder, *layout.writable)
+    protected = [*layout.protected, *layout.absent, *layout.masked]
+    protected += [os.path.join(root, name) for root in roots for name in _KEPT_IN_PROJECT]
+    return landlock_rules(
+        hidden=[*hidden, *layout.hidden_files],
+        shown=[*shown, *layout.readable, *layout.outputs, layout.folder],
+        writable=roots if layout.is_writable else (),
+        protected=protected,
+        private=layout.private,
+    )
+
+
+def landlock_rules(
+    *, hidden: Iterable[str], shown: Iterable[str], writable: Iterable[str], protected: Iterable[str], private: str
+) -> list[tuple[str, int]]:
+    """Return the rules of a policy: paths, and the rights to everything below each.
+
+    Args:
+        hidden: Real paths that can't be read.
+        shown: Real paths that can be read although something above them can't.
+        writable: Real paths of folders that can be written.
+        protected: Real paths in them that can't be written, whether they exist or not.
+        private: The folder for temporary files.
+    """
+    unread = (*_COVERED, *hidden)
+    rules = [(path, _READING) for path in _tree("/", unread)]
+    for folder in shown:
+        rules += [(path, _READING) for path in _tree(folder, _below(folder, unread))]
+    for folder in writable:
+        rules += [(path, _WRITING) for path in _tree(folder, _below(folder, (*unread, *protected)))]
+    rules += [(f"/dev/{name}", _ON_DEVICES) for name in _DEVICES]
+    rules.append((private, _WRITING))
+    return rules
+
+
+def _command(order: int) -> list[str]:
+    run = "import sys; sys.path.append(sys.argv[1]); from pinnace_agent.sandbox.landlock_program import main; main()"
+    return [sys.executable, "-I", "-S", "-B", "-c", run, str(Path(__file__).absolute().parents[2]), str(order)]
+
+
+def _below(folder: str, paths: Iterable[str]) -> list[str]:
+    """Return the paths that lie in a folder."""
+    return [each for each in paths if each != folder and _is_inside(each, folder)]
+
+
+def _tree(folder: str, without: Sequence[str]) -> Iterator[str]:
+    """Yield paths that cover a folder without some paths below it."""
+    if any(_is_inside(folder, each) for each in without):
+        return
+    if not _below(folder, without):
+        yield folder
+        return
+    try:
+        entries = list(os.scandir(folder))
+    except OSError:
+        return
+    for entry in entries:
+        if not entry.is_symlink():  # it gives no right: what it leads to has its own rule or none
+            yield from _tree(entry.path, without)
+
+
+def _is_inside(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")

@@ -1,0 +1,146 @@
+"""Tools of a real agent in a sandbox, under each mechanism: files, abort, kill -9 of the agent."""
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pinnace_agent.sandbox.landlock import landlock_refusal
+from pinnace_fuzz.records import Record
+from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
+
+DONE = {"text": "done"}
+SETTLED = {"type": "agent_settled"}
+END_S = 20.0
+REFUSED = "The sandbox (workspace-write) does not allow writing here"
+
+needs_bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap (bwrap)")
+needs_landlock = pytest.mark.skipif(landlock_refusal() is not None, reason=f"needs Landlock: {landlock_refusal()}")
+mechanisms = pytest.mark.parametrize(
+    "mechanism", [pytest.param("bubblewrap", marks=needs_bubblewrap), pytest.param("landlock", marks=needs_landlock)]
+)
+
+
+def calls(*each: dict[str, Any]) -> dict[str, Any]:
+    return {"tool_calls": [{"id": f"t{number}", **call} for number, call in enumerate(each)]}
+
+
+def write(path: str) -> dict[str, Any]:
+    return calls({"name": "write", "args": {"path": path, "content": "new"}})
+
+
+def bash(command: str) -> dict[str, Any]:
+    return calls({"name": "bash", "args": {"command": command}})
+
+
+def results(pi: HomedAgent) -> list[str]:
+    ends: list[Record] = pi.found({"type": "tool_execution_end"})
+    return [end["result"]["content"][0]["text"] for end in ends]
+
+
+def settings(mechanism: str) -> dict[str, Any]:
+    return {"sandbox": {"mechanism": mechanism}}
+
+
+@needs_bubblewrap
+def test_file_tools_and_commands_see_the_same_files_and_no_others(agent: AgentStarter, tmp_path: Path) -> None:
+    name = f"shared-{tmp_path.name}-{os.getpid()}"
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    edits = [{"oldText": "[core]", "newText": "[core]\n\tfsmonitor = x"}]
+    script = [
+        write("inside/new"),
+        write(f"/tmp/{name}"),
+        bash(f"cat /tmp/{name} inside/new"),
+        write("/etc/new"),
+        calls({"name": "edit", "args": {"path": ".git/config", "edits": edits}}),
+        write(".git/hooks/pre-commit"),
+        write(".pi/mcp.json"),
+        calls({"name": "read", "args": {"path": f"{outside}/f"}}),
+        DONE,
+    ]
+    pi = agent(script, "--sandbox", "workspace-write")
+    repository = pi.home.work / ".git"
+    (repository / "hooks").mkdir(parents=True)
+    (repository / "objects").mkdir()
+    (repository / "HEAD").write_text("ref: refs/heads/main\n")
+    (repository / "config").write_text("[core]\n")
+    (outside / "f").write_text("secret")
+    pi.say("go")
+
+    first, second, shown, *refused, hidden = results(pi)
+    assert ("Successfully wrote to inside/new", f"Successfully wrote to /tmp/{name}") == (first, second)
+    assert "newnew" == shown.strip()
+    for text in refused:
+        assert "EROFS" in text or "EACCES" in text, text
+    assert [REFUSED in text for text in refused[:3]] == [True, True, True], refused
+    assert "ENOENT" in hidden
+    assert not Path("/tmp", name).exists()
+    assert "[core]\n" == (repository / "config").read_text()
+    assert [] == os.listdir(repository / "hooks")
+
+
+@needs_landlock
+def test_landlock_refuses_writes_of_tools_and_commands_and_reports_its_limits(agent: AgentStarter) -> None:
+    script = [write("new"), bash("echo x > new; echo x > $TMPDIR/t && cat $TMPDIR/t file"), DONE]
+    pi = agent(script, "--sandbox", "read-only", settings=settings("landlock"))
+    (pi.home.work / "file").write_text("read\n")
+    data = pi.ask("get_state")["sandbox"]
+    pi.say("go")
+
+    assert ("read-only", "landlock", []) == (data["mode"], data["mechanism"], data["writable"])
+    assert 3 == len(data["limits"])
+    refused, shown = results(pi)
+    assert "EACCES" in refused
+    assert refused.endswith("The sandbox (read-only) does not allow writing here")
+    assert shown.splitlines()[-2:] == ["x", "read"], shown
+    assert not (pi.home.work / "new").exists()
+
+
+@mechanisms
+@pytest.mark.parametrize("end", ["abort", "kill"])
+def test_no_process_of_a_command_outlives_an_abort_or_the_agent(
+    mechanism: str, end: str, agent: AgentStarter, tmp_path: Path
+) -> None:
+    """P02, P03: ten processes in sessions of their own that ignore signals."""
+    name = f"left-{tmp_path.name}-{os.getpid()}"
+    each = f"setsid sh -c 'trap \"\" TERM HUP; : {name}; sleep 60; :' &"
+    command = f"trap '' TERM; for i in 1 2 3 4 5 6 7 8 9 10; do {each} done; sleep 0.05; echo begun; wait"
+    pi = agent([bash(command), DONE], "--sandbox", "read-only", settings=settings(mechanism), is_checked=end == "abort")
+    pi.send({"type": "prompt", "message": "go"})
+    # Each of the ten, and what has the whole command in its arguments.
+    until(lambda: len(processes_named(name)) > 10)
+    if mechanism == "bubblewrap":
+        # It ends with the thread that has started it, and threads of trio end when they are idle.
+        started = Path(f"/proc/{pi.process.pid}/task/{pi.process.pid}/children").read_text().split()
+        assert any("bwrap" in Path(f"/proc/{pid}/cmdline").read_text() for pid in started)
+    if end == "abort":
+        pi.ask("abort")
+        pi.wait(SETTLED)
+    else:
+        os.kill(pi.process.pid, signal.SIGKILL)
+
+    until(lambda: not processes_named(name))
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + END_S
+    while not condition():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+
+
+def processes_named(name: str) -> list[int]:
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and f": {name};".encode() in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
