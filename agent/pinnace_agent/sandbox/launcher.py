@@ -24,6 +24,7 @@ _log = logging.getLogger("pinnace.sandbox")
 _REPORT_BYTES: Final = 64 * 1024
 _EXIT_CODE: Final = "exit-code"
 _COMMON_FOLDER: Final = "commondir"
+_HEAD: Final = "HEAD"
 
 
 MODE_VARIABLE: Final = "PINNACE_SANDBOX"
@@ -211,6 +212,9 @@ class Witness:
         self._before = _identities(self._paths)
         # git can not be forced to ignore it.
         self._absent = [path for each in repositories if not os.path.lexists(path := f"{each}/{_COMMON_FOLDER}")]
+        # If a command makes .git invalid, git takes the folder around it for a repository if it looks like one.
+        roots = [os.path.dirname(each) for each in layout.pinned]
+        self._heads = [path for each in roots if not os.path.lexists(path := f"{each}/{_HEAD}")]
 
     def problem(self) -> str | None:
         """Return what has changed; None: nothing."""
@@ -220,11 +224,21 @@ class Witness:
                 with suppress(OSError):
                     os.unlink(path)
                 found.append(f"{path} was created by a command, and would let git use another configuration: removed")
+        for path in self._heads:
+            if os.path.lexists(path) and _is_repository_around(os.path.dirname(path)):
+                with suppress(OSError):
+                    os.unlink(path)
+                found.append(f"{path} was created by a command, and would make its folder a repository: removed")
         after = _identities(self._paths)
         changed = [path for path in self._paths if after[path] != self._before[path]]
         if changed:
             found.append(f"{', '.join(changed)}: changed while a command ran, which could write there from then on")
         return "; ".join(found) or None
+
+
+def _is_repository_around(folder: str) -> bool:
+    """Return whether a folder with a HEAD has what else makes it a repository."""
+    return os.path.isdir(f"{folder}/objects") or os.path.lexists(f"{folder}/{_COMMON_FOLDER}")
 
 
 def _identities(paths: Sequence[str]) -> Mapping[str, tuple[int, ...] | None]:
