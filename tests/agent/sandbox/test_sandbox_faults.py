@@ -99,10 +99,30 @@ def test_temporary_files_that_cannot_be_written_are_refused(
         set_up(SandboxPolicy("read-only"), places, fake(f"{NEW} exit 0"))
 
 
-@pytest.mark.parametrize("mechanism", ["landlock", "seatbelt"])
-def test_a_mechanism_that_does_not_exist_here_is_refused(places: SandboxPlaces, mechanism: str) -> None:
-    with pytest.raises(Unavailable, match=mechanism):
-        set_up(SandboxPolicy("workspace-write", mechanism=mechanism), places, os.environ)  # type: ignore[arg-type]
+def test_a_mechanism_that_does_not_exist_here_is_refused(places: SandboxPlaces) -> None:
+    with pytest.raises(Unavailable, match="seatbelt"):
+        set_up(SandboxPolicy("workspace-write", mechanism="seatbelt"), places, os.environ)
+
+
+@pytest.mark.parametrize(
+    ("version", "text"),
+    [(0, "the kernel has no Landlock"), (5, "the kernel's Landlock has version 5, and 6 is required")],
+)
+def test_an_old_landlock_is_refused_and_never_replaced_by_no_sandbox(
+    places: SandboxPlaces, monkeypatch: pytest.MonkeyPatch, version: int, text: str
+) -> None:
+    monkeypatch.setattr("pinnace_agent.sandbox.landlock.landlock_abi", lambda: version)
+
+    with pytest.raises(Unavailable, match=f"^{text}"):
+        set_up(SandboxPolicy("read-only", mechanism="landlock"), places, os.environ)
+    # By itself: both reasons are named.
+    with pytest.raises(Unavailable, match=f"bwrap.* was not found.* Landlock in its place: {text}"):
+        set_up(SandboxPolicy("read-only"), places, {"PATH": "/nowhere"})
+
+
+def test_workspace_write_does_not_choose_landlock_by_itself(places: SandboxPlaces) -> None:
+    with pytest.raises(Unavailable, match="was not found: install the package bubblewrap"):
+        set_up(SandboxPolicy("workspace-write"), places, {"PATH": "/nowhere"})
 
 
 @pytest.mark.parametrize("script", ["exit 0", "exit 1", "echo '{\"child-pid\": 1}'; exit 0"])

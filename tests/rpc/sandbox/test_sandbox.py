@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.rpc.conftest import COMMAND, ENVIRONMENT
 
+from pinnace_agent.sandbox.landlock import landlock_refusal
 from pinnace_fuzz.records import Record
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
 
@@ -19,6 +20,7 @@ def _works() -> bool:
     return program is not None and subprocess.run([program, *words], capture_output=True, check=False).returncode == 0
 
 
+needs_landlock = pytest.mark.skipif(landlock_refusal() is not None, reason=f"needs Landlock: {landlock_refusal()}")
 needs_bubblewrap = pytest.mark.skipif(not _works(), reason="needs bubblewrap (scripts/peers), and user namespaces")
 DONE = {"text": "done"}
 
@@ -129,11 +131,20 @@ def start(
 @pytest.mark.parametrize(("codes", "expected"), [("plain", 1), ("detailed", 17)])
 def test_a_sandbox_that_cannot_be_enforced_starts_nothing(tmp_path: Path, codes: str, expected: int) -> None:
     """R-SBX-01."""
-    flags = ["-p", "hello", "--exit-codes", codes, "--sandbox", "read-only"]
+    flags = ["-p", "hello", "--exit-codes", codes, "--sandbox", "workspace-write"]
     ended = start(tmp_path, *flags, path=str(tmp_path))
 
     assert (expected, "") == (ended.returncode, ended.stdout)
     assert "apt install bubblewrap" in ended.stderr
+
+
+@needs_landlock
+def test_read_only_is_enforced_by_landlock_where_bubblewrap_is_missing(tmp_path: Path) -> None:
+    """R-SBX-01."""
+    ended = start(tmp_path, "--mode", "rpc", "--sandbox", "read-only", path=str(tmp_path))
+
+    assert 0 == ended.returncode, ended.stderr
+    assert "commands run in a sandbox (read-only, landlock ABI" in ended.stderr
 
 
 def test_a_network_without_a_sandbox_is_a_usage_error(tmp_path: Path) -> None:

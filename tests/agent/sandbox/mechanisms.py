@@ -1,0 +1,98 @@
+"""The mechanisms of the sandbox as the tests use them: each turns a command into a sandboxed one in a `World`."""
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final, Literal, cast
+
+from tests.agent.sandbox.mutants import without
+from tests.agent.sandbox.world import Command, World, Wrap, run
+
+from pinnace_agent.config.sandbox_settings import SandboxMode
+from pinnace_agent.core.ports.confinement import Confinement, Start
+from pinnace_agent.sandbox.landlock import LandlockConfinement, landlock_refusal
+from pinnace_agent.sandbox.launcher import BubblewrapConfinement
+from pinnace_agent.sandbox.layout import SandboxPlaces
+from pinnace_agent.sandbox.policy import SandboxPolicy
+from pinnace_agent.sandbox.private_folder import PrivateFolder
+from pinnace_agent.sandbox.probe import find_bubblewrap
+
+Mechanism = Literal["bubblewrap", "landlock"]
+MECHANISMS: Final[tuple[Mechanism, ...]] = ("bubblewrap", "landlock")
+
+
+class _Private:
+    """A private folder of another user."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def leaves(self, folders: Iterable[str]) -> None:
+        """Leave mount points to the end of the world."""
+
+
+@contextmanager
+def sandbox(
+    made: World, mechanism: Mechanism, mode: SandboxMode, *, network: bool = False
+) -> Generator[Wrap, None, None]:
+    """Make a sandbox of a mechanism around commands in a world."""
+    # As in the program: below a folder of its own, which is hidden.
+    base = tempfile.mkdtemp(prefix="sandboxes-", dir=made.home.parent)
+    path = tempfile.mkdtemp(prefix="private-", dir=base)
+    for each in (base, path):
+        os.chown(each, made.user, made.user)
+    private = cast(PrivateFolder, _Private(path))  # with what is used of it
+    policy = SandboxPolicy(mode=mode, network=network)
+    places = SandboxPlaces(
+        folder=str(made.project), home=str(made.home), agent_dir=str(made.agent), code=(made.env["SITE"],)
+    )
+    if mechanism == "landlock":
+        yield partial(_wrapped, LandlockConfinement(policy, places, private))
+    else:
+        yield partial(_wrapped, BubblewrapConfinement(policy, places, find_bubblewrap(os.environ), private))
+    shutil.rmtree(base, ignore_errors=True)
+
+
+def refusal(made: World, mechanism: Mechanism) -> str | None:
+    """Return why a mechanism can't work here."""
+    if mechanism == "landlock":
+        return landlock_refusal()
+    if shutil.which("bwrap") is None:
+        return "bubblewrap (bwrap) is not installed"
+    # Not the whole sandbox: one that fails where a simple one works is a failure.
+    simple = ["bwrap", "--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", "--proc", "/proc", "true"]
+    done = run(made, Command(made.as_user(simple), made.env))
+    return done.stderr.decode() or "it fails" if done.returncode else None
+
+
+def mutated(wrap: Wrap, places: range) -> Wrap:
+    """Return a sandbox of bubblewrap without an option."""
+
+    def wrapped(made: World, arguments: Sequence[str]) -> Command:
+        command = wrap(made, arguments)
+        start = _program(command)
+        begin, bwrap = command.arguments[:start], command.arguments[start:]
+        return command._replace(arguments=[*begin, *without(bwrap, places)])
+
+    return wrapped
+
+
+def bubblewrap_of(command: Command) -> Sequence[str]:
+    """Return the part of a command that begins with bubblewrap."""
+    return command.arguments[_program(command) :]
+
+
+def _program(command: Command) -> int:
+    return next(place for place, each in enumerate(command.arguments) if Path(each).name == "bwrap")
+
+
+def _wrapped(confinement: Confinement, made: World, arguments: Sequence[str]) -> Command:
+    confined = confinement.confine(Start(arguments, made.env, str(made.project)))
+    start = confined.start
+    command = [made.python if each == sys.executable else each for each in start.arguments]
+    return Command(made.as_user(command), start.env, start.pass_fds, confined.started, confined.close)
