@@ -44,6 +44,7 @@ FILE_MAKERS: Final = {
         "agent/pinnace_agent/export/exporting.py",
         "agent/pinnace_agent/files/json_file.py",  # settings, logins and decisions of the user
         "agent/pinnace_agent/files/tool_calls.py",  # what the model's tools write
+        "rpc/pinnace_rpc/results/collector.py",  # results, which it redacts
     },
 }
 
@@ -112,6 +113,7 @@ def test_what_goes_around_them_is_found(line: str) -> None:
 def test_those_that_make_session_files_and_exports_ask_the_redactor() -> None:
     makers = {"agent/pinnace_agent/session/store/file.py", "agent/pinnace_agent/session/library.py"}
     makers |= {"agent/pinnace_agent/session/opening.py", "agent/pinnace_agent/export/source.py"}
+    makers |= {"rpc/pinnace_rpc/results/collector.py"}
 
     asked = {name for name, tree in modules() for function, _ in called(tree) if function == "REDACTOR.line"}
     assert makers | {"rpc/pinnace_rpc/server/outbox.py", "rpc/pinnace_rpc/server/log_file.py"} <= asked

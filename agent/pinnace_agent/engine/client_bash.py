@@ -6,6 +6,7 @@ to R-BSH-04.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 from pinnace_agent.core.jobs import Jobs, Work
@@ -13,13 +14,12 @@ from pinnace_agent.core.ports.emitter import Emitter
 from pinnace_agent.engine.profile import AgentProfile
 from pinnace_agent.session.conversation import PENDING_SHELL, Session
 from pinnace_agent.shell.child_processes import client_turns
-from pinnace_agent.shell.output import BashResult, OutputTail, shell_result
-from pinnace_agent.shell.process import ShellUnavailable, run_shell
 from pinnace_spec.records.messages import BashExecutionMessage
 from pinnace_spec.rules import errors
 
-if TYPE_CHECKING:  # for annotations alone
+if TYPE_CHECKING:  # the second loaded with the first command
     from pinnace_agent.core.ports.extensions import ExtensionInstance
+    from pinnace_agent.shell.output import BashResult, OutputTail
 
 
 class ShellRequest(NamedTuple):
@@ -39,9 +39,9 @@ class ShellJob:
     exclude_from_context: bool
     # DEVIATION D-12: a replaced session does not end its shells, and keeps their records.
     session: Session
-    output: OutputTail
+    output: "OutputTail"
     request_id: object = None
-    result: BashResult | None = None
+    result: "BashResult | None" = None
     failure: str | None = None
     failure_code: errors.ErrorCode = errors.ErrorCode.SHELL_UNAVAILABLE
     message: BashExecutionMessage | None = None  # kept aside, not yet in the conversation
@@ -99,6 +99,7 @@ class Shells:
                 await self._run(shell, write)
 
         from pinnace_agent.redaction.growing import GrowingText  # not at start
+        from pinnace_agent.shell.output import shell_result
 
         # A key that the command prints in pieces is not written in pieces.
         shown = GrowingText()
@@ -143,6 +144,9 @@ class Shells:
             shell.session.keep(shell.message or _message(shell, shell.result))
 
     async def _run(self, shell: ShellJob, write: Callable[[str], None]) -> None:
+        from pinnace_agent.shell.output import shell_result  # not at start
+        from pinnace_agent.shell.process import ShellUnavailable, run_shell
+
         try:
             status = await run_shell(
                 shell.command,
@@ -161,7 +165,13 @@ class Shells:
         shell.result = shell_result(shell.output, status.exit_code, cancelled=False)
 
 
-def _message(shell: ShellJob, result: BashResult) -> BashExecutionMessage:
+def load() -> None:
+    """Load what a first command needs: a process that only answers questions does without."""
+    for name in ("redaction.growing", "shell.output", "shell.process"):
+        import_module(f"pinnace_agent.{name}")
+
+
+def _message(shell: ShellJob, result: "BashResult") -> BashExecutionMessage:
     message: BashExecutionMessage = {
         "role": "bashExecution",
         "command": shell.command,
@@ -179,4 +189,4 @@ def _message(shell: ShellJob, result: BashResult) -> BashExecutionMessage:
     return message
 
 
-CANCELLED: BashResult = {"output": "", "cancelled": True, "truncated": False}
+CANCELLED: "BashResult" = {"output": "", "cancelled": True, "truncated": False}

@@ -32,7 +32,6 @@ from pinnace_agent.engine.status_records import agent_settled, extension_error, 
 from pinnace_agent.session.conversation import Session
 from pinnace_agent.session.library import Library
 from pinnace_agent.session.queue.durable_queue import MessageFate
-from pinnace_agent.shell.output import OutputTail
 from pinnace_agent.tools.registry import ToolRegistry, all_active
 from pinnace_spec.rules import errors
 from pinnace_statechart import effects as fx
@@ -498,6 +497,8 @@ class EffectInterpreter:
             self.extensions.settled(aborted=effect.aborted)
 
     def _start_shell(self, ref: int) -> None:
+        from pinnace_agent.shell.output import OutputTail  # not at start
+
         request = self._client.shell_request(ref)
         output = OutputTail(sanitise=True)
         shell = ShellJob(ref, request.command, request.exclude_from_context, self.session, output, request.request_id)

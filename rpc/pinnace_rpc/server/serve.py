@@ -7,6 +7,7 @@ import logging
 
 import trio
 
+from pinnace_agent.engine import client_bash
 from pinnace_agent.engine import compaction_job as compactor
 from pinnace_rpc.cli.options import Options, StartupError
 from pinnace_rpc.server import stdio
@@ -91,7 +92,8 @@ class Server:
             _log.info("modules of the next commands can't be loaded ahead: %s", error)
 
     async def _load(self) -> None:
-        await trio.to_thread.run_sync(compactor.load, abandon_on_cancel=True)
+        for load in (compactor.load, client_bash.load):
+            await trio.to_thread.run_sync(load, abandon_on_cancel=True)
         model = self._process.prepared.session.model
         if model is None or model["api"] not in WARMED_APIS:
             return
