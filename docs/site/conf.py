@@ -45,11 +45,11 @@ CONTENTS: Final = {
     "docs/index": {
         "Start": "../README quickstart command-line faq glossary",
         "Clients": "rpc rpc-reference python-client offline migrating-from-pi",
-        "Use": "configuration providers prompts tools extensions sessions durable-agents fleet editors mcp export "
-        "logging troubleshooting",
+        "Use": "configuration providers prompts tools sandbox extensions sessions durable-agents fleet editors "
+        "terminal mcp export logging troubleshooting",
         "Assurance": "../SECURITY stability specification ../spec/reference ../spec/matrix model-checking "
         "../spec/model/STATEMENT conformance ../spec/scenarios/README judged soak-and-chaos measurements "
-        "measurements/growth measurements/host measurements/editors",
+        "sandbox-attempts measurements/growth measurements/host measurements/editors",
         "Development": "../CONTRIBUTING architecture decisions/README ../spec/README ../CHANGELOG",
     },
     "docs/decisions/README": {"": "0*"},

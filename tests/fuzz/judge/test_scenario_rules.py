@@ -27,12 +27,25 @@ NO_TRACE: Final[Mapping[str, str]] = {
     "R-CFG-04": "A scenario can't damage a file of the user between two commands; tests do.",
     "R-FIL-05": "What an abort leaves of a file is on the disk, and how fast it is over; tests look.",
     "R-LLM-03": "How long an answer may be is in no record; tests read it from the requests.",
+    **dict.fromkeys(
+        ("R-MCP-02", "R-MCP-03", "R-MCP-04", "R-MCP-05", "R-MCP-20"),
+        "A scenario has no MCP server that answers; tests connect real ones.",
+    ),
+    **dict.fromkeys(
+        ("R-SBX-01", "R-SBX-02", "R-SBX-03", "R-SBX-04", "R-SBX-05"),
+        "What a command can reach depends on the machine; tests try to leave the sandbox.",
+    ),
+    **dict.fromkeys(
+        ("R-RES-01", "R-RES-02"), "Of the command line, which scenarios do not choose; tests read results."
+    ),
+    **dict.fromkeys(("R-BAT-01", "R-BAT-02"), "A batch is no agent; tests run batches."),
 }
 # Rule -> why no scenario of it is played on some of the generations that it holds for.
 NOT_EVERYWHERE: Final[Mapping[str, str]] = {
     "C-11": "Reads while a session is replaced are told apart by what `get_entries` shows.",
     "C-17": "Only this program can be told to drain.",
     "R-CLI-01": "The codes are this program's.",
+    "R-MCP-01": "They are played in the fullest profile of this program alone.",
     "R-QUE-14": "Only messages of the youngest generation have a `messageId`.",
     **dict.fromkeys(
         ("R-QUE-15", "R-QUE-16", "R-QUE-17"), "They are played in the fullest profile of this program alone."

@@ -184,6 +184,7 @@ def test_records_are_held_to_the_profile_that_hello_chose_from_its_answer_on() -
             "commands": [],
             "events": [],
             "limits": {"recordBytes": 1, "nesting": 1},
+            "mcp": {"installed": True, "servers": 0},
         },
     }
     refused = {"type": "response", "command": "hello", "success": False, "error": "late", "errorCode": "too_late"}

@@ -12,7 +12,7 @@ from pinnace_rpc.cli.parser import Argument, Command, CommandError, Leave, Optio
 from pinnace_rpc.cli.table import NAMES, OPTIONS
 
 # Fields of rows that `arguments` decides by, and that are no options of a process themselves.
-DECIDING = {"is_print", "export_branch", "resume", "help", "version"}
+DECIDING = {"is_print", "export_branch", "export_format", "resume", "help", "version"}
 COMMAND = Command(
     "pinnace try",
     "Try it.",
