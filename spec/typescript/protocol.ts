@@ -2715,6 +2715,7 @@ export interface McpServer {
 export interface McpSupport {
   /** Whether the package that speaks the protocol is there. */
   installed: boolean;
+  /** How many MCP servers the session has. */
   servers: number;
 }
 
@@ -2901,11 +2902,13 @@ export interface ReturnedMessage {
  * Rules: R-SBX-01.
  */
 export interface SandboxState {
-  /** `one-at-a-time`: one message per turn. `all`: all queued messages. */
+  /** What commands may write: the working folder, or nothing but temporary files of their own. */
   mode: "workspace-write" | "read-only";
+  /** Whether commands reach the network. */
   network: "off" | "on";
+  /** What enforces it. */
   mechanism: "bubblewrap" | "landlock" | "seatbelt";
-  /** The version of the agent. */
+  /** The version of the mechanism. */
   version: string;
   /** The folders that commands can write, beside temporary files of their own; none in the mode read-only. */
   writable: string[];

@@ -152,7 +152,13 @@ def test_relative_paths_of_modules_keep_agents_from_being_forked() -> None:
     assert not can_fork({"PYTHONPATH": "/a:"})
 
 
-NEVER = ("pinnace_rpc.print_mode", "pinnace_rpc.acp", "pinnace_rpc.attach", "pygments.formatter.Formatter")
+NEVER = (
+    "pinnace_rpc.batch",
+    "pinnace_rpc.print_mode",
+    "pinnace_rpc.acp",
+    "pinnace_rpc.attach",
+    "pygments.formatter.Formatter",
+)
 """Other modes; names for annotations."""
 
 REQUEST = """

@@ -68,6 +68,9 @@ CASES: Final[Mapping[str, Case]] = {
     "no key file": Case("no_key", 14, 1, ["--api-key-file", "nothing", "go"]),
     "session": Case("session_error", 15, 1, ["--session", "nothing", "go"], options={"has_session": True}),
     "denied": Case("tool_denied", 16, 0, ["--tool-approval", "ask", "go"], [WRITING, {"text": "fine"}]),
+    "sandbox": Case(
+        "sandbox_unavailable", 17, 1, options={"settings": {"sandbox": {"mode": "read-only", "mechanism": "seatbelt"}}}
+    ),
     "extension": Case("extension_error", 18, 1, ["-e", "{work}/failing.py", "go"]),
     "aborted": Case(
         "aborted", 1, 1, ["-e", "{work}/aborting.py", "go"], [{"tool_calls": [{"name": "stop", "args": {}}]}]

@@ -4,15 +4,17 @@ import asyncio
 import json
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
 import pytest
-from tests.rpc.tui.terminal import environment, terminal
+from tests.rpc.tui.terminal import Screen, environment, terminal
 
 from pinnace_tui.screens import Dialog
 
+DRAWN_S: Final = 10.0
 PICTURES: Final = Path(__file__).parents[3] / "docs" / "terminal"
 SCRIPT: Final = {
     "delay_ms": 0,
@@ -51,19 +53,29 @@ async def pictures(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, s
         await screen.say("Greet people by their names")
         await screen.until(lambda: isinstance(screen.app.screen, Dialog))
         await screen.shows("edits[0].newText", "No")
-        found["approval"] = stable(screen.app.export_screenshot())
+        found["approval"] = await picture(screen, "approval")
         await screen.press("down", "enter")
         await screen.shows("greet(")
         await screen.is_settled()
         await screen.until(lambda: "↓" in screen.line("#footer") and "↓0 " not in screen.line("#footer"))
         await screen.shows("↑1.")
-        found["conversation"] = stable(screen.app.export_screenshot())
+        found["conversation"] = await picture(screen, "conversation")
         screen.app.use_look("light")
         await screen.pilot.resize_terminal(40, 30)
         await screen.shows("greet(", "> Greet people by their names")
-        await screen.pilot.pause(0.2)
-        found["narrow"] = stable(screen.app.export_screenshot())
+        found["narrow"] = await picture(screen, "narrow")
     return found
+
+
+async def picture(screen: Screen, name: str) -> str:
+    """Return the screen once it is the one of the page, or as it is in the end: it is drawn in several steps."""
+    path = PICTURES / f"{name}.svg"
+    kept = path.read_text() if path.exists() else ""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(DRAWN_S):
+            while stable(screen.app.export_screenshot()) != kept:
+                await screen.pilot.pause(0.05)
+    return stable(screen.app.export_screenshot())
 
 
 def stable(svg: str) -> str:

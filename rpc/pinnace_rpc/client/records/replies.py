@@ -140,6 +140,18 @@ class McpServer(TypedDict):
     error: NotRequired[str]
 
 
+class SandboxState(TypedDict):
+    """The sandbox of commands."""
+
+    mode: Literal["workspace-write", "read-only"]
+    network: Literal["off", "on"]
+    mechanism: Literal["bubblewrap", "landlock", "seatbelt"]
+    version: str
+    writable: list[str]
+    limits: NotRequired[list[str]]
+    problem: NotRequired[str]
+
+
 class State(TypedDict):
     """The state of the agent: its work, its settings and its queues."""
 
@@ -166,6 +178,7 @@ class State(TypedDict):
     extensionsAtWork: NotRequired[list[str]]
     mcpServers: NotRequired[list[McpServer]]
     toolApproval: NotRequired[ApprovalMode]
+    sandbox: NotRequired[SandboxState]
     interrupted: NotRequired[Interruption]
 
 
@@ -411,3 +424,4 @@ class Hello(TypedDict):
     events: list[str]
     limits: Limits
     mcp: McpSupport
+    sandbox: NotRequired[SandboxState]

@@ -26,15 +26,16 @@ from pinnace_rpc.host.agents.zygote_messages import VERSION, receive, send
 
 PROGRAM: Final = ("pinnace", "pinnace_rpc", "pinnace_agent", "pinnace_statechart", "pinnace_spec")
 """The packages of the program."""
-ROOMS: Final = ("pinnace_agent", "pinnace_statechart", "pinnace_rpc.server", "pinnace_rpc.cli")
+ROOMS: Final = ("pinnace_agent", "pinnace_statechart", "pinnace_rpc.server", "pinnace_rpc.cli", "pinnace_rpc.results")
 """Those that are loaded with all their modules."""
 NOT_LOADED: Final = ("pinnace_rpc.cli.commands",)
 """Nothing of mode rpc."""
 LATER: Final = (
     *"anyio._backends._trio certifi codecs ctypes decimal difflib email.utils encodings.idna getpass hashlib".split(),
     *"httpx importlib.metadata ipaddress jinja2 jiter markdown_it msgspec packaging.requirements".split(),
-    *"packaging.specifiers packaging.version pinnace.extensions pinnace_spec.profiles.profiles".split(),
-    *"pinnace_spec.records.commands pydantic pydantic_core pygments.formatters pygments.lexers pygments.util".split(),
+    *"packaging.specifiers packaging.version pinnace.extensions pinnace_spec.batch.results".split(),
+    *"pinnace_spec.profiles.profiles pinnace_spec.records.commands pydantic pydantic_core pygments.formatters".split(),
+    *"pygments.lexers pygments.util".split(),
     *"resource ruamel.yaml shlex ssl unicodedata urllib.request uuid".split(),
 )
 """What the loaded modules import in functions. A test compares this with their sources."""
