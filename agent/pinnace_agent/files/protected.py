@@ -61,7 +61,7 @@ _PROJECT_FOLDERS: Final = frozenset({".pi", ".agents"})
 _REPOSITORY_FOLDERS: Final = frozenset({".git", ".hg", ".svn", ".jj"})
 
 # Below the home folder, in small letters. A name ends where a component ends.
-_KEYS_AT_HOME: Final = (
+KEYS_AT_HOME: Final = (
     ".ssh",
     ".gnupg",
     ".aws",
@@ -89,6 +89,7 @@ _KEYS_AT_HOME: Final = (
     ".local/share/keyrings",
     "library/keychains",
 )
+"""Files and folders below the home folder that hold keys and passwords."""
 _STARTUP_AT_HOME: Final = (
     ".profile",
     ".bashrc",
@@ -202,7 +203,7 @@ def _of_keys(path: str, names: list[str], places: Places) -> Protection | None:
     below_agent_dir = _below(path, places.agent_dir)
     is_agents = below_agent_dir is not None and below_agent_dir.startswith(_AGENT_KEY_FILES)
     is_named = names[-1] in _KEY_FILES or (names[-1].startswith(".env.") and not names[-1].startswith(_SAMPLES))
-    if is_agents or is_named or _is_one_of(_below(path, places.home), _KEYS_AT_HOME):
+    if is_agents or is_named or _is_one_of(_below(path, places.home), KEYS_AT_HOME):
         return Protection.KEYS
     return None
 

@@ -12,37 +12,15 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from pinnace_agent.core.ports.confinement import Access
-from pinnace_agent.files.protected import is_inside
+from pinnace_agent.files.protected import KEYS_AT_HOME, is_inside
 from pinnace_agent.sandbox.bubblewrap import Hidden, Layout
 from pinnace_agent.sandbox.policy import SandboxPolicy
 
 SECRETS_AT_HOME: Final = (
-    ".ssh",
-    ".gnupg",
-    ".aws",
-    ".azure",
-    ".kube",
-    ".docker",
-    ".netrc",
+    *KEYS_AT_HOME,
     ".git-credentials",
-    ".pypirc",
-    ".npmrc",
-    ".pgpass",
-    ".my.cnf",
-    ".password-store",
-    ".vault-token",
-    ".mozilla",
-    ".config/gcloud",
-    ".config/gh",
-    ".config/git/credentials",
-    ".config/google-chrome",
-    ".config/chromium",
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".local/share/keyrings",
     ".codex",
     ".claude",
-    ".claude.json",
     ".bash_history",
     ".zsh_history",
     ".ash_history",

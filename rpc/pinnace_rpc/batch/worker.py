@@ -16,7 +16,7 @@ from typing import IO, Any, Final
 
 from pinnace_rpc.batch.programs import Ended, run_program
 from pinnace_rpc.batch.workspaces import WorkspaceError, make_workspace, remove_workspace
-from pinnace_spec.batch.results import ResultError, ResultReason, ResultRecord
+from pinnace_spec.batch.results import ResultError, ResultReason, ResultRecord, empty_result
 
 OUTCOME: Final = "outcome.json"
 # An agent with a limit on each prompt has so much longer to start, to end and to save.
@@ -140,21 +140,4 @@ def _write(path: Path, text: str) -> None:
 
 def made_result(reason: ResultReason, text: str, *, is_retryable: bool = False, code: int = 1) -> ResultRecord:
     """Return the result of an agent that left none."""
-    return {
-        "type": "result",
-        "version": 1,
-        "reason": reason,
-        "retryable": is_retryable,
-        "exitCode": code,
-        "text": "",
-        "stopReason": None,
-        "turns": 0,
-        "toolCalls": 0,
-        "durationMs": 0,
-        "usage": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0},
-        "cost": 0.0,
-        "model": None,
-        "session": None,
-        "limit": None,
-        "error": {"code": None, "message": text, "status": None},
-    }
+    return empty_result(reason, code, {"code": None, "message": text, "status": None}, is_retryable=is_retryable)

@@ -25,6 +25,7 @@ from pinnace_spec.batch.results import (
     ResultError,
     ResultReason,
     ResultRecord,
+    empty_result,
 )
 from pinnace_spec.profiles.profiles import ClientProfile
 from pinnace_spec.records.messages import AssistantMessage, FailureCode, Usage
@@ -301,24 +302,7 @@ def report_usage_error(path: str, text: str, code: int) -> None:
 
 
 def _empty_result(verdict: Verdict, code: int) -> ResultRecord:
-    return {
-        "type": "result",
-        "version": 1,
-        "reason": verdict.reason,
-        "retryable": verdict.is_retryable,
-        "exitCode": code,
-        "text": "",
-        "stopReason": None,
-        "turns": 0,
-        "toolCalls": 0,
-        "durationMs": 0,
-        "usage": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0},
-        "cost": 0.0,
-        "model": None,
-        "session": None,
-        "limit": None,
-        "error": verdict.error,
-    }
+    return empty_result(verdict.reason, code, verdict.error, is_retryable=verdict.is_retryable)
 
 
 def _failed_answer(answer: AssistantMessage) -> Verdict:

@@ -122,3 +122,34 @@ class ResultRecord(TypedDict):
     """None: the process ended before it had one."""
     limit: LimitName | None
     error: ResultError | None
+
+
+def empty_result(
+    reason: ResultReason, code: int, error: ResultError | None, *, is_retryable: bool = False
+) -> ResultRecord:
+    """Return the result of a process that has done nothing.
+
+    Args:
+        reason: Why.
+        code: Its exit code.
+        error: What went wrong; None: nothing.
+        is_retryable: Whether the same command may succeed later.
+    """
+    return {
+        "type": "result",
+        "version": 1,
+        "reason": reason,
+        "retryable": is_retryable,
+        "exitCode": code,
+        "text": "",
+        "stopReason": None,
+        "turns": 0,
+        "toolCalls": 0,
+        "durationMs": 0,
+        "usage": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0},
+        "cost": 0.0,
+        "model": None,
+        "session": None,
+        "limit": None,
+        "error": error,
+    }
