@@ -20,6 +20,7 @@ from typing import Final, TypeVar, cast
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.content import Content
+from textual.events import Resize
 from textual.screen import ModalScreen
 from textual.theme import Theme
 from textual.widgets import Static
@@ -160,9 +161,9 @@ class TerminalClient(App[str], inherit_bindings=False):
         self.set_interval(0.1, self._draw_work)
         self._conversation = asyncio.create_task(self._converse())
 
-    def on_resize(self) -> None:
-        """Lay out the footer anew."""
-        self._draw_footer()
+    def on_resize(self, event: Resize) -> None:
+        """Lay out the footer anew, for the width that the screen is about to have."""
+        self._draw_footer(event.size.width)
 
     # --- the conversation ------------------------------------------------------------------------------------------
 
@@ -633,9 +634,9 @@ class TerminalClient(App[str], inherit_bindings=False):
         shown.display = bool(lines)
         shown.update(Content(plain("\n".join(lines))))
 
-    def _draw_footer(self) -> None:
+    def _draw_footer(self, width: int | None = None) -> None:
         if self.is_mounted(self._view):
-            drawn = footer(self._shown, max(self.size.width - 2, 1))
+            drawn = footer(self._shown, max((self.size.width if width is None else width) - 2, 1))
             self.query_one("#footer", Static).update(Content.from_rich_text(drawn))
 
     def _draw_widgets(self) -> None:
