@@ -204,7 +204,7 @@ def test_a_batch_whose_coordinator_was_killed_is_finished_by_the_next(
 ) -> None:
     """R-BAT-02: the agents end with the coordinator, and their sessions continue."""
     gate = gates()
-    process = bench.start(gated(gate))
+    process = bench.start(gated(gate), "--workers", "1")  # so that no other task is interrupted
     gate.wait_reached()
     process.kill()
     process.communicate(timeout=TIMEOUT_S)
