@@ -114,6 +114,7 @@ class Player:
     def _finish(self, stage: Stage) -> None:
         """End the last process in order, or by force."""
         self._collect(stage)
+        stage.close()
         body = stage.body
         if body is None:
             return

@@ -123,7 +123,10 @@ class _Life:
         self._llm.forget()
         for line in scenario.llm:
             self._llm.add(stage.holes.answer(line.answer))
-        stopped = perform(stage, scenario, self._kit)
+        try:
+            stopped = perform(stage, scenario, self._kit)
+        finally:
+            stage.close()
         # The cleanup of such a case would hide the finding.
         if stopped is None and not stage.is_doubtful and not ends_process(scenario):
             stopped = self._reset(stage, scenario)

@@ -19,7 +19,7 @@ from pinnace_fuzz.judge.playing.body import Body
 from pinnace_fuzz.judge.playing.kit import Kit
 from pinnace_fuzz.judge.playing.recording import is_of_kit
 from pinnace_fuzz.judge.playing.said import counts_messages, is_said, only_said, unsaid
-from pinnace_fuzz.judge.playing.surroundings import children_faults, file_faults
+from pinnace_fuzz.judge.playing.surroundings import OtherProgram, children_faults, file_faults
 from pinnace_fuzz.judge.scenarios import scenario as s
 from pinnace_fuzz.judge.scenarios.classes import MISSING, Record, field
 from pinnace_fuzz.judge.scenarios.expression import read_class
@@ -81,12 +81,17 @@ class Stage(Dialogue):
         self._llm = llm
         self._prepared = prepared
         self._start = start
+        self._other_program = OtherProgram(prepared.folders)
         # A model that serves several cases has been asked before.
         self._requests_before, self._gone_before = len(llm.requests), len(llm.disconnects)
 
     def begin(self) -> None:
         """Start the agent."""
         self.body = self._start(self._prepared.command, True)
+
+    def close(self) -> None:
+        """Let go of what the script holds beside the agent."""
+        self._other_program.close()
 
     # Steps.
 
@@ -142,8 +147,15 @@ class Stage(Dialogue):
                 for check in checks:
                     path = place(self._prepared.folders, str(self.holes.filled(check.path)))
                     self.faults += file_faults(path, check, self._file_limit_s())
-            case s.Write(files):
-                write_files(self._prepared.folders, self.holes.filled(dict(files)))
+            case s.Write(files, is_appended):
+                filled = self.holes.filled(dict(files))
+                self._other_program.append(filled) if is_appended else write_files(self._prepared.folders, filled)
+            case s.Remove(paths):
+                self._other_program.remove(self.holes.filled(list(paths)))
+            case s.Move(paths):
+                self._other_program.move(self.holes.filled(dict(paths)))
+            case s.Lock(path, is_held):
+                self._other_program.lock(str(self.holes.filled(path)), is_held)
             case s.Children(count):
                 limit_s = CHILDREN_S * self._kit.patience
                 self.faults += children_faults(body.descendants, count, limit_s)

@@ -1,12 +1,78 @@
-"""Checks the surroundings of an agent: its files, and the processes that it has started."""
+"""The surroundings of an agent: checks of its files and processes, and another program that changes its files.
+
+What damages an agent's files is done by the judge itself, never by a command of the agent: an agent whose commands are
+confined rightly keeps them off its own files.
+"""
 
 import contextlib
+import fcntl
+import os
 import re
+import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 
+from pinnace_fuzz.judge.adapter import place
+from pinnace_fuzz.judge.playing.asking import StepFailed
 from pinnace_fuzz.judge.scenarios.scenario import FileCheck
+
+
+class OtherProgram:
+    """A program that works on the files of a home beside its agent. `close` must be called.
+
+    Paths begin with a folder of the home, or are absolute and in one. A change that the disk refuses, for instance of a
+    file that the agent was to have written, raises `StepFailed`.
+    """
+
+    def __init__(self, folders: Mapping[str, Path]) -> None:
+        self._folders = folders
+        self._locks: dict[Path, int] = {}
+
+    def append(self, files: Mapping[str, str]) -> None:
+        """Append texts to files that are there."""
+        for name, text in files.items():
+            with _required(name):
+                handle = os.open(place(self._folders, name), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+                with os.fdopen(handle, "wb") as file:
+                    file.write(text.encode("utf-8", "surrogatepass"))
+
+    def remove(self, names: Sequence[str]) -> None:
+        """Remove files, and folders with everything in them."""
+        for name in names:
+            path = place(self._folders, name)
+            with _required(name):
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+    def move(self, names: Mapping[str, str]) -> None:
+        """Rename files."""
+        for name, target in names.items():
+            with _required(name):
+                place(self._folders, name).rename(place(self._folders, target))
+
+    def lock(self, name: str, is_held: bool) -> None:
+        """Hold an exclusive `flock` on a file, which is made if it is not there, or hold it no longer."""
+        path = place(self._folders, name)
+        if (handle := self._locks.pop(path, None)) is not None:
+            os.close(handle)
+        if not is_held:
+            return
+        with _required(name):
+            self._locks[path] = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fcntl.flock(self._locks[path], fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def close(self) -> None:
+        """Hold no lock any more."""
+        while self._locks:
+            os.close(self._locks.popitem()[1])
+
+
+@contextlib.contextmanager
+def _required(name: str) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StepFailed(f"{name} can't be changed: {error.strerror}") from None
 
 
 def file_faults(path: Path, check: FileCheck, limit_s: float = 0) -> list[str]:

@@ -6,10 +6,14 @@ In a process that plays several cases one after the other, gates and ids also ge
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from pinnace_fuzz.harness.shell_gate import ShellGate
 from pinnace_fuzz.judge.scenarios.files import fill
+
+GATES: Final = ".conform-gates"
+"""The folder of gates of the shell, in the working folder: whatever confines the commands of an agent, they reach the
+folder that they work in, while a folder for temporary files may be another one for them."""
 
 _SHELL_GATE = re.compile(r"\$\{gate:([\w.\-]+)\}")
 
@@ -21,7 +25,7 @@ class Holes:
         self.shell_gates: dict[str, ShellGate] = {}
         """Those that were named and not yet opened."""
         self._values: dict[str, Any] = {name: str(path) for name, path in folders.items()}
-        self._temp = folders["temp"]
+        self._gates = folders["work"] / GATES
         self._case = case
 
     def keep(self, name: str, value: Any) -> None:
@@ -69,7 +73,8 @@ class Holes:
 
     def _shell_gate(self, name: str) -> ShellGate:
         if name not in self.shell_gates:
-            self.shell_gates[name] = ShellGate(self._temp / f"gate-{self._case}{name}")
+            self._gates.mkdir(exist_ok=True)
+            self.shell_gates[name] = ShellGate(self._gates / f"{self._case}{name}")
         return self.shell_gates[name]
 
     def _with_gates(self, value: Any) -> Any:

@@ -165,9 +165,29 @@ class Files(NamedTuple):
 
 
 class Write(NamedTuple):
-    """Files that another program writes while the agent works."""
+    """Files that another program writes while the agent works, or appends to."""
 
     files: Mapping[str, str]
+    is_appended: bool = False
+
+
+class Remove(NamedTuple):
+    """Files, or folders with all that is in them, that another program removes."""
+
+    paths: tuple[str, ...]
+
+
+class Move(NamedTuple):
+    """Files that another program renames: from -> to."""
+
+    paths: Mapping[str, str]
+
+
+class Lock(NamedTuple):
+    """Another program holds an exclusive `flock` on a file from now on, or no longer."""
+
+    path: str
+    is_held: bool
 
 
 class Children(NamedTuple):
@@ -197,6 +217,9 @@ Step: TypeAlias = (
     | Mark
     | Files
     | Write
+    | Remove
+    | Move
+    | Lock
     | Children
 )
 
