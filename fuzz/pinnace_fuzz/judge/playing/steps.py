@@ -155,10 +155,9 @@ class Stage(Dialogue):
             case s.Move(paths):
                 self._other_program.move(self.holes.filled(dict(paths)))
             case s.Lock(path, is_held):
-                self._other_program.lock(str(self.holes.filled(path)), is_held)
-            case s.Children(count):
-                limit_s = CHILDREN_S * self._kit.patience
-                self.faults += children_faults(body.descendants, count, limit_s)
+                self._other_program.lock(str(self.holes.filled(path)), is_held, self._limit_s())
+            case s.Children() as wanted:
+                self.faults += children_faults(body.descendants, wanted, CHILDREN_S * self._kit.patience)
             case _:
                 assert_never(step)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pinnace_fuzz.judge.adapter import place
 from pinnace_fuzz.judge.playing.asking import StepFailed
-from pinnace_fuzz.judge.scenarios.scenario import FileCheck
+from pinnace_fuzz.judge.scenarios.scenario import Children, FileCheck
 
 
 class OtherProgram:
@@ -50,8 +50,11 @@ class OtherProgram:
             with _required(name):
                 place(self._folders, name).rename(place(self._folders, target))
 
-    def lock(self, name: str, is_held: bool) -> None:
-        """Hold an exclusive `flock` on a file, which is made if it is not there, or hold it no longer."""
+    def lock(self, name: str, is_held: bool, limit_s: float) -> None:
+        """Hold an exclusive `flock` on a file, which is made if it is not there, or hold it no longer.
+
+        A lock that another program still has is waited for, so long.
+        """
         path = place(self._folders, name)
         if (handle := self._locks.pop(path, None)) is not None:
             os.close(handle)
@@ -59,12 +62,24 @@ class OtherProgram:
             return
         with _required(name):
             self._locks[path] = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(self._locks[path], fcntl.LOCK_EX | fcntl.LOCK_NB)
+            deadline_s = time.monotonic() + limit_s
+            while not _is_locked(self._locks[path], is_last_try=time.monotonic() > deadline_s):
+                time.sleep(0.01)  # the end of another's lock is not reported
 
     def close(self) -> None:
         """Hold no lock any more."""
         while self._locks:
             os.close(self._locks.popitem()[1])
+
+
+def _is_locked(handle: int, *, is_last_try: bool) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        if is_last_try:
+            raise
+        return False
+    return True
 
 
 @contextlib.contextmanager
@@ -93,14 +108,19 @@ def _file_faults(path: Path, check: FileCheck) -> list[str]:
     return faults + [f"{check.path} has /{each}/" for each in check.lacks if re.search(each, text)]
 
 
-def children_faults(descendants: Callable[[], Sequence[int]], number: int, limit_s: float) -> list[str]:
+def children_faults(descendants: Callable[[], Sequence[int]], wanted: Children, limit_s: float) -> list[str]:
     """Wait until an agent has so many descendants; return an error if it does not happen."""
     deadline_s = time.monotonic() + limit_s
-    while len(found := descendants()) != number and time.monotonic() < deadline_s:
+    while not (is_met := _is_met(wanted, found := descendants())) and time.monotonic() < deadline_s:
         time.sleep(0.01)  # the end of another process's child is not reported
-    if len(found) == number:
+    if is_met:
         return []
+    number = f"at least {wanted.number}" if wanted.is_least else wanted.number
     return [f"the agent has {len(found)} descendants, not {number}: {', '.join(_names(found))}"]
+
+
+def _is_met(wanted: Children, found: Sequence[int]) -> bool:
+    return len(found) >= wanted.number if wanted.is_least else len(found) == wanted.number
 
 
 def _names(process_ids: Sequence[int]) -> list[str]:

@@ -270,6 +270,16 @@ def _ask(fields: Fields) -> Step:
     return Ask(fields.mapping("ask"), fields.mapping("gives"), fields.text_map("keep"))
 
 
+def _children(fields: Fields) -> Step:
+    value = fields.take("children")
+    if not isinstance(value, dict):
+        return Children(Fields({"children": value}, fields.path).count("children"))
+    inner = Fields(value, (*fields.path, "children"))
+    found = Children(inner.count("min", 1), is_least=True)
+    inner.finish()
+    return found
+
+
 def _quiet(fields: Fields) -> Step:
     if not fields.flag("quiet"):
         raise fields.error("quiet", "takes no value, or true")
@@ -302,5 +312,5 @@ _STEPS: Mapping[str, Callable[[Fields], Step]] = {
     "move": lambda fields: Move(fields.text_map("move")),
     "lock": lambda fields: Lock(fields.needed("lock"), is_held=True),
     "unlock": lambda fields: Lock(fields.needed("unlock"), is_held=False),
-    "children": lambda fields: Children(fields.count("children")),
+    "children": _children,
 }

@@ -191,9 +191,10 @@ class Lock(NamedTuple):
 
 
 class Children(NamedTuple):
-    """The agent has so many descendants, after a moment at most."""
+    """The agent has so many descendants, or at least so many, after a moment at most."""
 
     number: int
+    is_least: bool = False
 
 
 Step: TypeAlias = (
