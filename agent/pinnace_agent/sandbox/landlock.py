@@ -9,10 +9,8 @@ directly in a folder that holds something protected, such as the working folder.
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 from pinnace_agent.core.ports.confinement import Access, Start
@@ -31,8 +29,9 @@ from pinnace_agent.sandbox.landlock_program import (
     Order,
     landlock_abi,
 )
-from pinnace_agent.sandbox.launcher import confined_environment
-from pinnace_agent.sandbox.layout import SandboxPlaces, layout_of, session_file_of
+from pinnace_agent.sandbox.landlock_supervisor import Keeper, Supervisor, launch
+from pinnace_agent.sandbox.launcher import ResolvesPolicy, confined_environment, not_run
+from pinnace_agent.sandbox.layout import SandboxPlaces, session_file_of
 from pinnace_agent.sandbox.policy import SandboxPolicy
 from pinnace_agent.sandbox.private_folder import PrivateFolder
 from pinnace_agent.sandbox.seccomp import Rules, filter_program
@@ -65,7 +64,7 @@ def landlock_refusal() -> str | None:
     return None
 
 
-class LandlockConfinement:
+class LandlockConfinement(ResolvesPolicy):
     """Starts programs under Landlock and the filter of system calls: a `Confinement`."""
 
     def __init__(self, policy: SandboxPolicy, places: SandboxPlaces, private: PrivateFolder) -> None:
@@ -74,9 +73,8 @@ class LandlockConfinement:
         Raises:
             UnknownMachine: There is no filter for this architecture.
         """
-        self._policy = policy
-        self._places = places
-        self._private = private
+        super().__init__(policy, places, private)
+        self._supervisor = Supervisor()
         self.problem: str | None = None
         """What was found after a command: never anything, since rules do not depend on names."""
         rules = Rules(
@@ -87,74 +85,86 @@ class LandlockConfinement:
         )
         self._filter = filter_program(os.uname().machine, rules)
 
-    def layout(self, access: Access = "policy", session_file: str | None = None) -> Layout:
-        """Resolve the policy on the disk of this moment.
+    @property
+    def helpers(self) -> Collection[int]:
+        """The supervisor, once there is one."""
+        return self._supervisor.pids
 
-        Raises:
-            OSError: Something can't be protected.
-        """
-        return layout_of(
-            self._policy,
-            self._places,
-            program="",
-            private=self._private.path,
-            disables_namespaces=False,
-            access=access,
-            session_file=session_file,
-        )
+    def close(self) -> None:
+        """End the supervisor; commands that run go on."""
+        self._supervisor.close()
 
     def confine(self, start: Start, access: Access = "policy") -> "LandlockStart":
-        """Return how a program is started; the process must be a child of this one.
+        """Return how a program is started.
 
         Raises:
             OSError: Something can't be protected, or no descriptor is left.
         """
+        if "\0" in "".join((*start.arguments, *start.env, *start.env.values())):
+            raise ValueError("embedded null byte")  # as without a sandbox
         layout = self.layout(access, session_file_of(start.env))
         rules = _rules_of(layout)
-        ours, report = os.pipe()
-        try:
-            order = os.memfd_create("order")
-            with os.fdopen(os.dup(order), "wb") as file:
-                file.write(json.dumps(Order(rules, self._filter.hex(), os.getpid(), report)).encode())
-        except BaseException:
-            os.close(ours)
-            os.close(report)
-            raise
-        os.lseek(order, 0, os.SEEK_SET)
         private = layout.private
         env = {
-            **confined_environment(start.env, self._policy.mode),
+            **confined_environment(start.env, self.policy.mode),
             "TMPDIR": private,
             "XDG_CACHE_HOME": f"{private}/.cache",
             "npm_config_cache": f"{private}/.cache/npm",
         }
-        arguments = [*_command(order), *start.arguments]
-        confined = start._replace(arguments=arguments, env=env, pass_fds=(*start.pass_fds, order, report))
-        return LandlockStart(confined, (order, report), ours)
+        order = Order(rules, self._filter.hex(), start.arguments, env)
+        return LandlockStart(self._supervisor, order, layout.folder if start.cwd is None else start.cwd)
 
 
-@dataclass(slots=True)
 class LandlockStart:
-    """One start: a `ConfinedStart`."""
+    """One start: a `ConfinedStart`. Owns descriptors until `launch` and `close`."""
 
-    start: Start
-    _theirs: tuple[int, ...]
-    _report: int
-    _has_begun: bool = field(default=False, init=False)
+    def __init__(self, supervisor: Supervisor, order: Order, cwd: str) -> None:
+        """Write the order.
+
+        Raises:
+            OSError: No descriptor is left.
+        """
+        self._supervisor = supervisor
+        self._cwd = cwd
+        self._has_begun = False
+        self._report, report = os.pipe()
+        try:
+            written = os.memfd_create("order")
+        except BaseException:
+            os.close(self._report)
+            os.close(report)
+            raise
+        self.for_supervisor: tuple[int, ...] = (written, report)
+        """The descriptors of the order and of its report; none once it was launched."""
+        with os.fdopen(os.dup(written), "wb") as file:
+            file.write(json.dumps(order).encode())
+        os.lseek(written, 0, os.SEEK_SET)
+
+    def launch(self, stdin: int, stdout: int, stderr: int) -> Keeper:
+        """Have the supervisor start it.
+
+        Raises:
+            OSError: It was not started.
+        """
+        order, report = self.for_supervisor
+        try:
+            return launch(self._supervisor, order, report, self._cwd, (stdin, stdout, stderr))
+        finally:
+            self.started()
 
     def started(self) -> None:
-        """Close the descriptors that only the new process needs."""
-        for each in self._theirs:
+        """Close the descriptors that only the supervisor needs."""
+        for each in self.for_supervisor:
             os.close(each)
-        self._theirs = ()
+        self.for_supervisor = ()
 
     def failure(self, status: int | None) -> str | None:
         """Return why the program was not run; None: it ran."""
         if self._report >= 0 and not self._has_begun:
             os.set_blocking(self._report, False)
-            with suppress(BlockingIOError):  # the supervisor still runs
+            with suppress(BlockingIOError):  # it has not exited
                 self._has_begun = os.read(self._report, len(STARTED)) == STARTED
-        return None if self._has_begun else f"the restrictions could not be applied (status {status})"
+        return None if self._has_begun else not_run(f"the restrictions could not be applied (status {status})")
 
     def close(self) -> None:
         """Close everything else."""
@@ -203,11 +213,6 @@ def landlock_rules(
     rules += [(f"/dev/{name}", _ON_DEVICES) for name in _DEVICES]
     rules.append((private, _WRITING))
     return rules
-
-
-def _command(order: int) -> list[str]:
-    run = "import sys; sys.path.append(sys.argv[1]); from pinnace_agent.sandbox.landlock_program import main; main()"
-    return [sys.executable, "-I", "-S", "-B", "-c", run, str(Path(__file__).absolute().parents[2]), str(order)]
 
 
 def _below(folder: str, paths: Iterable[str]) -> list[str]:

@@ -1,11 +1,15 @@
-"""The supervisor of a command under Landlock: a program that starts the command with rules and a filter, and ends it.
+"""The supervisor of commands under Landlock: a program that forks a keeper for each, which restricts, runs and ends it.
 
-It is the parent of the command and child subreaper of everything that the command starts: when the command has exited,
-or the agent has, it kills every descendant until none is left. A command can't signal it (scope of Landlock). Exits
-with the command's status, 128 + n if signal n has killed it.
+One supervisor serves an agent for as long as both live, so that a command does not wait for the start of an
+interpreter. For each order it forks a **keeper**: a child of the agent, not of the supervisor (CLONE_PARENT), so that
+the agent waits for it as for any program of its own, and so that a supervisor that dies takes no command with it. The
+keeper is the parent of the command and child subreaper of everything that the command starts: when the command has
+exited, or the agent has, it kills every descendant until none is left, and those of no other command. It exits with the
+command's status, 128 + n if signal n has killed it. A command can signal neither (scope of Landlock).
 
-Started as `python -I -S`, once for each command: imports the standard library alone. What the command may do stands in
-the order that it is given (`landlock`); nothing is decided here.
+Started as `python -I -S`: imports the standard library alone, and stays in one thread, which forking without the
+interpreter's knowledge needs. What a command may do stands in its order (`landlock`); nothing is decided here.
+The agent's side of the socket is `landlock_supervisor`.
 """
 
 import ctypes
@@ -14,14 +18,19 @@ import json
 import os
 import select
 import signal
+import socket
 import stat
+import struct
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 CAPSET: Final[Mapping[str, int]] = {"x86_64": 126, "aarch64": 91}
+_CLONE: Final[Mapping[str, int]] = {"x86_64": 56, "aarch64": 220}
+_CLONE_PARENT: Final = 0x8000
 _PATH_BENEATH: Final = 1
 _ABI_QUERY: Final = 1
 _SUBREAPER, _NO_NEW_PRIVS, _SECCOMP, _DROP_BOUND, _FILTER = 36, 38, 22, 24, 2
@@ -41,17 +50,34 @@ ABI: Final = 6
 STARTED: Final = b"started"
 
 
+REPLY: Final = struct.Struct("=i")
+"""The answer to an order: the process number of the keeper, or the negative number of an error."""
+
+
 class Order(NamedTuple):
-    """What the supervisor is to do."""
+    """What a keeper is to do: the content of a file, whose descriptor is the first of those that come with it."""
 
     rules: Sequence[tuple[str, int]]
     """Paths and the rights below each."""
     filter: str
     """The seccomp program, in hexadecimal digits."""
-    agent: int
-    """The process number of the agent, whose end ends the command."""
+    arguments: Sequence[str]
+    """The program and its arguments."""
+    env: Mapping[str, str]
+    """The whole environment."""
+
+
+class Descriptors(NamedTuple):
+    """What comes with an order."""
+
+    order: int
     report: int
-    """The descriptor on which `STARTED` is written once the process is restricted."""
+    """`STARTED` is written there once the process is restricted."""
+    folder: int
+    """The folder to run in."""
+    stdin: int
+    stdout: int
+    stderr: int
 
 
 class _Ruleset(ctypes.Structure):
@@ -73,43 +99,95 @@ def landlock_abi() -> int:
     return max(0, found)
 
 
-def supervise(order: Order, arguments: Sequence[str]) -> int:
-    """Run the command, end everything that it has started, and return its exit code."""
-    libc = _libc()
-    _check(libc.prctl(_SUBREAPER, 1, 0, 0, 0))
-    agent = _agent_handle(order.agent)
+def serve(channel: socket.socket, agent: int) -> None:
+    """Fork a keeper for each order, until the agent or its end of the channel is gone.
+
+    Args:
+        channel: Orders come from it: packets of one byte with `Descriptors`. Each is answered before the next is read.
+        agent: The process number of the agent, the parent of this process.
+    """
+    for number in _OF_GROUPS:  # meant for others of the agent's group
+        signal.signal(number, signal.SIG_IGN)
+    gone = os.pidfd_open(agent)
+    if os.getppid() != agent:  # it has ended before, and its number may be another's
+        return
+    waiting = select.poll()
+    waiting.register(gone, select.POLLIN)
+    waiting.register(channel, select.POLLIN)
+    while gone not in dict(waiting.poll()):
+        data, received, _, _ = socket.recv_fds(channel, 1, len(Descriptors._fields), socket.MSG_CMSG_CLOEXEC)
+        if not data:
+            return
+        keeper = _fork_for_the_parent()
+        if keeper == 0:
+            _keep(Descriptors(*received), channel, agent, gone)
+        for each in received:
+            os.close(each)
+        if keeper < 0:
+            channel.send(REPLY.pack(keeper))
+
+
+def _fork_for_the_parent() -> int:
+    """Fork a child of this process' parent; return its number, 0 in it, or the negative number of an error."""
+    # `os.fork` can't do that. A PyDLL keeps the interpreter locked meanwhile, so that the child has the lock.
+    flags = _CLONE_PARENT | signal.SIGCHLD
+    pid: int = ctypes.PyDLL(None, use_errno=True).syscall(_CLONE[os.uname().machine], flags, 0, 0, 0, 0)
+    return -ctypes.get_errno() if pid < 0 else pid
+
+
+def _keep(given: Descriptors, channel: socket.socket, agent: int, gone: int) -> None:
+    """Run the command of an order, end everything that it has started, and exit as it did. Does not return."""
+    code = _SETUP_FAILED
+    try:
+        os.setsid()
+        # By the keeper, before it runs anything: an agent that gets no answer knows that nothing runs.
+        channel.send(REPLY.pack(os.getpid()))
+        channel.close()
+        for number, each in enumerate((given.stdin, given.stdout, given.stderr)):
+            os.dup2(each, number)
+            os.close(each)
+        if os.getppid() == agent:
+            os.fchdir(given.folder)
+            os.close(given.folder)
+            with open(given.order, "rb") as file:
+                order = Order(*json.load(file))
+            code = supervise(order, given.report, gone)
+    except OSError as error:
+        os.write(2, f"{error}\n".encode())
+    finally:
+        os._exit(code)
+
+
+def supervise(order: Order, report: int, agent: int) -> int:
+    """Run the command, end everything that it has started, and return its exit code.
+
+    Args:
+        order: What to run.
+        report: Gets `STARTED` once the process is restricted; it is closed.
+        agent: Becomes readable when the agent ends.
+    """
+    _check(_libc().prctl(_SUBREAPER, 1, 0, 0, 0))
     command = os.fork()
     if command == 0:
-        _become(order, arguments)
-    os.close(order.report)
+        _become(order, report)
+    os.close(report)
     code = _wait(command, agent)
     _end_descendants()
     return code
 
 
-def _agent_handle(agent: int) -> int:
-    """Return a handle that becomes readable when the agent ends."""
-    try:
-        handle = os.pidfd_open(agent)
-    except OSError as error:
-        raise SystemExit(_SETUP_FAILED) from error
-    if os.getppid() != agent:  # it has ended before, and its number may be another's
-        raise SystemExit(_SETUP_FAILED)
-    return handle
-
-
-def _become(order: Order, arguments: Sequence[str]) -> None:
+def _become(order: Order, report: int) -> None:
     """Restrict this process for good and replace it by the command. Does not return."""
     try:
         for number in (*_OF_GROUPS, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
         restrict(order)
-        os.write(order.report, STARTED)
-        os.close(order.report)
-        os.execvp(arguments[0], list(arguments))
+        os.write(report, STARTED)
+        os.close(report)
+        os.execvpe(order.arguments[0], list(order.arguments), order.env)
     except OSError as error:
         # After the report it is the command's own failure, as a shell would put it.
-        os.write(2, f"{arguments[0]}: {error.strerror}\n".encode())
+        os.write(2, os.fsencode(f"{order.arguments[0]}: {error.strerror}\n"))
         os._exit(127 if error.errno == errno.ENOENT else 126)
     finally:
         os._exit(_SETUP_FAILED)
@@ -172,8 +250,6 @@ def _wait(command: int, agent: int) -> int:
 
 def _await_the_last(agent: int) -> None:
     """Leave other processes of the command a moment to end by themselves."""
-    import time
-
     end = time.monotonic() + GRACE_S
     pause = 0.001
     while _has_children() and time.monotonic() < end and not select.select([agent], [], [], pause)[0]:
@@ -230,9 +306,6 @@ def _check(result: int) -> int:
 
 
 def main() -> None:
-    """Run the command that follows the descriptor of an order."""
-    for number in _OF_GROUPS:  # meant for the command, which is in the same group
-        signal.signal(number, signal.SIG_IGN)
-    with open(int(sys.argv[2]), "rb") as file:
-        order = Order(*json.load(file))
-    sys.exit(supervise(order, sys.argv[3:]))
+    """Serve the agent whose number follows that of the channel."""
+    with socket.socket(fileno=int(sys.argv[2])) as channel:
+        serve(channel, int(sys.argv[3]))

@@ -7,13 +7,14 @@ is checked when it has ended: whether it ran at all, and whether anything protec
 import json
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
 from pinnace_agent.config.sandbox_settings import SandboxMode
 from pinnace_agent.core.ports.confinement import Access, Start
 from pinnace_agent.sandbox.bubblewrap import Layout, command_arguments, setup_arguments
+from pinnace_agent.sandbox.launched import LaunchedProgram
 from pinnace_agent.sandbox.layout import SandboxPlaces, git_folders, layout_of, session_file_of
 from pinnace_agent.sandbox.policy import SandboxPolicy
 from pinnace_agent.sandbox.private_folder import PrivateFolder
@@ -47,27 +48,17 @@ class Bubblewrap(NamedTuple):
     """Whether it has `--disable-userns`."""
 
 
-class BubblewrapConfinement:
-    """Starts every program inside a sandbox of bubblewrap. `confine` blocks; it may run in any thread."""
+class ResolvesPolicy:
+    """A policy, and the disk that it is resolved on: what each mechanism begins with."""
 
     def __init__(
-        self,
-        policy: SandboxPolicy,
-        places: SandboxPlaces,
-        bubblewrap: Bubblewrap,
-        private: PrivateFolder,
-        report: Callable[[str], None] | None = None,
+        self, policy: SandboxPolicy, places: SandboxPlaces, private: PrivateFolder, bubblewrap: Bubblewrap | None = None
     ) -> None:
-        """Start nothing yet; `report` takes what is found after a command: a change of something protected."""
+        """Resolve nothing yet; `bubblewrap` is the program of that mechanism."""
         self.policy = policy
         self.places = places
         self.bubblewrap = bubblewrap
-        self.problem: str | None = None
-        """What was found after the latest command that changed something protected."""
         self._private = private
-        self._report = report
-        rules = Rules(policy.unix_sockets, refuses_namespaces=not bubblewrap.disables_namespaces)
-        self._filter = filter_program(os.uname().machine, rules)
 
     def layout(self, access: Access = "policy", session_file: str | None = None) -> Layout:
         """Resolve the policy on the disk of this moment.
@@ -78,12 +69,37 @@ class BubblewrapConfinement:
         return layout_of(
             self.policy,
             self.places,
-            program=self.bubblewrap.program,
+            program="" if self.bubblewrap is None else self.bubblewrap.program,
             private=self._private.path,
-            disables_namespaces=self.bubblewrap.disables_namespaces,
+            disables_namespaces=self.bubblewrap is not None and self.bubblewrap.disables_namespaces,
             access=access,
             session_file=session_file,
         )
+
+
+class BubblewrapConfinement(ResolvesPolicy):
+    """Starts every program inside a sandbox of bubblewrap. `confine` blocks; it may run in any thread."""
+
+    helpers: Collection[int] = ()
+
+    def close(self) -> None:
+        """End nothing: each command has its own processes."""
+
+    def __init__(
+        self,
+        policy: SandboxPolicy,
+        places: SandboxPlaces,
+        bubblewrap: Bubblewrap,
+        private: PrivateFolder,
+        report: Callable[[str], None] | None = None,
+    ) -> None:
+        """Start nothing yet; `report` takes what is found after a command: a change of something protected."""
+        super().__init__(policy, places, private, bubblewrap)
+        self.problem: str | None = None
+        """What was found after the latest command that changed something protected."""
+        self._report = report
+        rules = Rules(policy.unix_sockets, refuses_namespaces=not bubblewrap.disables_namespaces)
+        self._filter = filter_program(os.uname().machine, rules)
 
     def confine(self, start: Start, access: Access = "policy") -> "ConfinedProgram":
         """Return how a program is started inside the sandbox.
@@ -142,6 +158,17 @@ class ConfinedProgram:
     def start(self) -> Start:
         """What is to be started in place of the program."""
         return self._start
+
+    def launch(self, stdin: int, stdout: int, stderr: int) -> LaunchedProgram:
+        """Start it in this thread.
+
+        Raises:
+            OSError: It can't be started.
+        """
+        try:
+            return LaunchedProgram(self._start, stdin, stdout, stderr)
+        finally:
+            self.started()
 
     def started(self) -> None:
         """Close the descriptors that only the new process needs."""

@@ -6,16 +6,22 @@ what would help. Blocking.
 
 import os
 import re
+import select
 import shutil
+import signal
 import subprocess
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final, NamedTuple
 
-from pinnace_agent.core.ports.confinement import Confinement, Start
+from pinnace_agent.core.ports.confinement import Confinement, Launched, Start
 from pinnace_agent.sandbox.launcher import Bubblewrap
 from pinnace_agent.sandbox.seccomp import MACHINES
 
 _PROBE_S: Final = 10.0
+_PROBE_STATUS: Final = 23
+"""No program that fails before the probe exits with it."""
 _VERSION: Final = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 _OLDEST: Final = (0, 5, 0)
 """The first one with `--perms`."""
@@ -108,35 +114,41 @@ def probe(confinement: Confinement, env: Mapping[str, str], cwd: str) -> None:
         Unavailable: It did not run.
     """
     try:
-        confined = confinement.confine(Start(["/bin/sh", "-c", "exit 23"], env, cwd))
+        confined = confinement.confine(Start(["/bin/sh", "-c", f"exit {_PROBE_STATUS}"], env, cwd))
     except (OSError, ValueError) as error:
         raise Unavailable(error.strerror or str(error) if isinstance(error, OSError) else str(error)) from None
-    start = confined.start
     try:
-        with subprocess.Popen(
-            start.arguments,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            env=dict(start.env),
-            cwd=start.cwd,
-            pass_fds=start.pass_fds,
-            start_new_session=True,
-        ) as process:
-            confined.started()
-            try:
-                _, complaints = process.communicate(timeout=_PROBE_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                raise Unavailable(f"bubblewrap has not set up a sandbox within {_PROBE_S:.0f} s") from None
-        failure = confined.failure(process.returncode)
-        if failure is not None or process.returncode != 23:
-            raise Unavailable(remedy(complaints.decode("utf-8", "replace").strip(), process.returncode))
+        process = confined.launch(subprocess.DEVNULL, subprocess.DEVNULL, subprocess.PIPE)
+        status, complaints = _end_of(process)
+        if status is None:
+            raise Unavailable(f"no sandbox was set up within {_PROBE_S:.0f} s")
+        failure = confined.failure(status)
+        if failure is not None or status != _PROBE_STATUS:
+            raise Unavailable(remedy(complaints.decode("utf-8", "replace").strip(), status))
     except OSError as error:
-        confined.started()
-        raise Unavailable(f"bubblewrap does not run: {error}") from None
+        raise Unavailable(f"the sandbox does not run: {error}") from None
     finally:
         confined.close()
+
+
+def _end_of(process: Launched) -> tuple[int | None, bytes]:
+    """Wait for the end of a probe, and kill it if it does not come; return its status, None then, and its stderr."""
+    end = time.monotonic() + _PROBE_S
+    status: int | None = None
+    complaints = b""
+    _, _, errors = process.ends
+    assert errors is not None
+    with os.fdopen(errors, "rb", buffering=0) as stream:
+        while select.select([stream], [], [], max(0, end - time.monotonic()))[0] and (data := stream.read(65536)):
+            complaints += data
+    while (status := process.poll()) is None and time.monotonic() < end:
+        time.sleep(0.001)  # it has closed its stderr, and exits
+    if status is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        while process.poll() is None:
+            time.sleep(0.001)
+    return status, complaints
 
 
 def remedy(complaint: str, status: int) -> str:

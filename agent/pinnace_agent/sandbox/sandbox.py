@@ -111,7 +111,8 @@ class Sandbox:
         return {**tools, "bash": BashTool(sandbox=facts)}
 
     def close(self) -> None:
-        """Remove the private folder."""
+        """End what the mechanism keeps, and remove the private folder."""
+        self._confinement.close()
         self._private.close()
 
 

@@ -266,7 +266,7 @@ class ChildProcesses:
             from pinnace_agent.shell.descendants import Descendants
 
             self._descendants = Descendants(
-                MARK_VARIABLE, self._secret, self._unreaped, lambda: self.owns_all and not self._starting
+                MARK_VARIABLE, self._secret, self._known, lambda: self.owns_all and not self._starting
             )
             try:
                 adopt_orphans()
@@ -279,6 +279,9 @@ class ChildProcesses:
                 signal.signal(signal.SIGCHLD, self._on_exit)
                 trio.lowlevel.spawn_system_task(_leave_the_wakeup_descriptor_at_the_end)
         return self._watchdog
+
+    def _known(self) -> Collection[int]:
+        return self._unreaped if self.confinement is None else {*self._unreaped, *self.confinement.helpers}
 
     def _on_exit(self, _number: int, _frame: object) -> None:
         self._reap_soon()

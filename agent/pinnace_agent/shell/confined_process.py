@@ -6,13 +6,12 @@ these processes have a class of their own. Has no knowledge of mechanisms.
 
 import errno
 import os
-import subprocess
 from collections.abc import Mapping, Sequence
-from typing import IO, Final
+from typing import Final
 
 import trio
 
-from pinnace_agent.core.ports.confinement import Access, ConfinedStart, Confinement, Start
+from pinnace_agent.core.ports.confinement import Access, ConfinedStart, Confinement, Launched, Start
 
 # Between two looks at a process that can't be waited for, since no descriptor is left.
 _POLL_S: Final = 0.02
@@ -25,12 +24,10 @@ class LoopProcess:
     A sandbox ends with the thread that started it. `trio.Process` is started in a thread that ends when it is idle.
     """
 
-    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+    def __init__(self, process: Launched) -> None:
         self._process = process
         self.pid = process.pid
-        self.stdin = _stream(process.stdin)
-        self.stdout = _stream(process.stdout)
-        self.stderr = _stream(process.stderr)
+        self.stdin, self.stdout, self.stderr = map(_stream, process.ends)
 
     @property
     def returncode(self) -> int | None:
@@ -57,12 +54,8 @@ class LoopProcess:
         return status
 
 
-def _stream(pipe: IO[bytes] | None) -> trio.lowlevel.FdStream | None:
-    if pipe is None:
-        return None
-    descriptor = os.dup(pipe.fileno())  # the stream closes its own
-    pipe.close()
-    return trio.lowlevel.FdStream(descriptor)
+def _stream(end: int | None) -> trio.lowlevel.FdStream | None:
+    return None if end is None else trio.lowlevel.FdStream(end)
 
 
 async def confine(
@@ -90,22 +83,8 @@ def start_here(confined: ConfinedStart, stdin: int, stdout: int, stderr: int) ->
     Raises:
         OSError: It can't be started.
     """
-    start = confined.start
     try:
-        return LoopProcess(
-            subprocess.Popen(
-                list(start.arguments),
-                stdin=stdin,
-                stdout=stdout,
-                stderr=stderr,
-                cwd=start.cwd,
-                env=dict(start.env),
-                pass_fds=start.pass_fds,
-                start_new_session=True,
-            )
-        )
+        return LoopProcess(confined.launch(stdin, stdout, stderr))
     except BaseException:
         confined.close()
         raise
-    finally:
-        confined.started()

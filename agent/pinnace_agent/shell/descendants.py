@@ -59,13 +59,15 @@ class Descendants:
 
     __slots__ = ("_is_all_ours", "_secret", "_started", "_variable")
 
-    def __init__(self, variable: str, secret: str, started: Collection[int], is_all_ours: Callable[[], bool]) -> None:
+    def __init__(
+        self, variable: str, secret: str, started: Callable[[], Collection[int]], is_all_ours: Callable[[], bool]
+    ) -> None:
         """Reserve a descriptor.
 
         Args:
             variable: The name of the variable that holds a command's mark.
             secret: The end of the marks of this process' commands.
-            started: The children that were started and not reaped; it may change.
+            started: Returns the children that were started and not reaped, and are no orphans.
             is_all_ours: Returns whether every other child is an orphan of a command.
         """
         self._variable = variable
@@ -116,8 +118,10 @@ class Descendants:
         marks = {child.mark.encode() for child in children}
         since = -1
         todo = [child.pid for child in children]
-        for pid in children_of(os.getpid()):
-            if pid in self._started:
+        present = children_of(os.getpid())
+        started = self._started()
+        for pid in present:
+            if pid in started:
                 continue
             status = status_of(pid)
             if status is None or status.is_zombie:
@@ -158,8 +162,10 @@ class Descendants:
     def reap(self) -> None:
         """Reap adopted orphans that have exited. Never takes the status of a process that other code may wait for."""
         with suppress(OSError):
-            for pid in children_of(os.getpid()):
-                if pid in self._started:
+            present = children_of(os.getpid())
+            started = self._started()
+            for pid in present:
+                if pid in started:
                     continue
                 status = status_of(pid)
                 if status is not None and status.is_zombie and not self._may_be_foreign(pid, status):

@@ -2,13 +2,15 @@
 
 import ctypes
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import pytest
 
 from pinnace_agent.core.ports.confinement import Confinement
+from pinnace_agent.sandbox.landlock import LandlockConfinement
 from pinnace_agent.sandbox.launcher import Bubblewrap, BubblewrapConfinement
 from pinnace_agent.sandbox.layout import SandboxPlaces
 from pinnace_agent.sandbox.policy import SandboxPolicy
@@ -32,13 +34,16 @@ class Text:
         return ""
 
 
+Mechanism = TypeVar("Mechanism", BubblewrapConfinement, LandlockConfinement)
+
+
 @dataclass
-class Confined:
+class _Commands(Generic[Mechanism]):
     """A working folder in a sandbox, and commands in it."""
 
     folder: Path
     home: Path
-    confinement: BubblewrapConfinement
+    confinement: Mechanism
     problems: list[str] = field(default_factory=list[str])
     children: ChildProcesses = field(default_factory=ChildProcesses)
 
@@ -50,6 +55,14 @@ class Confined:
             command, cwd=str(self.folder), output=output, env=env, timeout_s=timeout_s, children=self.children
         )
         return status, output.text
+
+
+class Confined(_Commands[BubblewrapConfinement]):
+    """In a sandbox of bubblewrap."""
+
+
+class UnderLandlock(_Commands[LandlockConfinement]):
+    """Under Landlock."""
 
 
 @pytest.fixture(scope="session")
@@ -101,3 +114,17 @@ def confined(tmp_path: Path, bubblewrap: Bubblewrap, private: PrivateFolder, ord
     confinement: Confinement = found.confinement
     found.children.confinement = confinement
     return found
+
+
+@pytest.fixture
+def under_landlock(tmp_path: Path, private: PrivateFolder) -> Generator[UnderLandlock, None, None]:
+    """A folder whose entries commands may write: here its folder `sub`."""
+    home = tmp_path.resolve() / "home"
+    project = home / "project"
+    (project / "sub").mkdir(parents=True)
+    places = SandboxPlaces(str(project), str(home), str(home / ".pi" / "agent"))
+    confinement = LandlockConfinement(SandboxPolicy("workspace-write", readable=(str(home),)), places, private)
+    found = UnderLandlock(project, home, confinement)
+    found.children.confinement = confinement
+    yield found
+    confinement.close()

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
@@ -13,8 +12,9 @@ from typing import Final, Literal, cast
 from tests.agent.sandbox.mutants import without
 from tests.agent.sandbox.world import Command, World, Wrap, run
 
+import pinnace_agent
 from pinnace_agent.config.sandbox_settings import SandboxMode
-from pinnace_agent.core.ports.confinement import Confinement, Start
+from pinnace_agent.core.ports.confinement import Start
 from pinnace_agent.sandbox.landlock import LandlockConfinement, landlock_refusal
 from pinnace_agent.sandbox.launcher import BubblewrapConfinement
 from pinnace_agent.sandbox.layout import SandboxPlaces
@@ -52,9 +52,9 @@ def sandbox(
         folder=str(made.project), home=str(made.home), agent_dir=str(made.agent), code=(made.env["SITE"],)
     )
     if mechanism == "landlock":
-        yield partial(_wrapped, LandlockConfinement(policy, places, private))
+        yield partial(_under_landlock, LandlockConfinement(policy, places, private))
     else:
-        yield partial(_wrapped, BubblewrapConfinement(policy, places, find_bubblewrap(os.environ), private))
+        yield partial(_in_bubblewrap, BubblewrapConfinement(policy, places, find_bubblewrap(os.environ), private))
     shutil.rmtree(base, ignore_errors=True)
 
 
@@ -91,8 +91,30 @@ def _program(command: Command) -> int:
     return next(place for place, each in enumerate(command.arguments) if Path(each).name == "bwrap")
 
 
-def _wrapped(confinement: Confinement, made: World, arguments: Sequence[str]) -> Command:
+def _in_bubblewrap(confinement: BubblewrapConfinement, made: World, arguments: Sequence[str]) -> Command:
     confined = confinement.confine(Start(arguments, made.env, str(made.project)))
     start = confined.start
-    command = [made.python if each == sys.executable else each for each in start.arguments]
-    return Command(made.as_user(command), start.env, start.pass_fds, confined.started, confined.close)
+    return Command(made.as_user(start.arguments), start.env, start.pass_fds, confined.started, confined.close)
+
+
+# An agent as small as can be, which runs as the user of the world: it has its supervisor run the order.
+_AGENT: Final = """import os, sys
+sys.path.append(sys.argv[1])
+from pinnace_agent.sandbox.landlock_supervisor import Supervisor, launch
+order, report = map(int, sys.argv[2:4])
+supervisor = Supervisor()
+keeper = launch(supervisor, order, report, sys.argv[4], (0, 1, 2))
+os.close(report)
+for each in (0, 1, 2): os.close(each)
+status = os.waitstatus_to_exitcode(os.waitpid(keeper.pid, 0)[1])
+supervisor.close()
+os._exit(status)
+"""
+
+
+def _under_landlock(confinement: LandlockConfinement, made: World, arguments: Sequence[str]) -> Command:
+    confined = confinement.confine(Start(arguments, made.env, str(made.project)))
+    place = str(Path(pinnace_agent.__file__).parents[1])
+    given = [*map(str, confined.for_supervisor), str(made.project)]
+    command = [made.python, "-I", "-S", "-B", "-c", _AGENT, place, *given]
+    return Command(made.as_user(command), {}, confined.for_supervisor, confined.started, confined.close)

@@ -175,8 +175,8 @@ def run_batch(made: World, attempts: Sequence[Attempt], wrap: Wrap, *, is_off: b
     python = json.dumps([(each.id, each.script) for each in attempts if each.language == "py"])
     # Before what disturbs: the folders are still where they were.
     program.insert(1, f'\'{made.python}\' -I -S -c "$DRIVER" "$PIECES"')
-    command = wrap(made, ["/bin/bash", "-c", "\n".join(program)])
-    done = run(made, command._replace(env={**command.env, "DRIVER": _DRIVER, "PIECES": python}))
+    informed = made._replace(env={**made.env, "DRIVER": _DRIVER, "PIECES": python})
+    done = run(made, wrap(informed, ["/bin/bash", "-c", "\n".join(program)]))
     found: dict[str, Outcome] = {}
     by_id = {each.id: each for each in attempts}
     for piece in done.stdout.decode("utf-8", "replace").split("\036")[1:]:

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 def beside_extensions() -> Descendants:
     """Other code of the process may start programs, too."""
-    return Descendants("PINNACE_COMMAND", "of a test", {}, lambda: False)
+    return Descendants("PINNACE_COMMAND", "of a test", tuple, lambda: False)
 
 
 def await_zombie(pid: int) -> None:

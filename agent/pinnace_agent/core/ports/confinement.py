@@ -4,7 +4,7 @@ The registry starts every program of the agent (the bash tool, the client's `bas
 search programs), and asks a `Confinement` for each. Has no knowledge of mechanisms or policies.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 import trio
@@ -25,19 +25,43 @@ class Start(NamedTuple):
     """Descriptors beside the usual three that the program inherits, under the same numbers."""
 
 
+class Launched(Protocol):
+    """A process that was started: a child of this one, the leader of a group and of a session."""
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        ...
+
+    @property
+    def ends(self) -> tuple[int | None, int | None, int | None]:
+        """Our ends of its stdin, stdout and stderr, which are the caller's; None: that one is no pipe of ours."""
+        ...
+
+    def poll(self) -> int | None:
+        """Return the exit status, negative if a signal ended it, and reap it; None: it has not exited."""
+        ...
+
+
 class ConfinedStart(Protocol):
     """One start of a program inside a sandbox, until its process has exited.
 
-    The caller starts `start`, calls `started` at once, in any case, and `close` when the process was reaped.
+    The caller calls `launch` once, and `close` when the process was reaped or could not be started.
     """
 
-    @property
-    def start(self) -> Start:
-        """What is to be started in place of the program."""
-        ...
+    def launch(self, stdin: int, stdout: int, stderr: int) -> Launched:
+        """Start it, in a session of its own. Blocks for some milliseconds.
 
-    def started(self) -> None:
-        """Close the descriptors that only the new process needs; also if it could not be started."""
+        MUST be called in a thread that lives as long as the agent: the end of that thread ends the program.
+
+        Args:
+            stdin: A descriptor, or a constant of `subprocess`.
+            stdout: Likewise.
+            stderr: Likewise.
+
+        Raises:
+            OSError: It can't be started; it has not run, and will not.
+        """
         ...
 
     def failure(self, status: int | None) -> str | None:
@@ -69,11 +93,13 @@ class SandboxReport(Protocol):
 class Confinement(Protocol):
     """Starts programs inside a sandbox. Each start is confined, or refused."""
 
-    def confine(self, start: Start, access: Access = "policy") -> ConfinedStart:
-        """Return how a program is started inside the sandbox.
+    @property
+    def helpers(self) -> Collection[int]:
+        """The children of this process that belong to the sandbox itself and to no program; it reaps them."""
+        ...
 
-        The process that is started MUST be a child of a thread that lives as long as the agent: the end of that thread
-        ends the program.
+    def confine(self, start: Start, access: Access = "policy") -> ConfinedStart:
+        """Return how a program is started inside the sandbox. Blocks: it reads the disk. For any thread.
 
         Raises:
             OSError: The sandbox can't be set up; the program must not be started without it.
