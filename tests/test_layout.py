@@ -163,13 +163,16 @@ STARTS = re.compile(
 MAY_START = {
     "agent/pinnace_agent/shell/child_processes.py": {"trio.lowlevel.open_process"},
     "agent/pinnace_agent/shell/watchdog.py": {"os.posix_spawn"},
-    "agent/pinnace_agent/shell/confined_process.py": {"subprocess.Popen"},
-    "agent/pinnace_agent/sandbox/probe.py": {"subprocess.Popen", "subprocess.run"},
+    # For the registry: the sandbox starts what is inside by its own means.
+    "agent/pinnace_agent/sandbox/launched.py": {"subprocess.Popen"},
+    "agent/pinnace_agent/sandbox/landlock_supervisor.py": {"subprocess.Popen"},
+    "agent/pinnace_agent/sandbox/probe.py": {"subprocess.run"},
     # A program of its own, between the registry and the command.
     "agent/pinnace_agent/sandbox/landlock_program.py": {
         *(
             "os.fork",
-            "os.execvp",
+            "os.execvpe",
+            "ctypes.PyDLL",
             "ctypes.CDLL",
             "ctypes.Structure",
             "ctypes.byref",

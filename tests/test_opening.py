@@ -25,8 +25,10 @@ EXCEPTIONS = {
     "that is new; what shows a process is refused before.",
     "agent/pinnace_agent/files/folders.py": "Folders, to flush them.",
     "agent/pinnace_agent/files/tool_calls.py": "Through the folder that the opener has opened (`Place`).",
-    "agent/pinnace_agent/sandbox/landlock_program.py": "Paths of rules, of which nothing is read; the order, by its "
-    "descriptor; of /proc, about processes that this one has started.",
+    "agent/pinnace_agent/sandbox/landlock_program.py": "Paths of rules, of which nothing is read; orders, by their "
+    "descriptors; of /proc, about processes that this one has started.",
+    "agent/pinnace_agent/sandbox/landlock_supervisor.py": "The folder to run in, of which nothing is read; the null "
+    "device.",
     "agent/pinnace_agent/search/program.py": "A program of its own, which can be killed: what a walk finds without "
     "following links, or the one file that the tool has checked.",
     "agent/pinnace_agent/search/ignore_files.py": "In that program: regular files, whose patterns are shown nowhere.",

@@ -13,11 +13,13 @@ MOST_ARGUMENTS: Final = 9000
 # Other processes may still write when the command has exited; `sleep` is gone when the processes are counted. What is
 # left then ends with the namespace. A message into a pipe without a reader must not change the exit status.
 GRACE: Final = (
-    '"$@"; s=$?; trap "" PIPE; i=0; while set -- /proc/[0-9]*; [ $# -gt 2 ]; do '
+    'exec 3>&2 2>/dev/null; (exec "$@" 2>&3 3>&-); s=$?; exec 2>&3 3>&-; trap "" PIPE; i=0; '
+    "while set -- /proc/[0-9]*; [ $# -gt 2 ]; do "
     'if [ $i = 10 ]; then echo "[The sandbox ended processes that the command left running.]" >&2; break; fi; '
     "i=$((i+1)); sleep 0.01; done; exit $s"
 )
-"""The script around each command: waits up to 0.1 s for other processes of the namespace, keeps the exit status."""
+"""The script around each command: waits up to 0.1 s for other processes of the namespace, keeps the exit status.
+Its own words about a command that a signal has ended ("Killed") are no output of the command, and go nowhere."""
 
 _SHELL: Final = "/bin/sh"
 

@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import threading
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +16,10 @@ from pinnace_agent.sandbox.landlock_program import REPLY, Descriptors
 
 ANSWER_S: Final = 10.0
 """How long a supervisor may take to fork, on a machine that is short of everything; some 0.5 ms are usual."""
+
+
+UNKNOWN_STATUS: Final = 255
+"""The status of a keeper that other code of this process has reaped."""
 
 
 class SupervisorLost(OSError):
@@ -126,8 +129,11 @@ class Keeper:
     def poll(self) -> int | None:
         """Return the exit status, if it has exited."""
         if self._status is None:
-            with suppress(ChildProcessError):
+            try:
                 pid, status = os.waitpid(self.pid, os.WNOHANG)
+            except ChildProcessError:
+                self._status = UNKNOWN_STATUS
+            else:
                 self._status = os.waitstatus_to_exitcode(status) if pid else None
         return self._status
 

@@ -42,10 +42,12 @@ async def test_commands_run_at_once_and_end_their_own_processes_alone(under_land
     life = os.open(folder / "life", os.O_RDONLY | os.O_NONBLOCK)
     gates = [gate(folder, name) for name in ("a", "b")]
     found: dict[str, tuple[int | None, str]] = {}
+    ended = {"a": trio.Event(), "b": trio.Event()}
 
     async def run(name: str, command: str) -> None:
         status, output = await under_landlock.run(f"cd sub; {command}")
         found[name] = (status.exit_code, output)
+        ended[name].set()
 
     try:
         with trio.fail_after(END_S):
@@ -56,8 +58,7 @@ async def test_commands_run_at_once_and_end_their_own_processes_alone(under_land
                 # The end of the pipe: all that has it open has ended, and b waits at its gate.
                 await trio.lowlevel.wait_readable(life)
                 assert b"" == os.read(life, 1)
-                while "a" not in found:
-                    await trio.sleep(0.001)
+                await ended["a"].wait()
                 await open_gate(folder / "b")
     finally:
         os.close(life)
@@ -65,9 +66,7 @@ async def test_commands_run_at_once_and_end_their_own_processes_alone(under_land
     assert {"a": (3, ""), "b": (139, "from b\n")} == found
 
 
-async def test_a_command_outlives_its_supervisor_and_the_next_one_gets_another(
-    under_landlock: UnderLandlock,
-) -> None:
+async def test_a_command_outlives_its_supervisor_and_the_next_one_gets_another(under_landlock: UnderLandlock) -> None:
     folder = under_landlock.folder / "sub"
     at_gate = gate(folder, "g")
     await under_landlock.run("true")
@@ -81,10 +80,9 @@ async def test_a_command_outlives_its_supervisor_and_the_next_one_gets_another(
     with trio.fail_after(END_S):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(run)
-            while not under_landlock.children.pids:
-                await trio.sleep(0.001)
-            os.kill(first, signal.SIGKILL)
-            await open_gate(folder / "g")
+            async with await trio.open_file(folder / "g", "w") as writer:  # the command is there
+                os.kill(first, signal.SIGKILL)
+                await writer.write("go\n")
         status, _ = await under_landlock.run("exit 6")
 
     assert ([5], 6) == (statuses, status.exit_code)

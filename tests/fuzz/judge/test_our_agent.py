@@ -1,5 +1,7 @@
-"""Our own agent: it passes every scenario that is smoke, and the judge says what it is."""
+"""Our own agent: it passes every scenario that is smoke, some in a sandbox, and the judge says what it is."""
 
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +15,18 @@ from pinnace_fuzz.judge.session import Options, conduct
 ROOTS = [path for path in sys.path if path]
 START = f"import sys; sys.path[:0] = {ROOTS!r}; from pinnace_rpc.cli.main import main; sys.exit(main())"
 pytestmark = pytest.mark.slow
+# What needs that the judge reaches the commands of an agent that is confined, and its files beside them: gates of a tool
+# and of the client's shell, processes, damage to session files, a file that the client alone has.
+CONFINED = (
+    *("ABT/a-tool", "EOF/in-bash", "FIL/reads-what-the-client-has", "PRM/a-skill-that-can-not-be-read"),
+    *("SES/can-not-be-saved", "SES/in-use-by-another"),
+)
+
+
+def bubblewrap_works() -> bool:
+    program = shutil.which("bwrap")
+    words = ["--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", "--proc", "/proc", "--", "true"]
+    return program is not None and subprocess.run([program, *words], capture_output=True, check=False).returncode == 0
 
 
 def test_smoke(tmp_path: Path) -> None:
@@ -21,3 +35,15 @@ def test_smoke(tmp_path: Path) -> None:
     assert {} == {case.scenario.id: case.findings for case in run.cases if case.verdict in BAD}
     assert (0, "pi", True) == (run.exit_code, run.agent["generation"], run.agent["is_ours"])
     assert not [case.why for case in run.cases if case.verdict == "NOT-RUN"]
+
+
+@pytest.mark.skipif(not bubblewrap_works(), reason="needs bubblewrap (scripts/peers), and user namespaces")
+def test_a_sample_of_the_scenarios_passes_in_a_sandbox(tmp_path: Path) -> None:
+    command = (sys.executable, "-c", START, "--sandbox", "workspace-write")
+    options = Options(
+        command=command, adapter=PiAdapter(), only=CONFINED, campaigns=(), jobs=2, seed=1, patience=3, out=tmp_path
+    )
+    run = conduct(options)
+
+    assert {} == {case.scenario.id: case.findings for case in run.cases if case.verdict in BAD}
+    assert ["PASS"] * len(CONFINED) == [case.verdict for case in run.cases]

@@ -144,3 +144,28 @@ def processes_named(name: str) -> list[int]:
         except OSError:
             continue
     return found
+
+
+@needs_bubblewrap
+def test_a_client_serves_what_is_not_on_the_disk_where_nothing_can_be_hidden_alone(
+    agent: AgentStarter, tmp_path: Path
+) -> None:
+    """R-FIL-01: a missing file of the working folder; not of a folder that is another one inside, or is hidden."""
+    outside = f"/tmp/none-{tmp_path.name}-{os.getpid()}"
+    reads = ["unsaved", outside, "hidden/none", "link/none", "../none"]
+    script = [calls({"name": "read", "args": {"path": path}}) for path in reads]
+    hiding = {"sandbox": {"hide": [str(tmp_path.resolve() / "agent-1/work/hidden")]}}
+    pi = agent([*script, DONE], "--sandbox", "workspace-write", settings=hiding)
+    work = pi.home.work.resolve()
+    (work / "link").symlink_to("/tmp")
+    (work / "hidden").mkdir()
+    pi.ask("hello", delegate=["read_text_file"])
+    pi.send({"type": "prompt", "message": "go"})
+    asked = pi.wait({"type": "client_request"})
+    pi.send({"type": "client_response", "id": asked["id"], "success": True, "content": "typed"})
+    pi.wait(SETTLED)
+
+    assert [str(work / "unsaved")] == [each["path"] for each in pi.found({"type": "client_request"})]
+    served, *missing = results(pi)
+    assert "typed" == served
+    assert ["ENOENT"] * 4 == [each.partition(":")[0] for each in missing]

@@ -4,9 +4,13 @@ Builds no texts of results, except where the system has no error for a refusal. 
 """
 
 import copy
+import os
 from collections.abc import Callable, Sequence
 from typing import Final, Self, TypeVar
 
+import trio
+
+from pinnace_agent.files.protected import is_inside
 from pinnace_agent.files.tool_calls import Answer, Call
 from pinnace_agent.shell.truncation import format_size
 from pinnace_agent.tools.base import ToolError
@@ -111,6 +115,24 @@ async def check_client_write(path: str) -> None:
     """
     if FILE_CALLS.is_sandboxed:
         await FILE_CALLS.perform(Call("check writable", path))
+
+
+async def may_be_hidden(path: str, folder: str) -> bool:
+    """Return whether a file that is missing inside the sandbox may be one that is hidden there; without one: no.
+
+    Nothing is hidden where the sandbox would make the file, in the working folder: what is hidden there is there, but
+    empty, or in a folder that can't be written. Elsewhere inside, such as in `/tmp`, a folder may be another one.
+    """
+    if not FILE_CALLS.is_sandboxed:
+        return False
+    real, root = await trio.to_thread.run_sync(lambda: (os.path.realpath(path), os.path.realpath(folder)))
+    if not is_inside(real, root):
+        return True
+    try:
+        await FILE_CALLS.perform(Call("check writable", path))
+    except OSError:
+        return True
+    return False
 
 
 def check_edit_size(path: str, size: int) -> None:

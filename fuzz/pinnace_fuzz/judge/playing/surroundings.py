@@ -5,6 +5,7 @@ confined rightly keeps them off its own files.
 """
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
@@ -53,7 +54,7 @@ class OtherProgram:
     def lock(self, name: str, is_held: bool, limit_s: float) -> None:
         """Hold an exclusive `flock` on a file, which is made if it is not there, or hold it no longer.
 
-        A lock that another program still has is waited for, so long.
+        A lock that another program still has is waited for, so long; it may remove the file when it lets go.
         """
         path = place(self._folders, name)
         if (handle := self._locks.pop(path, None)) is not None:
@@ -61,10 +62,10 @@ class OtherProgram:
         if not is_held:
             return
         with _required(name):
-            self._locks[path] = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             deadline_s = time.monotonic() + limit_s
-            while not _is_locked(self._locks[path], is_last_try=time.monotonic() > deadline_s):
+            while (handle := _locked(path, is_last_try=time.monotonic() > deadline_s)) is None:
                 time.sleep(0.01)  # the end of another's lock is not reported
+            self._locks[path] = handle
 
     def close(self) -> None:
         """Hold no lock any more."""
@@ -72,14 +73,17 @@ class OtherProgram:
             os.close(self._locks.popitem()[1])
 
 
-def _is_locked(handle: int, *, is_last_try: bool) -> bool:
-    try:
+def _locked(path: Path, *, is_last_try: bool) -> int | None:
+    """Return a descriptor with the lock of the file that is at a path; None: it is another's, or was removed."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with contextlib.suppress(BlockingIOError):
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        if is_last_try:
-            raise
-        return False
-    return True
+        if path.exists() and os.path.samestat(os.fstat(handle), path.stat()):
+            return handle
+    os.close(handle)
+    if is_last_try:
+        raise BlockingIOError(errno.EAGAIN, "another program has it locked")
+    return None
 
 
 @contextlib.contextmanager
