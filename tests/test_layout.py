@@ -164,7 +164,7 @@ MAY_START = {
     "agent/pinnace_agent/shell/child_processes.py": {"trio.lowlevel.open_process"},
     "agent/pinnace_agent/shell/watchdog.py": {"os.posix_spawn"},
     # For the registry: the sandbox starts what is inside by its own means.
-    "agent/pinnace_agent/sandbox/launched.py": {"subprocess.Popen"},
+    "agent/pinnace_agent/sandbox/launcher.py": {"subprocess.Popen"},
     "agent/pinnace_agent/sandbox/landlock_supervisor.py": {"subprocess.Popen"},
     "agent/pinnace_agent/sandbox/probe.py": {"subprocess.run"},
     # A program of its own, between the registry and the command.

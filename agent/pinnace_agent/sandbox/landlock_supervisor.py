@@ -88,7 +88,7 @@ class Supervisor:
         if self._channel is None:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             try:
-                # In our session: what it forks is told from an orphan of a command by that.
+                # In our session: that distinguishes what it forks from an orphan of a command.
                 self._process = subprocess.Popen(
                     [*_command(self._python), str(theirs.fileno()), str(os.getpid())],
                     stdin=subprocess.DEVNULL,

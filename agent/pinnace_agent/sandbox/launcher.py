@@ -7,14 +7,14 @@ is checked when it has ended: whether it ran at all, and whether anything protec
 import json
 import logging
 import os
+import subprocess
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import IO, Final, NamedTuple
 
 from pinnace_agent.config.sandbox_settings import SandboxMode
 from pinnace_agent.core.ports.confinement import Access, Start
 from pinnace_agent.sandbox.bubblewrap import Layout, command_arguments, setup_arguments
-from pinnace_agent.sandbox.launched import LaunchedProgram
 from pinnace_agent.sandbox.layout import SandboxPlaces, git_folders, layout_of, session_file_of
 from pinnace_agent.sandbox.policy import SandboxPolicy
 from pinnace_agent.sandbox.private_folder import PrivateFolder
@@ -121,6 +121,33 @@ class BubblewrapConfinement(ResolvesPolicy):
             self._report(problem)
 
 
+class LaunchedProgram:
+    """A program that was started by `subprocess`: a `Launched`."""
+
+    def __init__(self, start: Start, stdin: int, stdout: int, stderr: int) -> None:
+        """Start it.
+
+        Raises:
+            OSError: It can't be started.
+        """
+        self._process = subprocess.Popen(
+            list(start.arguments),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            cwd=start.cwd,
+            env=dict(start.env),
+            pass_fds=start.pass_fds,
+            start_new_session=True,
+        )
+        self.pid = self._process.pid
+        self.ends = (_end(self._process.stdin), _end(self._process.stdout), _end(self._process.stderr))
+
+    def poll(self) -> int | None:
+        """Return the exit status, if it has exited."""
+        return self._process.poll()
+
+
 class ConfinedProgram:
     """One start. Owns descriptors until `started` and `close`."""
 
@@ -196,6 +223,14 @@ class ConfinedProgram:
         os.close(self._status)
         if (problem := self._witness.problem()) is not None:
             self._report(problem)
+
+
+def _end(pipe: IO[bytes] | None) -> int | None:
+    if pipe is None:
+        return None
+    descriptor = os.dup(pipe.fileno())  # the file closes its own
+    pipe.close()
+    return descriptor
 
 
 def confined_environment(env: Mapping[str, str], mode: SandboxMode) -> dict[str, str]:

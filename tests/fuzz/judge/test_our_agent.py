@@ -15,8 +15,8 @@ from pinnace_fuzz.judge.session import Options, conduct
 ROOTS = [path for path in sys.path if path]
 START = f"import sys; sys.path[:0] = {ROOTS!r}; from pinnace_rpc.cli.main import main; sys.exit(main())"
 pytestmark = pytest.mark.slow
-# What needs that the judge reaches the commands of an agent that is confined, and its files beside them: gates of a tool
-# and of the client's shell, processes, damage to session files, a file that the client alone has.
+# Where the judge has to reach confined commands, and files beside them: gates of a tool and of the client's shell,
+# processes, damage to session files, a file that the client alone has.
 CONFINED = (
     *("ABT/a-tool", "EOF/in-bash", "FIL/reads-what-the-client-has", "PRM/a-skill-that-can-not-be-read"),
     *("SES/can-not-be-saved", "SES/in-use-by-another"),

@@ -1,5 +1,6 @@
 """Every rule that a trace can witness has a scenario; the others stand here, with the reason."""
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from typing import Final
@@ -85,6 +86,13 @@ def test_every_area_but_a_few_is_part_of_the_run_of_a_minute() -> None:
 
     assert 40 <= len(smoke) <= 80
     assert AREAS - {scenario.id.partition("/")[0] for scenario in smoke} <= {"EVT"}
+
+
+def test_no_scenario_with_a_gate_of_the_shell_lists_its_folder() -> None:
+    """Such gates are in the working folder, where commands reach them that are confined."""
+    lists = re.compile(r"""["']name["']: ["'](ls|find|grep)["']|command["']: ["'](ls|find|git)\\b""")
+
+    assert [] == [each.id for each in scenarios() if "${gate:" in repr(each.source) and lists.search(repr(each.source))]
 
 
 @pytest.mark.parametrize("name", GENERATIONS)
