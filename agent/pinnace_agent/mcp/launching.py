@@ -5,7 +5,7 @@ Every value that is resolved is learnt by the redactor: a server may send it bac
 
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from pinnace_agent.config.values import UnresolvedValue, interpolate, is_command
@@ -14,6 +14,9 @@ from pinnace_agent.mcp.entries import ServerEntry
 from pinnace_agent.mcp.ports import LinkLost
 from pinnace_agent.redaction.policy import Secret
 from pinnace_agent.redaction.redactor import REDACTOR
+
+if TYPE_CHECKING:  # loaded with a sandbox
+    from pinnace_agent.core.ports.confinement import SandboxReport
 
 _COMMAND_S: Final = 10.0
 
@@ -29,6 +32,8 @@ class Environment(NamedTuple):
     """The session's folder."""
     provider_token: Callable[[str], Awaitable[str | None]] | None = None
     """Returns the key of a provider of models; None: there are no providers."""
+    sandbox: "SandboxReport | None" = None
+    """That of all programs that the agent starts; None: there is none."""
 
 
 class ClientSettings(NamedTuple):
@@ -41,6 +46,25 @@ class ClientSettings(NamedTuple):
     scope: str | None = None
     metadata_url: str | None = None
     """Of the authorization server's metadata; None: they are discovered."""
+
+
+def sandbox_refusal(entry: ServerEntry, sandbox: "SandboxReport | None") -> str | None:
+    """Return why the sandbox allows no connection to a server; None: it does.
+
+    A project never loosens it: neither may its servers be a way to the network that commands do not have, nor may it
+    enable a program of the user that runs outside.
+    """
+    if sandbox is None:
+        return None
+    if entry.transport == "http" and entry.is_wanted_by_project and not sandbox.has_network:
+        return "the sandbox has no network, and the project's servers over HTTP are a way to it (--sandbox-network on)"
+    if entry.is_sandboxed:
+        return None
+    if sandbox.is_enforced:
+        return "its entry has sandbox: false, and sandbox.enforced of your settings keeps every program in the sandbox"
+    if entry.is_wanted_by_project:
+        return "its entry has sandbox: false, and a project can't enable a server that runs outside of the sandbox"
+    return None
 
 
 async def environment_of(entry: ServerEntry, given: Environment) -> dict[str, str]:

@@ -9,7 +9,7 @@ directly in a folder that holds something protected, such as the working folder.
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,8 +77,8 @@ class LandlockConfinement:
         self._policy = policy
         self._places = places
         self._private = private
-        self.problem: str | None = None
-        """What was found after a command: never anything, since rules do not depend on names."""
+        self.report: Callable[[str], None] | None = None
+        """Takes what is found after a command: never anything, since rules do not depend on names."""
         rules = Rules(
             allows_unix_sockets=policy.unix_sockets,
             refuses_namespaces=True,

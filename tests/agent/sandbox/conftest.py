@@ -94,6 +94,7 @@ def confined(tmp_path: Path, bubblewrap: Bubblewrap, private: PrivateFolder, ord
     # Shown, since the folders of tests are below one that the sandbox replaces.
     policy = SandboxPolicy("workspace-write", readable=(str(home),))
     found = Confined(project, home, BubblewrapConfinement(policy, places, bubblewrap, private))
+    found.confinement.report = found.problems.append
     try:
         probe(found.confinement, os.environ, str(project))
     except Unavailable as reason:

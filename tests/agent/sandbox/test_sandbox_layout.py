@@ -198,8 +198,8 @@ def test_session_files_elsewhere_are_hidden_and_in_the_working_folder_protected(
     outside, inside = disk.home / "sessions", disk.project / "sessions"
     outside.mkdir()
     inside.mkdir()
-    hidden = disk.layout(places=disk.places._replace(session_dir=str(outside)))
-    protected = disk.layout(places=disk.places._replace(session_dir=str(inside)))
+    hidden = disk.layout(places=disk.places._replace(session_dirs=(str(outside),)))
+    protected = disk.layout(places=disk.places._replace(session_dirs=(str(inside),)))
 
     assert str(outside) in [each.path for each in hidden.hidden_folders]
     assert str(inside) in protected.protected
