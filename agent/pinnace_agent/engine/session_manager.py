@@ -11,8 +11,6 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-import trio
-
 from pinnace_agent.config.models.models import clamp_level
 from pinnace_agent.core.ports.emitter import Emitter
 from pinnace_agent.engine.profile import AgentProfile
@@ -162,7 +160,7 @@ class SessionManager:
         from pinnace_agent.core.ports.confinement import FolderRefused
 
         try:
-            return await trio.to_thread.run_sync(sandbox.prepare_folder, session.cwd, session.path)
+            return await sandbox.prepare_folder(session.cwd, session.path)
         except FolderRefused as error:
             raise errors.ClientError(str(error), errors.ErrorCode.SESSION_UNAVAILABLE) from None
 

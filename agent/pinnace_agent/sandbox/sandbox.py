@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
+import trio
+
 from pinnace_agent.config.sandbox_settings import SandboxMode, SandboxSettings, SandboxSwitch
 from pinnace_agent.config.settings import Settings
 from pinnace_agent.core.ports.confinement import Access, Confinement, FolderRefused, HasSession
@@ -26,7 +28,7 @@ from pinnace_agent.sandbox.launcher import Bubblewrap, BubblewrapConfinement
 from pinnace_agent.sandbox.layout import SESSION_VARIABLE, SandboxPlaces, Unprotectable, check_places
 from pinnace_agent.sandbox.policy import SandboxPolicy, ignored_settings, policy_of
 from pinnace_agent.sandbox.private_folder import PrivateFolder
-from pinnace_agent.sandbox.probe import Unavailable, find_bubblewrap, probe
+from pinnace_agent.sandbox.probe import Unavailable, find_bubblewrap, probe, probe_as_child
 from pinnace_agent.sandbox.witness import marks_of
 from pinnace_agent.shell.child_processes import CHILDREN, Child
 from pinnace_agent.tools.base import Tool
@@ -108,24 +110,31 @@ class Sandbox:
         """Show the file of an agent's session, and report to its client that something protected has changed."""
         self._agent, self._emitter = agent, emitter
 
-    def prepare_folder(self, folder: str, session_file: str | None) -> "PreparedMove":
+    async def prepare_folder(self, folder: str, session_file: str | None) -> "PreparedMove":
         """Find out whether the sandbox can be enforced for a session of another folder: a probe runs there.
+
+        Cancelled, it changes nothing.
 
         Raises:
             FolderRefused: It can't; the text is for the user.
         """
+        try:
+            places = await trio.to_thread.run_sync(self._places_in, folder, session_file)
+            if places.folder != self.places.folder:
+                await probe_as_child(CHILDREN, self._made(places), places.folder)
+        except (OSError, Unavailable) as error:
+            reason = error.strerror or error if isinstance(error, OSError) else error
+            raise FolderRefused(
+                f"the sandbox ({self.policy.mode}) can't be enforced for a session in {folder}: {reason}"
+            ) from None
+        return PreparedMove(self, places)
+
+    def _places_in(self, folder: str, session_file: str | None) -> SandboxPlaces:
         own = () if session_file is None else (os.path.realpath(os.path.dirname(session_file)),)
         dirs = tuple(dict.fromkeys((*self.places.session_dirs, *own)))
         places = self.places._replace(folder=os.path.realpath(folder), session_dirs=dirs)
-        try:
-            check_places(self.policy, places)
-            if places.folder != self.places.folder:
-                probe(self._made(places), os.environ, places.folder)
-        except (OSError, Unavailable) as error:
-            raise FolderRefused(
-                f"the sandbox ({self.policy.mode}) can't be enforced for a session in {folder}: {error}"
-            ) from None
-        return PreparedMove(self, places)
+        check_places(self.policy, places)
+        return places
 
     def move(self, places: SandboxPlaces) -> None:
         """Confine what is started from now on to other places, in which a probe has run."""

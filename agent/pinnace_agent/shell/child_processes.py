@@ -176,6 +176,7 @@ class ChildProcesses:
         stdin: int = subprocess.DEVNULL,
         access: "Access" = "policy",
         is_outside: bool = False,
+        confinement: "Confinement | None" = None,
     ) -> Child:
         """Start a program in a session of its own.
 
@@ -188,6 +189,7 @@ class ChildProcesses:
             stdin: As `stdout`; by default it is at its end.
             access: What it may write, if there is a sandbox.
             is_outside: Whether it is started without the sandbox: for what the user has configured or approved.
+            confinement: The sandbox, if it is another than that of this process.
 
         Raises:
             OSError: It can't be started: the program or folder is missing, the sandbox can't be set up, or no
@@ -197,7 +199,7 @@ class ChildProcesses:
         watchdog = self._prepare()
         mark = f"{next(_NUMBERS)}.{self._secret}"
         whole = {**(os.environ if env is None else env), MARK_VARIABLE: mark}
-        confinement = None if is_outside else self.confinement
+        confinement = None if is_outside else confinement or self.confinement
         confined: ConfinedStart | None = None
         process: RunningProcess
         self._starting += 1

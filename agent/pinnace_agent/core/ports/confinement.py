@@ -117,8 +117,8 @@ class SandboxReport(Protocol):
         """Show the file of an agent's session, and report to its client that something protected has changed."""
         ...
 
-    def prepare_folder(self, folder: str, session_file: str | None) -> PreparedFolder:
-        """Find out whether the sandbox can be enforced for a session of another folder. Blocking.
+    async def prepare_folder(self, folder: str, session_file: str | None) -> PreparedFolder:
+        """Find out whether the sandbox can be enforced for a session of another folder. Cancelled, it changes nothing.
 
         Raises:
             FolderRefused: It can't; the text is for the user.
