@@ -12,6 +12,7 @@ import pytest
 
 from pinnace_agent.sandbox.landlock import landlock_refusal
 from pinnace_fuzz.records import Record
+from pinnace_fuzz.trials.one_shot import OneShotStarter
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
 
 DONE = {"text": "done"}
@@ -62,9 +63,11 @@ def test_file_tools_and_commands_see_the_same_files_and_no_others(agent: AgentSt
         write(".git/hooks/pre-commit"),
         write(".pi/mcp.json"),
         calls({"name": "read", "args": {"path": f"{outside}/f"}}),
+        calls({"name": "grep", "args": {"path": str(outside), "pattern": "secret"}}),
+        calls({"name": "find", "args": {"path": str(outside), "pattern": "*"}}),
         DONE,
     ]
-    pi = agent(script, "--sandbox", "workspace-write")
+    pi = agent(script, "--sandbox", "workspace-write", "--tools", "read,bash,edit,write,grep,find")
     repository = pi.home.work / ".git"
     (repository / "hooks").mkdir(parents=True)
     (repository / "objects").mkdir()
@@ -73,13 +76,14 @@ def test_file_tools_and_commands_see_the_same_files_and_no_others(agent: AgentSt
     (outside / "f").write_text("secret")
     pi.say("go")
 
-    first, second, shown, *refused, hidden = results(pi)
+    first, second, shown, *refused, hidden, searched, found = results(pi)
     assert ("Successfully wrote to inside/new", f"Successfully wrote to /tmp/{name}") == (first, second)
     assert "newnew" == shown.strip()
     for text in refused:
         assert "EROFS" in text or "EACCES" in text, text
     assert [REFUSED in text for text in refused[:3]] == [True, True, True], refused
     assert "ENOENT" in hidden
+    assert [f"Path not found: {outside}"] * 2 == [searched, found]
     assert not Path("/tmp", name).exists()
     assert "[core]\n" == (repository / "config").read_text()
     assert [] == os.listdir(repository / "hooks")
@@ -144,3 +148,25 @@ def processes_named(name: str) -> list[int]:
         except OSError:
             continue
     return found
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("is_hidden", [False, True])
+def test_an_attachment_is_read_in_the_sandbox(print_agent: OneShotStarter, tmp_path: Path, is_hidden: bool) -> None:
+    """R-SBX-04."""
+    hidden = tmp_path / "hidden.txt"
+    hidden.write_text("secret")
+
+    def prepare(work: Path) -> None:
+        (work / "shown.txt").write_text("attached")
+
+    word = f"@{hidden}" if is_hidden else "@shown.txt"
+    one_shot = print_agent(["-p", word, "hello", "--sandbox", "read-only"], [DONE], prepare=prepare)
+    ended = one_shot.end()
+
+    if is_hidden:
+        assert (1, []) == (ended.code, one_shot.llm.requests)
+        assert f"{hidden} is hidden by the sandbox: sandbox.readable shows it" in ended.err
+    else:
+        assert 0 == ended.code, ended.err
+        assert "attached" in str(one_shot.asked)
