@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from pinnace_agent.core.ports.confinement import Access
 from pinnace_agent.files.protected import KEYS_AT_HOME, is_inside
 from pinnace_agent.sandbox.bubblewrap import Hidden, Layout
-from pinnace_agent.sandbox.policy import SandboxPolicy
+from pinnace_agent.sandbox.policy import SandboxPolicy, folder_refusal, refused_place
 
 SECRETS_AT_HOME: Final = (
     *KEYS_AT_HOME,
@@ -151,8 +151,6 @@ def check_places(policy: SandboxPolicy, places: SandboxPlaces) -> None:
         Unprotectable: A folder that is to be writable holds what must not be, or a path that is shown again is a part
             of the agent folder.
     """
-    from pinnace_agent.sandbox.policy import folder_refusal
-
     refusal = folder_refusal(policy.mode, places.folder, places.home, places.agent_dir)
     if refusal is not None:
         raise Unprotectable(refusal)
@@ -160,8 +158,8 @@ def check_places(policy: SandboxPolicy, places: SandboxPlaces) -> None:
         raise Unprotectable(f"{places.folder} can't be made writable: it holds the session files (--session-dir)")
     for each in policy.writable:
         real = _folder(each, "sandbox.writable")
-        if folder_refusal("workspace-write", real, places.home, places.agent_dir) is not None:
-            raise Unprotectable(f"sandbox.writable: {each} is or holds the home folder or the agent folder")
+        if (place := refused_place(real, places.home, places.agent_dir)) is not None:
+            raise Unprotectable(f"sandbox.writable: {each} is {place}")
         if _is_replaced(real) and real in _REPLACED:
             raise Unprotectable(f"sandbox.writable: {each} is a folder of the sandbox's own")
     for each in policy.readable:

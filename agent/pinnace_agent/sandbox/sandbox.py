@@ -339,8 +339,16 @@ def places_of(
         agent_dir=os.path.realpath(agent_dir(env)),
         session_dirs=() if session_dir is None else (os.path.realpath(session_dir),),
         code=tuple(dict.fromkeys(map(os.path.realpath, code))),
-        outputs=(os.path.join(os.path.realpath(tempfile.gettempdir()), f"pinnace-{os.geteuid()}"),),
+        outputs=_output_folders(),
     )
+
+
+def _output_folders() -> tuple[str, ...]:
+    try:
+        base = tempfile.gettempdir()
+    except FileNotFoundError:  # no place for temporary files can be written, and the private folder can't be made
+        return ()
+    return (os.path.join(os.path.realpath(base), f"pinnace-{os.geteuid()}"),)
 
 
 def set_up(policy: SandboxPolicy, places: SandboxPlaces, env: Mapping[str, str]) -> Sandbox:
@@ -361,8 +369,7 @@ def set_up(policy: SandboxPolicy, places: SandboxPlaces, env: Mapping[str, str])
         private = PrivateFolder(places.folder)
     except OSError as error:
         raise Unavailable(
-            f"the private folder of commands can't be made in {tempfile.gettempdir()}: {error}. "
-            "TMPDIR names another folder for temporary files"
+            f"the private folder of commands can't be made: {error}. TMPDIR names another folder for temporary files"
         ) from None
     try:
         return _chosen(policy, places, env, private)

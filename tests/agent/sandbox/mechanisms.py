@@ -2,16 +2,18 @@
 
 import os
 import shutil
+import signal
 import sys
 import tempfile
+import time
 from collections.abc import Generator, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, Literal, cast
 
 from tests.agent.sandbox.mutants import without
-from tests.agent.sandbox.world import Command, World, Wrap, run
+from tests.agent.sandbox.world import Command, World, Wrap, processes_named, run, start
 
 from pinnace_agent.config.sandbox_settings import SandboxMode
 from pinnace_agent.core.ports.confinement import Confinement, Start
@@ -82,6 +84,25 @@ def mutated(wrap: Wrap, places: range) -> Wrap:
     return wrapped
 
 
+def outlives_its_parent(made: World, wrap: Wrap, limit_s: float = 1.0) -> bool:
+    """Return whether a sandboxed command still runs some time after the process that has started it was killed (P03)."""
+    name = f"orphan-{made.env['WORLD']}"
+    command = wrap(made, ["/bin/sh", "-c", f": {name}; echo; sleep 60; :"])
+    parent = ["/bin/sh", "-c", '"$@"; :', "sh", *command.arguments]
+    with start(made, command._replace(arguments=parent)) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.kill()
+        process.wait()
+        end = time.monotonic() + limit_s
+        while (is_there := bool(processes_named(f": {name};"))) and time.monotonic() < end:
+            time.sleep(0.01)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    command.ended()
+    return is_there
+
+
 def bubblewrap_of(command: Command) -> Sequence[str]:
     """Return the part of a command that begins with bubblewrap."""
     return command.arguments[_program(command) :]
@@ -95,4 +116,4 @@ def _wrapped(confinement: Confinement, made: World, arguments: Sequence[str]) ->
     confined = confinement.confine(Start(arguments, made.env, str(made.project)))
     start = confined.start
     command = [made.python if each == sys.executable else each for each in start.arguments]
-    return Command(made.as_user(command), start.env, start.pass_fds, confined.started, confined.close)
+    return Command(made.as_user(command), start.env, start.cwd, start.pass_fds, confined.started, confined.close)

@@ -218,7 +218,7 @@ def test_sockets_of_services_are_masked(disk: Disk) -> None:
     ("policy", "text"),
     [
         (SandboxPolicy("workspace-write", writable=("/nonexistent",)), "is no folder"),
-        (SandboxPolicy("workspace-write", writable=("/",)), "holds the home folder"),
+        (SandboxPolicy("workspace-write", writable=("/",)), "is the root of the file system"),
         (SandboxPolicy("read-only", readable=("{agent}/auth.json",)), "agent folder"),
     ],
 )

@@ -4,11 +4,12 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
+from tests.rpc.conftest import COMMAND, ENVIRONMENT
 from tests.rpc.sandbox.test_sandboxed_tools import DONE, calls, needs_bubblewrap, processes_named, results, until
 
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
@@ -111,3 +112,25 @@ def test_an_enforced_sandbox_keeps_the_servers_of_the_user_inside(agent: AgentSt
 
     assert "sandbox.enforced of your settings keeps every program in the sandbox" in error_of(pi, "out")
     assert ["failed"] == [each["state"] for each in pi.ask("get_state")["mcpServers"]]
+
+
+@needs_bubblewrap
+def test_the_command_line_tries_servers_in_the_sandbox_of_the_settings(tmp_path: Path) -> None:
+    """R-SBX-01."""
+    home = tmp_path / "home"
+    files = {"settings.json": {"sandbox": {"mode": "read-only"}}, "mcp.json": {"mcpServers": {"in": server()}}}
+    for name, value in files.items():
+        path = home / ".pi" / "agent" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(value))
+    (home / "work").mkdir()
+    env = {**os.environ, **ENVIRONMENT, "HOME": str(home)}
+    env.pop("PI_CODING_AGENT_DIR", None)
+    arguments = json.dumps({"command": "touch here; echo $PINNACE_SANDBOX"})
+    words = [*COMMAND, "mcp", "test", "in", "--call", "run", arguments]
+    done = subprocess.run(words, env=env, cwd=home / "work", capture_output=True, text=True, check=False)
+
+    assert 0 == done.returncode, done.stderr
+    assert "read-only" in done.stdout
+    assert "Read-only file system" in done.stdout
+    assert "commands run in a sandbox (read-only" in done.stderr

@@ -132,6 +132,56 @@ def test_no_process_of_a_command_outlives_an_abort_or_the_agent(
     until(lambda: not processes_named(name))
 
 
+@needs_bubblewrap
+def test_an_agent_that_is_killed_while_a_command_starts_leaves_nothing(agent: AgentStarter, tmp_path: Path) -> None:
+    """P03: bubblewrap has not begun yet, so its own guard is not there."""
+    name = f"left-{tmp_path.name}-{os.getpid()}"
+    slow, starting, go = (tmp_path / each for each in ("slow", "starting", "go"))
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    os.mkfifo(go)
+    (programs / "bwrap").write_text(
+        f"#!/bin/sh\n[ -e {slow} ] && touch {starting} && read -r x < {go}\nexec {shutil.which('bwrap')} \"$@\"\n"
+    )
+    (programs / "bwrap").chmod(0o755)
+    script = [bash(f"touch {tmp_path}/outside; : {name}; sleep 60; :"), DONE]
+    pi = agent(script, "--sandbox", "read-only", path_first=programs, is_checked=False)
+    pi.ask("get_state")
+    slow.touch()
+    pi.send({"type": "prompt", "message": "go"})
+    until(starting.exists)
+    os.kill(pi.process.pid, signal.SIGKILL)
+    pi.wait_exit(60)
+    with open(os.open(go, os.O_RDWR), "w") as file:  # whether it still waits or not
+        file.write("go\n")
+        file.flush()
+        until(lambda: not processes_named(name))
+    assert not (tmp_path / "outside").exists()
+
+
+@needs_bubblewrap
+def test_a_long_output_is_read_inside_and_written_by_the_agent_alone(agent: AgentStarter) -> None:
+    pi = agent([bash("seq 100000"), DONE], "--sandbox", "workspace-write")
+    pi.say("go")
+    (end,) = pi.found({"type": "tool_execution_end"})
+    path = end["result"]["details"]["fullOutputPath"]
+    later = [
+        bash(f"tail -n 1 {path}; echo x >> {path}"),
+        calls({"name": "read", "args": {"path": path, "limit": 1}}),
+        write(path),
+        DONE,
+    ]
+    for each in later:
+        pi.llm.add(each)
+    pi.say("again")
+
+    _, shown, read, written = results(pi)
+    assert shown.startswith("100000\n")
+    assert "Read-only file system" in shown
+    assert read.startswith("1\n")
+    assert REFUSED in written
+
+
 def until(condition: Callable[[], bool]) -> None:
     deadline_s = time.monotonic() + END_S
     while not condition():
