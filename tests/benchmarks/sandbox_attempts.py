@@ -22,8 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.agent.sandbox.attempts import INSIDE, OUTSIDE, Attempt
 from tests.agent.sandbox.mechanisms import (
@@ -43,7 +42,7 @@ from pinnace_agent.sandbox.probe import find_bubblewrap
 
 ALL = (*INSIDE, *OUTSIDE)
 MODES: tuple[SandboxMode, ...] = ("workspace-write", "read-only")
-PAGE: Final = ROOT / "docs/sandbox-attempts.md"
+PAGE: Final = Path(__file__).resolve().parents[2] / "docs/sandbox-attempts.md"
 Found = Mapping[str, Outcome]
 
 
@@ -108,8 +107,8 @@ def versions(codex: str | None, srt: str | None) -> str:
     counts = {who: sum(each.off in ("anybody", who) for each in OUTSIDE) for who in ("root", "user")}
     return (
         f"Run on Linux {kernel} with {', '.join(programs)}: {len(OUTSIDE)} attempts and {len(INSIDE)} things that must "
-        f"work.\nWithout a sandbox {counts['root']} of the attempts succeed as root and {counts['user']} as an ordinary "
-        "user; the others would harm the machine, or need a device or a setting that it may not have."
+        f"work.\nWithout a sandbox {counts['root']} of the attempts succeed as root and {counts['user']} as an "
+        "ordinary user; the others would harm the machine, or need a device or a setting that it may not have."
     )
 
 
@@ -123,8 +122,9 @@ def codex(program: str, made: World, arguments: Sequence[str]) -> Command:
 
 
 def srt(program: str, made: World, arguments: Sequence[str]) -> Command:
-    """Return a command under the sandbox of sandbox-runtime, which is told to hide the keys and sessions of the world."""
-    hidden = [made.home / ".ssh", made.home / ".bash_history", made.agent / "auth.json", made.agent / "sessions"]
+    """Return a command under the sandbox of sandbox-runtime, told to hide the keys and sessions of the world."""
+    hidden = [made.home / ".ssh", made.home / ".bash_history", made.agent / "auth.json"]
+    hidden.append(made.session.with_name("other.jsonl"))
     settings = {
         "filesystem": {
             "denyRead": [str(each) for each in hidden],
@@ -144,7 +144,11 @@ def results(columns: Mapping[str, Found]) -> list[str]:
     lines = ["| Sandbox | As wanted |", "|---|---|"]
     for name, found in columns.items():
         lines.append(f"| {name} | {sum(is_as_wanted(each, found) for each in ALL)} of {len(ALL)} |")
-    lines += ["", "| Id | Attempt, or what must work | " + " | ".join(names) + " |", "|---|---" + "|---" * len(names) + "|"]
+    lines += [
+        "",
+        "| Id | Attempt, or what must work | " + " | ".join(names) + " |",
+        "|---|---" + "|---" * len(names) + "|",
+    ]
     for each in ALL:
         lines.append(f"| {each.id} | {each.what} | " + " | ".join(cell(each, columns, name) for name in names) + " |")
     return lines
@@ -180,10 +184,11 @@ def mutants(place: Path, users: Sequence[int | None]) -> list[str]:
             who = "user" if user or os.geteuid() else "root"
             with world(place, user) as made, sandbox(made, "bubblewrap", "workspace-write") as wrap:
                 less = mutated(wrap, named_options(made, wrap)[option])
-                for each in changed_by(made, less):
+                found = changed_by(made, less)
+                if not found and outlives_its_parent(made, less):
+                    found = ["P03"]
+                for each in found:
                     finders.setdefault(each, []).append(who)
-                if not finders and outlives_its_parent(made, less):
-                    finders["P03"] = [who]
         shown = [each if len(by) == len(users) else f"{each} ({by[0]})" for each, by in finders.items()]
         known = next((reason for name, reason in KNOWN_EQUIVALENT.items() if option.startswith(name)), None)
         lines.append(f"| `{option}` | {', '.join(shown) or (f'none: {known}' if known else '**none**')} |")

@@ -20,10 +20,10 @@ from pinnace_agent.config.settings import Settings
 from pinnace_agent.core.ports.confinement import Access, Confinement, FolderRefused, HasSession
 from pinnace_agent.core.ports.emitter import Emitter
 from pinnace_agent.files.paths import agent_dir, expand_home, home_dir
+from pinnace_agent.sandbox.bubblewrap import Layout
 from pinnace_agent.sandbox.file_helper import FileHelpers
 from pinnace_agent.sandbox.landlock import LIMITS, LandlockConfinement, landlock_refusal
 from pinnace_agent.sandbox.landlock_program import landlock_abi
-from pinnace_agent.sandbox.bubblewrap import Layout
 from pinnace_agent.sandbox.launcher import Bubblewrap, BubblewrapConfinement
 from pinnace_agent.sandbox.layout import SESSION_VARIABLE, SandboxPlaces, Unprotectable, check_places
 from pinnace_agent.sandbox.policy import SandboxPolicy, ignored_settings, policy_of

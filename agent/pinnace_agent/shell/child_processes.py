@@ -165,7 +165,7 @@ class ChildProcesses:
         """The process numbers of the running commands, each the leader of a group and of a session."""
         return frozenset(self._running)
 
-    async def start(
+    async def start(  # noqa: PLR0913  # all but the program are keywords, most of them defaulted
         self,
         arguments: Sequence[str],
         *,

@@ -64,7 +64,7 @@ async def _read_stdin() -> str:
 
 
 async def _file_block(word: str, *, resizes_images: bool) -> Prompt:
-    path = os.path.abspath(os.path.expanduser(word))
+    path = _path_of(word)
     if FILE_CALLS.is_sandboxed:
         data = await _read_inside(path)
     else:
@@ -87,12 +87,16 @@ async def _file_block(word: str, *, resizes_images: bool) -> Prompt:
     return Prompt(f'<file name="{name}">{" ".join(image.notes)}</file>\n', (block,))
 
 
+def _path_of(word: str) -> str:
+    return os.path.abspath(os.path.expanduser(word))
+
+
 async def _read_inside(path: str) -> bytes:
     """Read a file as the tools do in the sandbox: what is hidden from the model is not handed to it either."""
     try:
         data = await FILE_CALLS.perform(Call("beginning", path, max_bytes=MAX_INPUT_BYTES + 1))
     except (OSError, ValueError, ToolError) as error:
-        if isinstance(error, FileNotFoundError) and os.path.exists(path):
+        if isinstance(error, FileNotFoundError) and await trio.to_thread.run_sync(os.path.exists, path):
             raise StartupError(f"{shown_path(path)} is hidden by the sandbox: sandbox.readable shows it") from None
         raise _unreadable(path, error) from None
     assert isinstance(data, bytes)

@@ -322,9 +322,7 @@ os.close(os.open("/proc/kcore", os.O_RDONLY))""",
         "sh",
         "chmod 700 ~/.ssh && touch ~/.ssh/s22",
     ),
-    Attempt(
-        "S23", "make the hidden folder of the agent writable", "sh", 'chmod 700 "$AGENT" && touch "$AGENT/s23"'
-    ),
+    Attempt("S23", "make the hidden folder of the agent writable", "sh", 'chmod 700 "$AGENT" && touch "$AGENT/s23"'),
     Attempt(
         "S24",
         "make the hidden private folders of other processes writable",

@@ -85,7 +85,7 @@ def mutated(wrap: Wrap, places: range) -> Wrap:
 
 
 def outlives_its_parent(made: World, wrap: Wrap, limit_s: float = 1.0) -> bool:
-    """Return whether a sandboxed command still runs some time after the process that has started it was killed (P03)."""
+    """Return whether a command still runs some time after the process that has started it was killed (P03)."""
     name = f"orphan-{made.env['WORLD']}"
     command = wrap(made, ["/bin/sh", "-c", f": {name}; echo; sleep 60; :"])
     parent = ["/bin/sh", "-c", '"$@"; :', "sh", *command.arguments]

@@ -176,7 +176,9 @@ async def test_a_change_of_something_protected_during_a_command_is_reported(conf
         subprocess.run(["git", "config", "user.name", "x"], cwd=confined.folder, check=True)
         (confined.folder / "end").touch()
 
-    assert [f"{confined.folder}/.git/config: replaced while a command ran" in each for each in confined.problems] == [True]
+    assert [f"{confined.folder}/.git/config: replaced while a command ran" in each for each in confined.problems] == [
+        True
+    ]
 
 
 async def test_empty_mount_points_are_removed_at_the_end(confined: Confined, private: PrivateFolder) -> None:

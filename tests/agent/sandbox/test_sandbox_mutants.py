@@ -74,7 +74,8 @@ MUTANTS = {
 def attempt(words: list[str], confined: Confined) -> set[str]:
     """Return the attempts that succeed."""
     outside = {
-        f"OUTSIDE_{name.upper()}": os.readlink(f"/proc/self/ns/{name}") for name in ("ipc", "uts", "net", "user", "cgroup")
+        f"OUTSIDE_{name.upper()}": os.readlink(f"/proc/self/ns/{name}")
+        for name in ("ipc", "uts", "net", "user", "cgroup")
     }
     with tempfile.NamedTemporaryFile(dir="/tmp") as temporary:
         return _attempt(words, confined, {**outside, "OUTSIDE_TEMPORARY": temporary.name})

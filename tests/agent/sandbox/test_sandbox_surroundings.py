@@ -14,8 +14,6 @@ from tests.source_tree import PYTHONPATH
 
 from pinnace_agent.core.ports.confinement import Start
 from pinnace_agent.sandbox.launcher import Bubblewrap, BubblewrapConfinement
-from pinnace_agent.sandbox.layout import SandboxPlaces
-from pinnace_agent.sandbox.policy import SandboxPolicy
 from pinnace_agent.sandbox.private_folder import PrivateFolder
 from pinnace_agent.sandbox.probe import Unavailable, probe
 from pinnace_agent.shell.process import ShellUnavailable
@@ -27,7 +25,8 @@ from pinnace_agent.sandbox.policy import SandboxPolicy
 from pinnace_agent.sandbox.probe import Unavailable
 from pinnace_agent.sandbox.sandbox import places_of, set_up
 folder = sys.argv[1]
-try: set_up(SandboxPolicy("workspace-write", readable=(os.path.dirname(folder),)), places_of(os.environ, folder), os.environ)
+policy = SandboxPolicy("workspace-write", readable=(os.path.dirname(folder),))
+try: set_up(policy, places_of(os.environ, folder), os.environ)
 except Unavailable as error: print(error)
 else: print("a sandbox works")
 """
@@ -133,15 +132,24 @@ async def test_in_a_folder_that_was_removed_nothing_runs(confined: Confined, tmp
 def test_an_older_bubblewrap_refuses_namespaces_by_the_filter(
     confined: Confined, private: PrivateFolder, bubblewrap: Bubblewrap
 ) -> None:
-    """0.5 to 0.7 have no `--disable-userns`; a real one was not at hand, so that option is left out with a newer one."""
+    """0.5 to 0.7 have no `--disable-userns`; no real one was at hand, so a newer one is used without it."""
     older = bubblewrap._replace(version="0.5.0", disables_namespaces=False)
     policy, places = confined.confinement.policy, confined.confinement.places
     confinement = BubblewrapConfinement(policy, places, older, private)
-    words = ["/bin/sh", "-c", "unshare -U true && echo made; unshare -Ur true && echo made; unshare -n true && echo made"]
+    words = [
+        "/bin/sh",
+        "-c",
+        "unshare -U true && echo made; unshare -Ur true && echo made; unshare -n true && echo made",
+    ]
     program = confinement.confine(Start(words, dict(os.environ), str(confined.folder)))
     start = program.start
     done = subprocess.run(
-        list(start.arguments), cwd=start.cwd, env=dict(start.env), pass_fds=start.pass_fds, capture_output=True, check=False
+        list(start.arguments),
+        cwd=start.cwd,
+        env=dict(start.env),
+        pass_fds=start.pass_fds,
+        capture_output=True,
+        check=False,
     )
     program.started()
 

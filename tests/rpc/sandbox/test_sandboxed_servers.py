@@ -1,4 +1,4 @@
-"""MCP servers of an agent in a sandbox: programs run inside, a project's servers over HTTP are no way to the network."""
+"""MCP servers of an agent in a sandbox: programs run inside, a project's servers over HTTP are refused."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The sandbox follows the session: its folder is what commands write, and its file is what they and `read` are shown."""
+"""The sandbox follows the session: its folder is what commands write, and its file is shown to them and to `read`."""
 
 import json
 import os
@@ -97,13 +97,13 @@ def test_a_change_of_something_protected_is_reported_once_to_the_client(agent: A
     (config.parent / "HEAD").write_text("ref: refs/heads/main\n")
     config.write_text("[core]\n")
     pi.ask("prompt", message="go")
-    until(lambda: (pi.home.work / "ready").exists())
+    until((pi.home.work / "ready").exists)
     (config.parent / "new").write_text("[core]\n")
     (config.parent / "new").replace(config)
     (pi.home.work / "end").touch()
     pi.wait({"type": "agent_settled"}, 60)
 
-    (problem,) = [each for each in pi.found({"type": "extension_error"})]
+    (problem,) = pi.found({"type": "extension_error"})
     assert ("sandbox", str(pi.home.work)) == (problem["event"], problem["extensionPath"])
     assert f"{config.resolve()}: replaced while a command ran" in problem["error"]
     assert problem["error"] == pi.ask("get_state")["sandbox"]["problem"]

@@ -141,7 +141,7 @@ def test_an_agent_that_is_killed_while_a_command_starts_leaves_nothing(agent: Ag
     programs.mkdir()
     os.mkfifo(go)
     (programs / "bwrap").write_text(
-        f"#!/bin/sh\n[ -e {slow} ] && touch {starting} && read -r x < {go}\nexec {shutil.which('bwrap')} \"$@\"\n"
+        f'#!/bin/sh\n[ -e {slow} ] && touch {starting} && read -r x < {go}\nexec {shutil.which("bwrap")} "$@"\n'
     )
     (programs / "bwrap").chmod(0o755)
     script = [bash(f"touch {tmp_path}/outside; : {name}; sleep 60; :"), DONE]
