@@ -75,7 +75,7 @@ async def environment_of(entry: ServerEntry, given: Environment) -> dict[str, st
     """
     # DEVIATION D-93: not the agent's own.
     passed = {name: given.own[name] for name in entry.env_passthrough if name in given.own}
-    return {**given.of_tools, **passed, **await _resolved("env", entry.env, given.own)}
+    return {**given.of_tools, **passed, **await _resolved("env", entry.env, entry, given.own)}
 
 
 async def headers_of(entry: ServerEntry, given: Environment) -> dict[str, str]:
@@ -87,7 +87,7 @@ async def headers_of(entry: ServerEntry, given: Environment) -> dict[str, str]:
     if password := urlsplit(entry.url).password:
         REDACTOR.learn(unquote(password))
         REDACTOR.learn(password)
-    headers = await _resolved("headers", entry.headers, given.own)
+    headers = await _resolved("headers", entry.headers, entry, given.own)
     for name, value in headers.items():
         if not (value.isascii() and value.isprintable()):
             raise LinkLost(f"headers.{name}: it holds a character that a header can't carry")
@@ -105,7 +105,7 @@ async def client_settings_of(entry: ServerEntry, given: Environment) -> ClientSe
         return ClientSettings()
     secret = None
     if oauth.client_secret is not None:
-        secret = (await _resolved("oauth", {"clientSecret": oauth.client_secret}, given.own))["clientSecret"]
+        secret = (await _resolved("oauth", {"clientSecret": oauth.client_secret}, entry, given.own))["clientSecret"]
     name = oauth.client_name or ClientSettings().client_name
     return ClientSettings(oauth.client_id, secret, name, oauth.scope, oauth.metadata_url)
 
@@ -121,23 +121,26 @@ def folder_of(entry: ServerEntry, given: Environment) -> str:
     return os.path.join(given.cwd, expand_home(entry.cwd or ".", given.own))
 
 
-async def _resolved(field: str, values: Mapping[str, Secret], env: Mapping[str, str]) -> dict[str, str]:
+async def _resolved(
+    field: str, values: Mapping[str, Secret], entry: ServerEntry, env: Mapping[str, str]
+) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in values.items():
         try:
-            found[name] = await _text(value, env)
+            # A project's commands run where its servers do: trust in it is no way out of the sandbox.
+            found[name] = await _text(value, env, is_outside=entry.scope != "project")
         except UnresolvedValue as error:
             raise LinkLost(f"{field}.{name}: {error}") from None
         REDACTOR.learn(found[name])
     return found
 
 
-async def _text(value: Secret, env: Mapping[str, str]) -> str:
+async def _text(value: Secret, env: Mapping[str, str], *, is_outside: bool) -> str:
     if not is_command(value):
         return interpolate(value, env)
     from pinnace_agent.config.value_command import CommandFailed, output_of
 
     try:
-        return await output_of(value.reveal()[1:], env, _COMMAND_S)
+        return await output_of(value.reveal()[1:], env, _COMMAND_S, is_outside=is_outside)
     except CommandFailed as error:
         raise UnresolvedValue(str(error)) from None

@@ -97,14 +97,14 @@ class Sandbox:
     def view(self) -> object:
         """Return what a program that is started now would see; a value to compare.
 
-        Another one where a mount point was replaced, since the mount of a program that runs has ended then.
+        Another one where a mount point may have been replaced: the mount of a program that runs has ended then.
 
         Raises:
             OSError: Something can't be protected.
         """
         path = self.session_file
         layout = self._confinement.layout("tools", path)
-        return layout, {name: mark and mark.identity for name, mark in marks_of(layout).items()}, _file_of(path)
+        return layout, marks_of(layout), _file_of(path)
 
     def follow(self, agent: HasSession, emitter: Emitter) -> None:
         """Show the file of an agent's session, and report to its client that something protected has changed."""

@@ -8,7 +8,7 @@ removed. Has no knowledge of mechanisms. Blocking: some microseconds for each pa
 
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from typing import Final, NamedTuple
@@ -30,9 +30,10 @@ _COMPARED_WITHIN: Final = frozenset({*PROJECT_FOLDERS, "hooks"})
 class Mark(NamedTuple):
     """What identifies a protected path, and what it holds."""
 
-    identity: tuple[int, ...]
-    """Changes with what is at the path, so that a mount there has ended."""
+    identity: tuple[int, int]
+    """Changes when something else is at the path, so that a mount there has ended."""
     content: object
+    """What it holds, and when it was changed: the number of a file that was removed may be that of the next one."""
 
 
 Marks = Mapping[str, Mark | None]
@@ -41,7 +42,9 @@ Marks = Mapping[str, Mark | None]
 
 def marks_of(layout: Layout) -> Marks:
     """Return the marks of all that is protected."""
-    return {path: _mark(path) for path in (*layout.protected, *layout.pinned)}
+    # Session files may be in .pi: this program writes them meanwhile.
+    apart = frozenset(layout.protected)
+    return {path: _mark(path, apart) for path in (*layout.protected, *layout.pinned)}
 
 
 class Witness:
@@ -85,7 +88,7 @@ class Witness:
         return "; ".join(found) or None
 
 
-def _identity_of(mark: Mark | None) -> tuple[int, ...] | None:
+def _identity_of(mark: Mark | None) -> tuple[int, int] | None:
     return None if mark is None else mark.identity
 
 
@@ -94,15 +97,14 @@ def _is_repository_around(folder: str) -> bool:
     return os.path.isdir(f"{folder}/objects") or os.path.lexists(f"{folder}/{_COMMON_FOLDER}")
 
 
-def _mark(path: str) -> Mark | None:
+def _mark(path: str, apart: Collection[str]) -> Mark | None:
     try:
         status = os.lstat(path)
     except OSError:
         return None
     if not stat.S_ISDIR(status.st_mode):
-        # The number of a file that was removed may be that of the next one: its time is not.
-        return Mark((status.st_dev, status.st_ino, status.st_ctime_ns), _content(path, status))
-    within = tuple(_files(path)) if os.path.basename(path) in _COMPARED_WITHIN else ()
+        return Mark((status.st_dev, status.st_ino), (status.st_ctime_ns, _content(path, status)))
+    within = tuple(_files(path, apart)) if os.path.basename(path) in _COMPARED_WITHIN else ()
     return Mark((status.st_dev, status.st_ino), within)
 
 
@@ -117,8 +119,8 @@ def _content(path: str, status: os.stat_result) -> object:
     return status.st_size, status.st_mtime_ns
 
 
-def _files(folder: str) -> Iterator[tuple[object, ...]]:
-    """Yield what identifies the files in a folder and below, in an order that is always the same."""
+def _files(folder: str, apart: Collection[str]) -> Iterator[tuple[object, ...]]:
+    """Yield what identifies the files in a folder and below, but for `apart`, in an order that is always the same."""
     count, left = 0, [folder]
     while left:
         try:
@@ -131,6 +133,6 @@ def _files(folder: str) -> Iterator[tuple[object, ...]]:
             with suppress(OSError):
                 status = entry.stat(follow_symlinks=False)
                 if stat.S_ISDIR(status.st_mode):
-                    left.append(entry.path)
+                    left += () if entry.path in apart else (entry.path,)
                 else:
                     yield entry.path, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -44,7 +44,8 @@ def test_servers_run_inside_and_those_of_a_project_are_no_way_out(agent: AgentSt
         "away": {"url": NOWHERE},
         "off": server(sandbox=False, enabled=False),
     }
-    project = {"own": {"url": NOWHERE}, "off": {"enabled": True}, "away": {"enabled": True}}
+    variables = {"X": f"!touch {outside}/by-value; echo value"}
+    project = {"named": server(env=variables), "own": {"url": NOWHERE}, "off": {"enabled": True}, "away": {"enabled": True}}
     # A bubblewrap that works, until it can't any more.
     broken = tmp_path / "broken"
     programs = tmp_path / "bin"
@@ -64,6 +65,7 @@ def test_servers_run_inside_and_those_of_a_project_are_no_way_out(agent: AgentSt
     pi.ask("reload")
     assert "the project's servers over HTTP are a way to it (--sandbox-network on)" in error_of(pi, "own")
     assert "a project can't enable a server that runs outside" in error_of(pi, "off")
+    pi.wait({"type": "mcp_status", "name": "named", "state": "connected"}, 60, since=0)
     assert "sandbox" not in error_of(pi, "away")  # one of the user's, which may be reached
     pi.say("go")
 
