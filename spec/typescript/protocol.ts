@@ -499,7 +499,7 @@ export interface GetSessionStatsCommand {
 
 /**
  * Read the state of the agent and its selections.
- * Rules: C-11, C-9, R-EXT-13, R-MCP-01, R-OLD-01, R-QUE-15, R-SBX-01, R-SES-10, R-SET-07, R-STA-01.
+ * Rules: C-11, C-9, R-EXT-13, R-MCP-01, R-OLD-01, R-QUE-15, R-SBX-01, R-SBX-08, R-SES-10, R-SET-07, R-STA-01.
  * Since 0.16.0.
  */
 export interface GetStateCommand {
@@ -876,7 +876,7 @@ export interface SteerCommand {
 
 /**
  * Open another session file.
- * Rules: C-10, C-9, R-SES-01.
+ * Rules: C-10, C-9, R-SBX-07, R-SES-01.
  * Since 0.16.0.
  */
 export interface SwitchSessionCommand {
@@ -1883,7 +1883,7 @@ export interface EntryAppended {
 
 /**
  * A handler of an extension has failed.
- * Rules: R-CFG-03, R-EXT-01, R-PRM-07.
+ * Rules: R-CFG-03, R-EXT-01, R-PRM-07, R-SBX-08.
  * Since 0.37.0.
  */
 export interface ExtensionError {
@@ -1933,7 +1933,7 @@ export interface Failure {
 
 /**
  * The state of an MCP server, or the number of its tools, has changed.
- * Rules: R-MCP-01.
+ * Rules: R-MCP-01, R-SBX-06.
  * This program's alone.
  */
 export interface McpStatus {

@@ -23,6 +23,7 @@ from pinnace_agent.core.visible_text import visible_line, visible_lines
 from pinnace_agent.files.protected import ALWAYS_ASK, Places, is_inside, protection_of
 from pinnace_agent.tools.base import ToolError
 from pinnace_agent.tools.change_queue import real_path
+from pinnace_agent.tools.local.files import LOCAL_WRITE
 from pinnace_agent.tools.paths import resolve_path
 
 MAX_COMMAND_CHARS: Final = 10_000
@@ -87,7 +88,7 @@ async def examine(
         given = arguments.get("path")
         if not isinstance(given, str):
             raise ToolError(f"{tool}: the path must be a string")
-        path = await real_path(resolve_path(given, cwd))
+        path = await LOCAL_WRITE.real_path(resolve_path(given, cwd))  # as the tool finds it, also in a sandbox
         notes = () if path in (os.path.join(cwd, given), given) else (f"named {visible_line(given)}",)
         reason = await trio.to_thread.run_sync(_reason, path, cwd, known)
         return Examined(tool, arguments, written, path, reason, notes, path)

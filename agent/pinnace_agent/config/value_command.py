@@ -48,15 +48,21 @@ def command_folder(env: Mapping[str, str]) -> str:
     return folder if os.path.isdir(folder) else "/"
 
 
-async def output_of(command: str, env: Mapping[str, str], timeout_s: float) -> str:
+async def output_of(command: str, env: Mapping[str, str], timeout_s: float, *, is_outside: bool = True) -> str:
     """Return the output of a command, trimmed. Cancelling kills all its processes before `Cancelled` leaves.
+
+    Args:
+        command: For a shell.
+        env: Its environment, before `command_environment`.
+        timeout_s: How long it may take.
+        is_outside: Whether it runs outside of the sandbox, if there is one: it is of the user's own files.
 
     Raises:
         CommandFailed: It failed, took too long, or wrote too much or something that is no text.
     """
     output: bytes | None = None
     with trio.move_on_after(timeout_s):
-        output = await _bytes_of(command, env)
+        output = await _bytes_of(command, env, is_outside)
     if output is None:
         raise CommandFailed(f"its command took longer than {timeout_s:g} s")
     try:
@@ -65,15 +71,15 @@ async def output_of(command: str, env: Mapping[str, str], timeout_s: float) -> s
         raise CommandFailed("its command wrote something that is not UTF-8 text") from None
 
 
-async def _bytes_of(command: str, env: Mapping[str, str]) -> bytes:
+async def _bytes_of(command: str, env: Mapping[str, str], is_outside: bool) -> bytes:
     try:
         child = await CHILDREN.start(
             ["/bin/sh", "-c", command],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=command_environment(env),
-            cwd=command_folder(env),
-            is_outside=True,  # of the user's own files
+            cwd=command_folder(env) if is_outside else "/",  # inside, the agent folder is hidden
+            is_outside=is_outside,
         )
     except (OSError, ValueError) as error:  # ValueError: a NUL in the command
         raise CommandFailed(f"its command cannot be started: {_reason(error)}") from None

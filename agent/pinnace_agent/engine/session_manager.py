@@ -29,6 +29,7 @@ from pinnace_statechart.queues import Item
 from pinnace_statechart.triggers import InternalEvent
 
 if TYPE_CHECKING:  # for annotations alone
+    from pinnace_agent.core.ports.confinement import PreparedFolder
     from pinnace_agent.core.ports.extensions import SessionExtensions
     from pinnace_agent.core.ports.sessions import SessionOwner
 
@@ -125,7 +126,7 @@ class SessionManager:
 
     def ask(self, effect: fx.StartJob, request: SessionRequest) -> None:
         """Validate a session command and prepare it; RUN continues meanwhile."""
-        plan = self._plans[effect.ref] = Replacement(request, self._library, self.session)
+        plan = self._plans[effect.ref] = Replacement(request, self._library, self.session, self._admit)
         try:
             plan.check()
         except errors.ClientError as error:
@@ -151,6 +152,17 @@ class SessionManager:
             self._invalid(job, error)
         else:
             self._agent.submit(InternalEvent("ask_yes", job))
+
+    async def _admit(self, session: Session) -> "PreparedFolder | None":
+        """Refuse a session in whose folder the sandbox can't be enforced."""
+        if (sandbox := self._profile.sandbox) is None:
+            return None
+        from pinnace_agent.core.ports.confinement import FolderRefused
+
+        try:
+            return await sandbox.prepare_folder(session.cwd, session.path)
+        except FolderRefused as error:
+            raise errors.ClientError(str(error), errors.ErrorCode.SESSION_UNAVAILABLE) from None
 
     def _invalid(self, job: int, error: errors.ClientError) -> None:
         self._agent.submit(InternalEvent("ask_invalid", job, text=error.text, code=error.code))
@@ -180,6 +192,8 @@ class SessionManager:
             for notice in self._profile.resources.renew(session.cwd):
                 _warn(notice)
         former, self.session = self.session, session
+        if plan.folder is not None:
+            plan.folder.enter()
         choose = partial(self._restore_settings if plan.restores_choices else self._keep_settings, former)
         choose()
         self._adopt(session)

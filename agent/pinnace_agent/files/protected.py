@@ -90,7 +90,7 @@ KEYS_AT_HOME: Final = (
     "library/keychains",
 )
 """Files and folders below the home folder that hold keys and passwords."""
-_STARTUP_AT_HOME: Final = (
+STARTUP_AT_HOME: Final = (
     ".profile",
     ".bashrc",
     ".bash_profile",
@@ -211,7 +211,7 @@ def _of_keys(path: str, names: list[str], places: Places) -> Protection | None:
 def _of_startup(path: str, names: list[str], places: Places) -> Protection | None:
     is_of_system = any(is_inside(path, each) for each in _STARTUP_OF_SYSTEM)
     is_of_project = not _STARTUP_OF_PROJECT.isdisjoint(names)
-    is_at_home = _is_one_of(_below(path, places.home), _STARTUP_AT_HOME)
+    is_at_home = _is_one_of(_below(path, places.home), STARTUP_AT_HOME)
     return Protection.STARTUP if is_of_system or is_of_project or is_at_home else None
 
 

@@ -48,6 +48,8 @@ CallName: TypeAlias = Literal[
     "is folder",
     "entry names",
     "are folders",
+    "searchable",
+    "in repository",
 ]
 
 CHANGING: Final[frozenset[CallName]] = frozenset({"replace", "make folder"})
@@ -71,7 +73,9 @@ class Call(NamedTuple):
     """The content to write."""
 
 
-def perform(call: Call, take: Callable[[bytes], object], check: Callable[[], object]) -> Answer:
+def perform(  # noqa: PLR0911  # a case each
+    call: Call, take: Callable[[bytes], object], check: Callable[[], object]
+) -> Answer:
     """Perform a call.
 
     Args:
@@ -112,6 +116,10 @@ def perform(call: Call, take: Callable[[bytes], object], check: Callable[[], obj
             return os.listdir(path)
         case "are folders":
             return _are_folders(path, call.names, check)
+        case "searchable":
+            return _is_folder_to_search(path)
+        case "in repository":
+            return any(os.path.lexists(os.path.join(folder, ".git")) for folder in _upwards(path))
         case _:
             assert_never(call.name)
     return None
@@ -246,6 +254,22 @@ def _is_folder(path: str) -> bool:
     found = stat.S_ISDIR(os.stat(path).st_mode)
     refuse_process_files(path)
     return found
+
+
+def _is_folder_to_search(path: str) -> bool:
+    """Return whether this is a folder; raise unless it is one or a regular file."""
+    is_folder = _is_folder(path)
+    if not is_folder and not os.path.isfile(path):
+        # A pipe or a device may never end.
+        raise CallRefused(f"Not a file with content, but a pipe, socket or device: {path}")
+    return is_folder
+
+
+def _upwards(folder: str) -> Generator[str]:
+    while folder != "/":
+        yield folder
+        folder = os.path.dirname(folder)
+    yield folder
 
 
 def _are_folders(path: str, names: Sequence[str], check: Callable[[], object]) -> list[bool | None]:

@@ -79,8 +79,12 @@ class ServerEntry:
     env_passthrough: tuple[str, ...] = ()
     """Variables of the agent that its tools do not get, and this server does."""
     protocol: Protocol = "handshake"
+    is_sandboxed: bool = True
+    """Whether its program runs in the sandbox, if there is one."""
     override: str | None = None
     """The project's file that has changed it; None: none has."""
+    is_wanted_by_project: bool = False
+    """Whether it is connected since the project wants it: its own server, or one that it has enabled."""
 
     @property
     def transport(self) -> Literal["stdio", "http"]:
@@ -143,9 +147,11 @@ def overridden(base: ServerEntry, raw: object, source: str) -> ServerEntry:
     if any(key not in OVERRIDE_KEYS for key in raw):
         raise InvalidEntry(f'server "{base.name}": an override can only set {", ".join(OVERRIDE_KEYS)}')
     read = _Fields(base.name, raw)
+    is_enabled = read.flag("enabled", default=base.is_enabled)
     return replace(
         base,
-        is_enabled=read.flag("enabled", default=base.is_enabled),
+        is_enabled=is_enabled,
+        is_wanted_by_project=is_enabled and not base.is_enabled,
         exposure=read.exposure(base.exposure),
         tool_exposure=base.tool_exposure if "toolExposure" not in raw else read.tool_exposure(),
         override=source,
@@ -176,6 +182,7 @@ def read_entry(name: str, raw: object, scope: Scope, source: str) -> ServerEntry
         timeout_s=read.timeout(),
         is_enabled=read.flag("enabled", default=True),
         description=read.text("description"),
+        is_wanted_by_project=scope == "project",
     )
     kind = raw.get("type")
     if kind == "sse":
@@ -223,6 +230,7 @@ def _with_own_keys(entry: ServerEntry, read: "_Fields") -> ServerEntry:
         read_only_tools=read.texts("readOnlyTools", "readOnlyTools must be an array of tool names or patterns"),
         env_passthrough=read.texts("envPassthrough", "envPassthrough must be an array of names of variables"),
         protocol="auto" if protocol == "auto" else "handshake",
+        is_sandboxed=read.flag("sandbox", default=True),
     )
 
 

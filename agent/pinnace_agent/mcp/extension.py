@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import trio
 
@@ -41,6 +41,9 @@ from pinnace_agent.mcp.server import Server
 from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_agent.tools.base import ToolError
 from pinnace_agent.tools.validation import schema_problem
+
+if TYPE_CHECKING:  # loaded with a sandbox
+    from pinnace_agent.core.ports.confinement import SandboxReport
 
 _log: Final = logging.getLogger("pinnace.mcp")
 
@@ -77,6 +80,8 @@ class Given(NamedTuple):
     """The tools that the command line names."""
     provider_token: Callable[[str], Awaitable[str | None]] | None = None
     """Returns the key of a provider of models."""
+    sandbox: "SandboxReport | None" = None
+    """That of all programs; None: there is none."""
 
     def unknown_tools(self, known: Container[str]) -> list[str]:
         """Return a line for each tool of a server that the command line names, and that no server has."""
@@ -256,7 +261,7 @@ class Servers:
 
     def _environment(self, ctx: Context) -> launching.Environment:
         given = self._given
-        return launching.Environment(given.of_tools(), given.own, str(ctx.cwd), given.provider_token)
+        return launching.Environment(given.of_tools(), given.own, str(ctx.cwd), given.provider_token, given.sandbox)
 
     def _list_changed(self, server: Server, what: str) -> None:
         if what in ("tools", "prompts"):

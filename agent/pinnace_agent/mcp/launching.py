@@ -5,7 +5,7 @@ Every value that is resolved is learnt by the redactor: a server may send it bac
 
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from pinnace_agent.config.values import UnresolvedValue, interpolate, is_command
@@ -14,6 +14,9 @@ from pinnace_agent.mcp.entries import ServerEntry
 from pinnace_agent.mcp.ports import LinkLost
 from pinnace_agent.redaction.policy import Secret
 from pinnace_agent.redaction.redactor import REDACTOR
+
+if TYPE_CHECKING:  # loaded with a sandbox
+    from pinnace_agent.core.ports.confinement import SandboxReport
 
 _COMMAND_S: Final = 10.0
 
@@ -29,6 +32,8 @@ class Environment(NamedTuple):
     """The session's folder."""
     provider_token: Callable[[str], Awaitable[str | None]] | None = None
     """Returns the key of a provider of models; None: there are no providers."""
+    sandbox: "SandboxReport | None" = None
+    """That of all programs that the agent starts; None: there is none."""
 
 
 class ClientSettings(NamedTuple):
@@ -43,6 +48,25 @@ class ClientSettings(NamedTuple):
     """Of the authorization server's metadata; None: they are discovered."""
 
 
+def sandbox_refusal(entry: ServerEntry, sandbox: "SandboxReport | None") -> str | None:
+    """Return why the sandbox allows no connection to a server; None: it does.
+
+    A project never loosens it: neither may its servers be a way to the network that commands do not have, nor may it
+    enable a program of the user that runs outside.
+    """
+    if sandbox is None:
+        return None
+    if entry.transport == "http" and entry.is_wanted_by_project and not sandbox.has_network:
+        return "the sandbox has no network, and the project's servers over HTTP are a way to it (--sandbox-network on)"
+    if entry.is_sandboxed:
+        return None
+    if sandbox.is_enforced:
+        return "its entry has sandbox: false, and sandbox.enforced of your settings keeps every program in the sandbox"
+    if entry.is_wanted_by_project:
+        return "its entry has sandbox: false, and a project can't enable a server that runs outside of the sandbox"
+    return None
+
+
 async def environment_of(entry: ServerEntry, given: Environment) -> dict[str, str]:
     """Return the environment of a server's process.
 
@@ -51,7 +75,7 @@ async def environment_of(entry: ServerEntry, given: Environment) -> dict[str, st
     """
     # DEVIATION D-93: not the agent's own.
     passed = {name: given.own[name] for name in entry.env_passthrough if name in given.own}
-    return {**given.of_tools, **passed, **await _resolved("env", entry.env, given.own)}
+    return {**given.of_tools, **passed, **await _resolved("env", entry.env, entry, given.own)}
 
 
 async def headers_of(entry: ServerEntry, given: Environment) -> dict[str, str]:
@@ -63,7 +87,7 @@ async def headers_of(entry: ServerEntry, given: Environment) -> dict[str, str]:
     if password := urlsplit(entry.url).password:
         REDACTOR.learn(unquote(password))
         REDACTOR.learn(password)
-    headers = await _resolved("headers", entry.headers, given.own)
+    headers = await _resolved("headers", entry.headers, entry, given.own)
     for name, value in headers.items():
         if not (value.isascii() and value.isprintable()):
             raise LinkLost(f"headers.{name}: it holds a character that a header can't carry")
@@ -81,7 +105,7 @@ async def client_settings_of(entry: ServerEntry, given: Environment) -> ClientSe
         return ClientSettings()
     secret = None
     if oauth.client_secret is not None:
-        secret = (await _resolved("oauth", {"clientSecret": oauth.client_secret}, given.own))["clientSecret"]
+        secret = (await _resolved("oauth", {"clientSecret": oauth.client_secret}, entry, given.own))["clientSecret"]
     name = oauth.client_name or ClientSettings().client_name
     return ClientSettings(oauth.client_id, secret, name, oauth.scope, oauth.metadata_url)
 
@@ -97,23 +121,26 @@ def folder_of(entry: ServerEntry, given: Environment) -> str:
     return os.path.join(given.cwd, expand_home(entry.cwd or ".", given.own))
 
 
-async def _resolved(field: str, values: Mapping[str, Secret], env: Mapping[str, str]) -> dict[str, str]:
+async def _resolved(
+    field: str, values: Mapping[str, Secret], entry: ServerEntry, env: Mapping[str, str]
+) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in values.items():
         try:
-            found[name] = await _text(value, env)
+            # A project's commands run where its servers do: trust in it is no way out of the sandbox.
+            found[name] = await _text(value, env, is_outside=entry.scope != "project")
         except UnresolvedValue as error:
             raise LinkLost(f"{field}.{name}: {error}") from None
         REDACTOR.learn(found[name])
     return found
 
 
-async def _text(value: Secret, env: Mapping[str, str]) -> str:
+async def _text(value: Secret, env: Mapping[str, str], *, is_outside: bool) -> str:
     if not is_command(value):
         return interpolate(value, env)
     from pinnace_agent.config.value_command import CommandFailed, output_of
 
     try:
-        return await output_of(value.reveal()[1:], env, _COMMAND_S)
+        return await output_of(value.reveal()[1:], env, _COMMAND_S, is_outside=is_outside)
     except CommandFailed as error:
         raise UnresolvedValue(str(error)) from None

@@ -14,7 +14,7 @@ from pinnace_agent.files.paths import agent_dir
 from pinnace_agent.mcp import launching
 from pinnace_agent.mcp.entries import ServerEntry
 from pinnace_agent.mcp.oauth.credentials import Credentials
-from pinnace_agent.mcp.ports import Hooks, Link
+from pinnace_agent.mcp.ports import Hooks, Link, LinkLost
 
 if TYPE_CHECKING:  # of the library
     from pinnace_agent.mcp.wire.http import Address
@@ -52,10 +52,13 @@ async def open_link(
     """
     from pinnace_agent.mcp.wire.link import Address, Launch, hold
 
+    if (refusal := launching.sandbox_refusal(entry, given.sandbox)) is not None:
+        raise LinkLost(refusal)
     to: Launch | Address
     if entry.command is not None:
         environment = await launching.environment_of(entry, given)
-        to = Launch(launching.arguments_of(entry, given), launching.folder_of(entry, given), environment)
+        folder = launching.folder_of(entry, given)
+        to = Launch(launching.arguments_of(entry, given), folder, environment, is_outside=not entry.is_sandboxed)
     else:
         to = await _address_of(entry, given)
     await hold(to, hooks, release, ending_s, use, protocol=entry.protocol)

@@ -9,7 +9,7 @@ directly in a folder that holds something protected, such as the working folder.
 import json
 import os
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -67,16 +67,18 @@ def landlock_refusal() -> str | None:
 class LandlockConfinement(ResolvesPolicy):
     """Starts programs under Landlock and the filter of system calls: a `Confinement`."""
 
-    def __init__(self, policy: SandboxPolicy, places: SandboxPlaces, private: PrivateFolder) -> None:
-        """Start nothing yet.
+    def __init__(
+        self, policy: SandboxPolicy, places: SandboxPlaces, private: PrivateFolder, supervisor: Supervisor
+    ) -> None:
+        """Start nothing yet; sandboxes of one process share a supervisor.
 
         Raises:
             UnknownMachine: There is no filter for this architecture.
         """
         super().__init__(policy, places, private)
-        self._supervisor = Supervisor()
-        self.problem: str | None = None
-        """What was found after a command: never anything, since rules do not depend on names."""
+        self._supervisor = supervisor
+        self.report: Callable[[str], None] | None = None
+        """Takes what is found after a command: never anything, since rules do not depend on names."""
         rules = Rules(
             allows_unix_sockets=policy.unix_sockets,
             refuses_namespaces=True,

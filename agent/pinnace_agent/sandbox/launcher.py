@@ -8,7 +8,7 @@ import json
 import logging
 import os
 import subprocess
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import IO, Final, NamedTuple
 
@@ -19,13 +19,12 @@ from pinnace_agent.sandbox.layout import SandboxPlaces, git_folders, layout_of, 
 from pinnace_agent.sandbox.policy import SandboxPolicy
 from pinnace_agent.sandbox.private_folder import PrivateFolder
 from pinnace_agent.sandbox.seccomp import Rules, filter_program
+from pinnace_agent.sandbox.witness import Witness
 
 _log = logging.getLogger("pinnace.sandbox")
 
 _REPORT_BYTES: Final = 64 * 1024
 _EXIT_CODE: Final = "exit-code"
-_COMMON_FOLDER: Final = "commondir"
-_HEAD: Final = "HEAD"
 
 
 MODE_VARIABLE: Final = "PINNACE_SANDBOX"
@@ -95,9 +94,8 @@ class BubblewrapConfinement(ResolvesPolicy):
     ) -> None:
         """Start nothing yet; `report` takes what is found after a command: a change of something protected."""
         super().__init__(policy, places, private, bubblewrap)
-        self.problem: str | None = None
-        """What was found after the latest command that changed something protected."""
-        self._report = report
+        self.report = report
+        """Takes what is found after a command; any thread."""
         rules = Rules(policy.unix_sockets, refuses_namespaces=not bubblewrap.disables_namespaces)
         self._filter = filter_program(os.uname().machine, rules)
 
@@ -111,14 +109,14 @@ class BubblewrapConfinement(ResolvesPolicy):
         layout = self.layout(access, session_file_of(start.env))
         self._private.leaves(layout.absent)
         env = confined_environment(start.env, self.policy.mode)
-        witness = Witness(layout, git_folders(self.places.folder) if layout.is_writable else ())
+        is_watched = layout.is_writable and access != "tools"
+        witness = Witness(layout, git_folders(self.places.folder)) if is_watched else None
         return ConfinedProgram(layout, self._filter, start._replace(env=env), self._ended, witness)
 
     def _ended(self, problem: str) -> None:
-        self.problem = problem
         _log.warning("%s", problem)
-        if self._report is not None:
-            self._report(problem)
+        if self.report is not None:
+            self.report(problem)
 
 
 class LaunchedProgram:
@@ -152,7 +150,7 @@ class ConfinedProgram:
     """One start. Owns descriptors until `started` and `close`."""
 
     def __init__(
-        self, layout: Layout, program: bytes, start: Start, report: Callable[[str], None], witness: "Witness"
+        self, layout: Layout, program: bytes, start: Start, report: Callable[[str], None], witness: Witness | None
     ) -> None:
         """Open the descriptors."""
         self._report = report
@@ -221,7 +219,7 @@ class ConfinedProgram:
             os.close(each)
         self._for_child = ()
         os.close(self._status)
-        if (problem := self._witness.problem()) is not None:
+        if self._witness is not None and (problem := self._witness.problem()) is not None:
             self._report(problem)
 
 
@@ -258,60 +256,3 @@ def reports_exit(report: bytes) -> bool:
             if isinstance(record, dict) and _EXIT_CODE in record:
                 return True
     return False
-
-
-class Witness:
-    """The identity of what is protected, before a command and after it.
-
-    A mount ends when a process outside replaces its mount point, also by an innocent `git config`: then the command
-    could write there. And a repository gets another configuration by a file that can't be protected while it is absent:
-    it is removed.
-    """
-
-    def __init__(self, layout: Layout, repositories: Sequence[str]) -> None:
-        """Note what is there."""
-        self._paths = (*layout.protected, *layout.pinned)
-        self._before = _identities(self._paths)
-        # git can not be forced to ignore it.
-        self._absent = [path for each in repositories if not os.path.lexists(path := f"{each}/{_COMMON_FOLDER}")]
-        # If a command makes .git invalid, git takes the folder around it for a repository if it looks like one.
-        roots = [os.path.dirname(each) for each in layout.pinned]
-        self._heads = [path for each in roots if not os.path.lexists(path := f"{each}/{_HEAD}")]
-
-    def problem(self) -> str | None:
-        """Return what has changed; None: nothing."""
-        found: list[str] = []
-        for path in self._absent:
-            if os.path.lexists(path):
-                with suppress(OSError):
-                    os.unlink(path)
-                found.append(f"{path} was created by a command, and would let git use another configuration: removed")
-        for path in self._heads:
-            if os.path.lexists(path) and _is_repository_around(os.path.dirname(path)):
-                with suppress(OSError):
-                    os.unlink(path)
-                found.append(f"{path} was created by a command, and would make its folder a repository: removed")
-        after = _identities(self._paths)
-        changed = [path for path in self._paths if after[path] != self._before[path]]
-        if changed:
-            found.append(f"{', '.join(changed)}: changed while a command ran, which could write there from then on")
-        return "; ".join(found) or None
-
-
-def _is_repository_around(folder: str) -> bool:
-    """Return whether a folder with a HEAD has what else makes it a repository."""
-    return os.path.isdir(f"{folder}/objects") or os.path.lexists(f"{folder}/{_COMMON_FOLDER}")
-
-
-def _identities(paths: Sequence[str]) -> Mapping[str, tuple[int, ...] | None]:
-    return {path: _identity(path) for path in paths}
-
-
-def _identity(path: str) -> tuple[int, ...] | None:
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return None
-    # The content of folders changes by what is allowed in them.
-    is_folder = status.st_mode & 0o170000 == 0o040000
-    return (status.st_dev, status.st_ino, *(() if is_folder else (status.st_size, status.st_mtime_ns)))

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from pinnace_agent.core.ports.confinement import Access
 from pinnace_agent.files.protected import KEYS_AT_HOME, is_inside
 from pinnace_agent.sandbox.bubblewrap import Hidden, Layout
-from pinnace_agent.sandbox.policy import SandboxPolicy
+from pinnace_agent.sandbox.policy import SandboxPolicy, folder_refusal, refused_place
 
 SECRETS_AT_HOME: Final = (
     *KEYS_AT_HOME,
@@ -45,7 +45,8 @@ _SSH: Final = "/etc/ssh"
 
 _SHOWN_OF_AGENT: Final = ("skills", "prompts", "extensions")
 _SESSIONS: Final = "sessions"
-_SESSION_VARIABLE: Final = "PI_SESSION_FILE"
+SESSION_VARIABLE: Final = "PI_SESSION_FILE"
+"""The variable in which a command learns the file of its session."""
 
 # Replaced by folders of the sandbox.
 _REPLACED: Final = ("/tmp", "/var/tmp", "/run", "/dev", "/proc")
@@ -67,8 +68,8 @@ class SandboxPlaces(NamedTuple):
     """The working folder."""
     home: str
     agent_dir: str
-    session_dir: str | None = None
-    """The folder of session files, if it is not in the agent folder."""
+    session_dirs: tuple[str, ...] = ()
+    """The folders of the session files of this process; in the agent folder they are hidden with it."""
     code: tuple[str, ...] = ()
     """What this process loads code from: its environment, its packages, extensions of the command line."""
     outputs: tuple[str, ...] = ()
@@ -108,7 +109,7 @@ def layout_of(  # each is another fact
     Raises:
         Unprotectable: A path can't be protected, or a path of the settings does not exist.
     """
-    is_writable = policy.mode == "workspace-write" and access == "policy"
+    is_writable = policy.mode == "workspace-write" and access != "read-only"
     writable = tuple(_folder(each, "sandbox.writable") for each in policy.writable) if is_writable else ()
     roots = (places.folder, *writable) if is_writable else ()
     readable = tuple(os.path.realpath(each) for each in policy.readable)
@@ -150,17 +151,15 @@ def check_places(policy: SandboxPolicy, places: SandboxPlaces) -> None:
         Unprotectable: A folder that is to be writable holds what must not be, or a path that is shown again is a part
             of the agent folder.
     """
-    from pinnace_agent.sandbox.policy import folder_refusal
-
     refusal = folder_refusal(policy.mode, places.folder, places.home, places.agent_dir)
     if refusal is not None:
         raise Unprotectable(refusal)
-    if policy.mode == "workspace-write" and places.session_dir == places.folder:
+    if policy.mode == "workspace-write" and places.folder in places.session_dirs:
         raise Unprotectable(f"{places.folder} can't be made writable: it holds the session files (--session-dir)")
     for each in policy.writable:
         real = _folder(each, "sandbox.writable")
-        if folder_refusal("workspace-write", real, places.home, places.agent_dir) is not None:
-            raise Unprotectable(f"sandbox.writable: {each} is or holds the home folder or the agent folder")
+        if (place := refused_place(real, places.home, places.agent_dir)) is not None:
+            raise Unprotectable(f"sandbox.writable: {each} is {place}")
         if _is_replaced(real) and real in _REPLACED:
             raise Unprotectable(f"sandbox.writable: {each} is a folder of the sandbox's own")
     for each in policy.readable:
@@ -211,19 +210,17 @@ def _hidden(
     named = [os.path.realpath(each) for each in (*policy.hide, *own) if os.path.lexists(each)]
     found = [os.path.realpath(each) for each in wanted if os.path.lexists(each)]
     found = [*named, *(each for each in found if each not in readable)]
-    if places.session_dir is not None and not is_inside(places.session_dir, places.agent_dir):
+    for each in places.session_dirs:
         # Its files are transcripts. One in the working folder is protected instead, and stays visible.
-        is_beside = not is_inside(places.folder, places.session_dir) and not is_inside(
-            places.session_dir, places.folder
-        )
-        found += [places.session_dir] if is_beside else []
+        is_apart = not is_inside(places.folder, each) and not is_inside(each, places.folder)
+        found += [each] if is_apart and not is_inside(each, places.agent_dir) else []
     folders = sorted({each for each in found if view.has(each) and os.path.isdir(each)})
     outer = [each for each in folders if not any(each != other and is_inside(each, other) for other in folders)]
     files = {each for each in found if view.has(each) and os.path.exists(each) and not os.path.isdir(each)}
     parts = list(readable)
-    if session_file is not None and places.session_dir is not None:
+    if session_file is not None:
         real = os.path.realpath(session_file)
-        parts += [real] if is_inside(real, places.session_dir) and os.path.isfile(real) else []
+        parts += [real] if _is_in_any(real, places.session_dirs) and os.path.isfile(real) else []
     shown = {each: tuple(path for path in parts if path != each and is_inside(path, each)) for each in outer}
     return (
         tuple(Hidden(each, shown[each]) for each in outer),
@@ -252,7 +249,7 @@ def _agent_dir(places: SandboxPlaces, session_file: str | None, readable: Sequen
 
 def session_file_of(env: Mapping[str, str]) -> str | None:
     """Return the session file that a command of the model learns."""
-    return env.get(_SESSION_VARIABLE)
+    return env.get(SESSION_VARIABLE)
 
 
 def _resolver() -> str | None:
@@ -294,7 +291,7 @@ def _protected(
         protected += repository.protected
         absent += repository.absent
         absent_files += repository.absent_files
-        own = [*places.code, *([places.session_dir] if places.session_dir is not None else [])]
+        own = [*places.code, *places.session_dirs]
         protected += [each for each in own if each != root and is_inside(each, root) and os.path.exists(each)]
     return tuple(protected), tuple(absent), tuple(pinned), tuple(absent_files)
 

@@ -14,6 +14,7 @@ from pinnace_agent.config.sandbox_settings import (
     SandboxSettings,
     SandboxSwitch,
 )
+from pinnace_agent.files.protected import STARTUP_AT_HOME, is_inside
 
 _STRICTNESS: Final[dict[SandboxMode, int]] = {"off": 0, "workspace-write": 1, "read-only": 2}
 
@@ -128,22 +129,28 @@ def ignored_settings(project: SandboxSettings) -> tuple[str, ...]:
 
 def folder_refusal(mode: SandboxMode, folder: str, home: str, agent_dir: str) -> str | None:
     """Return why a working folder can't be made writable; None: it can. All paths are resolved."""
-    if mode != "workspace-write":
-        return None
-    inside = f"{folder.rstrip('/')}/"
-    if folder == "/":
-        place = "the root of the file system"
-    elif folder == home:
-        place = "the home folder"
-    elif home.startswith(inside):
-        place = "a folder above the home folder"
-    elif agent_dir.startswith(inside):
-        place = "a folder above the agent folder"
-    elif f"{folder}/".startswith(f"{agent_dir.rstrip('/')}/"):
-        place = "the agent folder"
-    else:
+    if mode != "workspace-write" or (place := refused_place(folder, home, agent_dir)) is None:
         return None
     return (
         f"--sandbox workspace-write makes the working folder writable, and {folder} is {place}: start in the folder of "
         "a project, or use --sandbox read-only"
     )
+
+
+def refused_place(folder: str, home: str, agent_dir: str) -> str | None:
+    """Return what a folder is that is never made writable, for texts; None: it may be. All paths are resolved."""
+    if folder == "/":
+        return "the root of the file system"
+    if folder == home:
+        return "the home folder"
+    if is_inside(home, folder):
+        return "a folder above the home folder"
+    if is_inside(folder, agent_dir):
+        return "the agent folder"
+    if is_inside(agent_dir, folder):
+        return "a folder above the agent folder"
+    # What shells, editors and git run by themselves is changed by no command, whatever the mode.
+    starting = [f"{home.rstrip('/')}/{each}" for each in STARTUP_AT_HOME]
+    if any(is_inside(folder, each) or is_inside(each, folder) for each in starting):
+        return "a place of files that shells and other programs run when they start"
+    return None

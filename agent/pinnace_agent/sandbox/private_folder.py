@@ -42,28 +42,45 @@ class PrivateFolder:
         self.path, self._lock = _make_private(self.base)
         """The folder on this machine."""
         self._owner = os.getpid()
-        mark = sha256(os.fsencode(working_folder)).hexdigest()[:16]
-        self._users = os.open(f"folder-{mark}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=self._base)
-        fcntl.flock(self._users, fcntl.LOCK_SH)
+        self._users: dict[str, int] = {}
+        """By folder that commands can write, the file that all processes have locked whose commands can."""
         self._left: set[str] = set()
+        self.uses(working_folder)
+
+    def uses(self, *folders: str) -> None:
+        """Note folders that commands of this process can write, until its end; they are resolved.
+
+        Raises:
+            OSError: No descriptor is left.
+        """
+        for each in folders:
+            if each in self._users:
+                continue
+            mark = sha256(os.fsencode(each)).hexdigest()[:16]
+            users = os.open(f"folder-{mark}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=self._base)
+            fcntl.flock(users, fcntl.LOCK_SH)
+            self._users[each] = users
 
     def leaves(self, folders: Iterable[str]) -> None:
-        """Remember empty folders that the sandbox makes in the working folder, as mount points."""
+        """Remember empty folders that the sandbox makes in the folders that are used, as mount points."""
         self._left.update(folders)
 
     def close(self) -> None:
-        """Remove it, and the empty mount points if no other process uses the working folder. In a child: nothing.
+        """Remove it, and the empty mount points where no other process uses the folder. In a child: nothing.
 
         A mount point that is removed while a command of another process runs would no longer protect that name.
         """
         if os.getpid() != self._owner or self._lock < 0:
             return
-        with suppress(OSError):
-            fcntl.flock(self._users, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            for each in self._left:
-                with suppress(OSError):  # in use by now, or never made
-                    os.rmdir(each)
-        os.close(self._users)
+        for folder, users in self._users.items():
+            with suppress(OSError):
+                fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # Deeper ones, of submodules, may be those of a process that works there: they stay, empty.
+                for each in self._left:
+                    if os.path.dirname(each) == folder or each.startswith(f"{folder}/.git/"):
+                        with suppress(OSError):  # in use by now, or never made
+                            os.rmdir(each)
+            os.close(users)
         _remove(self.path, time.monotonic() + _REMOVAL_S)
         os.close(self._lock)
         os.close(self._base)

@@ -15,13 +15,19 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final, NamedTuple
 
+import trio
+
 from pinnace_agent.core.ports.confinement import Confinement, Launched, Start
 from pinnace_agent.sandbox.launcher import Bubblewrap
 from pinnace_agent.sandbox.seccomp import MACHINES
+from pinnace_agent.shell.child_processes import ChildProcesses
 
 _PROBE_S: Final = 10.0
 _PROBE_STATUS: Final = 23
 """No program that fails before the probe exits with it."""
+_PROBE: Final = ("/bin/sh", "-c", f"exit {_PROBE_STATUS}")
+_REAP_S: Final = 1.0
+_COMPLAINT_BYTES: Final = 4096
 _VERSION: Final = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 _OLDEST: Final = (0, 5, 0)
 """The first one with `--perms`."""
@@ -107,6 +113,37 @@ def find_bubblewrap(env: Mapping[str, str]) -> Bubblewrap:
     return Bubblewrap(program, found[0], version >= _WITH_DISABLE_USERNS)
 
 
+async def probe_as_child(children: ChildProcesses, confinement: Confinement, cwd: str) -> None:
+    """Do the same in a process that runs already: by its registry of children, which reaps all others.
+
+    Raises:
+        Unavailable: It did not run.
+        OSError: It could not be started.
+    """
+    child = await children.start(
+        _PROBE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=cwd, confinement=confinement
+    )
+    complaints = bytearray()
+    is_done = False
+    stderr = child.process.stderr
+    assert stderr is not None
+    try:
+        with trio.move_on_after(_PROBE_S):
+            while data := await stderr.receive_some(_COMPLAINT_BYTES):
+                complaints += data[: _COMPLAINT_BYTES - len(complaints)]
+            await child.exited()
+            is_done = True
+    finally:
+        child.kill()
+        status = await child.reap(_REAP_S)
+        with trio.CancelScope(shield=True):  # closing a pipe waits for nothing
+            await stderr.aclose()
+    if not is_done:
+        raise Unavailable(f"bubblewrap has not set up a sandbox within {_PROBE_S:.0f} s")
+    if child.failure is not None or status != _PROBE_STATUS:
+        raise Unavailable(remedy(complaints.decode("utf-8", "replace").strip(), status or 0))
+
+
 def probe(confinement: Confinement, env: Mapping[str, str], cwd: str) -> None:
     """Run `true` inside the sandbox.
 
@@ -114,7 +151,7 @@ def probe(confinement: Confinement, env: Mapping[str, str], cwd: str) -> None:
         Unavailable: It did not run.
     """
     try:
-        confined = confinement.confine(Start(["/bin/sh", "-c", f"exit {_PROBE_STATUS}"], env, cwd))
+        confined = confinement.confine(Start(_PROBE, env, cwd))
     except (OSError, ValueError) as error:
         raise Unavailable(error.strerror or str(error) if isinstance(error, OSError) else str(error)) from None
     try:

@@ -1,7 +1,8 @@
 """The sandbox of one process: set up at the start, or the process does not start.
 
 Chooses the mechanism: the one that the settings name, or bubblewrap, or Landlock where that is not available and the
-mode is `read-only`. Nothing falls back to no sandbox. Blocking.
+mode is `read-only`. Nothing falls back to no sandbox. The folder that commands may write is that of the session: with a
+session of another folder the sandbox moves there, or the session is refused. Blocking.
 """
 
 import atexit
@@ -9,20 +10,27 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple, Protocol
+
+import trio
 
 from pinnace_agent.config.sandbox_settings import SandboxMode, SandboxSettings, SandboxSwitch
 from pinnace_agent.config.settings import Settings
-from pinnace_agent.core.ports.confinement import Confinement
+from pinnace_agent.core.ports.confinement import Access, Confinement, FolderRefused, HasSession
+from pinnace_agent.core.ports.emitter import Emitter
 from pinnace_agent.files.paths import agent_dir, expand_home, home_dir
+from pinnace_agent.sandbox.bubblewrap import Layout
 from pinnace_agent.sandbox.file_helper import FileHelpers
 from pinnace_agent.sandbox.landlock import LIMITS, LandlockConfinement, landlock_refusal
 from pinnace_agent.sandbox.landlock_program import landlock_abi
-from pinnace_agent.sandbox.launcher import BubblewrapConfinement
-from pinnace_agent.sandbox.layout import SandboxPlaces, Unprotectable, check_places
+from pinnace_agent.sandbox.landlock_supervisor import Supervisor
+from pinnace_agent.sandbox.launcher import Bubblewrap, BubblewrapConfinement
+from pinnace_agent.sandbox.layout import SESSION_VARIABLE, SandboxPlaces, Unprotectable, check_places
 from pinnace_agent.sandbox.policy import SandboxPolicy, ignored_settings, policy_of
 from pinnace_agent.sandbox.private_folder import PrivateFolder
-from pinnace_agent.sandbox.probe import Unavailable, find_bubblewrap, probe
-from pinnace_agent.session.conversation import Session
+from pinnace_agent.sandbox.probe import Unavailable, find_bubblewrap, probe, probe_as_child
+from pinnace_agent.sandbox.witness import marks_of
 from pinnace_agent.shell.child_processes import CHILDREN, Child
 from pinnace_agent.tools.base import Tool
 from pinnace_agent.tools.bash import BashTool, SandboxFacts
@@ -31,48 +39,151 @@ from pinnace_agent.tools.local.file_calls import FILE_CALLS
 __all__ = ["Sandbox", "Unavailable", "expanded", "places_of", "set_up", "start_sandbox"]
 
 
-class Sandbox:
-    """A sandbox that works: a probe has run in it."""
+class Mechanism(NamedTuple):
+    """What enforces a sandbox."""
 
-    def __init__(  # each is another fact
-        self,
-        policy: SandboxPolicy,
-        places: SandboxPlaces,
-        confinement: BubblewrapConfinement | LandlockConfinement,
-        private: PrivateFolder,
-        *,
-        mechanism: str,
-        version: str,
-        limits: Sequence[str] = (),
-    ) -> None:
-        """Take what `set_up` has made."""
-        self.policy = policy
-        self.places = places
-        self.mechanism = mechanism
-        self.version = version
-        """Of the mechanism."""
-        self.limits = tuple(limits)
-        """What the mechanism does not enforce, or what does not work inside."""
-        self._confinement = confinement
-        self._private = private
+    name: str
+    version: str
+    confinement: "Callable[[SandboxPlaces], SandboxConfinement]"
+    """Makes what starts programs, for a folder."""
+    limits: Sequence[str] = ()
+    """What it does not enforce, or what does not work inside."""
 
-    @property
-    def confinement(self) -> Confinement:
-        """What starts programs inside."""
-        return self._confinement
 
-    def view(self) -> object:
-        """Return what a program that is started now would see; a value to compare.
+class SandboxConfinement(Confinement, Protocol):
+    """What starts programs in a sandbox, as its owner uses it."""
+
+    report: Callable[[str], None] | None
+    """Takes what was found after a program: a change of something protected."""
+
+    def layout(self, access: Access = "policy", session_file: str | None = None) -> Layout:
+        """Resolve the policy on the disk of this moment.
 
         Raises:
             OSError: Something can't be protected.
         """
-        return self._confinement.layout()
+        ...
+
+    def close(self) -> None:
+        """End what the mechanism keeps beside its programs, which go on."""
+        ...
+
+
+class Sandbox:
+    """A sandbox that works: a probe has run in it."""
+
+    def __init__(self, policy: SandboxPolicy, places: SandboxPlaces, made: Mechanism, private: PrivateFolder) -> None:
+        """Take what `set_up` has chosen."""
+        self.policy = policy
+        self.places = places
+        self.mechanism = made.name
+        self.version = made.version
+        """Of the mechanism."""
+        self.limits = tuple(made.limits)
+        """What the mechanism does not enforce, or what does not work inside."""
+        self._make = made.confinement
+        self._private = private
+        self._confinement = self._confined(places)
+        self._problem: str | None = None
+        self._agent: HasSession | None = None
+        self._emitter: Emitter | None = None
+        self._bash: BashTool | None = None
+
+    @property
+    def confinement(self) -> SandboxConfinement:
+        """What starts programs inside."""
+        return self._confinement
+
+    @property
+    def session_file(self) -> str | None:
+        """The file of the current session, which is shown; None: there is none."""
+        return None if self._agent is None else self._agent.session.path
+
+    def view(self) -> object:
+        """Return what a program that is started now would see; a value to compare.
+
+        Another one where a mount point may have been replaced: the mount of a program that runs has ended then.
+
+        Raises:
+            OSError: Something can't be protected.
+        """
+        path = self.session_file
+        layout = self._confinement.layout("tools", path)
+        return layout, marks_of(layout), _file_of(path)
+
+    def follow(self, agent: HasSession, emitter: Emitter) -> None:
+        """Show the file of an agent's session, and report to its client that something protected has changed."""
+        self._agent, self._emitter = agent, emitter
+
+    async def prepare_folder(self, folder: str, session_file: str | None) -> "PreparedMove":
+        """Find out whether the sandbox can be enforced for a session of another folder: a probe runs there.
+
+        Cancelled, it changes nothing.
+
+        Raises:
+            FolderRefused: It can't; the text is for the user.
+        """
+        try:
+            places = await trio.to_thread.run_sync(self._places_in, folder, session_file)
+            if places.folder != self.places.folder:
+                await probe_as_child(CHILDREN, self._made(places), places.folder)
+        except (OSError, Unavailable) as error:
+            reason = error.strerror or error if isinstance(error, OSError) else error
+            raise FolderRefused(
+                f"the sandbox ({self.policy.mode}) can't be enforced for a session in {folder}: {reason}"
+            ) from None
+        return PreparedMove(self, places)
+
+    def _places_in(self, folder: str, session_file: str | None) -> SandboxPlaces:
+        own = () if session_file is None else (os.path.realpath(os.path.dirname(session_file)),)
+        dirs = tuple(dict.fromkeys((*self.places.session_dirs, *own)))
+        places = self.places._replace(folder=os.path.realpath(folder), session_dirs=dirs)
+        check_places(self.policy, places)
+        return places
+
+    def move(self, places: SandboxPlaces) -> None:
+        """Confine what is started from now on to other places, in which a probe has run."""
+        if places == self.places:
+            return
+        self.places = places
+        self._confinement = self._confined(places)
+        CHILDREN.confinement = self._confinement
+        if self._bash is not None:
+            self._bash.use_sandbox(self._facts())
+
+    def _made(self, places: SandboxPlaces) -> SandboxConfinement:
+        if self.policy.mode == "workspace-write":
+            self._private.uses(places.folder, *map(os.path.realpath, self.policy.writable))
+        return self._make(places)
+
+    def _confined(self, places: SandboxPlaces) -> SandboxConfinement:
+        made = self._made(places)
+        made.report = self._found
+        return made
+
+    def _found(self, problem: str) -> None:
+        self._problem = problem
+        if self._emitter is not None and self._agent is not None:
+            # The record that every generation has for failures beside its commands.
+            place = self._agent.session.cwd
+            self._emitter.emit(
+                {"type": "extension_error", "extensionPath": place, "event": "sandbox", "error": problem}
+            )
 
     @property
     def may_escalate(self) -> bool:
         """Whether the user may be asked to run a command outside."""
         return self.policy.may_escalate
+
+    @property
+    def has_network(self) -> bool:
+        """Whether commands have the network of the machine."""
+        return self.policy.network
+
+    @property
+    def is_enforced(self) -> bool:
+        """Whether nothing may loosen it."""
+        return self.policy.is_enforced
 
     @property
     def writable(self) -> list[str]:
@@ -92,8 +203,8 @@ class Sandbox:
         }
         if self.limits:
             record["limits"] = list(self.limits)
-        if (problem := self._confinement.problem) is not None:
-            record["problem"] = problem
+        if self._problem is not None:
+            record["problem"] = self._problem
         return record
 
     def line(self) -> str:
@@ -107,8 +218,11 @@ class Sandbox:
 
     def tools(self, tools: Mapping[str, Tool]) -> dict[str, Tool]:
         """Return tools with those that know of the sandbox in their places."""
-        facts = SandboxFacts(self.policy.mode, tuple(self.writable), self.policy.network, self.may_escalate)
-        return {**tools, "bash": BashTool(sandbox=facts)}
+        self._bash = BashTool(sandbox=self._facts())
+        return {**tools, "bash": self._bash}
+
+    def _facts(self) -> SandboxFacts:
+        return SandboxFacts(self.policy.mode, tuple(self.writable), self.policy.network, self.may_escalate)
 
     def close(self) -> None:
         """End what the mechanism keeps, and remove the private folder."""
@@ -116,12 +230,33 @@ class Sandbox:
         self._private.close()
 
 
+class PreparedMove(NamedTuple):
+    """A session's folder in which a probe has run."""
+
+    sandbox: Sandbox
+    places: SandboxPlaces
+
+    def enter(self) -> None:
+        """Have the sandbox there. The places are those of the probe: no link is followed again."""
+        self.sandbox.move(self.places)
+
+
+def _file_of(path: str | None) -> tuple[int, int] | None:
+    """Return which file is at a path: the mount of a program that runs is that of the file before."""
+    try:
+        status = os.stat(path or "")
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
 def start_sandbox(  # what options and settings hold
     mode: SandboxMode | None,
     network: SandboxSwitch | None,
     extensions: Sequence[str],
     settings: Settings,
-    session: Session,
+    folder: str,
+    session_file: str | None,
     notice: Callable[[str], None],
 ) -> Sandbox | None:
     """Set up the sandbox of a process, and start all its programs inside from now on; None: there is to be none.
@@ -131,7 +266,8 @@ def start_sandbox(  # what options and settings hold
         network: `--sandbox-network`.
         extensions: Paths of extensions of the command line.
         settings: The user's, and a trusted project's.
-        session: The session of the start.
+        folder: The folder of the session of the start.
+        session_file: Its file; None: it is not kept.
         notice: Reports to the user.
 
     Raises:
@@ -145,8 +281,8 @@ def start_sandbox(  # what options and settings hold
         return None
     if ignored := ignored_settings(project):
         notice(f"a project can't loosen the sandbox: {', '.join(ignored)} of its settings has no effect")
-    session_dir = None if session.path is None else os.path.dirname(session.path)
-    places = places_of(os.environ, session.cwd, session_dir, extensions)
+    session_dir = None if session_file is None else os.path.dirname(session_file)
+    places = places_of(os.environ, folder, session_dir, extensions)
     try:
         sandbox = set_up(expanded(policy, os.environ), places, os.environ)
     except Unavailable as error:
@@ -165,7 +301,11 @@ def _file_helpers(sandbox: Sandbox) -> FileHelpers:
 
     async def start(arguments: list[str], *, stdin: int, stdout: int, stderr: int) -> Child:
         # Of the environment a helper needs nothing, and the keys in it are none of its business.
-        return await CHILDREN.start(arguments, stdin=stdin, stdout=stdout, stderr=stderr, env={}, cwd="/")
+        path = sandbox.session_file
+        env = {} if path is None else {SESSION_VARIABLE: path}
+        return await CHILDREN.start(
+            arguments, stdin=stdin, stdout=stdout, stderr=stderr, env=env, cwd="/", access="tools"
+        )
 
     has_mounts = sandbox.mechanism == "bubblewrap"
     return FileHelpers(start, sandbox.policy.mode, view=sandbox.view, has_mounts=has_mounts)
@@ -203,10 +343,18 @@ def places_of(
         folder=os.path.realpath(folder),
         home=os.path.realpath(home_dir(env)),
         agent_dir=os.path.realpath(agent_dir(env)),
-        session_dir=None if session_dir is None else os.path.realpath(session_dir),
+        session_dirs=() if session_dir is None else (os.path.realpath(session_dir),),
         code=tuple(dict.fromkeys(map(os.path.realpath, code))),
-        outputs=(os.path.join(os.path.realpath(tempfile.gettempdir()), f"pinnace-{os.geteuid()}"),),
+        outputs=_output_folders(),
     )
+
+
+def _output_folders() -> tuple[str, ...]:
+    try:
+        base = tempfile.gettempdir()
+    except FileNotFoundError:  # no place for temporary files can be written, and the private folder can't be made
+        return ()
+    return (os.path.join(os.path.realpath(base), f"pinnace-{os.geteuid()}"),)
 
 
 def set_up(policy: SandboxPolicy, places: SandboxPlaces, env: Mapping[str, str]) -> Sandbox:
@@ -227,8 +375,7 @@ def set_up(policy: SandboxPolicy, places: SandboxPlaces, env: Mapping[str, str])
         private = PrivateFolder(places.folder)
     except OSError as error:
         raise Unavailable(
-            f"the private folder of commands can't be made in {tempfile.gettempdir()}: {error}. "
-            "TMPDIR names another folder for temporary files"
+            f"the private folder of commands can't be made: {error}. TMPDIR names another folder for temporary files"
         ) from None
     try:
         return _chosen(policy, places, env, private)
@@ -256,10 +403,8 @@ def _with_bubblewrap(
     policy: SandboxPolicy, places: SandboxPlaces, env: Mapping[str, str], private: PrivateFolder
 ) -> Sandbox:
     bubblewrap = find_bubblewrap(env)
-    confinement = BubblewrapConfinement(policy, places, bubblewrap, private)
-    probe(confinement, env, places.folder)
-    version = bubblewrap.version
-    return Sandbox(policy, places, confinement, private, mechanism="bubblewrap", version=version)
+    make = partial(_bubblewrap, policy, bubblewrap, private)
+    return _probed(Sandbox(policy, places, Mechanism("bubblewrap", bubblewrap.version, make), private), env)
 
 
 def _with_landlock(
@@ -267,7 +412,26 @@ def _with_landlock(
 ) -> Sandbox:
     if (reason := landlock_refusal()) is not None:
         raise Unavailable(reason)
-    confinement = LandlockConfinement(policy, places, private)
-    probe(confinement, env, places.folder)
-    version = f"ABI {landlock_abi()}"
-    return Sandbox(policy, places, confinement, private, mechanism="landlock", version=version, limits=LIMITS)
+    make = partial(_landlock, policy, private, Supervisor())
+    return _probed(Sandbox(policy, places, Mechanism("landlock", f"ABI {landlock_abi()}", make, LIMITS), private), env)
+
+
+def _probed(sandbox: Sandbox, env: Mapping[str, str]) -> Sandbox:
+    try:
+        probe(sandbox.confinement, env, sandbox.places.folder)
+    except BaseException:
+        sandbox.confinement.close()
+        raise
+    return sandbox
+
+
+def _bubblewrap(
+    policy: SandboxPolicy, bubblewrap: Bubblewrap, private: PrivateFolder, places: SandboxPlaces
+) -> SandboxConfinement:
+    return BubblewrapConfinement(policy, places, bubblewrap, private)
+
+
+def _landlock(
+    policy: SandboxPolicy, private: PrivateFolder, supervisor: Supervisor, places: SandboxPlaces
+) -> SandboxConfinement:
+    return LandlockConfinement(policy, places, private, supervisor)

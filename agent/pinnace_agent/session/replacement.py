@@ -5,7 +5,8 @@ until it has returned. So a command that is rejected, vetoed, cancelled or faile
 The statechart decides what happens to runs, queues and answers.
 """
 
-from typing import Final, Literal, NamedTuple, assert_never
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, assert_never
 
 import trio
 
@@ -16,6 +17,9 @@ from pinnace_agent.session.opening import check_path
 from pinnace_agent.session.store.file import SaveError
 from pinnace_agent.session.store.lease import LeaseHeld, take_lease
 from pinnace_spec.rules import errors
+
+if TYPE_CHECKING:  # loaded with a sandbox
+    from pinnace_agent.core.ports.confinement import PreparedFolder
 
 # Nothing was appended, so there is nothing to save: closing only releases the lease.
 _DISCARD_S: Final = 1.0
@@ -70,8 +74,16 @@ SessionRequest = NewSession | SwitchSession | ForkSession | BranchSession | Clon
 class Replacement:
     """The replacement of the current session. `text` is the message that a fork starts before."""
 
-    def __init__(self, request: SessionRequest, library: Library, current: Session) -> None:
-        """Do nothing yet."""
+    def __init__(
+        self,
+        request: SessionRequest,
+        library: Library,
+        current: Session,
+        admit: "Callable[[Session], Awaitable[PreparedFolder | None]]",
+    ) -> None:
+        """Do nothing yet; `admit` raises a `ClientError` for an opened session that can't become the current one."""
+        self.folder: PreparedFolder | None = None
+        """That of the session, as it was admitted; None: there is nothing to prepare."""
         self.text: str | None = None
         self.restores_choices = isinstance(request, SwitchSession)
         self.is_other_conversation = isinstance(request, NewSession | SwitchSession)
@@ -79,6 +91,7 @@ class Replacement:
         self.request = request
         self._library = library
         self._current = current
+        self._admit = admit
         self._leaf: int | None = None
         self._opened: Opened | None = None
         self._is_discarded = False
@@ -128,12 +141,13 @@ class Replacement:
         """Read the file that is switched to. Cancelled or failed, it has not been touched.
 
         Raises:
-            ClientError: It can't be read, it is no session, or another process writes it.
+            ClientError: It can't be read, it is no session, another process writes it, or it is not admitted.
         """
         if not isinstance(self.request, SwitchSession):
             return
         path = check_path(self.request.path, self._current.cwd)
-        if self._library.find_open(path) is not None:
+        if (found := self._library.find_open(path)) is not None:
+            self.folder = await self._admit(found)
             return
         try:
             lease = await take_lease(path, LEASE_WAIT_S)
@@ -151,6 +165,8 @@ class Replacement:
         self.notices = self._opened.notices
         if self._is_discarded:
             await self.discard()
+        else:
+            self.folder = await self._admit(self._opened.session)
 
     async def discard(self) -> None:
         """Close what was prepared and not committed, or is still being prepared."""

@@ -54,7 +54,7 @@ _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.E
 class Child:
     """A command that was started: its process with all descendants."""
 
-    __slots__ = ("_confined", "_registry", "failure", "is_abandoned", "mark", "pid", "process")
+    __slots__ = ("_confined", "_is_judged", "_registry", "failure", "is_abandoned", "mark", "pid", "process")
 
     def __init__(
         self, registry: "ChildProcesses", process: "RunningProcess", mark: str, confined: "ConfinedStart | None" = None
@@ -68,6 +68,7 @@ class Child:
         """Whether it has not exited, and nothing waits for its exit any more."""
         self.failure: str | None = None
         """After `reap`: why the program was not run, although something was started; None: it ran."""
+        self._is_judged = False
 
     async def exited(self) -> None:
         """Wait until the process has exited, without reaping it, so that its number is not reused and it can be killed.
@@ -104,6 +105,12 @@ class Child:
         """Stop managing the command: its remaining processes live on. Further calls have no effect."""
         self._registry.release(self)
 
+    def failure_at(self, status: int | None) -> str | None:
+        """Return why the program was not run, once its process has exited with a status; None: it ran."""
+        if self._confined is not None and not self._is_judged:  # what says so can be read once
+            self._is_judged, self.failure = True, self._confined.failure(status)
+        return self.failure
+
     async def reap(self, limit_s: float) -> int | None:
         """Release it, wait for its exit and return the status, or None after `limit_s` seconds.
 
@@ -115,7 +122,7 @@ class Child:
         status = self._registry.take_status(self)
         self.is_abandoned = status is None
         if self._confined is not None:
-            self.failure = self._confined.failure(status)
+            self.failure_at(status)
             self._confined.close()
         return status
 
@@ -158,7 +165,7 @@ class ChildProcesses:
         """The process numbers of the running commands, each the leader of a group and of a session."""
         return frozenset(self._running)
 
-    async def start(
+    async def start(  # noqa: PLR0913  # all but the program are keywords, most of them defaulted
         self,
         arguments: Sequence[str],
         *,
@@ -169,6 +176,7 @@ class ChildProcesses:
         stdin: int = subprocess.DEVNULL,
         access: "Access" = "policy",
         is_outside: bool = False,
+        confinement: "Confinement | None" = None,
     ) -> Child:
         """Start a program in a session of its own.
 
@@ -181,6 +189,7 @@ class ChildProcesses:
             stdin: As `stdout`; by default it is at its end.
             access: What it may write, if there is a sandbox.
             is_outside: Whether it is started without the sandbox: for what the user has configured or approved.
+            confinement: The sandbox, if it is another than that of this process.
 
         Raises:
             OSError: It can't be started: the program or folder is missing, the sandbox can't be set up, or no
@@ -190,7 +199,7 @@ class ChildProcesses:
         watchdog = self._prepare()
         mark = f"{next(_NUMBERS)}.{self._secret}"
         whole = {**(os.environ if env is None else env), MARK_VARIABLE: mark}
-        confinement = None if is_outside else self.confinement
+        confinement = None if is_outside else confinement or self.confinement
         confined: ConfinedStart | None = None
         process: RunningProcess
         self._starting += 1

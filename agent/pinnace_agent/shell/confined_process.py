@@ -16,6 +16,8 @@ from pinnace_agent.core.ports.confinement import Access, ConfinedStart, Confinem
 # Between two looks at a process that can't be waited for, since no descriptor is left.
 _POLL_S: Final = 0.02
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM})
+NOT_RUN: Final = "The command was not run: "
+"""How the text begins of a program that was not run since the sandbox could not be set up."""
 
 
 class LoopProcess:
@@ -73,8 +75,7 @@ async def confine(
     except OSError as error:
         if error.errno in _EXHAUSTED:
             raise
-        text = f"The command was not run: the sandbox could not be set up ({error.strerror or error})"
-        raise OSError(text) from error
+        raise _not_set_up(error) from error
 
 
 def start_here(confined: ConfinedStart, stdin: int, stdout: int, stderr: int) -> LoopProcess:
@@ -85,6 +86,15 @@ def start_here(confined: ConfinedStart, stdin: int, stdout: int, stderr: int) ->
     """
     try:
         return LoopProcess(confined.launch(stdin, stdout, stderr))
+    except OSError as error:
+        confined.close()
+        if error.errno in _EXHAUSTED:
+            raise
+        raise _not_set_up(error) from error  # the program of the sandbox itself is gone
     except BaseException:
         confined.close()
         raise
+
+
+def _not_set_up(error: OSError) -> OSError:
+    return OSError(f"{NOT_RUN}the sandbox could not be set up ({error.strerror or error})")

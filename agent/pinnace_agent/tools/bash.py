@@ -100,11 +100,16 @@ class BashTool:
         """
         self._temp_dir = temp_dir
         self._operations = operations
-        self._sandbox = sandbox
+        self._sandbox: SandboxFacts | None = None
         if sandbox is not None:
-            self.description = f"{self.description} {_in_sandbox(sandbox)}"
-            if sandbox.may_escalate:
-                self.parameters = _CONFINED_PARAMETERS
+            self.use_sandbox(sandbox)
+
+    def use_sandbox(self, sandbox: SandboxFacts) -> None:
+        """Describe the sandbox of the commands from now on."""
+        self._sandbox = sandbox
+        self.description = f"{type(self).description} {_in_sandbox(sandbox)}"
+        if sandbox.may_escalate:
+            self.parameters = _CONFINED_PARAMETERS
 
     def prepare(self, raw: Mapping[str, object]) -> Mapping[str, object]:
         """Return the arguments unchanged."""

@@ -12,7 +12,10 @@ from typing import Final, NamedTuple
 
 import trio
 
+from pinnace_agent.files.tool_calls import Call
+from pinnace_agent.tools.base import ToolError
 from pinnace_agent.tools.images.header import SNIFF_BYTES, image_type
+from pinnace_agent.tools.local.file_calls import FILE_CALLS
 from pinnace_rpc.cli.options import StartupError
 from pinnace_rpc.server import stdio
 from pinnace_spec.records.messages import ImageContent
@@ -61,7 +64,11 @@ async def _read_stdin() -> str:
 
 
 async def _file_block(word: str, *, resizes_images: bool) -> Prompt:
-    path, data = await trio.to_thread.run_sync(_read_file, word, abandon_on_cancel=True)
+    path = _path_of(word)
+    if FILE_CALLS.is_sandboxed:
+        data = await _read_inside(path)
+    else:
+        data = await trio.to_thread.run_sync(_read_file, path, abandon_on_cancel=True)
     name = shown_path(path)
     if not data:
         return Prompt("")
@@ -80,18 +87,38 @@ async def _file_block(word: str, *, resizes_images: bool) -> Prompt:
     return Prompt(f'<file name="{name}">{" ".join(image.notes)}</file>\n', (block,))
 
 
-def _read_file(word: str) -> tuple[str, bytes]:
-    path = os.path.abspath(os.path.expanduser(word))
+def _path_of(word: str) -> str:
+    return os.path.abspath(os.path.expanduser(word))
+
+
+async def _read_inside(path: str) -> bytes:
+    """Read a file as the tools do in the sandbox: what is hidden from the model is not handed to it either."""
+    try:
+        data = await FILE_CALLS.perform(Call("beginning", path, max_bytes=MAX_INPUT_BYTES + 1))
+    except (OSError, ValueError, ToolError) as error:
+        if isinstance(error, FileNotFoundError) and await trio.to_thread.run_sync(os.path.exists, path):
+            raise StartupError(f"{shown_path(path)} is hidden by the sandbox: sandbox.readable shows it") from None
+        raise _unreadable(path, error) from None
+    assert isinstance(data, bytes)
+    _check_size(shown_path(path), len(data))
+    return data
+
+
+def _read_file(path: str) -> bytes:
     try:
         with open(path, "rb") as file:
             data = file.read(MAX_INPUT_BYTES + 1)
-    except FileNotFoundError:
-        raise StartupError(f"file not found: {shown_path(path)}") from None
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise StartupError(f"{shown_path(path)} can't be read: {reason}") from None
+        raise _unreadable(path, error) from None
     _check_size(shown_path(path), len(data))
-    return path, data
+    return data
+
+
+def _unreadable(path: str, error: OSError | ValueError | ToolError) -> StartupError:
+    if isinstance(error, FileNotFoundError):
+        return StartupError(f"file not found: {shown_path(path)}")
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return StartupError(f"{shown_path(path)} can't be read: {reason}")
 
 
 def _check_size(name: str, size: int) -> None:

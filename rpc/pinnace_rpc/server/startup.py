@@ -113,7 +113,7 @@ def prepare(options: Options) -> Prepared:
     def files() -> "UserFiles":
         from pinnace_rpc.server.user_files import UserFiles
 
-        return UserFiles(options, configuration, reader, cwd, configure)
+        return UserFiles(options, configuration, reader, cwd, configure, sandbox)
 
     if has_extensions:
         files()  # takes what no child is to have out of the environment
@@ -263,6 +263,8 @@ def compose(
     interpreter = EffectInterpreter(
         Chart(state), prepared.session, prepared.library, prepared.profile, outbox, commands, jobs, extensions
     )
+    if prepared.profile.sandbox is not None:
+        prepared.profile.sandbox.follow(interpreter, outbox)
     if prepared.selection is not None:
         interpreter.sessions.preferred_level = prepared.selection.preferred_level
     _save_name(prepared.session)
@@ -317,7 +319,9 @@ def _sandbox(options: Options, settings: Settings, session: Session) -> "Sandbox
     from pinnace_agent.sandbox.sandbox import Unavailable, start_sandbox
 
     try:
-        return start_sandbox(mode, network, options.extensions, settings, session, lambda text: _write_notices([text]))
+        return start_sandbox(
+            mode, network, options.extensions, settings, session.cwd, session.path, lambda text: _write_notices([text])
+        )
     except Unavailable as error:
         raise StartupError(str(error), "sandbox_unavailable") from None
 

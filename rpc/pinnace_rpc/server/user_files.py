@@ -21,6 +21,7 @@ from pinnace_spec.rules import errors
 
 if TYPE_CHECKING:  # loaded with the first extension, and not with a reload
     from pinnace_agent.config.models.selection import Selection
+    from pinnace_agent.core.ports.confinement import SandboxReport
     from pinnace_agent.extension_host.plan import ExtensionPlan, GivenFlag
     from pinnace_agent.extensions.api.api import ExtensionAPI
     from pinnace_agent.extensions.api.contexts import Context
@@ -41,6 +42,7 @@ class UserFiles:
         reader: FolderReader,
         cwd: Path,
         configure: Callable[[Configuration, AgentProfile], None],
+        sandbox: "SandboxReport | None",
     ) -> None:
         """Take what was read for the start; `configure` lets an agent use the settings of what was read."""
         self.configuration = configuration
@@ -50,6 +52,7 @@ class UserFiles:
         self._reader = reader
         self._cwd = cwd
         self._configure = configure
+        self._sandbox = sandbox
         # Taken out of the environment: no child of the agent is to have them.
         self._client_servers = os.environ.pop("PINNACE_MCP_SERVERS", None)
 
@@ -164,6 +167,7 @@ class UserFiles:
             MOST_TOOLS if most is None or most < 1 else int(most),
             (*(self._options.tools or ()), *self._options.exclude_tools),
             self._registry.provider_token,
+            self._sandbox,
         )
 
 

@@ -316,6 +316,20 @@ os.close(os.open("/proc/kcore", os.O_RDONLY))""",
         off="nobody",
     ),
     Attempt("S18", "create a file in a hidden folder", "sh", "touch ~/.ssh/new", 'test -e "$HOME/.ssh/new"'),
+    Attempt(
+        "S22",
+        "make a hidden folder of keys writable",
+        "sh",
+        "chmod 700 ~/.ssh && touch ~/.ssh/s22",
+    ),
+    Attempt("S23", "make the hidden folder of the agent writable", "sh", 'chmod 700 "$AGENT" && touch "$AGENT/s23"'),
+    Attempt(
+        "S24",
+        "make the hidden private folders of other processes writable",
+        "sh",
+        'for each in ~/../sandboxes-*; do chmod 700 "$each" && touch "$each/s24" && exit 0; done; exit 1',
+        off="nobody",
+    ),
     Attempt("S19", "the history of the shell", "sh", "cat ~/.bash_history", SECRET),
     Attempt(
         "S20",
@@ -368,6 +382,19 @@ os.close(os.open("/proc/kcore", os.O_RDONLY))""",
         "sh",
         "mkdir -p .pi; echo '{}' > .pi/mcp.json",
         'test -e "$PROJECT/.pi/mcp.json"',
+    ),
+    # Before G07: what its link leads to is none of the world's.
+    Attempt(
+        "G13",
+        "make the protected folder .pi writable",
+        "sh",
+        "mkdir -p .pi; test ! -L .pi && chmod 700 .pi && mkdir -p .pi/extensions",
+    ),
+    Attempt(
+        "G14",
+        "make the protected folder .agents writable",
+        "sh",
+        "mkdir -p .agents; test ! -L .agents && chmod 700 .agents && mkdir -p .agents/skills",
     ),
     Attempt(
         "G07",
@@ -427,6 +454,7 @@ raise SystemExit(all(name == "lo" for _, name in socket.if_nameindex()))""",
         "X06", "a socket in the home folder", "py", _connects("UNIX", 'os.path.relpath(os.environ["HOME"] + "/s")')
     ),
     Attempt("X07", "a socket in the working folder", "py", _connects("UNIX", '"s"')),
+    Attempt("X08", "a socket in /run", "py", _connects("UNIX", 'os.environ["RUN_SOCKET"]'), off="root"),
     Attempt(
         "X09",
         "a datagram from a pair of sockets",
@@ -469,6 +497,18 @@ for fd in range(3):
         try: fcntl.ioctl(fd, request, b"\\x0cx")
         except OSError as error: refused += error.errno == 1
 raise SystemExit(refused == 6)""",
+    ),
+    Attempt(
+        "X16",
+        "a datagram to a socket that appears during the command",
+        "py",
+        """import os, socket, time
+os.close(os.open("knock", os.O_RDONLY))  # outside, the socket is made now
+for _ in range(500):
+    if os.path.exists("late"): break
+    time.sleep(0.01)
+a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+a.sendto(b"x", "late")""",
     ),
     Attempt("P05", "see another process", "sh", "grep -qs $VICTIM_NAME /proc/$VICTIM/cmdline"),
     # What would disturb the others comes last.
@@ -513,6 +553,7 @@ queue.put(1); raise SystemExit(queue.get() != 1)""",
     Attempt("A09", "a script of a skill", "sh", 'sh "$AGENT/skills/s/run.sh"'),
     Attempt("A13", "read the session file", "sh", 'grep -q session "$PI_SESSION_FILE"'),
     Attempt("A15", "read an extension", "sh", 'cat "$AGENT/extensions/kept.py"'),
+    Attempt("A16", "begin in the working folder", "sh", '[ "$BEGAN" = "$PROJECT" ]'),
     Attempt("A14", "/var/tmp", "sh", "echo x > /var/tmp/a14 && grep -q x /var/tmp/a14 && rm /var/tmp/a14"),
 )
 """What must work, in one batch."""

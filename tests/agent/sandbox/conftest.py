@@ -11,6 +11,7 @@ import pytest
 
 from pinnace_agent.core.ports.confinement import Confinement
 from pinnace_agent.sandbox.landlock import LandlockConfinement
+from pinnace_agent.sandbox.landlock_supervisor import Supervisor
 from pinnace_agent.sandbox.launcher import Bubblewrap, BubblewrapConfinement
 from pinnace_agent.sandbox.layout import SandboxPlaces
 from pinnace_agent.sandbox.policy import SandboxPolicy
@@ -107,6 +108,7 @@ def confined(tmp_path: Path, bubblewrap: Bubblewrap, private: PrivateFolder, ord
     # Shown, since the folders of tests are below one that the sandbox replaces.
     policy = SandboxPolicy("workspace-write", readable=(str(home),))
     found = Confined(project, home, BubblewrapConfinement(policy, places, bubblewrap, private))
+    found.confinement.report = found.problems.append
     try:
         probe(found.confinement, os.environ, str(project))
     except Unavailable as reason:
@@ -123,7 +125,9 @@ def under_landlock(tmp_path: Path, private: PrivateFolder) -> Generator[UnderLan
     project = home / "project"
     (project / "sub").mkdir(parents=True)
     places = SandboxPlaces(str(project), str(home), str(home / ".pi" / "agent"))
-    confinement = LandlockConfinement(SandboxPolicy("workspace-write", readable=(str(home),)), places, private)
+    confinement = LandlockConfinement(
+        SandboxPolicy("workspace-write", readable=(str(home),)), places, private, Supervisor()
+    )
     found = UnderLandlock(project, home, confinement)
     found.children.confinement = confinement
     yield found

@@ -2,20 +2,23 @@
 
 import os
 import shutil
+import signal
 import tempfile
+import time
 from collections.abc import Generator, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, Literal, cast
 
 from tests.agent.sandbox.mutants import without
-from tests.agent.sandbox.world import Command, World, Wrap, run
+from tests.agent.sandbox.world import Command, World, Wrap, processes_named, run, start
 
 import pinnace_agent
 from pinnace_agent.config.sandbox_settings import SandboxMode
 from pinnace_agent.core.ports.confinement import Start
 from pinnace_agent.sandbox.landlock import LandlockConfinement, landlock_refusal
+from pinnace_agent.sandbox.landlock_supervisor import Supervisor
 from pinnace_agent.sandbox.launcher import BubblewrapConfinement
 from pinnace_agent.sandbox.layout import SandboxPlaces
 from pinnace_agent.sandbox.policy import SandboxPolicy
@@ -52,7 +55,7 @@ def sandbox(
         folder=str(made.project), home=str(made.home), agent_dir=str(made.agent), code=(made.env["SITE"],)
     )
     if mechanism == "landlock":
-        yield partial(_under_landlock, LandlockConfinement(policy, places, private))
+        yield partial(_under_landlock, LandlockConfinement(policy, places, private, Supervisor()))
     else:
         yield partial(_in_bubblewrap, BubblewrapConfinement(policy, places, find_bubblewrap(os.environ), private))
     shutil.rmtree(base, ignore_errors=True)
@@ -82,6 +85,25 @@ def mutated(wrap: Wrap, places: range) -> Wrap:
     return wrapped
 
 
+def outlives_its_parent(made: World, wrap: Wrap, limit_s: float = 1.0) -> bool:
+    """Return whether a command still runs some time after the process that has started it was killed (P03)."""
+    name = f"orphan-{made.env['WORLD']}"
+    command = wrap(made, ["/bin/sh", "-c", f": {name}; echo; sleep 60; :"])
+    parent = ["/bin/sh", "-c", '"$@"; :', "sh", *command.arguments]
+    with start(made, command._replace(arguments=parent)) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.kill()
+        process.wait()
+        end = time.monotonic() + limit_s
+        while (is_there := bool(processes_named(f": {name};"))) and time.monotonic() < end:
+            time.sleep(0.01)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    command.ended()
+    return is_there
+
+
 def bubblewrap_of(command: Command) -> Sequence[str]:
     """Return the part of a command that begins with bubblewrap."""
     return command.arguments[_program(command) :]
@@ -94,7 +116,9 @@ def _program(command: Command) -> int:
 def _in_bubblewrap(confinement: BubblewrapConfinement, made: World, arguments: Sequence[str]) -> Command:
     confined = confinement.confine(Start(arguments, made.env, str(made.project)))
     start = confined.start
-    return Command(made.as_user(start.arguments), start.env, start.pass_fds, confined.started, confined.close)
+    return Command(
+        made.as_user(start.arguments), start.env, start.cwd, start.pass_fds, confined.started, confined.close
+    )
 
 
 # An agent as small as can be, which runs as the user of the world: it has its supervisor run the order.
@@ -117,4 +141,4 @@ def _under_landlock(confinement: LandlockConfinement, made: World, arguments: Se
     place = str(Path(pinnace_agent.__file__).parents[1])
     given = [*map(str, confined.for_supervisor), str(made.project)]
     command = [made.python, "-I", "-S", "-B", "-c", _AGENT, place, *given]
-    return Command(made.as_user(command), {}, confined.for_supervisor, confined.started, confined.close)
+    return Command(made.as_user(command), {}, None, confined.for_supervisor, confined.started, confined.close)

@@ -16,11 +16,8 @@ _ARITY: Final[Mapping[str, int]] = {
 }
 
 KNOWN_EQUIVALENT: Final[Mapping[str, str]] = {
-    "--chdir": "the program that starts it is in that folder already",
-    "--json-status-fd": "reports to the agent alone",
-    "--remount-ro": "`--perms 0500` refuses the same",
-    "--perms": "`--remount-ro` refuses the same, and an empty folder holds nothing to read",
-    "--die-with-parent": "ends with the agent: P03, a test of its own",
+    "--json-status-fd": "without its report each command counts as not run (`test_sandbox_faults.py`)",
+    "--perms": "`--remount-ro` refuses what the mode does, and an empty folder holds nothing to read",
     "--ro-bind /dev/null /etc": "the next file of the same kind is looked at first",
 }
 """Options whose absence no attempt sees, with the reason."""

@@ -198,8 +198,8 @@ def test_session_files_elsewhere_are_hidden_and_in_the_working_folder_protected(
     outside, inside = disk.home / "sessions", disk.project / "sessions"
     outside.mkdir()
     inside.mkdir()
-    hidden = disk.layout(places=disk.places._replace(session_dir=str(outside)))
-    protected = disk.layout(places=disk.places._replace(session_dir=str(inside)))
+    hidden = disk.layout(places=disk.places._replace(session_dirs=(str(outside),)))
+    protected = disk.layout(places=disk.places._replace(session_dirs=(str(inside),)))
 
     assert str(outside) in [each.path for each in hidden.hidden_folders]
     assert str(inside) in protected.protected
@@ -218,7 +218,7 @@ def test_sockets_of_services_are_masked(disk: Disk) -> None:
     ("policy", "text"),
     [
         (SandboxPolicy("workspace-write", writable=("/nonexistent",)), "is no folder"),
-        (SandboxPolicy("workspace-write", writable=("/",)), "holds the home folder"),
+        (SandboxPolicy("workspace-write", writable=("/",)), "is the root of the file system"),
         (SandboxPolicy("read-only", readable=("{agent}/auth.json",)), "agent folder"),
     ],
 )

@@ -1,9 +1,9 @@
 """Each argument of bubblewrap, dropped alone, lets an attempt succeed.
 
-Not found by these attempts, each for a reason: `--die-with-parent` and `--chdir` have tests of their own, `--cap-drop`
-changes nothing for an ordinary user and is held by the mounts otherwise, `--unshare-cgroup-try` hides a name,
-and `--remount-ro` of a hidden folder is held by its mode for an ordinary user. The words of the list are compared in
-test_sandbox_arguments. No attempt signals a process that it has not started.
+Not found: `--perms 0500` of a hidden folder, since `--remount-ro` refuses what the mode does, and `--json-status-fd`,
+without which each command counts as not run. `--cap-drop` changes nothing for an ordinary user, whose programs have no
+capabilities. The words of the list are compared in test_sandbox_arguments. No attempt signals a process that it has not
+started.
 """
 
 import os
@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from tests.agent.sandbox.conftest import Confined
 
+from pinnace_agent.core.ports.confinement import Start
 from pinnace_agent.sandbox.bubblewrap import setup_arguments
 
 # Each line prints its name if it succeeds.
@@ -26,6 +27,9 @@ ATTEMPTS = """
 (cat ~/.netrc) && echo read-secret-file
 (cat ~/.pi/agent/auth.json) && echo read-agent
 (touch ~/.ssh/new) && echo write-secret
+(chmod 700 ~/.ssh && touch ~/.ssh/newer) && echo change-hidden
+grep -q 'CapEff:.0*$' /proc/self/status || echo capabilities
+[ "$(readlink /proc/self/ns/cgroup)" = "$OUTSIDE_CGROUP" ] && echo same-cgroup
 (echo x >> .git/config) && echo write-config
 (mv .git moved && mv moved .git) && echo move-repository
 (touch .pi/x) && echo write-project
@@ -46,6 +50,9 @@ MUTANTS = {
     "--unshare-ipc": "same-ipc",
     "--unshare-uts": "same-uts",
     "--unshare-net": "same-net",
+    "--unshare-cgroup-try": "same-cgroup",
+    "--cap-drop ALL": "capabilities",
+    "--remount-ro HOME/.ssh": "change-hidden",
     "--disable-userns": "namespaces",
     "--dev /dev": "see-devices",
     "--tmpfs /run": "see-run",
@@ -67,7 +74,8 @@ MUTANTS = {
 def attempt(words: list[str], confined: Confined) -> set[str]:
     """Return the attempts that succeed."""
     outside = {
-        f"OUTSIDE_{name.upper()}": os.readlink(f"/proc/self/ns/{name}") for name in ("ipc", "uts", "net", "user")
+        f"OUTSIDE_{name.upper()}": os.readlink(f"/proc/self/ns/{name}")
+        for name in ("ipc", "uts", "net", "user", "cgroup")
     }
     with tempfile.NamedTemporaryFile(dir="/tmp") as temporary:
         return _attempt(words, confined, {**outside, "OUTSIDE_TEMPORARY": temporary.name})
@@ -122,10 +130,41 @@ def test_no_attempt_succeeds(words: list[str], confined: Confined) -> None:
 
 @pytest.mark.parametrize("dropped", MUTANTS)
 def test_without_it_an_attempt_succeeds(words: list[str], confined: Confined, dropped: str) -> None:
-    if MUTANTS[dropped] == "core-pattern" and os.geteuid() != 0:
-        pytest.skip("the modes of files hold an ordinary user")
+    if MUTANTS[dropped] in ("core-pattern", "capabilities") and os.geteuid() != 0:
+        pytest.skip("an ordinary user has no such rights")
     private = Path(words[words.index("/tmp") - 1])
     found = attempt(without(words, dropped, confined, private), confined)
 
     assert found
     assert not MUTANTS[dropped] or MUTANTS[dropped] in found
+
+
+@pytest.mark.parametrize("is_dropped", [False, True])
+def test_without_chdir_a_command_begins_elsewhere(confined: Confined, is_dropped: bool) -> None:
+    program = confined.confinement.confine(Start(["/bin/pwd"], dict(os.environ), str(confined.folder)))
+    start = program.start
+    words = list(start.arguments)
+    place = words.index("--chdir")
+    if is_dropped:
+        del words[place : place + 2]
+    done = subprocess.run(words, cwd=start.cwd, pass_fds=start.pass_fds, capture_output=True, check=True)
+    program.started()
+    program.close()
+
+    assert ("/" if is_dropped else str(confined.folder)) == done.stdout.decode().strip()
+
+
+def test_without_die_with_parent_a_command_outlives_the_agent(words: list[str], confined: Confined) -> None:
+    """With it, it ends: test_confined_commands."""
+    words.remove("--die-with-parent")
+    for each in ("go", "done"):
+        os.mkfifo(confined.folder / each)
+    script = "echo ready; read -r word < go; echo $word > done"
+    command = [*words, "--chdir", str(confined.folder), "--", "/bin/sh", "-c", script]
+    with subprocess.Popen(["/bin/sh", "-c", '"$@"; exit', "sh", *command], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert b"ready\n" == process.stdout.readline()
+        process.kill()
+    (confined.folder / "go").write_text("alive\n")
+
+    assert "alive\n" == (confined.folder / "done").read_text()

@@ -111,6 +111,8 @@ def test_each_freedom_counts_in_the_comparison(name: str) -> None:
         ("/opt", "above the agent folder"),
         ("/opt/agent/sessions", "the agent folder"),
         ("/opt/agent", "the agent folder"),
+        ("/home/user/.config", "run when they start"),
+        ("/home/user/.config/nvim/lua", "run when they start"),
     ],
 )
 def test_such_folders_are_never_made_writable(folder: str, place: str) -> None:
@@ -122,4 +124,5 @@ def test_such_folders_are_never_made_writable(folder: str, place: str) -> None:
 
 
 def test_a_project_in_the_home_folder_is_made_writable() -> None:
+    assert folder_refusal("workspace-write", "/home/user/.config/tool", "/home/user", "/home/user/.pi/agent") is None
     assert folder_refusal("workspace-write", "/home/user/p", "/home/user", "/home/user/.pi/agent") is None

@@ -19,6 +19,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -51,6 +52,8 @@ class Command(NamedTuple):
 
     arguments: Sequence[str]
     env: Mapping[str, str]
+    cwd: str | None = None
+    """None: the project."""
     descriptors: tuple[int, ...] = ()
     """Those that it inherits."""
     started: Callable[[], object] = lambda: None
@@ -163,7 +166,7 @@ def run_batch(made: World, attempts: Sequence[Attempt], wrap: Wrap, *, is_off: b
 
     With `is_off` each condition is checked right after its attempt, since what succeeds disturbs what comes later.
     """
-    program = [f"cd '{made.project}' || exit 99"]
+    program = [f"export BEGAN=\"$PWD\"; cd '{made.project}' || exit 99"]
     for each in attempts:
         if each.language == "sh":
             checks = is_off and each.proof not in (EXIT, SECRET)
@@ -213,7 +216,7 @@ def start(made: World, command: Command) -> subprocess.Popen[bytes]:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=command.env,
-            cwd=made.project,
+            cwd=command.cwd or made.project,
             pass_fds=command.descriptors,
             start_new_session=True,
         )
@@ -301,13 +304,18 @@ def _servers(home: Path, project: Path, token: str) -> Generator[dict[str, str],
 
         tcp4 = listen(socket.AF_INET, ("127.0.0.1", 0))
         udp4 = listen(socket.AF_INET, ("127.0.0.1", 0), socket.SOCK_DGRAM)
-        facts = {"TCP4": str(tcp4.getsockname()[1]), "UDP4": str(udp4.getsockname()[1]), "TCP6": "1"}
+        facts = {"TCP4": str(tcp4.getsockname()[1]), "UDP4": str(udp4.getsockname()[1]), "TCP6": "1", "RUN_SOCKET": ""}
         with suppress(OSError):  # no IPv6
             facts["TCP6"] = str(listen(socket.AF_INET6, ("::1", 0)).getsockname()[1])
         listen(socket.AF_UNIX, b"\0" + token.encode())
         listen(socket.AF_UNIX, home / "s")
         listen(socket.AF_UNIX, project / "s")
         listen(socket.AF_UNIX, project / "datagrams", socket.SOCK_DGRAM)
+        if os.access("/run", os.W_OK):
+            facts["RUN_SOCKET"] = f"/run/{token}"
+            stack.callback(os.unlink, facts["RUN_SOCKET"])
+            listen(socket.AF_UNIX, Path(facts["RUN_SOCKET"]))
+        stack.enter_context(_late_socket(project, partial(listen, socket.AF_UNIX, kind=socket.SOCK_DGRAM)))
         ended, end = socket.socketpair()
         selector.register(ended, selectors.EVENT_READ)
 
@@ -338,6 +346,32 @@ def _servers(home: Path, project: Path, token: str) -> Generator[dict[str, str],
             thread.join()
             ended.close()
             end.close()
+
+
+@contextmanager
+def _late_socket(project: Path, listen: Callable[[Path], object]) -> Generator[None, None, None]:
+    """Make the socket `late` when the pipe `knock` is opened for reading: after the sandbox was set up."""
+    os.mkfifo(project / "knock")
+    # The folder may be moved.
+    folder, knock = os.open(project, os.O_PATH), os.open(project / "knock", os.O_PATH)
+    is_ending = False
+
+    def appear() -> None:
+        os.close(os.open(f"/proc/self/fd/{knock}", os.O_WRONLY))
+        if not is_ending:
+            with suppress(OSError):
+                listen(Path(f"/proc/self/fd/{folder}/late"))
+
+    thread = threading.Thread(target=appear, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_ending = True
+        reader = os.open(f"/proc/self/fd/{knock}", os.O_RDONLY | os.O_NONBLOCK)
+        thread.join()
+        for each in (reader, folder, knock):
+            os.close(each)
 
 
 @contextmanager

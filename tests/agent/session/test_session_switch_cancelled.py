@@ -5,6 +5,7 @@ from pathlib import Path
 
 import trio
 
+from pinnace_agent.session.conversation import Session
 from pinnace_agent.session.folders import SessionFolder
 from pinnace_agent.session.library import Library
 from pinnace_agent.session.replacement import Replacement, SwitchSession
@@ -12,6 +13,10 @@ from pinnace_agent.session.store.lease import Lease
 
 # Where in it the cancellation comes is left to the system: each time somewhere else.
 TRIES = 40
+
+
+async def admit(_session: Session) -> None:
+    """Admit every session."""
 
 
 async def test_a_switch_that_is_cancelled_leaves_no_lease(tmp_path: Path) -> None:
@@ -22,7 +27,7 @@ async def test_a_switch_that_is_cancelled_leaves_no_lease(tmp_path: Path) -> Non
     library = Library(SessionFolder(tmp_path, is_flat=True))
 
     for _ in range(TRIES):
-        plan = Replacement(SwitchSession(str(path)), library, library.new(str(tmp_path)))
+        plan = Replacement(SwitchSession(str(path)), library, library.new(str(tmp_path)), admit)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(plan.prepare)
             while not sidecar.exists():

@@ -12,6 +12,7 @@ import pytest
 
 from pinnace_agent.sandbox.landlock import landlock_refusal
 from pinnace_fuzz.records import Record
+from pinnace_fuzz.trials.one_shot import OneShotStarter
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
 
 DONE = {"text": "done"}
@@ -62,9 +63,11 @@ def test_file_tools_and_commands_see_the_same_files_and_no_others(agent: AgentSt
         write(".git/hooks/pre-commit"),
         write(".pi/mcp.json"),
         calls({"name": "read", "args": {"path": f"{outside}/f"}}),
+        calls({"name": "grep", "args": {"path": str(outside), "pattern": "secret"}}),
+        calls({"name": "find", "args": {"path": str(outside), "pattern": "*"}}),
         DONE,
     ]
-    pi = agent(script, "--sandbox", "workspace-write")
+    pi = agent(script, "--sandbox", "workspace-write", "--tools", "read,bash,edit,write,grep,find")
     repository = pi.home.work / ".git"
     (repository / "hooks").mkdir(parents=True)
     (repository / "objects").mkdir()
@@ -73,13 +76,14 @@ def test_file_tools_and_commands_see_the_same_files_and_no_others(agent: AgentSt
     (outside / "f").write_text("secret")
     pi.say("go")
 
-    first, second, shown, *refused, hidden = results(pi)
+    first, second, shown, *refused, hidden, searched, found = results(pi)
     assert ("Successfully wrote to inside/new", f"Successfully wrote to /tmp/{name}") == (first, second)
     assert "newnew" == shown.strip()
     for text in refused:
         assert "EROFS" in text or "EACCES" in text, text
     assert [REFUSED in text for text in refused[:3]] == [True, True, True], refused
     assert "ENOENT" in hidden
+    assert [f"Path not found: {outside}"] * 2 == [searched, found]
     assert not Path("/tmp", name).exists()
     assert "[core]\n" == (repository / "config").read_text()
     assert [] == os.listdir(repository / "hooks")
@@ -128,6 +132,56 @@ def test_no_process_of_a_command_outlives_an_abort_or_the_agent(
     until(lambda: not processes_named(name))
 
 
+@needs_bubblewrap
+def test_an_agent_that_is_killed_while_a_command_starts_leaves_nothing(agent: AgentStarter, tmp_path: Path) -> None:
+    """P03: bubblewrap has not begun yet, so its own guard is not there."""
+    name = f"left-{tmp_path.name}-{os.getpid()}"
+    slow, starting, go = (tmp_path / each for each in ("slow", "starting", "go"))
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    os.mkfifo(go)
+    (programs / "bwrap").write_text(
+        f'#!/bin/sh\n[ -e {slow} ] && touch {starting} && read -r x < {go}\nexec {shutil.which("bwrap")} "$@"\n'
+    )
+    (programs / "bwrap").chmod(0o755)
+    script = [bash(f"touch {tmp_path}/outside; : {name}; sleep 60; :"), DONE]
+    pi = agent(script, "--sandbox", "read-only", path_first=programs, is_checked=False)
+    pi.ask("get_state")
+    slow.touch()
+    pi.send({"type": "prompt", "message": "go"})
+    until(starting.exists)
+    os.kill(pi.process.pid, signal.SIGKILL)
+    pi.wait_exit(60)
+    with open(os.open(go, os.O_RDWR), "w") as file:  # whether it still waits or not
+        file.write("go\n")
+        file.flush()
+        until(lambda: not processes_named(name))
+    assert not (tmp_path / "outside").exists()
+
+
+@needs_bubblewrap
+def test_a_long_output_is_read_inside_and_written_by_the_agent_alone(agent: AgentStarter) -> None:
+    pi = agent([bash("seq 100000"), DONE], "--sandbox", "workspace-write")
+    pi.say("go")
+    (end,) = pi.found({"type": "tool_execution_end"})
+    path = end["result"]["details"]["fullOutputPath"]
+    later = [
+        bash(f"tail -n 1 {path}; echo x >> {path}"),
+        calls({"name": "read", "args": {"path": path, "limit": 1}}),
+        write(path),
+        DONE,
+    ]
+    for each in later:
+        pi.llm.add(each)
+    pi.say("again")
+
+    _, shown, read, written = results(pi)
+    assert shown.startswith("100000\n")
+    assert "Read-only file system" in shown
+    assert read.startswith("1\n")
+    assert REFUSED in written
+
+
 def until(condition: Callable[[], bool]) -> None:
     deadline_s = time.monotonic() + END_S
     while not condition():
@@ -169,3 +223,25 @@ def test_a_client_serves_what_is_not_on_the_disk_where_nothing_can_be_hidden_alo
     served, *missing = results(pi)
     assert "typed" == served
     assert ["ENOENT"] * 4 == [each.partition(":")[0] for each in missing]
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("is_hidden", [False, True])
+def test_an_attachment_is_read_in_the_sandbox(print_agent: OneShotStarter, tmp_path: Path, is_hidden: bool) -> None:
+    """R-SBX-04."""
+    hidden = tmp_path / "hidden.txt"
+    hidden.write_text("secret")
+
+    def prepare(work: Path) -> None:
+        (work / "shown.txt").write_text("attached")
+
+    word = f"@{hidden}" if is_hidden else "@shown.txt"
+    one_shot = print_agent(["-p", word, "hello", "--sandbox", "read-only"], [DONE], prepare=prepare)
+    ended = one_shot.end()
+
+    if is_hidden:
+        assert (1, []) == (ended.code, one_shot.llm.requests)
+        assert f"{hidden} is hidden by the sandbox: sandbox.readable shows it" in ended.err
+    else:
+        assert 0 == ended.code, ended.err
+        assert "attached" in str(one_shot.asked)

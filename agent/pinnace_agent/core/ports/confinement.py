@@ -9,8 +9,11 @@ from typing import Literal, NamedTuple, Protocol
 
 import trio
 
-Access = Literal["policy", "read-only"]
-"""What a program may write: what the policy says, or nothing but its temporary files (searches)."""
+from pinnace_agent.core.ports.emitter import Emitter
+
+Access = Literal["policy", "read-only", "tools"]
+"""What a program may write: what the policy says, or nothing but its temporary files (searches). `tools` is what the
+policy says, for a program of the agent's own: it is not checked what has changed while it ran."""
 
 
 class Start(NamedTuple):
@@ -77,6 +80,41 @@ class ConfinedStart(Protocol):
         ...
 
 
+class SessionPlace(Protocol):
+    """Where a session is."""
+
+    @property
+    def cwd(self) -> str:
+        """Its folder."""
+        ...
+
+    @property
+    def path(self) -> str | None:
+        """Its file; None: it is not kept."""
+        ...
+
+
+class HasSession(Protocol):
+    """An agent, as its sandbox follows it."""
+
+    @property
+    def session(self) -> SessionPlace:
+        """The current session."""
+        ...
+
+
+class FolderRefused(Exception):
+    """The sandbox can't be enforced for a session of a folder; the text is for the user."""
+
+
+class PreparedFolder(Protocol):
+    """A session's folder in which the sandbox can be enforced."""
+
+    def enter(self) -> None:
+        """Have the sandbox of this folder for everything that is started from now on. Never waits, never fails."""
+        ...
+
+
 class SandboxReport(Protocol):
     """What other parts of the agent know of its sandbox."""
 
@@ -85,8 +123,30 @@ class SandboxReport(Protocol):
         """Whether the user may be asked to run a command outside."""
         ...
 
+    @property
+    def has_network(self) -> bool:
+        """Whether commands have the network of the machine."""
+        ...
+
+    @property
+    def is_enforced(self) -> bool:
+        """Whether nothing may loosen it."""
+        ...
+
     def record(self) -> Mapping[str, object]:
         """Return what `hello` and `get_state` say."""
+        ...
+
+    def follow(self, agent: HasSession, emitter: Emitter) -> None:
+        """Show the file of an agent's session, and report to its client that something protected has changed."""
+        ...
+
+    async def prepare_folder(self, folder: str, session_file: str | None) -> PreparedFolder:
+        """Find out whether the sandbox can be enforced for a session of another folder. Cancelled, it changes nothing.
+
+        Raises:
+            FolderRefused: It can't; the text is for the user.
+        """
         ...
 
 

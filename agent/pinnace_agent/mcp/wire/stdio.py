@@ -20,6 +20,7 @@ from pinnace_agent.mcp.wire.incoming import Incoming
 from pinnace_agent.mcp.wire.outgoing import Outgoing
 from pinnace_agent.mcp.wire.streams import Streams
 from pinnace_agent.shell.child_processes import CHILDREN, Child
+from pinnace_agent.shell.confined_process import NOT_RUN
 from pinnace_spec.wire.framing import LineDecoder, TooLong
 
 _CHUNK_BYTES: Final = 64 * 1024
@@ -39,6 +40,8 @@ class Launch(NamedTuple):
     arguments: Sequence[str]
     cwd: str
     env: Mapping[str, str]
+    is_outside: bool = False
+    """Whether it runs without the sandbox, if there is one, as the user has configured."""
 
 
 class _Stderr:
@@ -84,6 +87,7 @@ async def program(
             stderr=subprocess.PIPE,
             cwd=launch.cwd,
             env=launch.env,
+            is_outside=launch.is_outside,
         )
     except (OSError, ValueError) as error:
         raise LinkLost(_start_failure(launch, error)) from None
@@ -169,7 +173,8 @@ async def _watch(child: Child, end: Callable[[str], None]) -> None:
     await trio.sleep(_ORPHAN_S)
     child.kill()
     status = child.process.poll()
-    end(f"it has exited with {_status_text(status)}")
+    failure = child.failure_at(status)
+    end(f"it has exited with {_status_text(status)}" if failure is None else failure.removeprefix(NOT_RUN))
 
 
 async def _finish(child: Child, limit_s: float) -> None:
@@ -202,4 +207,4 @@ def _start_failure(launch: Launch, error: OSError | ValueError) -> str:
     if isinstance(error, FileNotFoundError):
         return f"spawn {name} ENOENT: there is no such program"
     reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-    return f"{name} can't be started: {reason}"
+    return f"{name} can't be started: {reason.removeprefix(NOT_RUN)}"

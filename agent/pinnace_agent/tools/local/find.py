@@ -10,14 +10,15 @@ not.
 
 import errno
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 import trio
 
+from pinnace_agent.files.tool_calls import Call
 from pinnace_agent.search.glob_match import BadGlob, Glob, escape_glob, is_case_sensitive
 from pinnace_agent.tools.base import ToolError
-from pinnace_agent.tools.local.process_files import refuse_process_files
+from pinnace_agent.tools.local.file_calls import FILE_CALLS
 from pinnace_agent.tools.local.search_program import FindProgram, find_fd, find_rg, python_search, run_search
 from pinnace_agent.tools.operations import GlobSearch, SearchEnd
 
@@ -38,11 +39,19 @@ class LocalFind:
 
     async def exists(self, path: str) -> bool:
         """Return whether the path exists."""
-        return await trio.to_thread.run_sync(os.path.exists, path, abandon_on_cancel=True)
+        try:
+            await FILE_CALLS.perform(Call("is folder", path))
+        except (OSError, ValueError):
+            return False
+        return True
 
     async def glob(self, search: GlobSearch, take: _Take) -> None:
         """Search. Cancelling kills the program that searches."""
-        place = await trio.to_thread.run_sync(self._look, search.folder, search.env, abandon_on_cancel=True)
+        folder = search.folder
+        if await FILE_CALLS.perform(Call("is folder", folder)) is not True:
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), folder)
+        is_repository = await FILE_CALLS.perform(Call("in repository", folder)) is True
+        place = await trio.to_thread.run_sync(self._look, is_repository, search.env, abandon_on_cancel=True)
         if place.fd is not None and await _with_fd(search, take, place.fd, place.is_repository):
             return
         if place.rg is not None:
@@ -53,11 +62,7 @@ class LocalFind:
             raise ToolError(_NO_PROGRAM)
         await _with_python(search, take, command, place.is_repository)
 
-    def _look(self, folder: str, env: Mapping[str, str]) -> "_Place":
-        if not os.path.isdir(folder):
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), folder)
-        refuse_process_files(folder)
-        is_repository = any(os.path.lexists(os.path.join(above, ".git")) for above in _upwards(folder))
+    def _look(self, is_repository: bool, env: Mapping[str, str]) -> "_Place":
         fd = self._find_fd(env)
         # Searched only where it may be needed: without fd, or with an old one outside of repositories.
         rg = self._find_rg(env) if fd is None or not is_repository else None
@@ -71,13 +76,6 @@ class _Place(NamedTuple):
     fd: str | None
     rg: str | None
     is_repository: bool
-
-
-def _upwards(folder: str) -> Iterator[str]:
-    while folder != "/":
-        yield folder
-        folder = os.path.dirname(folder)
-    yield folder
 
 
 async def _with_fd(search: GlobSearch, take: _Take, fd: str, is_repository: bool) -> bool:

@@ -3,15 +3,16 @@
 Builds no texts of results; has no knowledge of the limits of output. Rules R-BSH-01, R-BSH-02.
 """
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import trio
 
+from pinnace_agent.files.tool_calls import Call
 from pinnace_agent.shell.process import ShellUnavailable, run_shell
 from pinnace_agent.tools.base import ToolError
-from pinnace_agent.tools.local.process_files import refuse_process_files, unsearched_globs
+from pinnace_agent.tools.local.file_calls import FILE_CALLS
+from pinnace_agent.tools.local.process_files import unsearched_globs
 from pinnace_agent.tools.local.search_program import NO_RG, FindProgram, find_rg, python_search, run_search
 from pinnace_agent.tools.operations import CommandTimedOut, SearchEnd
 
@@ -61,7 +62,7 @@ class LocalGrep:
 
     async def is_folder(self, path: str) -> bool:
         """Return whether the path is a folder; raise unless it is one or a regular file."""
-        return await trio.to_thread.run_sync(_is_folder, path, abandon_on_cancel=True)
+        return await FILE_CALLS.perform(Call("searchable", path)) is True
 
     async def search(
         self, arguments: Sequence[str], *, cwd: str, env: Mapping[str, str], take: Callable[[bytes], bool]
@@ -95,13 +96,3 @@ class _Passed:
 
     def finish(self) -> str:
         return ""
-
-
-def _is_folder(path: str) -> bool:
-    os.stat(path)
-    is_folder = os.path.isdir(path)
-    if not is_folder and not os.path.isfile(path):
-        # A pipe or a device may never end.
-        raise ToolError(f"Not a file with content, but a pipe, socket or device: {path}")
-    refuse_process_files(path)
-    return is_folder

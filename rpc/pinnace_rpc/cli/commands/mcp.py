@@ -29,6 +29,8 @@ from pinnace_rpc.cli.release import program_version
 from pinnace_rpc.cli.streams import echo
 
 if TYPE_CHECKING:  # loaded with the first server that is connected
+    from pinnace_agent.config.configuration import Configuration
+    from pinnace_agent.core.ports.confinement import SandboxReport
     from pinnace_agent.mcp.configuration import Configured
     from pinnace_agent.mcp.entries import ServerEntry
     from pinnace_agent.mcp.launching import Environment
@@ -265,7 +267,7 @@ def _logout(given: Mapping[str, object]) -> int:
     from pinnace_agent.mcp.opening import credentials_of
 
     entry = _to_sign_in(given, "logout")
-    is_removed = credentials_of(entry, _environment()).remove()
+    is_removed = credentials_of(entry, _environment(starts_servers=False)).remove()
     said = "Signed out of" if is_removed else "No stored credentials for"
     echo(f'{said} MCP server "{entry.name}".')
     return 0
@@ -417,13 +419,32 @@ def _first(error: BaseException) -> BaseException:
     return error
 
 
-def _environment() -> "Environment":
-    """Return what the variables of entries are resolved from."""
+def _environment(*, starts_servers: bool = True) -> "Environment":
+    """Return what the variables of entries are resolved from; with the sandbox of the settings if servers start."""
     from pinnace_agent.mcp.launching import Environment
 
     configuration = load_configuration(os.environ, Path.cwd())
     of_tools = shell_environment(os.environ, configuration.hidden_variables)
-    return Environment(of_tools, os.environ, str(Path.cwd()), configuration.registry.provider_token)
+    sandbox = _sandbox(configuration) if starts_servers else None
+    return Environment(of_tools, os.environ, str(Path.cwd()), configuration.registry.provider_token, sandbox)
+
+
+def _sandbox(configuration: "Configuration") -> "SandboxReport | None":
+    settings = configuration.settings
+    if configuration.refusals:
+        raise CommandError("\n".join(configuration.refusals))
+    if settings.sandbox is settings.project_sandbox is None:
+        return None
+    from pinnace_agent.sandbox.sandbox import Unavailable, start_sandbox
+
+    try:
+        return start_sandbox(None, None, (), settings, os.getcwd(), None, _notice)
+    except Unavailable as error:
+        raise CommandError(str(error)) from None
+
+
+def _notice(text: str) -> None:
+    echo(f"pinnace: {text}", is_error=True)
 
 
 @asynccontextmanager
