@@ -81,9 +81,6 @@ class BubblewrapConfinement(ResolvesPolicy):
 
     helpers: Collection[int] = ()
 
-    def close(self) -> None:
-        """End nothing: each command has its own processes."""
-
     def __init__(
         self,
         policy: SandboxPolicy,
@@ -112,6 +109,9 @@ class BubblewrapConfinement(ResolvesPolicy):
         is_watched = layout.is_writable and access != "tools"
         witness = Witness(layout, git_folders(self.places.folder)) if is_watched else None
         return ConfinedProgram(layout, self._filter, start._replace(env=env), self._ended, witness)
+
+    def close(self) -> None:
+        """End nothing: each command has its own processes."""
 
     def _ended(self, problem: str) -> None:
         _log.warning("%s", problem)
