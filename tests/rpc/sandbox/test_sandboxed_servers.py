@@ -45,7 +45,12 @@ def test_servers_run_inside_and_those_of_a_project_are_no_way_out(agent: AgentSt
         "off": server(sandbox=False, enabled=False),
     }
     variables = {"X": f"!touch {outside}/by-value; echo value"}
-    project = {"named": server(env=variables), "own": {"url": NOWHERE}, "off": {"enabled": True}, "away": {"enabled": True}}
+    project = {
+        "named": server(env=variables),
+        "own": {"url": NOWHERE},
+        "off": {"enabled": True},
+        "away": {"enabled": True},
+    }
     # A bubblewrap that works, until it can't any more.
     broken = tmp_path / "broken"
     programs = tmp_path / "bin"
