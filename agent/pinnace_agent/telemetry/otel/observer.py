@@ -333,7 +333,8 @@ class Telemetry:
     def _start(self, name: str, attributes: Attributes, kind: SpanKind = SpanKind.INTERNAL) -> trace.Span:
         """Start a span in what is open: a call of the same task, a compaction, or the invocation."""
         parent = self._parent
-        if trace.get_current_span().get_span_context().is_valid:
+        current = trace.get_current_span().get_span_context()
+        if current.is_valid and current != trace.get_current_span(parent).get_span_context():
             parent = otel_context.get_current()
         elif (operation := self._compaction or self._invocation) is not None:
             parent = trace.set_span_in_context(operation.span, self._parent)
@@ -370,6 +371,8 @@ class TracedProvider:
 def observe(wanted: Wanted, environ: Mapping[str, str]) -> Telemetry:
     """Return an observer that exports what is wanted; `environ` may name the span that the process works for.
 
+    Call it before the event loop runs.
+
     Raises:
         Exception: A variable has a value that the library refuses.
     """
@@ -379,7 +382,9 @@ def observe(wanted: Wanted, environ: Mapping[str, str]) -> Telemetry:
         release = "unknown"
     export = set_up(wanted, environ, {"service.name": NAME, "service.version": release})
     carrier = {name: environ[variable] for name, variable in _PARENT.items() if environ.get(variable)}
-    return Telemetry(export, _PROPAGATOR.extract(carrier, otel_context.Context()), release)
+    parent = _PROPAGATOR.extract(carrier, otel_context.Context())
+    otel_context.attach(parent)  # of all tasks, for spans of other code: the connections of MCP servers, for example
+    return Telemetry(export, parent, release)
 
 
 def _error_type(answer: AssistantMessage) -> str:
