@@ -1,14 +1,19 @@
 """A collector on loopback: takes OTLP over HTTP, decodes it with the official messages, and can misbehave."""
 
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal, NamedTuple
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue
+
+SOON = {"OTEL_BSP_SCHEDULE_DELAY": "1", "OTEL_METRIC_EXPORT_INTERVAL": "50"}
+"""Has everything sent as soon as it is there: what an agent exports is not left to its end, whose time is short."""
+LIMIT_S = 60.0
 
 Behaviour = Literal["takes", "fails", "hangs"]
 
@@ -110,7 +115,6 @@ def attributes(pairs: Any) -> dict[str, Any]:
             return [plain(each) for each in value.array_value.values]
         return None if kind is None else getattr(value, kind)
 
-    each: KeyValue
     return {each.key: plain(each.value) for each in pairs}
 
 
@@ -122,3 +126,11 @@ def collecting(behaviour: Behaviour = "takes") -> Iterator[Collector]:
         yield collector
     finally:
         collector.close()
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    """Return when a condition holds."""
+    end = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < end, "it did not come true"
+        time.sleep(0.01)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 from tests.rpc.conftest import COMMAND, ENVIRONMENT
-from tests.rpc.telemetry.collector import Collector, Span, collecting
+from tests.rpc.telemetry.collector import SOON, Collector, Span, collecting, wait_until
 
 from pinnace_fuzz.script import Scripted
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
@@ -41,6 +41,7 @@ CALLS: Scripted = {
 }
 SCRIPT = (LATER, CALLS, {"text": "the words of the answer"}, {"text": "the words of the summary"}, REFUSED)
 CONTENT = ("prompt", "answer", "summary", "call", "failure")
+INVOCATIONS = "gen_ai.invoke_agent.duration"
 KEY = "collector-key-5Bq9Lx2"
 
 
@@ -72,6 +73,7 @@ def exported_by(starter: AgentStarter, folder: Path, collector: Collector, **var
         "OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint,
         "OTEL_EXPORTER_OTLP_HEADERS": f"x-token={KEY}",
         "TRACEPARENT": f"00-{TRACE}-{PARENT}-01",
+        **SOON,
         **variables,
     }
     server = {"command": sys.executable, "args": ["-S", str(SERVER), "returns-meta"]}
@@ -86,6 +88,9 @@ def exported_by(starter: AgentStarter, folder: Path, collector: Collector, **var
     agent.say("the words of the prompt")
     agent.ask("compact")
     agent.say("and more")
+    wait_until(lambda: [span.name for span in collector.spans].count("invoke_agent pinnace") == 2)
+    if variables.get("OTEL_METRICS_EXPORTER") != "none":
+        wait_until(lambda: sum(count for _, count, _ in collector.metrics.get(INVOCATIONS, ())) == 2)
     agent.check_end()
     return Exported(agent, collector, collector.spans)
 
@@ -212,7 +217,7 @@ def test_metrics_count_tokens_and_durations(exported: Exported) -> None:
     assert {("fake", "m1")} == {(each["gen_ai.provider.name"], each["gen_ai.request.model"]) for each, *_ in durations}
     assert {None: 3, "503": 1, "400": 1} == {each.get("error.type"): count for each, count, _ in durations}
     assert set(TOOLS) == {labels["gen_ai.tool.name"] for labels, *_ in metrics["gen_ai.execute_tool.duration"]}
-    assert 2 == sum(count for _, count, _ in metrics["gen_ai.invoke_agent.duration"])
+    assert 2 == sum(count for _, count, _ in metrics[INVOCATIONS])
     assert 2 == sum(count for _, count, _ in metrics["gen_ai.client.operation.time_to_first_chunk"])
 
 
@@ -220,7 +225,9 @@ def test_the_resource_is_the_program_with_the_attributes_of_the_environment(expo
     about = exported.spans[0].resource
 
     assert {"service.name": "pinnace", "deployment": "test"}.items() <= about.items()
-    assert about["service.version"] == exported.spans[0].attributes.get("gen_ai.agent.version", about["service.version"])
+    assert about["service.version"] == exported.spans[0].attributes.get(
+        "gen_ai.agent.version", about["service.version"]
+    )
 
 
 def test_nothing_that_was_said_is_exported(exported: Exported) -> None:
