@@ -16,6 +16,7 @@ import pytest
 from tests.conftest import TOOLS
 from tests.rpc.telemetry.collector import wait_until
 
+from pinnace_fuzz.script import Scripted
 from pinnace_fuzz.trials.one_shot import OneShotStarter
 
 PHOENIX = TOOLS / "phoenix" / "bin" / "phoenix"
@@ -72,7 +73,10 @@ def read(address: str, path: str) -> Any:  # Any: JSON
 
 
 def test_a_real_collector_takes_and_classifies_spans(phoenix: str, print_agent: OneShotStarter) -> None:
-    script = [{"tool_calls": [{"name": "bash", "args": {"command": "echo done"}}]}, {"text": "the answer"}]
+    script: list[Scripted] = [
+        {"tool_calls": [{"name": "bash", "args": {"command": "echo done"}}]},
+        {"text": "the answer"},
+    ]
     ended = print_agent(
         ["-p", "the prompt"],
         script,

@@ -31,7 +31,7 @@ from opentelemetry.trace import Status
 from opentelemetry.util.types import Attributes
 
 from pinnace_agent.redaction.redactor import REDACTOR
-from pinnace_agent.telemetry.switch import Wanted
+from pinnace_agent.telemetry.variables import Wanted
 
 _log = logging.getLogger("pinnace.telemetry")
 
@@ -305,5 +305,5 @@ def _installed(signal: str, name: str) -> object:
     registered = "otlp_proto_grpc" if name == "otlp_grpc" else name
     for entry in entry_points(group=f"opentelemetry_{signal}_exporter", name=registered):
         return entry.load()()
-    needed = " (pip install opentelemetry-exporter-otlp-proto-grpc)" if name == "otlp_grpc" else ""
+    needed = ": it is in the distribution opentelemetry-exporter-otlp-proto-grpc" if name == "otlp_grpc" else ""
     raise LookupError(f"no exporter of {signal} is installed under the name {name}{needed}")

@@ -24,7 +24,7 @@ from pinnace_agent.telemetry import content
 from pinnace_agent.telemetry import conventions as names
 from pinnace_agent.telemetry.conventions import Attributes
 from pinnace_agent.telemetry.otel.export import CLOSE_S, Content, Export, set_up
-from pinnace_agent.telemetry.switch import Wanted
+from pinnace_agent.telemetry.variables import Wanted
 from pinnace_spec.records.messages import AssistantMessage, Message, Usage
 
 if TYPE_CHECKING:  # for annotations alone

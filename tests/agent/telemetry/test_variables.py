@@ -2,7 +2,7 @@
 
 import pytest
 
-from pinnace_agent.telemetry.switch import CAPTURE, Wanted, wanted
+from pinnace_agent.telemetry.variables import CAPTURE, Wanted, wanted
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 URL = "http://127.0.0.1:4318"
