@@ -131,3 +131,17 @@ def test_nothing_of_the_library_is_loaded_unless_an_export_is_asked_for(variable
     assert set() == {name for name in loaded if name.startswith(("opentelemetry", "pinnace_agent.telemetry.otel"))}
     if not variables:
         assert set() == {name for name in loaded if name.startswith("pinnace_agent.telemetry")}
+
+
+def test_no_command_gets_the_key_of_a_collector(agent: AgentStarter) -> None:
+    """Whether or not anything is exported, and after the files were read again, too."""
+    pi = agent([], env={"OTEL_EXPORTER_OTLP_HEADERS": "x-token=secret-of-the-collector"})
+    commands = ["printenv OTEL_EXPORTER_OTLP_HEADERS", "env"]
+    before = [pi.ask("bash", command=command)["output"] for command in commands]
+    pi.ask("reload")
+    after = [pi.ask("bash", command=command)["output"] for command in commands]
+
+    for missing, everything in (before, after):
+        assert "" == missing
+        assert "PATH=" in everything
+        assert "OTEL" not in everything
