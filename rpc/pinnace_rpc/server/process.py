@@ -344,7 +344,6 @@ class AgentProcess:
         if signal_number is None:
             signal_number = self.signal_number
         self._finish()
-        self._close_telemetry()
         if signal_number is not None and not self.has_defect:
             stdio.leave_now(signal_number)
         if (failure := self.startup_failure) is not None:

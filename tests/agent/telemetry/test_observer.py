@@ -10,6 +10,7 @@ from opentelemetry.context import Context
 from opentelemetry.metrics import NoOpMeterProvider
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import Sampler, SamplingResult
 from opentelemetry.trace import Span, Status, StatusCode
 from tests.agent.telemetry.test_conventions import MODEL
 
@@ -26,10 +27,10 @@ KEY = "sk-test-9f8e7d6c5b4a"
 class Observed:
     """An observer, and what it has exported."""
 
-    def __init__(self, *, has_content: bool = False) -> None:
+    def __init__(self, *, has_content: bool = False, sampler: Sampler | None = None) -> None:
         self.exporter = InMemorySpanExporter()
         self.processor = ContentProcessor([self.exporter], has_content=has_content)
-        self.provider = TracerProvider(shutdown_on_exit=False)
+        self.provider = TracerProvider(sampler, shutdown_on_exit=False)
         self.provider.add_span_processor(self.processor)
         parts: tuple[Callable[[], object], ...] = (self.provider.shutdown,)
         self.export = Export(self.provider, NoOpMeterProvider(), self.processor, Problems(), parts)
@@ -193,6 +194,29 @@ async def test_no_key_passes_the_wall(has_content: bool) -> None:
     assert KEY not in texts
     assert has_content == ("of [redacted]" in texts)
     assert has_content == ("gen_ai.tool.call.arguments" in texts)
+
+
+async def test_a_defect_is_none_of_the_run(caplog: pytest.LogCaptureFixture) -> None:
+    """Of a sampler, for example: the request is made, and the record passed on."""
+
+    class Failing(Sampler):
+        def should_sample(self, *_: object, **_more: object) -> SamplingResult:
+            raise ValueError("no")
+
+        def get_description(self) -> str:
+            return "fails"
+
+    observed = Observed(sampler=Failing())
+    passed: list[object] = []
+    answered: list[MessageBuilder] = []
+    observed.telemetry.before(passed.append)(START)
+    await ask(observed, answered.append)
+
+    assert [START] == passed
+    assert 1 == len(answered)
+    expected = [f"telemetry has failed at {place}" for place in ("agent_start", "a request")]
+    assert expected == [each.getMessage() for each in caplog.records]
+    observed.export.close(10)
 
 
 def test_the_end_waits_for_no_part_that_hangs() -> None:

@@ -128,9 +128,9 @@ def collecting(behaviour: Behaviour = "takes") -> Iterator[Collector]:
         collector.close()
 
 
-def wait_until(condition: Callable[[], object]) -> None:
+def wait_until(condition: Callable[[], object], limit_s: float = LIMIT_S) -> None:
     """Return when a condition holds."""
-    end = time.monotonic() + LIMIT_S
+    end = time.monotonic() + limit_s
     while not condition():
         assert time.monotonic() < end, "it did not come true"
         time.sleep(0.01)

@@ -20,6 +20,8 @@ from pinnace_fuzz.script import Scripted
 from pinnace_fuzz.trials.one_shot import OneShotStarter
 
 PHOENIX = TOOLS / "phoenix" / "bin" / "phoenix"
+START_S = 400.0
+"""It takes half a minute, and several times that beside other work."""
 SPANS = "/v1/projects/default/spans?limit=100"
 
 pytestmark = [
@@ -60,7 +62,7 @@ def phoenix(tmp_path: Path) -> Iterator[str]:
             return False
 
     try:
-        wait_until(has_started)
+        wait_until(has_started, START_S)
         yield address
     finally:
         process.terminate()

@@ -2,9 +2,10 @@
 
 Records say when invocations, tool calls and compactions begin and end; a wrapped provider, when a request does. What is
 open is the parent of what begins: an invocation of its compactions, requests and calls, a compaction of its requests.
-A delta is never seen. For the thread of the event loop alone, but for `close`.
+A delta is never seen, and a defect here is never one of the run. For one thread, that of the event loop.
 """
 
+import logging
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -32,6 +33,8 @@ if TYPE_CHECKING:  # for annotations alone
     from pinnace_agent.llm.providers import Provider
     from pinnace_agent.llm.request import LlmRequest
     from pinnace_agent.tools.base import ToolContext
+
+_log = logging.getLogger("pinnace.telemetry")
 
 Record = Mapping[str, object]
 
@@ -112,13 +115,12 @@ class Telemetry:
 
     def before(self, on_record: Callable[[Record], None] | None) -> Callable[[Record], None]:
         """Return what takes each record of the agent, and passes it on."""
-        if on_record is None:
-            return self.record
-        following = on_record
 
         def take(record: Record) -> None:
-            self.record(record)
-            following(record)
+            with _contained(str(record["type"])):
+                self.record(record)
+            if on_record is not None:
+                on_record(record)
 
         return take
 
@@ -293,11 +295,13 @@ class Telemetry:
             yield
             return
         current = trace.set_span_in_context(operation.span)
-        carrier: dict[str, str] = {}
-        _PROPAGATOR.inject(carrier, current)
-        variables = {_PARENT[name]: value for name, value in carrier.items()}
-        others = {name: value for name, value in context.env.items() if name not in _PARENT.values()}
-        context.env = {**others, **variables}
+        variables: dict[str, str] = {}
+        with _contained("a call"):
+            carrier: dict[str, str] = {}
+            _PROPAGATOR.inject(carrier, current)
+            variables = {_PARENT[name]: value for name, value in carrier.items()}
+            others = {name: value for name, value in context.env.items() if name not in _PARENT.values()}
+            context.env = {**others, **variables}
         token, mark = otel_context.attach(current), TRACE_VARIABLES.set(variables)
         try:
             yield
@@ -321,7 +325,7 @@ class Telemetry:
         self._end(operation)
 
     def close(self) -> None:
-        """End what is open and have everything sent. Blocks for `CLOSE_S` at most; later calls do nothing."""
+        """End what is open and have everything sent. Blocks for `CLOSE_S` at most; the last call of all."""
         open_ones = [*(operation for operation, _ in self._calls.values()), self._request]
         for operation in (*open_ones, self._compaction, self._invocation):
             if operation is not None:
@@ -361,11 +365,15 @@ class TracedProvider:
 
     async def stream(self, request: "LlmRequest", builder: "MessageBuilder") -> None:
         """Ask for one answer and build it; see `Provider.stream`."""
-        operation = self._telemetry.request_starts(request)
+        operation = None
+        with _contained("a request"):
+            operation = self._telemetry.request_starts(request)
         try:
             await self._provider.stream(request, builder)
         finally:
-            self._telemetry.request_ends(operation, request, builder)
+            if operation is not None:
+                with _contained("the end of a request"):
+                    self._telemetry.request_ends(operation, request, builder)
 
 
 def observe(wanted: Wanted, environ: Mapping[str, str]) -> Telemetry:
@@ -385,6 +393,15 @@ def observe(wanted: Wanted, environ: Mapping[str, str]) -> Telemetry:
     parent = _PROPAGATOR.extract(carrier, otel_context.Context())
     otel_context.attach(parent)  # of all tasks, for spans of other code: the connections of MCP servers, for example
     return Telemetry(export, parent, release)
+
+
+@contextmanager
+def _contained(place: str) -> Generator[None]:
+    """Log a defect: an exporter, a sampler or an id generator may be anybody's, and a run must not notice."""
+    try:
+        yield
+    except Exception:
+        _log.exception("telemetry has failed at %s", place)
 
 
 def _error_type(answer: AssistantMessage) -> str:
