@@ -59,7 +59,6 @@ class LastResort:
         self._limit_s = limit_s
         self._is_parked = threading.Event()
         self._stdin = -1
-        self._is_over = False
         self._alive_at: float | None = None  # when the loop last responded; None: stdin has not ended
 
     def start(self, signal_number: int | None) -> None:
@@ -88,9 +87,7 @@ class LastResort:
             self._former = signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
 
     def stop_forwarding(self) -> None:
-        """Give signals back to the event loop, which ends: the process is not ended by this thread any more."""
-        self._is_over = True
-        self._wake()
+        """Give signals back to the event loop, which ends."""
         if self._former != -1:
             signal.set_wakeup_fd(self._former)
             self._former = -1
@@ -138,8 +135,6 @@ class LastResort:
                 else:
                     poll.unregister(descriptor)
                     self._alive_at = time.monotonic()
-            if self._is_over:
-                return
             now = time.monotonic()
             if self._deadline is not None:
                 if now >= self._deadline:
