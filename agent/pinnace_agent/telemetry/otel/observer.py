@@ -365,15 +365,20 @@ class TracedProvider:
 
     async def stream(self, request: "LlmRequest", builder: "MessageBuilder") -> None:
         """Ask for one answer and build it; see `Provider.stream`."""
-        operation = None
-        with _contained("a request"):
-            operation = self._telemetry.request_starts(request)
+        operation = self._begin(request)
         try:
             await self._provider.stream(request, builder)
         finally:
             if operation is not None:
                 with _contained("the end of a request"):
                     self._telemetry.request_ends(operation, request, builder)
+
+    def _begin(self, request: "LlmRequest") -> Operation | None:
+        try:
+            return self._telemetry.request_starts(request)
+        except Exception:  # as in `_contained`
+            _log.exception("telemetry has failed at %s", "a request")
+            return None
 
 
 def observe(wanted: Wanted, environ: Mapping[str, str]) -> Telemetry:
