@@ -46,7 +46,7 @@ CONTENTS: Final = {
         "Start": "../README quickstart command-line faq glossary",
         "Clients": "rpc rpc-reference python-client offline migrating-from-pi",
         "Use": "configuration providers prompts tools sandbox extensions sessions durable-agents fleet editors "
-        "terminal mcp export logging troubleshooting",
+        "terminal mcp export logging telemetry troubleshooting",
         "Assurance": "../SECURITY stability specification ../spec/reference ../spec/matrix model-checking "
         "../spec/model/STATEMENT conformance ../spec/scenarios/README judged soak-and-chaos measurements "
         "sandbox-attempts measurements/growth measurements/host measurements/editors",

@@ -99,6 +99,7 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "docs/specification.md: PINNACE_COVERAGE=$PWD/reached .venv/bin/python -m pytest tests/rpc -q": "conftest.py "
     "does so in every run",
     "docs/specification.md: .venv/bin/python -P -m pinnace_spec.coverage reached": "test_coverage.py",
+    "docs/telemetry.md: *": "tests/rpc/telemetry",
     "docs/terminal.md: *": "needs a terminal: tests/rpc/tui",
     "spec/scenarios/README.md: *": "test_scenarios.py reads every scenario",
 }

@@ -18,6 +18,7 @@ from pinnace_spec.records.messages import ApprovalMode, ThinkingLevel
 
 if TYPE_CHECKING:  # loaded with a sandbox
     from pinnace_agent.core.ports.confinement import SandboxReport
+    from pinnace_agent.core.trace_context import CallTrace
 
 UseFiles = Callable[["AgentProfile"], Sequence[str]]
 """Makes what was read current in an agent, and returns notices for the user."""
@@ -71,6 +72,8 @@ class AgentProfile:
     """Whether a client can answer questions."""
     tool_timeout_s: float | None = None
     """How long a tool call may take that says nothing about it; None: for ever."""
+    trace_call: "CallTrace | None" = None
+    """Traces calls of tools; None: nothing does."""
 
     retry: RetrySettings = field(default_factory=RetrySettings)
     """How failed requests are repeated; the statechart has its own copy."""

@@ -260,7 +260,8 @@ class RunJob:
                 self.log.end_call(index, error_result(errors.tool_not_executed(problem)))
         else:
             gates = CallGates(self._agent.approval, self.hooks)
-            await run_calls(self.log, self._profile.tools, self._tool_context, lambda: self._agent.tool_refusal, gates)
+            profile, refusal = self._profile, lambda: self._agent.tool_refusal
+            await run_calls(self.log, profile.tools, self._tool_context, refusal, gates, profile.trace_call)
         if (hooks := self.hooks) is not None:
             await hooks.results_end()
             await hooks.turn_ends(can_continue=True)

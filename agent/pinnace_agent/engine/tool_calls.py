@@ -8,7 +8,7 @@ before `Cancelled` leaves. A call that takes too long ends alone (R-LIM-03).
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -25,6 +25,7 @@ from pinnace_spec.rules.limits import MAX_TOOLS_AT_ONCE
 if TYPE_CHECKING:
     from pinnace_agent.approval.gate import ToolApproval
     from pinnace_agent.core.ports.runs import RunHooks
+    from pinnace_agent.core.trace_context import CallTrace
 
 _MOST_ASKED: Final = 3
 """How often one call is asked about: a file that is always another one then is no accident."""
@@ -36,6 +37,11 @@ class _Prepared(NamedTuple):
     arguments: dict[str, object]
     context: ToolContext
     is_gated: bool
+    trace: "CallTrace | None"
+
+    def traced(self) -> AbstractContextManager[None]:
+        """Return what the tool is executed in."""
+        return nullcontext() if self.trace is None else self.trace(self.position, self.context)
 
 
 class CallGates(NamedTuple):
@@ -77,6 +83,7 @@ async def run_calls(
     make_context: ContextFactory,
     refusal: Refusal,
     gates: CallGates | None = None,
+    trace: "CallTrace | None" = None,
 ) -> None:
     """Execute all calls of the turn's message; every one has a result when this returns or is cancelled.
 
@@ -89,17 +96,19 @@ async def run_calls(
         make_context: Makes a tool's context, for a call id and a function that takes its progress.
         refusal: Returns why no call may be executed, or None; called before gates are asked, and before each call.
         gates: Ask about each call; None: nothing does.
+        trace: Traces each call; None: nothing does.
     """
+    prepare = partial(_prepare, log, tools, make_context, trace)
     hooks = None if gates is None else gates.hooks
     if gates is None or (hooks is None and not gates.approval.is_active):
         # Contexts are made here, in call order, which decides the order at a file that several calls change.
-        prepared = [call for index in range(len(log.calls)) if (call := _prepare(log, tools, index, make_context))]
+        prepared = [call for index in range(len(log.calls)) if (call := prepare(index))]
         await _execute_all(log, prepared, refusal, None)
         return
     async with nullcontext() if hooks is None else hooks.publishing():
         prepared = list[_Prepared]()
         for index in range(len(log.calls)):
-            call = _prepare(log, tools, index, make_context, is_gated=gates.may_refuse)
+            call = prepare(index, is_gated=gates.may_refuse)
             if call is None:
                 continue
             if (problem := refusal()) is not None:  # some gates are missing: asking the others decides nothing
@@ -141,7 +150,13 @@ async def _execute_all(
 
 
 def _prepare(
-    log: RunRecorder, tools: Mapping[str, Tool], index: int, make_context: ContextFactory, *, is_gated: bool = False
+    log: RunRecorder,
+    tools: Mapping[str, Tool],
+    make_context: ContextFactory,
+    trace: "CallTrace | None",
+    index: int,
+    *,
+    is_gated: bool = False,
 ) -> _Prepared | None:
     call = log.calls[index]
     log.start_call(index, is_gated=is_gated)
@@ -154,7 +169,8 @@ def _prepare(
     except ToolError as error:
         log.end_call(index, error_result(str(error)), 0)
         return None
-    return _Prepared(index, tool, arguments, make_context(call["id"], partial(log.update_call, index)), is_gated)
+    context = make_context(call["id"], partial(log.update_call, index))
+    return _Prepared(index, tool, arguments, context, is_gated, trace)
 
 
 def _raw(call: ToolCall) -> Mapping[str, object]:
@@ -180,7 +196,8 @@ async def _run(call: _Prepared, refusal: Refusal, gates: CallGates | None) -> To
     """
     for asked in range(1, _MOST_ASKED + 1):
         try:
-            return await call.tool.execute(call.arguments, call.context)
+            with call.traced():
+                return await call.tool.execute(call.arguments, call.context)
         except ApprovalOutdated:
             if gates is None:
                 raise

@@ -97,6 +97,11 @@ class AgentProcess:
         self.is_stopping = False
         """The process has begun to end."""
         self.prepared = prepared
+        self._close_telemetry: Callable[[], object] = _success
+        if any(name.startswith("OTEL_") for name in os.environ):
+            from pinnace_agent.telemetry.switch import begin
+
+            on_record, self._close_telemetry = begin(prepared.profile, on_record)
         self.outbox = Outbox(
             projection,
             on_record=on_record,
@@ -141,6 +146,7 @@ class AgentProcess:
             from pinnace_rpc.server.log_file import log_end
 
             log_end(self.exit_code(self._otherwise()))
+        self._close_telemetry()
         if self.signal_number == signal.SIGINT and not self.has_defect:
             stdio.die_by(signal.SIGINT)
 

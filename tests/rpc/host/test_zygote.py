@@ -227,7 +227,7 @@ def test_all_that_an_agent_may_import_is_loaded_before_a_fork() -> None:
 
 def test_a_zygote_needs_no_library_that_an_extra_brings(tmp_path: Path) -> None:
     """It loads the rest: with a plain `pip install .`, too, agents are forked."""
-    extras = ("PIL", "httpx2", "mcp", "mcp_types")
+    extras = ("PIL", "httpx2", "mcp", "mcp_types", "opentelemetry")
     installed = tmp_path / "installed"
     installed.mkdir()
     for path in Path(sysconfig.get_path("purelib")).iterdir():

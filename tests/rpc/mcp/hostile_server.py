@@ -195,6 +195,8 @@ def call(number: Any, name: str, params: dict[str, Any]) -> None:  # noqa: PLR09
             else:
                 asked = {"where": {"method": "roots/list", "params": {}}}
                 send(id=number, result={"resultType": "input_required", "inputRequests": asked, "requestState": "s"})
+        case "returns-meta":
+            send(id=number, result=text(json.dumps(params.get("_meta"))))
         case "dies-in-call":
             sys.stderr.write("the reason is on stderr\n")
             sys.exit(6)

@@ -6,7 +6,7 @@ always found by its name, but is listed among the available models only when the
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -69,6 +69,8 @@ class ModelRegistry:
         self._code: dict[str, ProviderCode] = {}
         self._ahead: _Ahead | None = None
         self._requires_prices = False
+        self.wrap_provider: Callable[[Provider], Provider] | None = None
+        """Applied to what `provider_for` returns."""
 
     def __repr__(self) -> str:
         """Return the catalog only, since the rest holds keys."""
@@ -269,12 +271,11 @@ class ModelRegistry:
 
     def provider_for(self, model: Model) -> "Provider | None":
         """Return the provider of a model: the code of an extension, else that of its API; None: there is none."""
-        code = self._code_for(model)
-        if code is not None:
-            return code.provider
         from pinnace_agent.llm.providers import find_provider
 
-        return find_provider(model["api"])
+        code = self._code_for(model)
+        provider = find_provider(model["api"]) if code is None else code.provider
+        return provider if provider is None or self.wrap_provider is None else self.wrap_provider(provider)
 
     def _code_for(self, model: Model) -> ProviderCode | None:
         """Return the extension's code that serves a model, if there is any."""

@@ -14,6 +14,7 @@ from typing import Final
 from pinnace_agent.config.credentials.known_keys import keyless_environment
 from pinnace_agent.core.json_values import json_copy
 from pinnace_agent.core.loop_thread import usable_from_any_thread
+from pinnace_agent.core.trace_context import TRACE_VARIABLES
 from pinnace_agent.extensions.api.base import Background, Services
 from pinnace_agent.extensions.api.registering import Registering
 from pinnace_agent.extensions.api.subscribing import Subscribing
@@ -177,7 +178,8 @@ class ExtensionAPI(Subscribing, Registering):
             cwd: The working folder, by default the session's.
             timeout: Seconds after which it is killed; then `killed` is true.
             max_buffer: How many bytes of each output are kept.
-            env: The complete environment, by default that of tool commands: without the keys of providers.
+            env: The complete environment, by default that of tool commands: without the keys of providers, and in a
+                call of a tool with the trace that the call belongs to.
         """
         self._check_alive()
         words = [command]
@@ -189,7 +191,9 @@ class ExtensionAPI(Subscribing, Registering):
             cwd=os.path.join(folder, os.fspath(cwd) if cwd is not None else ""),
             timeout_s=timeout,
             max_buffer=max_buffer,
-            env=(self._services.environment or keyless_environment()) if env is None else env,
+            env={**(self._services.environment or keyless_environment()), **TRACE_VARIABLES.get()}
+            if env is None
+            else env,
         )
 
     # Tools and commands (A17 to A20).

@@ -28,8 +28,8 @@ PROGRAM: Final = ("pinnace", "pinnace_rpc", "pinnace_agent", "pinnace_statechart
 """The packages of the program."""
 ROOMS: Final = ("pinnace_agent", "pinnace_statechart", "pinnace_rpc.server", "pinnace_rpc.cli", "pinnace_rpc.results")
 """Those that are loaded with all their modules."""
-NOT_LOADED: Final = ("pinnace_rpc.cli.commands",)
-"""Nothing of mode rpc."""
+NOT_LOADED: Final = ("pinnace_rpc.cli.commands", "pinnace_agent.telemetry.otel")
+"""Nothing of mode rpc; and what few agents want, each of which loads it, with threads, as soon as it is forked."""
 LATER: Final = (
     *"anyio._backends._trio certifi codecs ctypes decimal difflib email.utils encodings.idna getpass hashlib".split(),
     *"httpx importlib.metadata ipaddress jinja2 jiter markdown_it msgspec packaging.requirements".split(),

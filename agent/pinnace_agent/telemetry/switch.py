@@ -1,0 +1,91 @@
+"""Has an agent observed where the standard variables ask for an export, and loads the library only then.
+
+A problem is one line on stderr, and never one of the run. The keys of collectors are taken out of the environment: what
+a model runs could send them anywhere. Imports nothing of OpenTelemetry.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Mapping, MutableMapping
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+from pinnace_agent.redaction.redactor import REDACTOR
+from pinnace_agent.telemetry.variables import CAPTURE, ENDPOINT, unsupported_capture, wanted
+
+if TYPE_CHECKING:  # loaded where something is exported
+    from pinnace_agent.engine.profile import AgentProfile
+    from pinnace_agent.telemetry.otel.observer import Telemetry
+
+OnRecord = Callable[[Mapping[str, object]], None]
+
+EXTRA: Final = "otel"
+DISTRIBUTIONS: Final = "opentelemetry-sdk opentelemetry-exporter-otlp-proto-http"
+"""What the extra installs."""
+HEADERS: Final = (
+    "OTEL_EXPORTER_OTLP_HEADERS",
+    "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+    "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
+    "OTEL_EXPORTER_OTLP_LOGS_HEADERS",
+)
+"""Hold the keys of collectors."""
+
+
+def begin(profile: "AgentProfile", on_record: OnRecord | None) -> tuple[OnRecord | None, Callable[[], object]]:
+    """Have an agent observed, if the variables ask for it.
+
+    Starts the threads that export, so it is called in the process of the agent, after any fork. Never waits for a
+    collector and never raises.
+
+    Args:
+        profile: Of the agent; its models and its calls of tools are observed.
+        on_record: Takes the records of the agent, if anything does.
+
+    Returns:
+        What takes the records now, and what ends the export: it blocks for two seconds at most.
+    """
+    try:
+        telemetry = _observer(os.environ)
+    finally:
+        _hide_keys(profile, os.environ)
+    if telemetry is None:
+        return on_record, _nothing
+    profile.registry.wrap_provider = telemetry.provider
+    profile.trace_call = telemetry.trace_call
+    return telemetry.before(on_record), telemetry.close
+
+
+def _nothing() -> None:
+    """There is nothing to end."""
+
+
+def _observer(environ: Mapping[str, str]) -> "Telemetry | None":
+    what = wanted(environ)
+    if what is None:
+        return None
+    for name in (ENDPOINT, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"):
+        REDACTOR.learn_address(environ.get(name, ""))
+    if (capture := unsupported_capture(environ)) is not None:
+        _report(f"{CAPTURE}={capture} is not supported, so no content is exported: use SPAN_ONLY")
+    try:
+        from pinnace_agent.telemetry.otel.observer import observe
+
+        return observe(what, environ)
+    except Exception as error:  # no library, or a value that it refuses: telemetry never ends a run
+        reason = " ".join(str(error).split())
+        if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "opentelemetry":
+            reason = f"the extra {EXTRA} is not installed (pip install {DISTRIBUTIONS})"
+        _report(f"nothing is exported: {reason}")
+    return None
+
+
+def _hide_keys(profile: "AgentProfile", environ: MutableMapping[str, str]) -> None:
+    for name in HEADERS:
+        for pair in environ.pop(name, "").split(","):
+            key, _, value = pair.partition("=")
+            REDACTOR.learn_headers({key.strip(): unquote(value.strip())})
+    profile.environment = {name: value for name, value in profile.environment.items() if name not in HEADERS}
+
+
+def _report(text: str) -> None:
+    sys.stderr.write(f"pinnace: telemetry: {REDACTOR.text(text)}\n")
