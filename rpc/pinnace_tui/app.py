@@ -13,9 +13,10 @@ import subprocess
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from time import monotonic
-from typing import Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from rich.text import Text
 from textual.app import App, ComposeResult
@@ -25,7 +26,7 @@ from textual.screen import ModalScreen
 from textual.theme import Theme
 from textual.widgets import Static
 
-from pinnace import AgentExited, AsyncioClient, ClientFailure, CommandFailed, Dialogs
+import pinnace
 from pinnace_tui.commands import Commands, queued_texts
 from pinnace_tui.content.look import LOOKS, Look
 from pinnace_tui.content.rendering import Renderer, changes_of, plain
@@ -37,8 +38,11 @@ from pinnace_tui.footer import FooterState, branch_of, footer
 from pinnace_tui.keys import Keys
 from pinnace_tui.screens import EditorDialog, InputDialog, SelectDialog
 
+if TYPE_CHECKING:
+    from pinnace import AsyncioClient, Dialogs
+
 Answer = TypeVar("Answer")
-Connect = Callable[[Dialogs], AsyncioClient]
+Connect = Callable[["Dialogs"], "AsyncioClient"]
 
 _SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 # Events after which state or usage are others.
@@ -130,14 +134,14 @@ class TerminalClient(App[str], inherit_bindings=False):
         self.theme = self._look.name
 
     @property
-    def client(self) -> AsyncioClient:
+    def client(self) -> "AsyncioClient":
         """The client of the agent.
 
         Raises:
             CommandFailed: The agent is still being started.
         """
         if self._client is None:
-            raise CommandFailed("start", "the agent is still being started", None)
+            raise pinnace.CommandFailed("start", "the agent is still being started", None)
         return self._client
 
     def compose(self) -> ComposeResult:
@@ -159,6 +163,10 @@ class TerminalClient(App[str], inherit_bindings=False):
         self._editor.commands = self._commands.listed()
         self._draw_footer()
         self.set_interval(0.1, self._draw_work)
+        # The editor is there first: what the agent needs takes longer to import than the editor to be drawn.
+        self.call_after_refresh(self._start)
+
+    def _start(self) -> None:
         self._conversation = asyncio.create_task(self._converse())
 
     def on_resize(self, event: Resize) -> None:
@@ -169,7 +177,8 @@ class TerminalClient(App[str], inherit_bindings=False):
 
     async def _converse(self) -> None:
         failure: str | None = None
-        dialogs = Dialogs(
+        await asyncio.to_thread(_load_client)
+        dialogs = pinnace.Dialogs(
             select=self._ask_extension, confirm=self._confirm, input=self._ask_extension, editor=self._ask_extension
         )
         keeping: asyncio.Task[None] | None = None
@@ -188,9 +197,9 @@ class TerminalClient(App[str], inherit_bindings=False):
                             if count % _EVENTS_A_TURN == 0:
                                 await asyncio.sleep(0)
                         await asyncio.sleep(_PAUSE_S)
-        except AgentExited as exited:
+        except pinnace.AgentExited as exited:
             failure = exited.stderr_tail.strip() or str(exited)
-        except (ClientFailure, OSError) as error:
+        except (pinnace.ClientFailure, OSError) as error:
             failure = str(error)
         finally:
             if keeping is not None:
@@ -251,7 +260,7 @@ class TerminalClient(App[str], inherit_bindings=False):
         while True:
             await self._is_state_due.wait()
             self._is_state_due.clear()
-            with suppress(ClientFailure):
+            with suppress(pinnace.ClientFailure):
                 await self.refresh_state()
             await asyncio.sleep(0.1)
 
@@ -270,7 +279,7 @@ class TerminalClient(App[str], inherit_bindings=False):
         self._session = text(state, "sessionId")
         try:
             entries = await client.get_entries()
-        except CommandFailed:  # of an agent of an older generation
+        except pinnace.CommandFailed:  # of an agent of an older generation
             messages = await client.get_messages()
             self.transcript.load_messages(cast("list[Record]", messages["messages"]))
         else:
@@ -278,7 +287,7 @@ class TerminalClient(App[str], inherit_bindings=False):
         self._editor.replace_history(self.transcript.prompts())
         self._shown.stats = cast("Record", await client.get_session_stats())
         self._take_state(state)
-        with suppress(CommandFailed):
+        with suppress(pinnace.CommandFailed):
             queue = await client.get_queue()
             waiting = queue["messages"]
             self._draw_queue(
@@ -326,7 +335,7 @@ class TerminalClient(App[str], inherit_bindings=False):
             # Whether it is queued is the agent's to decide, which alone knows whether it is at work.
             try:
                 await self.client.prompt(message, streaming_behavior="followUp" if is_follow_up else "steer")
-            except ClientFailure:
+            except pinnace.ClientFailure:
                 self._editor.give_back([message])
                 raise
 
@@ -343,7 +352,7 @@ class TerminalClient(App[str], inherit_bindings=False):
             self._shells.append(item)
             try:
                 result = await self.client.bash(command, exclude_from_context=is_excluded or None)
-            except ClientFailure:
+            except pinnace.ClientFailure:
                 self.transcript.end_shell(item, {"cancelled": True})
                 self._editor.give_back([message])
                 raise
@@ -359,9 +368,9 @@ class TerminalClient(App[str], inherit_bindings=False):
         async def perform() -> None:
             try:
                 await work
-            except CommandFailed as failure:
+            except pinnace.CommandFailed as failure:
                 self.report(failure.error, "error")
-            except ClientFailure as failure:
+            except pinnace.ClientFailure as failure:
                 self.report(str(failure), "error")
 
         self.run_worker(perform(), group="commands", exit_on_error=True)
@@ -669,6 +678,12 @@ class TerminalClient(App[str], inherit_bindings=False):
         keys = dict(self.keys.rows()).get("app.interrupt", "")
         sign = _SPINNER[int(monotonic() * 10) % len(_SPINNER)]
         self._draw("#work", [f"{sign} {what} {spent} s · {keys}: abort"])
+
+
+def _load_client() -> None:
+    """Import, in a thread, what the agent and its first answer need; the editor takes keys meanwhile."""
+    _ = pinnace.AsyncioClient
+    import_module("pinnace_tui.content.markdown")
 
 
 def _set(values: "dict[str, Answer]", key: str, value: "Answer | None") -> None:

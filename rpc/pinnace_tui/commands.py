@@ -6,15 +6,17 @@ extensions, templates, skills), are prompts. Must not know widgets but the quest
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
-from typing import Final, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
 from textual.screen import ModalScreen
 
-from pinnace import AsyncioClient
 from pinnace_tui.content.transcript import Level, Transcript
 from pinnace_tui.content.values import Record, content_text, mapping, objects, text
 from pinnace_tui.keys import Keys
 from pinnace_tui.screens import InputDialog, Picker
+
+if TYPE_CHECKING:
+    from pinnace import AsyncioClient
 
 Answer = TypeVar("Answer")
 
@@ -30,7 +32,7 @@ class Terminal(Protocol):
     keys: Keys
 
     @property
-    def client(self) -> AsyncioClient:
+    def client(self) -> "AsyncioClient":
         """The client of the agent."""
         ...
 

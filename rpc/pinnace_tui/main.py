@@ -9,12 +9,15 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from pinnace import AsyncioClient, Dialogs
+import pinnace
 from pinnace_tui.app import Connect, TerminalClient
 from pinnace_tui.content.themes import named_look, read_looks
 from pinnace_tui.keys import FILE_NAME, read_keys
+
+if TYPE_CHECKING:
+    from pinnace import AsyncioClient, Dialogs
 
 # Updates that hold the delta alone: a long answer costs its length.
 _PROFILE: Final = ("--protocol", "1.5")
@@ -33,8 +36,8 @@ def open_own(flags: Sequence[str], messages: Sequence[str], *, opens_sessions: b
     profile = () if _names_profile(flags) else _PROFILE
     command = [*_PROGRAM, "--mode", "rpc", *profile, *flags]
 
-    def connect(dialogs: Dialogs) -> AsyncioClient:
-        return AsyncioClient(command, dialogs=dialogs)
+    def connect(dialogs: "Dialogs") -> "AsyncioClient":
+        return pinnace.AsyncioClient(command, dialogs=dialogs)
 
     return _run(connect, look=look, messages=messages, opens_sessions=opens_sessions)
 
@@ -42,8 +45,8 @@ def open_own(flags: Sequence[str], messages: Sequence[str], *, opens_sessions: b
 def open_attached(name: str | None, flags: Sequence[str]) -> int:
     """Open a terminal on an agent of the host: one of this name or session, or a new one."""
 
-    def connect(dialogs: Dialogs) -> AsyncioClient:
-        return AsyncioClient.attach(name, dialogs=dialogs, flags=flags)
+    def connect(dialogs: "Dialogs") -> "AsyncioClient":
+        return pinnace.AsyncioClient.attach(name, dialogs=dialogs, flags=flags)
 
     return _run(connect, agent=name or "")
 

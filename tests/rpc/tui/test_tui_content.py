@@ -1,11 +1,15 @@
 """The conversation as data: parts of Markdown, heights, items of events, lines rendered from them, keys, themes."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.source_tree import PYTHONPATH
 
 from pinnace_tui.completion import Place, Suggestion, files_of, place_in, suggest_commands, suggest_files
 from pinnace_tui.content.heights import Heights
@@ -278,3 +282,18 @@ def test_the_footer_keeps_within_the_width(width: int) -> None:
     stats = {"contextUsage": {"percent": 12.3, "contextWindow": 200000}, "tokens": {"input": 12345, "output": 1}}
     lines = footer(FooterState(state=state, stats=stats, branch="main", statuses={"a": "b" * 200}), width)
     assert max(line.cell_len for line in lines.split("\n")) <= width
+
+
+def test_an_empty_editor_needs_neither_the_client_nor_markdown() -> None:
+    """They take longer to import than the editor to be drawn, which is why they come after it."""
+    program = (
+        "import sys, pinnace_tui.main; print([n for n in ('trio', 'pinnace_rpc', 'markdown_it') if n in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program],
+        env={**os.environ, "PYTHONPATH": PYTHONPATH},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "[]"
