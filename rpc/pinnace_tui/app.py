@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.content import Content
+from textual.driver import Driver
+from textual.drivers.linux_driver import LinuxDriver
 from textual.events import Resize
 from textual.screen import ModalScreen
 from textual.theme import Theme
@@ -143,6 +145,15 @@ class TerminalClient(App[str], inherit_bindings=False):
         if self._client is None:
             raise pinnace.CommandFailed("start", "the agent is still being started", None)
         return self._client
+
+    def get_driver_class(self) -> type[Driver]:
+        """Return the driver of the terminal."""
+        chosen = super().get_driver_class()
+        if chosen is not LinuxDriver:  # of the environment, or on another system
+            return chosen
+        from pinnace_tui.driver import TerminalDriver
+
+        return TerminalDriver
 
     def compose(self) -> ComposeResult:
         """Return what is on the screen, from top to bottom."""

@@ -29,6 +29,7 @@ from pinnace_tui.content.transcript import (
     UserItem,
 )
 from pinnace_tui.content.values import Record
+from pinnace_tui.driver import with_alt_enter
 from pinnace_tui.footer import FooterState, footer
 from pinnace_tui.keys import Keys, read_keys
 
@@ -216,6 +217,10 @@ def test_files_without_git_are_those_that_are_not_hidden(tmp_path: Path) -> None
     (tmp_path / "a" / "x.py").touch()
     (tmp_path / ".hidden" / "y.py").touch()
     assert files_of(str(tmp_path)) == ["a/x.py"]
+
+
+def test_alt_enter_of_terminals_without_the_keyboard_protocol() -> None:
+    assert with_alt_enter(b"a\x1b\rb\xc2\x8d\r\x1b[A") == b"a\x1b[13;3ub\x1b[13;3u\r\x1b[A"
 
 
 def test_keys_of_the_originals_file_replace_the_defaults(tmp_path: Path) -> None:

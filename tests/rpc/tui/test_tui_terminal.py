@@ -90,13 +90,16 @@ def test_a_whole_conversation(short: Path) -> None:
         terminal.write("and then?")
         terminal.press("Enter")
         terminal.shows("steering: and then?")
+        terminal.write("at last")
+        terminal.press("M-Enter")
+        terminal.shows("follow-up: at last")
         terminal.resize(40, 20)
-        screen = terminal.shows("steering: and then?", "escape: abort")
+        screen = terminal.shows("steering: and then?", "follow-up: at last", "escape: abort")
         assert max(map(len, screen.splitlines())) <= 40
         terminal.press("Escape")
-        terminal.shows("Aborted.", "│and then?")
+        terminal.shows("Aborted.", "│and then?", "│at last")
         terminal.resize(90, 24)
-        terminal.shows("│and then?", "Aborted.", "╭" + "─" * 88 + "╮")
+        terminal.shows("│and then?", "│at last", "Aborted.", "╭" + "─" * 88 + "╮")
         terminal.press("C-c")
         terminal.shows("│   ")
         terminal.press("C-d")
@@ -106,13 +109,22 @@ def test_a_whole_conversation(short: Path) -> None:
 
 
 @NEEDS_TMUX
-def test_a_terminal_without_colours(short: Path) -> None:
-    env = environment(short, NO_COLOR="1")
+def test_a_terminal_without_colours_and_an_editor_that_gets_the_keys_alone(short: Path) -> None:
+    (short / "editor").write_text('#!/bin/sh\nprintf \'write: \'\nread line\necho "$line" > "$1"\n')
+    (short / "editor").chmod(0o700)
+    env = environment(short, NO_COLOR="1", VISUAL=str(short / "editor"))
     terminal = RealTerminal(short, [*PINNACE, "--provider", "offline", "run `echo hi`"], env, 60, 20)
     try:
         terminal.shows("> run `echo hi`", "● bash  echo hi", "is done. It said")
         grays = {"16", "231", *map(str, range(232, 256))}
         assert {code.split("m")[0] for code in terminal.screen("-e").split("8;5;")[1:]} <= grays
+        terminal.press("C-g")
+        terminal.shows("write:")
+        terminal.write("from outside")
+        terminal.press("Enter")
+        terminal.shows("│from outside")
+        terminal.press("C-c")
+        terminal.shows("│   ")
         terminal.press("C-d")
         terminal.shows("[left with 0]")
     finally:
