@@ -52,6 +52,7 @@ _TELLING: Final = frozenset(
     "agent_start agent_settled turn_end compaction_start compaction_end thinking_level_changed session_info_changed "
     "agent_restarted truncated".split()
 )
+_LINES: Final = ("title", "work", "queue", "above", "below", "footer")
 _MOST_QUEUED_SHOWN: Final = 5
 _QUESTIONS: Final = frozenset({"select", "confirm", "input", "editor"})
 # Some milliseconds of work.
@@ -106,6 +107,8 @@ class TerminalClient(App[str], inherit_bindings=False):
         self._view = ConversationView(self.transcript, self._look)
         self._suggestions = Suggestions()
         self._editor = Editor(self.keys, self._suggestions)
+        # Held, since they are drawn by events and timers, which also come before and after they are on the screen.
+        self._lines = {name: Static(id=name, markup=False) for name in _LINES}
         self._commands = Commands(self)
         self._shown = FooterState(agent=agent)
         self._statuses: dict[str, str] = {}
@@ -130,6 +133,9 @@ class TerminalClient(App[str], inherit_bindings=False):
         self._is_state_due = asyncio.Event()
         self._cleared_at = 0.0
         self._session = ""
+        self._loading = asyncio.Lock()
+        self._overlapping: list[Record] | None = None
+        """Events since entries were asked for: those behind the answer may be taken before it, and would be lost."""
         self._conversation: asyncio.Task[None] | None = None
         for each in looks:
             self.register_theme(_theme(each))
@@ -157,15 +163,16 @@ class TerminalClient(App[str], inherit_bindings=False):
 
     def compose(self) -> ComposeResult:
         """Return what is on the screen, from top to bottom."""
-        yield Static(id="title", markup=False)
+        lines = self._lines
+        yield lines["title"]
         yield self._view
-        yield Static(id="work", markup=False)
-        yield Static(id="queue", markup=False)
-        yield Static(id="above", markup=False)
+        yield lines["work"]
+        yield lines["queue"]
+        yield lines["above"]
         yield self._suggestions
         yield self._editor
-        yield Static(id="below", markup=False)
-        yield Static(id="footer", markup=False)
+        yield lines["below"]
+        yield lines["footer"]
 
     def on_mount(self) -> None:
         """Start the agent."""
@@ -229,6 +236,8 @@ class TerminalClient(App[str], inherit_bindings=False):
     def _take(self, event: Record) -> None:
         kind = text(event, "type")
         self.transcript.apply(event)
+        if self._overlapping is not None:
+            self._overlapping.append(event)
         match kind:
             case "agent_start":
                 self._working_since = self._working_since or monotonic()
@@ -286,15 +295,21 @@ class TerminalClient(App[str], inherit_bindings=False):
     async def reload(self) -> None:
         """Load the conversation and the state again."""
         client = self.client
-        state = cast("Record", await client.get_state())
-        self._session = text(state, "sessionId")
-        try:
-            entries = await client.get_entries()
-        except pinnace.CommandFailed:  # of an agent of an older generation
-            messages = await client.get_messages()
-            self.transcript.load_messages(cast("list[Record]", messages["messages"]))
-        else:
-            self.transcript.load_entries(cast("list[Record]", entries["entries"]), entries["leafId"])
+        async with self._loading:
+            state = cast("Record", await client.get_state())
+            self._session = text(state, "sessionId")
+            self._overlapping = overlapping = []
+            try:
+                entries = await client.get_entries()
+            except pinnace.CommandFailed:  # of an agent of an older generation
+                messages = await client.get_messages()
+                self.transcript.load_messages(cast("list[Record]", messages["messages"]))
+            else:
+                self.transcript.load_entries(cast("list[Record]", entries["entries"]), entries["leafId"])
+            finally:
+                self._overlapping = None
+            for event in overlapping:
+                self.transcript.apply(event)
         self._editor.replace_history(self.transcript.prompts())
         self._shown.stats = cast("Record", await client.get_session_stats())
         self._take_state(state)
@@ -607,7 +622,7 @@ class TerminalClient(App[str], inherit_bindings=False):
                 _set(self._widgets, text(request, "widgetKey"), (is_below, lines) if lines else None)
                 self._draw_widgets()
             case "setTitle":
-                self._draw("#title", [text(request, "title")] if text(request, "title") else [])
+                self._draw("title", [text(request, "title")] if text(request, "title") else [])
             case "set_editor_text":
                 self._editor.put(text(request, "text"))
             case _:
@@ -649,20 +664,19 @@ class TerminalClient(App[str], inherit_bindings=False):
 
     # --- drawing ---------------------------------------------------------------------------------------------------
 
-    def _draw(self, selector: str, lines: Sequence[str]) -> None:
-        shown = self.query_one(selector, Static)
+    def _draw(self, name: str, lines: Sequence[str]) -> None:
+        shown = self._lines[name]
         shown.display = bool(lines)
         shown.update(Content(plain("\n".join(lines))))
 
     def _draw_footer(self, width: int | None = None) -> None:
-        if self.is_mounted(self._view):
-            drawn = footer(self._shown, max((self.size.width if width is None else width) - 2, 1))
-            self.query_one("#footer", Static).update(Content.from_rich_text(drawn))
+        drawn = footer(self._shown, max((self.size.width if width is None else width) - 2, 1))
+        self._lines["footer"].update(Content.from_rich_text(drawn))
 
     def _draw_widgets(self) -> None:
-        for selector, wanted in (("#above", False), ("#below", True)):
+        for name, wanted in (("above", False), ("below", True)):
             self._draw(
-                selector, [line for is_below, lines in self._widgets.values() if is_below is wanted for line in lines]
+                name, [line for is_below, lines in self._widgets.values() if is_below is wanted for line in lines]
             )
 
     def _draw_queue(self, steering: Sequence[str], follow_ups: Sequence[str]) -> None:
@@ -673,22 +687,22 @@ class TerminalClient(App[str], inherit_bindings=False):
         keys = dict(self.keys.rows()).get("app.message.dequeue")
         if lines and keys:
             lines.append(f"{keys}: edit them")
-        self._draw("#queue", lines)
+        self._draw("queue", lines)
 
     def _draw_work(self) -> None:
         since = self._working_since
         if not self._is_ready.is_set():
-            self._draw("#work", ["… the agent is being started"])
+            self._draw("work", ["… the agent is being started"])
             return
         if since is None and not self._is_compacting:
-            if self.query_one("#work", Static).display:
-                self._draw("#work", [])
+            if self._lines["work"].display:
+                self._draw("work", [])
             return
         spent = 0 if since is None else int(monotonic() - since)
         what = "Compacting" if self._is_compacting else "Working"
         keys = dict(self.keys.rows()).get("app.interrupt", "")
         sign = _SPINNER[int(monotonic() * 10) % len(_SPINNER)]
-        self._draw("#work", [f"{sign} {what} {spent} s · {keys}: abort"])
+        self._draw("work", [f"{sign} {what} {spent} s · {keys}: abort"])
 
 
 def _load_client() -> None:

@@ -233,6 +233,45 @@ def test_an_agent_that_cannot_start_ends_the_client_with_its_reason(tmp_path: Pa
     play(check())
 
 
+def test_an_event_behind_the_entries_is_shown_however_both_are_taken(tmp_path: Path) -> None:
+    """The answer and the event come in one write, many times: each order of taking them is seen."""
+    program = [sys.executable, "-c", RACING]
+
+    async def check() -> None:
+        app = TerminalClient(lambda dialogs: AsyncioClient(program, dialogs=dialogs))
+        async with app.run_test() as pilot:
+            screen = Screen(app, pilot)
+            await screen.until(lambda: app.transcript.prompts() == ["question 1"])
+            for count in range(2, 40):
+                await app.reload()
+                await screen.until(lambda wanted=f"question {count}": app.transcript.prompts() == [wanted])  # type: ignore[misc]
+            await app.leave()
+            await app.left.wait()
+
+    play(check())
+
+
+RACING = """
+import json, sys
+known = {
+    "get_state": {"sessionId": "s", "isStreaming": False, "cwd": "/", "model": None, "thinkingLevel": "off"},
+    "get_entries": {"entries": [], "leafId": None}, "get_session_stats": {}, "get_commands": {"commands": []},
+    "get_queue": {"messages": [], "paused": False},
+}
+count = 0
+for line in sys.stdin:
+    command = json.loads(line)
+    name = command["type"]
+    records = [{"type": "response", "id": command["id"], "command": name, "success": True, "data": known.get(name, {})}]
+    if name == "get_entries":
+        count += 1
+        message = {"role": "user", "content": f"question {count}"}
+        records.append({"type": "message_start", "entryId": f"e{count}", "message": message})
+    sys.stdout.write("".join(json.dumps(record) + "\\n" for record in records))
+    sys.stdout.flush()
+"""
+
+
 def test_a_second_terminal_and_a_host_that_restarts(tmp_path: Path) -> None:
     """Both show what either does; after the host's restart both continue, with what they missed."""
     runtime = Path(tempfile.mkdtemp(prefix="pt-"))  # the path of a socket is short
