@@ -52,6 +52,8 @@ _TELLING: Final = frozenset(
     "agent_start agent_settled turn_end compaction_start compaction_end thinking_level_changed session_info_changed "
     "agent_restarted truncated".split()
 )
+# Events by which it is known whether the agent works.
+_WORK: Final = frozenset("agent_start agent_settled compaction_start compaction_end agent_restarted".split())
 _LINES: Final = ("title", "work", "queue", "above", "below", "footer")
 _MOST_QUEUED_SHOWN: Final = 5
 _QUESTIONS: Final = frozenset({"select", "confirm", "input", "editor"})
@@ -129,6 +131,7 @@ class TerminalClient(App[str], inherit_bindings=False):
         """By id of a question: set when all events before it have been taken, so that its call is known."""
         self._working_since: float | None = None
         self._is_compacting = False
+        self._work_changes = 0
         self._shells: list[ShellItem] = []
         self._is_state_due = asyncio.Event()
         self._cleared_at = 0.0
@@ -266,6 +269,9 @@ class TerminalClient(App[str], inherit_bindings=False):
                 self._perform(self.reload())
             case _:
                 pass
+        if kind in _WORK:
+            self._work_changes += 1
+            self._draw_work()
         if kind in _TELLING:
             self._is_state_due.set()
 
@@ -286,9 +292,11 @@ class TerminalClient(App[str], inherit_bindings=False):
 
     async def refresh_state(self) -> None:
         """Load the state again; and the conversation, if the session is another one."""
+        known = self._work_changes
         state = cast("Record", await self.client.get_state())
+        self._take_state(state, is_current=known == self._work_changes)
         self._shown.stats = cast("Record", await self.client.get_session_stats())
-        self._take_state(state)
+        self._draw_footer()
         if self._session and text(state, "sessionId") != self._session:
             await self.reload()
 
@@ -296,7 +304,9 @@ class TerminalClient(App[str], inherit_bindings=False):
         """Load the conversation and the state again."""
         client = self.client
         async with self._loading:
+            known = self._work_changes
             state = cast("Record", await client.get_state())
+            self._take_state(state, is_current=known == self._work_changes)
             self._session = text(state, "sessionId")
             self._overlapping = overlapping = []
             try:
@@ -312,7 +322,7 @@ class TerminalClient(App[str], inherit_bindings=False):
                 self.transcript.apply(event)
         self._editor.replace_history(self.transcript.prompts())
         self._shown.stats = cast("Record", await client.get_session_stats())
-        self._take_state(state)
+        self._draw_footer()
         with suppress(pinnace.CommandFailed):
             queue = await client.get_queue()
             waiting = queue["messages"]
@@ -324,16 +334,17 @@ class TerminalClient(App[str], inherit_bindings=False):
         names = [(each["name"], each.get("description", "")) for each in commands["commands"]]
         self._editor.commands = [*self._commands.listed(), *names]
 
-    def _take_state(self, state: Record) -> None:
+    def _take_state(self, state: Record, *, is_current: bool) -> None:
+        """Take what `get_state` has returned; not whether the agent works, if an event has changed that meanwhile."""
         self._shown.state = state
         folder = text(state, "cwd") or str(Path.cwd())
         self._editor.folder = folder
         self._shown.branch = branch_of(folder)
-        self._is_compacting = state.get("isCompacting") is True
-        if state.get("isStreaming") is True:
-            self._working_since = self._working_since or monotonic()
-        else:
-            self._working_since = None
+        if is_current:
+            self._is_compacting = state.get("isCompacting") is True
+            is_working = state.get("isStreaming") is True
+            self._working_since = (self._working_since or monotonic()) if is_working else None
+            self._draw_work()
         self._draw_footer()
 
     # --- messages of the user --------------------------------------------------------------------------------------

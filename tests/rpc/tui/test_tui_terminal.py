@@ -84,7 +84,7 @@ def test_a_whole_conversation(short: Path) -> None:
         terminal.shows("│日本語の行", "│second line")
         terminal.press("Enter")
         terminal.shows("> 日本語の行", "no network")
-        terminal.write("count to 400")
+        terminal.write("count to 4000")
         terminal.press("Enter")
         terminal.shows("Working", "1 2 3 4 5 6 7 8 9 10")
         terminal.write("and then?")
