@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from time import monotonic
+from time import localtime, monotonic, strftime, time
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from rich.text import Text
@@ -125,13 +125,13 @@ class TerminalClient(App[str], inherit_bindings=False):
         self._questions = asyncio.Lock()
         self._open_questions: dict[str, tuple[str, asyncio.Task[str | None]]] = {}
         """By id: the call that it is about, and the task that asks."""
-        self._answered: set[str] = set()
-        """Questions that another client has answered."""
         self._announced: dict[str, asyncio.Event] = {}
         """By id of a question: set when all events before it have been taken, so that its call is known."""
         self._working_since: float | None = None
         self._is_compacting = False
         self._work_changes = 0
+        self._lost_at = 0.0
+        """When the connection to an agent of the host was lost, in seconds since the epoch; 0: it is there."""
         self._shells: list[ShellItem] = []
         self._is_state_due = asyncio.Event()
         self._cleared_at = 0.0
@@ -257,13 +257,11 @@ class TerminalClient(App[str], inherit_bindings=False):
                 self._announced.setdefault(text(event, "id"), asyncio.Event()).set()
             case "extension_ui_request":
                 self._show_of_extension(event)
-            case "extension_ui_resolved":
-                self._answered.add(text(event, "id"))
-                self._close_question(text(event, "id"))
             case "message_end" if self.transcript.has_gap:
                 self._perform(self.reload())
             case "agent_restarted":
                 self._working_since = None
+                self._close_questions(lambda _: True)
                 self._perform(self._take_restart(event))
             case "truncated":
                 self._perform(self.reload())
@@ -580,8 +578,6 @@ class TerminalClient(App[str], inherit_bindings=False):
     async def _ask_one(self, request: Mapping[str, object], screen: ModalScreen[str | None]) -> str | None:
         """Ask when no other question is open; None if it was closed."""
         identity = text(request, "id")
-        if identity in self._answered:
-            return None
 
         async def ask() -> str | None:
             async with self._questions:
@@ -705,6 +701,13 @@ class TerminalClient(App[str], inherit_bindings=False):
         if not self._is_ready.is_set():
             self._draw("work", ["… the agent is being started"])
             return
+        if self._client is not None and not self._client.is_connected:
+            now = time()
+            self._lost_at = self._lost_at or now
+            when = f"{strftime('%H:%M:%S', localtime(self._lost_at))} ({now - self._lost_at:.0f} s)"
+            self._draw("work", [f"✗ The connection to the agent is lost since {when}: attaching again"])
+            return
+        self._lost_at = 0.0
         if since is None and not self._is_compacting:
             if self._lines["work"].display:
                 self._draw("work", [])

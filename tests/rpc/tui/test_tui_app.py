@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -272,11 +274,70 @@ for line in sys.stdin:
 """
 
 
-def test_a_second_terminal_and_a_host_that_restarts(tmp_path: Path) -> None:
-    """Both show what either does; after the host's restart both continue, with what they missed."""
+def test_a_lost_connection_is_shown_until_there_is_another(tmp_path: Path) -> None:
+    """What was missed is shown then."""
+    lost = tmp_path / "lost"
+    program = [sys.executable, "-c", LOSING, str(lost)]
+
+    async def check() -> None:
+        app = TerminalClient(lambda dialogs: AsyncioClient.attach("bot", command=program, dialogs=dialogs))
+        async with app.run_test() as pilot:
+            screen = Screen(app, pilot)
+            await screen.until(lambda: app.transcript.prompts() == ["question 1"])
+            lost.touch()
+            await screen.until(lambda: "The connection to the agent is lost since" in screen.line("#work"))
+            lost.unlink()
+            await screen.until(lambda: app.transcript.prompts() == ["question 1", "question 2"])
+            await screen.is_settled()
+            await app.leave()
+            await app.left.wait()
+
+    play(check())
+
+
+LOSING = """
+import json, os, sys, threading, time
+while os.path.exists(sys.argv[1]):
+    time.sleep(0.02)
+def say(*records):
+    sys.stdout.write("".join(json.dumps(record) + "\\n" for record in records))
+    sys.stdout.flush()
+seq = 1 if "--since" in sys.argv else 0
+say({"type": "attached", "agent": "bot", "journal": "J", "epoch": 1, "seq": seq, "knownClient": True})
+def lose():
+    while not os.path.exists(sys.argv[1]):
+        time.sleep(0.02)
+    os._exit(75)
+threading.Thread(target=lose, daemon=True).start()
+known = {
+    "get_state": {"sessionId": "s", "isStreaming": False, "cwd": "/", "model": None, "thinkingLevel": "off"},
+    "get_entries": {"entries": [], "leafId": None}, "get_session_stats": {}, "get_commands": {"commands": []},
+    "get_queue": {"messages": [], "paused": False},
+}
+def ask():
+    message = {"role": "user", "content": f"question {seq + 1}"}
+    say({"type": "message_start", "seq": seq + 1, "entryId": f"e{seq + 1}", "message": message})
+if seq:
+    ask()
+for line in sys.stdin:
+    command = json.loads(line)
+    name = command["type"]
+    say({"type": "response", "id": command["id"], "command": name, "success": True, "data": known.get(name, {})})
+    if name == "get_commands" and not seq:
+        ask()
+"""
+
+
+def test_a_second_terminal_and_a_host_that_is_killed(tmp_path: Path) -> None:
+    """Both show what either does; after the host's end both attach to the next one, with what they missed."""
     runtime = Path(tempfile.mkdtemp(prefix="pt-"))  # the path of a socket is short
     env = environment(tmp_path, XDG_RUNTIME_DIR=str(runtime))
-    stop = [sys.executable, "-P", "-m", "pinnace_rpc", "host", "stop"]
+    host = [sys.executable, "-P", "-m", "pinnace_rpc", "host"]
+    stop = [*host, "stop"]
+
+    def kill() -> None:
+        known = subprocess.run([*host, "status"], env=env, check=True, cwd=tmp_path, capture_output=True)
+        os.kill(json.loads(known.stdout)["pid"], signal.SIGKILL)
 
     async def check() -> None:
         async with (
@@ -286,7 +347,7 @@ def test_a_second_terminal_and_a_host_that_restarts(tmp_path: Path) -> None:
             await first.say("count to 3")
             await second.shows("> count to 3", "1 2 3")
             await first.is_settled()
-            await asyncio.to_thread(subprocess.run, stop, env=env, check=True, cwd=tmp_path, capture_output=True)
+            await asyncio.to_thread(kill)
             await second.say("count to 5")
             await first.shows("> count to 3", "> count to 5", "1 2 3 4 5")
             await second.shows("> count to 5", "1 2 3 4 5")
