@@ -444,6 +444,8 @@ class TerminalClient(App[str], inherit_bindings=False):
                 self._perform(self._commands.copy(""))
             case "app.message.dequeue":
                 self._perform(self._dequeue())
+            case "app.message.queue":
+                self._perform(self._commands.queue(""))
             case "app.session.new":
                 self._perform(self._commands.new(""))
             case "app.session.tree":
@@ -691,9 +693,10 @@ class TerminalClient(App[str], inherit_bindings=False):
         lines = [line.replace("\n", " ") for line in lines]
         if len(lines) > _MOST_QUEUED_SHOWN:
             lines[_MOST_QUEUED_SHOWN:] = [f"… {len(lines) - _MOST_QUEUED_SHOWN} more"]
-        keys = dict(self.keys.rows()).get("app.message.dequeue")
-        if lines and keys:
-            lines.append(f"{keys}: edit them")
+        keys = dict(self.keys.rows())
+        hints = {"app.message.dequeue": "take them back", "app.message.queue": "change one"}
+        if lines and (shown := [f"{keys[action]}: {hint}" for action, hint in hints.items() if action in keys]):
+            lines.append(" · ".join(shown))
         self._draw("queue", lines)
 
     def _draw_work(self) -> None:

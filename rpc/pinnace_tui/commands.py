@@ -13,7 +13,8 @@ from textual.screen import ModalScreen
 from pinnace_tui.content.transcript import Level, Transcript
 from pinnace_tui.content.values import Record, content_text, mapping, objects, text
 from pinnace_tui.keys import Keys
-from pinnace_tui.screens import InputDialog, Picker
+from pinnace_tui.queueing import Change, HasPictures, Queued, change_queue, moved, queued, with_text, without
+from pinnace_tui.screens import EditorDialog, InputDialog, Picker
 
 if TYPE_CHECKING:
     from pinnace import AsyncioClient
@@ -86,6 +87,7 @@ class Commands:
             "fork": ("start a session from before a message", self.fork),
             "clone": ("continue in a copy of the session", self.clone),
             "compact": ("summarise the conversation", self.compact),
+            "queue": ("edit, move or remove a queued message", self.queue),
             "approval": ("choose which tool calls ask first", self.approval),
             "export": ("write the session as a page", self.export),
             "copy": ("copy the last answer", self.copy),
@@ -159,6 +161,43 @@ class Commands:
             wanted = modes[choice.index]
         await terminal.client.request("set_tool_approval", mode=wanted)
         await terminal.refresh_state()
+
+    async def queue(self, _: str) -> None:
+        """Edit, move or remove one of the queued messages."""
+        terminal, place = self._terminal, 0
+        actions = {"ctrl+r": "remove", "ctrl+up": "up", "ctrl+down": "down"}
+        hint = "Enter: edit · Ctrl+Up, Ctrl+Down: move · Ctrl+R: remove"
+        while True:
+            try:
+                messages = await queued(terminal.client)
+            except HasPictures as problem:
+                terminal.report(str(problem), "error")
+                return
+            if not messages:
+                terminal.report("no message is queued")
+                return
+            rows = [f"{'steering' if each.kind == 'steer' else 'follow-up'}: {each.text}" for each in messages]
+            place = min(place, len(rows) - 1)
+            choice = await terminal.ask(Picker("Queued messages", rows, current=place, actions=actions, hint=hint))
+            if choice is None:
+                return
+            place = choice.index
+            change = await self._queue_change(messages[place], choice.action)
+            if change is None:
+                continue
+            terminal.give_back(await change_queue(terminal.client, change))
+            chosen = messages[place].identity
+            place = next((row for row, each in enumerate(change(messages)) if each.identity == chosen), place)
+
+    async def _queue_change(self, message: Queued, action: str) -> Change | None:
+        match action:
+            case "remove":
+                return without(message.identity)
+            case "up" | "down":
+                return moved(message.identity, -1 if action == "up" else 1)
+            case _:
+                wanted = await self._terminal.ask(EditorDialog("Queued message", message.text))
+                return None if wanted is None else with_text(message.identity, wanted) if wanted.strip() else None
 
     # --- sessions --------------------------------------------------------------------------------------------------
 

@@ -42,8 +42,9 @@ DEFAULTS: Final[Mapping[str, tuple[str, ...]]] = {
     "app.message.copy": ("ctrl+x",),
     "app.message.followUp": ("alt+enter", "ctrl+q"),
     "app.message.dequeue": ("alt+up",),
+    "app.message.queue": ("alt+q",),
 }
-"""The default keys of each action, as pi's reference names them."""
+"""The default keys of each action, as pi's reference names them; `app.message.queue` is of this client alone."""
 
 FILE_NAME: Final = "keybindings.json"
 _SPECIAL: Final[Mapping[str, str]] = {"esc": "escape", "return": "enter"}

@@ -16,7 +16,7 @@ from textual.widgets import Input
 
 from pinnace import AsyncioClient
 from pinnace_tui.app import TerminalClient
-from pinnace_tui.screens import Dialog, Picker
+from pinnace_tui.screens import Dialog, EditorDialog, Picker
 
 
 def play(work: Coroutine[object, object, None]) -> None:
@@ -77,9 +77,27 @@ def test_steering_following_up_editing_the_queue_and_aborting(tmp_path: Path) ->
             await screen.until(lambda: screen.editor.text == "steered\n\nlater")
             await screen.press("enter")
             await screen.shows("steering: steered  later")
+            for message in ("second", "third"):
+                await screen.say(message)
+                await screen.shows(f"steering: {message}")
+            await screen.press("alt+q")
+            await screen.shows("Queued messages", "Ctrl+R: remove")
+            await screen.press("ctrl+r")
+            await screen.until(lambda: screen.line("#queue").startswith("steering: second\nsteering: third\nalt"))
+            await screen.until(lambda: isinstance(screen.app.screen, Picker))
+            await screen.press("ctrl+down")
+            await screen.until(lambda: screen.line("#queue").startswith("steering: third\nsteering: second\nalt"))
+            await screen.until(lambda: isinstance(screen.app.screen, Picker))
+            await screen.press("enter")
+            await screen.until(lambda: isinstance(screen.app.screen, EditorDialog))
+            await screen.press("!", "enter")
+            await screen.until(lambda: screen.line("#queue").startswith("steering: third\nsteering: second!\nalt"))
+            await screen.until(lambda: isinstance(screen.app.screen, Picker))
+            await screen.press("escape")
+            await screen.until(lambda: not isinstance(screen.app.screen, Picker))
             await screen.press("escape")
             await screen.shows("Aborted.")
-            await screen.until(lambda: screen.editor.text == "steered\n\nlater")
+            await screen.until(lambda: screen.editor.text == "third\n\nsecond!")
             await screen.is_settled()
 
     play(check())
