@@ -12,7 +12,8 @@ from collections.abc import Coroutine
 from pathlib import Path
 
 from tests.rpc.tui.terminal import Screen, environment, terminal
-from textual.widgets import Input
+from textual.widget import Widget
+from textual.widgets import Input, TextArea
 
 from pinnace import AsyncioClient
 from pinnace_tui.app import TerminalClient
@@ -82,17 +83,18 @@ def test_steering_following_up_editing_the_queue_and_aborting(tmp_path: Path) ->
                 await screen.shows(f"steering: {message}")
             await screen.press("alt+q")
             await screen.shows("Queued messages", "Ctrl+R: remove")
+            await is_open(screen, Picker, Input)
             await screen.press("ctrl+r")
             await screen.until(lambda: screen.line("#queue").startswith("steering: second\nsteering: third\nalt"))
-            await screen.until(lambda: isinstance(screen.app.screen, Picker))
+            await is_open(screen, Picker, Input)
             await screen.press("ctrl+down")
             await screen.until(lambda: screen.line("#queue").startswith("steering: third\nsteering: second\nalt"))
-            await screen.until(lambda: isinstance(screen.app.screen, Picker))
+            await is_open(screen, Picker, Input)
             await screen.press("enter")
-            await screen.until(lambda: isinstance(screen.app.screen, EditorDialog))
+            await is_open(screen, EditorDialog, TextArea)
             await screen.press("!", "enter")
             await screen.until(lambda: screen.line("#queue").startswith("steering: third\nsteering: second!\nalt"))
-            await screen.until(lambda: isinstance(screen.app.screen, Picker))
+            await is_open(screen, Picker, Input)
             await screen.press("escape")
             await screen.until(lambda: not isinstance(screen.app.screen, Picker))
             await screen.press("escape")
@@ -180,10 +182,16 @@ def test_the_tree_labels_forks_and_continues_from_another_place(tmp_path: Path) 
 async def opened(screen: Screen, command: str) -> None:
     screen.editor.put("")
     await screen.say(command)
-    await screen.until(lambda: isinstance(screen.app.screen, Picker))
+    await is_open(screen, Picker, Input)
+
+
+async def is_open(screen: Screen, kind: type[Widget], focused: type[Widget]) -> None:
+    """Wait until a question takes keys."""
+    await screen.until(lambda: isinstance(screen.app.screen, kind) and isinstance(screen.app.focused, focused))
 
 
 async def write(screen: Screen, value: str) -> None:
+    await screen.until(lambda: isinstance(screen.app.focused, Input))
     screen.app.screen.query_one(Input).value = value
     await screen.press("enter")
 
@@ -201,6 +209,7 @@ def test_every_request_of_an_extension_is_shown_and_answered(tmp_path: Path) -> 
             await screen.shows("Your name?")
             await write(screen, "Ada")
             await screen.shows("Edit it")
+            await is_open(screen, EditorDialog, TextArea)
             await screen.press("!", "enter")
             await screen.shows("✗ reported")
             assert "got b True Ada text!" in screen.line("#footer")
