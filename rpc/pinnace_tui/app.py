@@ -16,7 +16,7 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from time import localtime, monotonic, strftime, time
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
 from rich.text import Text
 from textual.app import App, ComposeResult
@@ -39,6 +39,7 @@ from pinnace_tui.editor import Editor, Suggestions
 from pinnace_tui.footer import FooterState, branch_of, footer
 from pinnace_tui.keys import Keys
 from pinnace_tui.screens import EditorDialog, InputDialog, SelectDialog
+from pinnace_tui.search import SearchLine
 
 if TYPE_CHECKING:
     from pinnace import AsyncioClient, Dialogs
@@ -60,6 +61,13 @@ _QUESTIONS: Final = frozenset({"select", "confirm", "input", "editor"})
 # Some milliseconds of work.
 _EVENTS_A_TURN: Final = 50
 _PAUSE_S: Final = 0.005
+
+
+class TakesTitle(Protocol):
+    """A terminal with a title."""
+
+    def set_title(self, title: str) -> None:
+        """Set the title."""
 
 
 class TerminalClient(App[str], inherit_bindings=False):
@@ -100,6 +108,7 @@ class TerminalClient(App[str], inherit_bindings=False):
             opens_sessions: Whether to begin with the list of sessions.
             notices: Shown at the beginning.
         """
+        self._terminal: TakesTitle | None = None  # the driver is made by the next line
         super().__init__()
         self._connect = connect
         self.keys = keys or Keys()
@@ -111,6 +120,7 @@ class TerminalClient(App[str], inherit_bindings=False):
         self._editor = Editor(self.keys, self._suggestions)
         # Held, since they are drawn by events and timers, which also come before and after they are on the screen.
         self._lines = {name: Static(id=name, markup=False) for name in _LINES}
+        self._search = SearchLine()
         self._commands = Commands(self)
         self._shown = FooterState(agent=agent)
         self._statuses: dict[str, str] = {}
@@ -155,6 +165,10 @@ class TerminalClient(App[str], inherit_bindings=False):
             raise pinnace.CommandFailed("start", "the agent is still being started", None)
         return self._client
 
+    def take_terminal(self, terminal: TakesTitle) -> None:
+        """Take the terminal, whose title extensions may set."""
+        self._terminal = terminal
+
     def get_driver_class(self) -> type[Driver]:
         """Return the driver of the terminal."""
         chosen = super().get_driver_class()
@@ -174,6 +188,7 @@ class TerminalClient(App[str], inherit_bindings=False):
         yield lines["above"]
         yield self._suggestions
         yield self._editor
+        yield self._search
         yield lines["below"]
         yield lines["footer"]
 
@@ -306,7 +321,8 @@ class TerminalClient(App[str], inherit_bindings=False):
             state = cast("Record", await client.get_state())
             self._take_state(state, is_current=known == self._work_changes)
             self._session = text(state, "sessionId")
-            self._overlapping = overlapping = []
+            overlapping: list[Record] = []
+            self._overlapping = overlapping
             try:
                 entries = await client.get_entries()
             except pinnace.CommandFailed:  # of an agent of an older generation
@@ -330,6 +346,7 @@ class TerminalClient(App[str], inherit_bindings=False):
             )
         commands = await client.get_commands()
         names = [(each["name"], each.get("description", "")) for each in commands["commands"]]
+        self._commands.of_agent = {name for name, _ in names}
         self._editor.commands = [*self._commands.listed(), *names]
 
     def _take_state(self, state: Record, *, is_current: bool) -> None:
@@ -454,6 +471,8 @@ class TerminalClient(App[str], inherit_bindings=False):
                 self._perform(self._commands.fork(""))
             case "app.session.resume":
                 self._perform(self._commands.resume(""))
+            case "tui.altScreen.search":
+                self.search("")
             case "tui.altScreen.bottom":
                 view.follow()
             case "tui.altScreen.previousPrompt" | "tui.altScreen.nextPrompt":
@@ -631,11 +650,27 @@ class TerminalClient(App[str], inherit_bindings=False):
                 _set(self._widgets, text(request, "widgetKey"), (is_below, lines) if lines else None)
                 self._draw_widgets()
             case "setTitle":
-                self._draw("title", [text(request, "title")] if text(request, "title") else [])
+                title = text(request, "title")
+                self._draw("title", [title] if title else [])
+                if self._terminal is not None:
+                    self._terminal.set_title(plain(title).replace("\n", " ").replace("\N{REPLACEMENT CHARACTER}", ""))
             case "set_editor_text":
                 self._editor.put(text(request, "text"))
             case _:
                 pass
+
+    def on_search_line_sought(self, event: SearchLine.Sought) -> None:
+        """Show a line of the conversation that has some words."""
+        is_found = self._view.find(event.words, event.step)
+        self._search.set_class(bool(event.words) and not is_found, "-invalid")
+        if event.words and event.step and not is_found:
+            self.report(f"nothing found: {event.words}")
+
+    def on_search_line_closed(self, _: SearchLine.Closed) -> None:
+        """Return to the editor."""
+        self._search.display = False
+        self._view.find("", 0)
+        self._editor.focus()
 
     # --- for commands ----------------------------------------------------------------------------------------------
 
@@ -657,6 +692,12 @@ class TerminalClient(App[str], inherit_bindings=False):
     def copy(self, content: str) -> None:
         """Copy a text to the clipboard of the terminal."""
         self.copy_to_clipboard(content)
+
+    def search(self, words: str) -> None:
+        """Search the conversation."""
+        self._search.display = True
+        self._search.value = words or self._search.value
+        self._search.focus()
 
     def look_names(self) -> list[str]:
         """Return the names of the themes."""

@@ -43,16 +43,36 @@ def open_own(flags: Sequence[str], messages: Sequence[str], *, opens_sessions: b
 
 
 def open_attached(name: str | None, flags: Sequence[str]) -> int:
-    """Open a terminal on an agent of the host: one of this name or session, or a new one."""
+    """Open a terminal on an agent of the host: one of this name or session, or a new one.
+
+    Args:
+        name: The agent's; None: a new one.
+        flags: The agent's, and the theme.
+    """
+    look, flags = theme_and_flags(flags)
 
     def connect(dialogs: "Dialogs") -> "AsyncioClient":
         return pinnace.AsyncioClient.attach(name, dialogs=dialogs, flags=flags)
 
-    return _run(connect, agent=name or "")
+    return _run(connect, look=look, agent=name or "")
 
 
 def _names_profile(flags: Sequence[str]) -> bool:
     return any(flag.partition("=")[0] == "--protocol" for flag in flags)
+
+
+def theme_and_flags(flags: Sequence[str]) -> tuple[str | None, list[str]]:
+    """Return the theme that flags name, and the others."""
+    look: str | None = None
+    rest: list[str] = []
+    left = iter(flags)
+    for flag in left:
+        name, has_value, value = flag.partition("=")
+        if name == "--use-theme":
+            look = value if has_value else next(left, None)
+        else:
+            rest.append(flag)
+    return look, rest
 
 
 def _run(

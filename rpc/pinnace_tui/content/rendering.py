@@ -198,6 +198,21 @@ def call_summary(item: ToolItem) -> str:
     return plain(item.written)[-200:].replace("\n", " ")
 
 
+def searched_text(item: Item) -> str:
+    """Return what a search looks through: the whole text of an item, also what is folded."""
+    match item:
+        case UserItem(content) | AnswerItem(content) | ThinkingItem(content) | NoticeItem(content):
+            return content
+        case SummaryItem(title, content):
+            return f"{title}\n{content}"
+        case ToolItem():
+            return "\n".join([item.name, *map(str, item.arguments.values()), item.output])
+        case ShellItem():
+            return f"{item.command}\n{item.output}"
+        case _:
+            return ""
+
+
 def _brief(value: object) -> str:
     content = plain(value if isinstance(value, str) else repr(value)).replace("\n", " ")
     return content if len(content) <= 60 else f"{content[:59]}…"

@@ -17,7 +17,9 @@ from textual.widgets import Input, TextArea
 
 from pinnace import AsyncioClient
 from pinnace_tui.app import TerminalClient
+from pinnace_tui.conversation import ConversationView
 from pinnace_tui.screens import Dialog, EditorDialog, Picker
+from pinnace_tui.search import SearchLine
 
 
 def play(work: Coroutine[object, object, None]) -> None:
@@ -148,6 +150,48 @@ def test_commands_of_the_client(tmp_path: Path) -> None:
             await screen.shows("$ echo $((6*7))", " 42")
             await screen.say("!!exit 3")
             await screen.shows("(not for the model)", "exit code 3")
+            await screen.say("/login")
+            await screen.shows("pinnace auth login PROVIDER")
+            await opened(screen, "/settings")
+            await screen.shows("Compact by itself: yes")
+            await screen.press(*["down"] * 3, "enter")
+            await screen.shows("Compact by itself: no")
+            await is_open(screen, Picker, Input)
+            await screen.press("escape")
+
+
+def test_the_conversation_is_searched(tmp_path: Path) -> None:
+    """Also what is folded or above the screen; behind the end it continues at the beginning."""
+    flags = script(tmp_path, *({"text": f"Answer {number}.\n\n- a\n- Needle {number}\n- b\n"} for number in range(3)))
+
+    async def check() -> None:
+        async with terminal(tmp_path, *flags, size=(60, 12)) as screen:
+            for number in range(3):
+                await screen.say(f"question {number}")
+                await screen.shows(f"Needle {number}")
+                await screen.is_settled()
+            await screen.say("!echo; seq 20; echo hidden")
+            await screen.shows("hidden", " 20")
+            view = screen.app.query_one(ConversationView)
+            await screen.press("f3")
+            await screen.until(lambda: isinstance(screen.app.focused, SearchLine))
+            await screen.press(*"needle")
+            found = []
+            for key in ("", "enter", "enter", "enter", "up", "up"):
+                before = view.marked_line
+                if key:
+                    await screen.press(key)
+                    await screen.until(lambda before=before: view.marked_line != before)  # type: ignore[misc]
+                await screen.until(lambda: "Needle" in (view.marked_line or ""))
+                found.append((view.marked_line or "").strip(" •\n"))
+            first = int(found[0][-1])
+            assert found == [f"Needle {(first + step) % 3}" for step in (0, 1, 2, 3, 2, 1)]
+            await screen.press("escape")
+            await screen.until(lambda: screen.app.focused is screen.editor)
+            await screen.say("/find seq 20; ECHO")
+            await screen.until(lambda: "$ echo; seq 20; echo hidden" in (view.marked_line or ""))
+
+    play(check())
 
     play(check())
 

@@ -96,6 +96,11 @@ class Link:
         self._count = 0
         self._loss: Loss | None = None
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the conversation has ended."""
+        return self._loss is not None
+
     def ask(self, command: str, fields: Mapping[str, object]) -> Asked:
         """Queue a command for writing. Fields that are None are left out, unless null means something there.
 
