@@ -204,7 +204,8 @@ class ConversationView(ScrollView, can_focus=False):
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Measure what becomes visible."""
         if not self._is_settling and self.size.height:
-            self._is_following = round(new_value) >= self._heights.total - self.size.height
+            # The end of what is shown: items since the last frame are below it, and must not end the following.
+            self._is_following = round(new_value) >= self.max_scroll_y
             self._settle()
         super().watch_scroll_y(old_value, new_value)
 

@@ -190,6 +190,11 @@ def test_the_conversation_is_searched(tmp_path: Path) -> None:
             await screen.until(lambda: screen.app.focused is screen.editor)
             await screen.say("/find seq 20; ECHO")
             await screen.until(lambda: "$ echo; seq 20; echo hidden" in (view.marked_line or ""))
+            view.scroll_y = view.max_scroll_y - 1
+            assert not view.is_following
+            screen.app.transcript.notice("below the end that is shown")
+            view.scroll_y = view.max_scroll_y
+            assert view.is_following
 
     play(check())
 
