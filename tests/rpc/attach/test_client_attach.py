@@ -92,7 +92,7 @@ def test_a_cut_connection_is_replaced(host: Host, threads: ThreadPoolExecutor, c
 
         second = host.accept()
         assert str(second.request.since) == "J.1:2"
-        assert not agent.is_connected
+        was_connected = agent.is_connected
         assert second.request.client == first.request.client
         attached(second, "1:3", known=True)
         say(second, event(2), event(3))
@@ -101,7 +101,7 @@ def test_a_cut_connection_is_replaced(host: Host, threads: ThreadPoolExecutor, c
         assert result.result(TIMEOUT_S) == {"id": "m"}
         assert next(events)["seq"] == 3  # type: ignore[typeddict-item]
         assert agent.cursor == "J.1:3"
-        assert agent.is_connected
+        assert (was_connected, agent.is_connected) == (False, True)
         leaving = threads.submit(agent.__exit__, None, None, None)
         assert second.next_control() == Detach()
         second.end()
