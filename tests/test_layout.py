@@ -190,8 +190,9 @@ MAY_START = {
     "rpc/pinnace_rpc/host/agents/zygote.py": {"trio.lowlevel.open_process"},
     "rpc/pinnace_rpc/host/agents/zygote_program.py": {"os.fork"},
     "rpc/pinnace_rpc/server/stdio.py": {"ctypes.CDLL"},
-    # The terminal client, a program of its own: the user's editor, and git for a list of files.
+    # The terminal client, a program of its own: the user's editor, the clipboard, and git for a list of files.
     "rpc/pinnace_tui/app.py": {"subprocess.run"},
+    "rpc/pinnace_tui/clipboard.py": {"subprocess.run"},
     "rpc/pinnace_tui/completion.py": {"subprocess.run"},
 }
 """What may go around the registry, and with what. `ctypes` could call anything."""

@@ -49,7 +49,8 @@ CONTENTS: Final = {
         "terminal mcp export logging telemetry troubleshooting",
         "Assurance": "../SECURITY stability specification ../spec/reference ../spec/matrix model-checking "
         "../spec/model/STATEMENT conformance ../spec/scenarios/README judged soak-and-chaos measurements "
-        "sandbox-attempts measurements/growth measurements/host measurements/editors",
+        "sandbox-attempts measurements/growth measurements/host measurements/editors "
+        "measurements/terminal",
         "Development": "../CONTRIBUTING architecture decisions/README ../spec/README ../CHANGELOG",
     },
     "docs/decisions/README": {"": "0*"},
@@ -67,6 +68,7 @@ TITLES: Final = {
     "measurements/growth": "Growth of costs",
     "measurements/host": "Durable host",
     "measurements/editors": "Agent of editors",
+    "measurements/terminal": "Terminal client, measured",
 }
 """What the contents call a page, where its heading alone would mislead there."""
 

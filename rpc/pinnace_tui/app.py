@@ -13,19 +13,22 @@ import subprocess
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
-from time import monotonic
-from typing import Final, TypeVar, cast
+from time import localtime, monotonic, strftime, time
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.content import Content
+from textual.driver import Driver
+from textual.drivers.linux_driver import LinuxDriver
 from textual.events import Resize
 from textual.screen import ModalScreen
 from textual.theme import Theme
 from textual.widgets import Static
 
-from pinnace import AgentExited, AsyncioClient, ClientFailure, CommandFailed, Dialogs
+import pinnace
 from pinnace_tui.commands import Commands, queued_texts
 from pinnace_tui.content.look import LOOKS, Look
 from pinnace_tui.content.rendering import Renderer, changes_of, plain
@@ -36,9 +39,13 @@ from pinnace_tui.editor import Editor, Suggestions
 from pinnace_tui.footer import FooterState, branch_of, footer
 from pinnace_tui.keys import Keys
 from pinnace_tui.screens import EditorDialog, InputDialog, SelectDialog
+from pinnace_tui.search import SearchLine
+
+if TYPE_CHECKING:
+    from pinnace import AsyncioClient, Dialogs
 
 Answer = TypeVar("Answer")
-Connect = Callable[[Dialogs], AsyncioClient]
+Connect = Callable[["Dialogs"], "AsyncioClient"]
 
 _SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 # Events after which state or usage are others.
@@ -46,11 +53,21 @@ _TELLING: Final = frozenset(
     "agent_start agent_settled turn_end compaction_start compaction_end thinking_level_changed session_info_changed "
     "agent_restarted truncated".split()
 )
+# Events by which it is known whether the agent works.
+_WORK: Final = frozenset("agent_start agent_settled compaction_start compaction_end agent_restarted".split())
+_LINES: Final = ("title", "work", "queue", "above", "below", "footer")
 _MOST_QUEUED_SHOWN: Final = 5
 _QUESTIONS: Final = frozenset({"select", "confirm", "input", "editor"})
 # Some milliseconds of work.
 _EVENTS_A_TURN: Final = 50
 _PAUSE_S: Final = 0.005
+
+
+class TakesTitle(Protocol):
+    """A terminal with a title."""
+
+    def set_title(self, title: str) -> None:
+        """Set the title."""
 
 
 class TerminalClient(App[str], inherit_bindings=False):
@@ -91,6 +108,7 @@ class TerminalClient(App[str], inherit_bindings=False):
             opens_sessions: Whether to begin with the list of sessions.
             notices: Shown at the beginning.
         """
+        self._terminal: TakesTitle | None = None  # the driver is made by the next line
         super().__init__()
         self._connect = connect
         self.keys = keys or Keys()
@@ -100,6 +118,9 @@ class TerminalClient(App[str], inherit_bindings=False):
         self._view = ConversationView(self.transcript, self._look)
         self._suggestions = Suggestions()
         self._editor = Editor(self.keys, self._suggestions)
+        # Held, since they are drawn by events and timers, which also come before and after they are on the screen.
+        self._lines = {name: Static(id=name, markup=False) for name in _LINES}
+        self._search = SearchLine()
         self._commands = Commands(self)
         self._shown = FooterState(agent=agent)
         self._statuses: dict[str, str] = {}
@@ -114,43 +135,62 @@ class TerminalClient(App[str], inherit_bindings=False):
         self._questions = asyncio.Lock()
         self._open_questions: dict[str, tuple[str, asyncio.Task[str | None]]] = {}
         """By id: the call that it is about, and the task that asks."""
-        self._answered: set[str] = set()
-        """Questions that another client has answered."""
         self._announced: dict[str, asyncio.Event] = {}
         """By id of a question: set when all events before it have been taken, so that its call is known."""
         self._working_since: float | None = None
         self._is_compacting = False
+        self._work_changes = 0
+        self._lost_at = 0.0
+        """When the connection to an agent of the host was lost, in seconds since the epoch; 0: it is there."""
         self._shells: list[ShellItem] = []
         self._is_state_due = asyncio.Event()
         self._cleared_at = 0.0
         self._session = ""
+        self._loading = asyncio.Lock()
+        self._overlapping: list[Record] | None = None
+        """Events since entries were asked for: those behind the answer may be taken before it, and would be lost."""
         self._conversation: asyncio.Task[None] | None = None
         for each in looks:
             self.register_theme(_theme(each))
         self.theme = self._look.name
 
     @property
-    def client(self) -> AsyncioClient:
+    def client(self) -> "AsyncioClient":
         """The client of the agent.
 
         Raises:
             CommandFailed: The agent is still being started.
         """
         if self._client is None:
-            raise CommandFailed("start", "the agent is still being started", None)
+            raise pinnace.CommandFailed("start", "the agent is still being started", None)
         return self._client
+
+    def take_terminal(self, terminal: TakesTitle) -> None:
+        """Take the terminal, whose title extensions may set."""
+        self._terminal = terminal
+
+    def get_driver_class(self) -> type[Driver]:
+        """Return the driver of the terminal."""
+        chosen = super().get_driver_class()
+        if chosen is not LinuxDriver:  # of the environment, or on another system
+            return chosen
+        from pinnace_tui.driver import TerminalDriver
+
+        return TerminalDriver
 
     def compose(self) -> ComposeResult:
         """Return what is on the screen, from top to bottom."""
-        yield Static(id="title", markup=False)
+        lines = self._lines
+        yield lines["title"]
         yield self._view
-        yield Static(id="work", markup=False)
-        yield Static(id="queue", markup=False)
-        yield Static(id="above", markup=False)
+        yield lines["work"]
+        yield lines["queue"]
+        yield lines["above"]
         yield self._suggestions
         yield self._editor
-        yield Static(id="below", markup=False)
-        yield Static(id="footer", markup=False)
+        yield self._search
+        yield lines["below"]
+        yield lines["footer"]
 
     def on_mount(self) -> None:
         """Start the agent."""
@@ -159,6 +199,10 @@ class TerminalClient(App[str], inherit_bindings=False):
         self._editor.commands = self._commands.listed()
         self._draw_footer()
         self.set_interval(0.1, self._draw_work)
+        # The editor is there first: what the agent needs takes longer to import than the editor to be drawn.
+        self.call_after_refresh(self._start)
+
+    def _start(self) -> None:
         self._conversation = asyncio.create_task(self._converse())
 
     def on_resize(self, event: Resize) -> None:
@@ -169,7 +213,8 @@ class TerminalClient(App[str], inherit_bindings=False):
 
     async def _converse(self) -> None:
         failure: str | None = None
-        dialogs = Dialogs(
+        await asyncio.to_thread(_load_client)
+        dialogs = pinnace.Dialogs(
             select=self._ask_extension, confirm=self._confirm, input=self._ask_extension, editor=self._ask_extension
         )
         keeping: asyncio.Task[None] | None = None
@@ -188,9 +233,9 @@ class TerminalClient(App[str], inherit_bindings=False):
                             if count % _EVENTS_A_TURN == 0:
                                 await asyncio.sleep(0)
                         await asyncio.sleep(_PAUSE_S)
-        except AgentExited as exited:
+        except pinnace.AgentExited as exited:
             failure = exited.stderr_tail.strip() or str(exited)
-        except (ClientFailure, OSError) as error:
+        except (pinnace.ClientFailure, OSError) as error:
             failure = str(error)
         finally:
             if keeping is not None:
@@ -209,6 +254,8 @@ class TerminalClient(App[str], inherit_bindings=False):
     def _take(self, event: Record) -> None:
         kind = text(event, "type")
         self.transcript.apply(event)
+        if self._overlapping is not None:
+            self._overlapping.append(event)
         match kind:
             case "agent_start":
                 self._working_since = self._working_since or monotonic()
@@ -225,18 +272,19 @@ class TerminalClient(App[str], inherit_bindings=False):
                 self._announced.setdefault(text(event, "id"), asyncio.Event()).set()
             case "extension_ui_request":
                 self._show_of_extension(event)
-            case "extension_ui_resolved":
-                self._answered.add(text(event, "id"))
-                self._close_question(text(event, "id"))
             case "message_end" if self.transcript.has_gap:
                 self._perform(self.reload())
             case "agent_restarted":
                 self._working_since = None
+                self._close_questions(lambda _: True)
                 self._perform(self._take_restart(event))
             case "truncated":
                 self._perform(self.reload())
             case _:
                 pass
+        if kind in _WORK:
+            self._work_changes += 1
+            self._draw_work()
         if kind in _TELLING:
             self._is_state_due.set()
 
@@ -251,34 +299,45 @@ class TerminalClient(App[str], inherit_bindings=False):
         while True:
             await self._is_state_due.wait()
             self._is_state_due.clear()
-            with suppress(ClientFailure):
+            with suppress(pinnace.ClientFailure):
                 await self.refresh_state()
             await asyncio.sleep(0.1)
 
     async def refresh_state(self) -> None:
         """Load the state again; and the conversation, if the session is another one."""
+        known = self._work_changes
         state = cast("Record", await self.client.get_state())
+        self._take_state(state, is_current=known == self._work_changes)
         self._shown.stats = cast("Record", await self.client.get_session_stats())
-        self._take_state(state)
+        self._draw_footer()
         if self._session and text(state, "sessionId") != self._session:
             await self.reload()
 
     async def reload(self) -> None:
         """Load the conversation and the state again."""
         client = self.client
-        state = cast("Record", await client.get_state())
-        self._session = text(state, "sessionId")
-        try:
-            entries = await client.get_entries()
-        except CommandFailed:  # of an agent of an older generation
-            messages = await client.get_messages()
-            self.transcript.load_messages(cast("list[Record]", messages["messages"]))
-        else:
-            self.transcript.load_entries(cast("list[Record]", entries["entries"]), entries["leafId"])
+        async with self._loading:
+            known = self._work_changes
+            state = cast("Record", await client.get_state())
+            self._take_state(state, is_current=known == self._work_changes)
+            self._session = text(state, "sessionId")
+            overlapping: list[Record] = []
+            self._overlapping = overlapping
+            try:
+                entries = await client.get_entries()
+            except pinnace.CommandFailed:  # of an agent of an older generation
+                messages = await client.get_messages()
+                self.transcript.load_messages(cast("list[Record]", messages["messages"]))
+            else:
+                self.transcript.load_entries(cast("list[Record]", entries["entries"]), entries["leafId"])
+            finally:
+                self._overlapping = None
+            for event in overlapping:
+                self.transcript.apply(event)
         self._editor.replace_history(self.transcript.prompts())
         self._shown.stats = cast("Record", await client.get_session_stats())
-        self._take_state(state)
-        with suppress(CommandFailed):
+        self._draw_footer()
+        with suppress(pinnace.CommandFailed):
             queue = await client.get_queue()
             waiting = queue["messages"]
             self._draw_queue(
@@ -287,18 +346,20 @@ class TerminalClient(App[str], inherit_bindings=False):
             )
         commands = await client.get_commands()
         names = [(each["name"], each.get("description", "")) for each in commands["commands"]]
+        self._commands.of_agent = {name for name, _ in names}
         self._editor.commands = [*self._commands.listed(), *names]
 
-    def _take_state(self, state: Record) -> None:
+    def _take_state(self, state: Record, *, is_current: bool) -> None:
+        """Take what `get_state` has returned; not whether the agent works, if an event has changed that meanwhile."""
         self._shown.state = state
         folder = text(state, "cwd") or str(Path.cwd())
         self._editor.folder = folder
         self._shown.branch = branch_of(folder)
-        self._is_compacting = state.get("isCompacting") is True
-        if state.get("isStreaming") is True:
-            self._working_since = self._working_since or monotonic()
-        else:
-            self._working_since = None
+        if is_current:
+            self._is_compacting = state.get("isCompacting") is True
+            is_working = state.get("isStreaming") is True
+            self._working_since = (self._working_since or monotonic()) if is_working else None
+            self._draw_work()
         self._draw_footer()
 
     # --- messages of the user --------------------------------------------------------------------------------------
@@ -326,7 +387,7 @@ class TerminalClient(App[str], inherit_bindings=False):
             # Whether it is queued is the agent's to decide, which alone knows whether it is at work.
             try:
                 await self.client.prompt(message, streaming_behavior="followUp" if is_follow_up else "steer")
-            except ClientFailure:
+            except pinnace.ClientFailure:
                 self._editor.give_back([message])
                 raise
 
@@ -343,7 +404,7 @@ class TerminalClient(App[str], inherit_bindings=False):
             self._shells.append(item)
             try:
                 result = await self.client.bash(command, exclude_from_context=is_excluded or None)
-            except ClientFailure:
+            except pinnace.ClientFailure:
                 self.transcript.end_shell(item, {"cancelled": True})
                 self._editor.give_back([message])
                 raise
@@ -359,9 +420,9 @@ class TerminalClient(App[str], inherit_bindings=False):
         async def perform() -> None:
             try:
                 await work
-            except CommandFailed as failure:
+            except pinnace.CommandFailed as failure:
                 self.report(failure.error, "error")
-            except ClientFailure as failure:
+            except pinnace.ClientFailure as failure:
                 self.report(str(failure), "error")
 
         self.run_worker(perform(), group="commands", exit_on_error=True)
@@ -400,6 +461,8 @@ class TerminalClient(App[str], inherit_bindings=False):
                 self._perform(self._commands.copy(""))
             case "app.message.dequeue":
                 self._perform(self._dequeue())
+            case "app.message.queue":
+                self._perform(self._commands.queue(""))
             case "app.session.new":
                 self._perform(self._commands.new(""))
             case "app.session.tree":
@@ -408,6 +471,8 @@ class TerminalClient(App[str], inherit_bindings=False):
                 self._perform(self._commands.fork(""))
             case "app.session.resume":
                 self._perform(self._commands.resume(""))
+            case "tui.altScreen.search":
+                self.search("")
             case "tui.altScreen.bottom":
                 view.follow()
             case "tui.altScreen.previousPrompt" | "tui.altScreen.nextPrompt":
@@ -534,8 +599,6 @@ class TerminalClient(App[str], inherit_bindings=False):
     async def _ask_one(self, request: Mapping[str, object], screen: ModalScreen[str | None]) -> str | None:
         """Ask when no other question is open; None if it was closed."""
         identity = text(request, "id")
-        if identity in self._answered:
-            return None
 
         async def ask() -> str | None:
             async with self._questions:
@@ -587,11 +650,27 @@ class TerminalClient(App[str], inherit_bindings=False):
                 _set(self._widgets, text(request, "widgetKey"), (is_below, lines) if lines else None)
                 self._draw_widgets()
             case "setTitle":
-                self._draw("#title", [text(request, "title")] if text(request, "title") else [])
+                title = text(request, "title")
+                self._draw("title", [title] if title else [])
+                if self._terminal is not None:
+                    self._terminal.set_title(plain(title).replace("\n", " ").replace("\N{REPLACEMENT CHARACTER}", ""))
             case "set_editor_text":
                 self._editor.put(text(request, "text"))
             case _:
                 pass
+
+    def on_search_line_sought(self, event: SearchLine.Sought) -> None:
+        """Show a line of the conversation that has some words."""
+        is_found = self._view.find(event.words, event.step)
+        self._search.set_class(bool(event.words) and not is_found, "-invalid")
+        if event.words and event.step and not is_found:
+            self.report(f"nothing found: {event.words}")
+
+    def on_search_line_closed(self, _: SearchLine.Closed) -> None:
+        """Return to the editor."""
+        self._search.display = False
+        self._view.find("", 0)
+        self._editor.focus()
 
     # --- for commands ----------------------------------------------------------------------------------------------
 
@@ -614,6 +693,12 @@ class TerminalClient(App[str], inherit_bindings=False):
         """Copy a text to the clipboard of the terminal."""
         self.copy_to_clipboard(content)
 
+    def search(self, words: str) -> None:
+        """Search the conversation."""
+        self._search.display = True
+        self._search.value = words or self._search.value
+        self._search.focus()
+
     def look_names(self) -> list[str]:
         """Return the names of the themes."""
         return list(self._looks)
@@ -629,20 +714,19 @@ class TerminalClient(App[str], inherit_bindings=False):
 
     # --- drawing ---------------------------------------------------------------------------------------------------
 
-    def _draw(self, selector: str, lines: Sequence[str]) -> None:
-        shown = self.query_one(selector, Static)
+    def _draw(self, name: str, lines: Sequence[str]) -> None:
+        shown = self._lines[name]
         shown.display = bool(lines)
         shown.update(Content(plain("\n".join(lines))))
 
     def _draw_footer(self, width: int | None = None) -> None:
-        if self.is_mounted(self._view):
-            drawn = footer(self._shown, max((self.size.width if width is None else width) - 2, 1))
-            self.query_one("#footer", Static).update(Content.from_rich_text(drawn))
+        drawn = footer(self._shown, max((self.size.width if width is None else width) - 2, 1))
+        self._lines["footer"].update(Content.from_rich_text(drawn))
 
     def _draw_widgets(self) -> None:
-        for selector, wanted in (("#above", False), ("#below", True)):
+        for name, wanted in (("above", False), ("below", True)):
             self._draw(
-                selector, [line for is_below, lines in self._widgets.values() if is_below is wanted for line in lines]
+                name, [line for is_below, lines in self._widgets.values() if is_below is wanted for line in lines]
             )
 
     def _draw_queue(self, steering: Sequence[str], follow_ups: Sequence[str]) -> None:
@@ -650,25 +734,39 @@ class TerminalClient(App[str], inherit_bindings=False):
         lines = [line.replace("\n", " ") for line in lines]
         if len(lines) > _MOST_QUEUED_SHOWN:
             lines[_MOST_QUEUED_SHOWN:] = [f"… {len(lines) - _MOST_QUEUED_SHOWN} more"]
-        keys = dict(self.keys.rows()).get("app.message.dequeue")
-        if lines and keys:
-            lines.append(f"{keys}: edit them")
-        self._draw("#queue", lines)
+        keys = dict(self.keys.rows())
+        hints = {"app.message.dequeue": "take them back", "app.message.queue": "change one"}
+        if lines and (shown := [f"{keys[action]}: {hint}" for action, hint in hints.items() if action in keys]):
+            lines.append(" · ".join(shown))
+        self._draw("queue", lines)
 
     def _draw_work(self) -> None:
         since = self._working_since
         if not self._is_ready.is_set():
-            self._draw("#work", ["… the agent is being started"])
+            self._draw("work", ["… the agent is being started"])
             return
+        if self._client is not None and not self._client.is_connected:
+            now = time()
+            self._lost_at = self._lost_at or now
+            when = f"{strftime('%H:%M:%S', localtime(self._lost_at))} ({now - self._lost_at:.0f} s)"
+            self._draw("work", [f"✗ The connection to the agent is lost since {when}: attaching again"])
+            return
+        self._lost_at = 0.0
         if since is None and not self._is_compacting:
-            if self.query_one("#work", Static).display:
-                self._draw("#work", [])
+            if self._lines["work"].display:
+                self._draw("work", [])
             return
         spent = 0 if since is None else int(monotonic() - since)
         what = "Compacting" if self._is_compacting else "Working"
         keys = dict(self.keys.rows()).get("app.interrupt", "")
         sign = _SPINNER[int(monotonic() * 10) % len(_SPINNER)]
-        self._draw("#work", [f"{sign} {what} {spent} s · {keys}: abort"])
+        self._draw("work", [f"{sign} {what} {spent} s · {keys}: abort"])
+
+
+def _load_client() -> None:
+    """Import, in a thread, what the agent and its first answer need; the editor takes keys meanwhile."""
+    _ = pinnace.AsyncioClient
+    import_module("pinnace_tui.content.markdown")
 
 
 def _set(values: "dict[str, Answer]", key: str, value: "Answer | None") -> None:

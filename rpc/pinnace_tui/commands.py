@@ -4,17 +4,21 @@ A command that replaces the conversation lets the app load it again. Others with
 extensions, templates, skills), are prompts. Must not know widgets but the questions.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from datetime import datetime
-from typing import Final, Protocol, TypeVar, cast
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
 from textual.screen import ModalScreen
 
-from pinnace import AsyncioClient
 from pinnace_tui.content.transcript import Level, Transcript
 from pinnace_tui.content.values import Record, content_text, mapping, objects, text
 from pinnace_tui.keys import Keys
-from pinnace_tui.screens import InputDialog, Picker
+from pinnace_tui.queueing import Change, HasPictures, Queued, change_queue, moved, queued, with_text, without
+from pinnace_tui.screens import EditorDialog, InputDialog, Picker
+
+if TYPE_CHECKING:
+    from pinnace import AsyncioClient
 
 Answer = TypeVar("Answer")
 
@@ -30,7 +34,7 @@ class Terminal(Protocol):
     keys: Keys
 
     @property
-    def client(self) -> AsyncioClient:
+    def client(self) -> "AsyncioClient":
         """The client of the agent."""
         ...
 
@@ -55,6 +59,9 @@ class Terminal(Protocol):
     def copy(self, content: str) -> None:
         """Copy a text to the clipboard."""
 
+    def search(self, words: str) -> None:
+        """Search the conversation."""
+
     def look_names(self) -> list[str]:
         """Return the names of the themes."""
         ...
@@ -73,6 +80,8 @@ class Commands:
     def __init__(self, terminal: Terminal) -> None:
         """Serve an app."""
         self._terminal = terminal
+        self.of_agent: Collection[str] = ()
+        """The names of the agent's commands. Its `login`, of an extension's provider, takes precedence."""
         self._commands: Mapping[str, tuple[str, Callable[[str], Awaitable[None]]]] = {
             "model": ("select a model", self.model),
             "thinking": ("select a thinking level", self.thinking),
@@ -84,10 +93,14 @@ class Commands:
             "fork": ("start a session from before a message", self.fork),
             "clone": ("continue in a copy of the session", self.clone),
             "compact": ("summarise the conversation", self.compact),
+            "queue": ("edit, move or remove a queued message", self.queue),
             "approval": ("choose which tool calls ask first", self.approval),
             "export": ("write the session as a page", self.export),
             "copy": ("copy the last answer", self.copy),
+            "find": ("search the conversation", self.find_words),
             "reload": ("read settings, extensions, skills and templates again", self.reload),
+            "settings": ("change a setting of the agent", self.settings),
+            "login": ("how the agent gets its keys", self.login),
             "theme": ("select a theme", self.theme),
             "hotkeys": ("show the keys", self.hotkeys),
             "quit": ("leave", self.quit),
@@ -103,7 +116,7 @@ class Commands:
             return None
         name, _, argument = message[1:].strip().partition(" ")
         found = self._commands.get(name)
-        if found is None:
+        if found is None or (name == "login" and name in self.of_agent):
             return None
         return lambda: found[1](argument.strip())
 
@@ -157,6 +170,43 @@ class Commands:
             wanted = modes[choice.index]
         await terminal.client.request("set_tool_approval", mode=wanted)
         await terminal.refresh_state()
+
+    async def queue(self, _: str) -> None:
+        """Edit, move or remove one of the queued messages."""
+        terminal, place = self._terminal, 0
+        actions = {"ctrl+r": "remove", "ctrl+up": "up", "ctrl+down": "down"}
+        hint = "Enter: edit · Ctrl+Up, Ctrl+Down: move · Ctrl+R: remove"
+        while True:
+            try:
+                messages = await queued(terminal.client)
+            except HasPictures as problem:
+                terminal.report(str(problem), "error")
+                return
+            if not messages:
+                terminal.report("no message is queued")
+                return
+            rows = [f"{'steering' if each.kind == 'steer' else 'follow-up'}: {each.text}" for each in messages]
+            place = min(place, len(rows) - 1)
+            choice = await terminal.ask(Picker("Queued messages", rows, current=place, actions=actions, hint=hint))
+            if choice is None:
+                return
+            place = choice.index
+            change = await self._queue_change(messages[place], choice.action)
+            if change is None:
+                continue
+            terminal.give_back(await change_queue(terminal.client, change))
+            chosen = messages[place].identity
+            place = next((row for row, each in enumerate(change(messages)) if each.identity == chosen), place)
+
+    async def _queue_change(self, message: Queued, action: str) -> Change | None:
+        match action:
+            case "remove":
+                return without(message.identity)
+            case "up" | "down":
+                return moved(message.identity, -1 if action == "up" else 1)
+            case _:
+                wanted = await self._terminal.ask(EditorDialog("Queued message", message.text))
+                return None if wanted is None else with_text(message.identity, wanted) if wanted.strip() else None
 
     # --- sessions --------------------------------------------------------------------------------------------------
 
@@ -303,10 +353,58 @@ class Commands:
             self._terminal.copy(answer)
         self._terminal.report("copied" if answer else "there is no answer yet")
 
+    async def find_words(self, words: str) -> None:
+        """Search the conversation."""
+        self._terminal.search(words)
+
     async def reload(self, _: str) -> None:
         """Let the agent read its files again."""
         await self._terminal.client.reload()
         await self._terminal.reload()
+
+    async def settings(self, _: str) -> None:
+        """Change one of the settings that the protocol changes, again and again."""
+        terminal, place = self._terminal, 0
+        while True:
+            client, state = terminal.client, cast("Record", await terminal.client.get_state())
+            compacts = state.get("autoCompactionEnabled") is True
+            steering, follow_up = (_other_mode(text(state, name)) for name in ("steeringMode", "followUpMode"))
+            settings: list[tuple[str, str, Callable[[], Awaitable[object]]]] = [
+                ("Model", text(mapping(state, "model"), "id"), lambda: self.model("")),
+                ("Thinking level", text(state, "thinkingLevel"), lambda: self.thinking("")),
+                ("Tool approval", text(state, "toolApproval"), lambda: self.approval("")),
+                (
+                    "Compact by itself",
+                    "yes" if compacts else "no",
+                    partial(client.request, "set_auto_compaction", enabled=not compacts),
+                ),
+                (
+                    "Steering messages",
+                    text(state, "steeringMode"),
+                    partial(client.request, "set_steering_mode", mode=steering),
+                ),
+                (
+                    "Follow-ups",
+                    text(state, "followUpMode"),
+                    partial(client.request, "set_follow_up_mode", mode=follow_up),
+                ),
+                ("Theme", "", lambda: self.theme("")),
+            ]
+            rows = [f"{name}: {value}" if value else name for name, value, _ in settings]
+            hint = "Enter: change · other settings: settings.json, then /reload"
+            choice = await terminal.ask(Picker("Settings", rows, current=place, hint=hint))
+            if choice is None:
+                return
+            place = choice.index
+            await settings[place][2]()
+            await terminal.refresh_state()
+
+    async def login(self, _: str) -> None:
+        """Say where keys are kept: the protocol has no command for them."""
+        self._terminal.transcript.notice(
+            "The protocol has no command for keys: run `pinnace auth login PROVIDER` in a shell, where the agent runs. "
+            "`pinnace auth status` lists them."
+        )
 
     async def theme(self, wanted: str) -> None:
         """Select a theme."""
@@ -328,6 +426,10 @@ class Commands:
     async def quit(self, _: str) -> None:
         """End the client."""
         await self._terminal.leave()
+
+
+def _other_mode(mode: str) -> str:
+    return "all" if mode == "one-at-a-time" else "one-at-a-time"
 
 
 _COUNTS: Final = {

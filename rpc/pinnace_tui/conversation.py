@@ -18,7 +18,7 @@ from textual.strip import Strip
 
 from pinnace_tui.content.heights import Heights
 from pinnace_tui.content.look import Look
-from pinnace_tui.content.rendering import Renderer
+from pinnace_tui.content.rendering import Renderer, searched_text
 from pinnace_tui.content.transcript import Item, Transcript, UserItem
 
 FRAME_S: Final = 1 / 30
@@ -55,6 +55,8 @@ class ConversationView(ScrollView, can_focus=False):
         self._is_following = True
         self._has_changed = False
         self._is_settling = False
+        self._found: tuple[Item, int, str] | None = None
+        """What was searched for: the item, its line, and the text in lower case."""
         transcript.listener = self
 
     # --- the listener ----------------------------------------------------------------------------------------------
@@ -120,6 +122,65 @@ class ConversationView(ScrollView, can_focus=False):
                 return
             row += direction
 
+    @property
+    def marked_line(self) -> str | None:
+        """The line that a search has marked."""
+        if self._found is None:
+            return None
+        item, line, _ = self._found
+        strips = self._strips(item)
+        return strips[line].text if line < len(strips) else None
+
+    def find(self, words: str, step: int) -> bool:
+        """Scroll to a line that has some words, in upper or lower case, and mark it; return whether there is one.
+
+        Args:
+            words: What to look for; nothing unmarks.
+            step: 1: the next line, -1: the previous one, 0: the one that is marked, if it has them, or the next one.
+                Behind the end it continues at the beginning.
+        """
+        items, needle = self._transcript.items, words.lower()
+        if not needle or not items:
+            self._found = None
+            self.refresh()
+            return False
+        row, line = self._heights.find(self.scroll_offset.y)
+        row, line = min(row, len(items) - 1), line - 1
+        if self._found is not None and self._found[0] in items:
+            row, line = items.index(self._found[0]), self._found[1] - (step == 0)
+        direction = step or 1
+        for count in range(len(items) + 1):
+            at = (row + count * direction) % len(items)
+            if needle not in searched_text(items[at]).lower():
+                continue
+            lines = self._lines_with(items[at], needle)
+            if count == 0:
+                lines = [each for each in lines if (each - line) * direction > 0]
+            if lines:
+                self._show_found(at, lines[0] if direction > 0 else lines[-1], needle)
+                return True
+        self._found = None
+        self.refresh()
+        return False
+
+    def _lines_with(self, item: Item, needle: str) -> list[int]:
+        """Return the lines of an item that have a text; its first one, if the text is divided between lines."""
+        for _ in range(2):
+            if lines := [line for line, strip in enumerate(self._strips(item)) if needle in strip.text.lower()]:
+                return lines
+            if self.is_open(item):
+                break
+            self._transcript.toggle(item, is_open=True)
+        return [0]
+
+    def _show_found(self, row: int, line: int, needle: str) -> None:
+        self._measure(row)
+        self._found = (self._transcript.items[row], line, needle)
+        self._is_following = False
+        self.virtual_size = Size(self.size.width, self._heights.total)
+        self.scroll_to(y=self._heights.top(row) + line, animate=False, force=True)
+        self._has_changed = True
+
     # --- frames ----------------------------------------------------------------------------------------------------
 
     def on_mount(self) -> None:
@@ -143,7 +204,8 @@ class ConversationView(ScrollView, can_focus=False):
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Measure what becomes visible."""
         if not self._is_settling and self.size.height:
-            self._is_following = round(new_value) >= self._heights.total - self.size.height
+            # The end of what is shown: items since the last frame are below it, and must not end the following.
+            self._is_following = round(new_value) >= self.max_scroll_y
             self._settle()
         super().watch_scroll_y(old_value, new_value)
 
@@ -230,6 +292,8 @@ class ConversationView(ScrollView, can_focus=False):
         line = self.scroll_offset.y + y
         width, style = self.size.width, self.rich_style
         strip = self._line(line)
+        if self._found is not None and (span := self._found_span(line, strip)) is not None:
+            strip = self._marked(strip, span)
         if (selection := self.text_selection) is not None and (span := selection.get_span(line)) is not None:
             strip = self._marked(strip, span)
         return strip.apply_style(style).extend_cell_length(width, style).crop(0, width).apply_offsets(0, line)
@@ -255,6 +319,17 @@ class ConversationView(ScrollView, can_focus=False):
             return Strip([])
         strips = self._strips(self._transcript.items[row])
         return strips[rest] if rest < len(strips) else Strip([])
+
+    def _found_span(self, line: int, strip: Strip) -> tuple[int, int] | None:
+        """Return the place of what was found, if it is in this line."""
+        row, rest = self._heights.find(line)
+        if self._found is None or row >= len(self._heights):
+            return None
+        item, found_line, needle = self._found
+        if rest != found_line or self._transcript.items[row] is not item:
+            return None
+        place = strip.text.lower().find(needle)
+        return None if place < 0 else (place, place + len(needle))
 
     def _marked(self, strip: Strip, span: tuple[int, int]) -> Strip:
         start, end = span

@@ -11,6 +11,7 @@ from textual import events
 from textual.message import Message
 from textual.widgets import Static, TextArea
 
+from pinnace_tui.clipboard import as_files, read_picture
 from pinnace_tui.completion import Place, Suggestion, files_of, place_in, suggest_commands, suggest_files
 from pinnace_tui.keys import Keys
 
@@ -96,6 +97,7 @@ class Editor(TextArea):
         self._draft = ""
         self._files: list[str] | None = None
         self._listing: asyncio.Task[None] | None = None
+        self._pasting: asyncio.Task[None] | None = None
 
     def remember(self, message: str) -> None:
         """Add a message to the history."""
@@ -118,9 +120,18 @@ class Editor(TextArea):
             self.put("\n\n".join([*messages, *([self.text] if self.text.strip() else [])]))
 
     async def on_paste(self, event: events.Paste) -> None:
-        """Insert a text as it is, with the line ends of texts."""
+        """Insert a text as it is, with the line ends of texts; paths of files as files."""
         for ending in _PASTE_ENDINGS:
             event.text = event.text.replace(ending, "\n")
+
+        event.text = as_files(event.text, self.folder) or event.text
+
+    async def _paste_picture(self) -> None:
+        """Insert the path of the clipboard's picture, which the agent can read; without one, what was copied here."""
+        if (path := await asyncio.to_thread(read_picture)) is not None:
+            self.insert(f"{path} ")
+        else:
+            self.action_paste()
 
     async def on_key(self, event: events.Key) -> None:
         """Do what a key means here, before the text area inserts it."""
@@ -138,6 +149,8 @@ class Editor(TextArea):
                 self._offer(is_asked=True)
             case "tui.editor.historyPrevious" | "tui.editor.historyNext":
                 self._go(-1 if action.endswith("Previous") else 1)
+            case "app.clipboard.pasteImage":
+                self._pasting = asyncio.create_task(self._paste_picture())
             case "app.exit" if self.text:
                 return  # deletes a letter
             case None if event.key == "up" and self.cursor_location[0] == 0 and self._history:

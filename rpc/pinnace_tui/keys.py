@@ -23,6 +23,7 @@ DEFAULTS: Final[Mapping[str, tuple[str, ...]]] = {
     "tui.altScreen.lineDown": (),
     "tui.altScreen.previousPrompt": ("ctrl+shift+up",),
     "tui.altScreen.nextPrompt": ("ctrl+shift+down",),
+    "tui.altScreen.search": ("ctrl+shift+f", "f3"),
     "tui.altScreen.top": ("ctrl+home",),
     "tui.altScreen.bottom": ("ctrl+end",),
     "app.interrupt": ("escape",),
@@ -40,10 +41,12 @@ DEFAULTS: Final[Mapping[str, tuple[str, ...]]] = {
     "app.thinking.toggle": ("ctrl+t",),
     "app.tools.expand": ("ctrl+o",),
     "app.message.copy": ("ctrl+x",),
+    "app.clipboard.pasteImage": ("ctrl+v",),
     "app.message.followUp": ("alt+enter", "ctrl+q"),
     "app.message.dequeue": ("alt+up",),
+    "app.message.queue": ("alt+q",),
 }
-"""The default keys of each action, as pi's reference names them."""
+"""The default keys of each action, as pi's reference names them; `app.message.queue` is of this client alone."""
 
 FILE_NAME: Final = "keybindings.json"
 _SPECIAL: Final[Mapping[str, str]] = {"esc": "escape", "return": "enter"}

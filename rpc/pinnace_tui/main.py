@@ -9,12 +9,15 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from pinnace import AsyncioClient, Dialogs
+import pinnace
 from pinnace_tui.app import Connect, TerminalClient
 from pinnace_tui.content.themes import named_look, read_looks
 from pinnace_tui.keys import FILE_NAME, read_keys
+
+if TYPE_CHECKING:
+    from pinnace import AsyncioClient, Dialogs
 
 # Updates that hold the delta alone: a long answer costs its length.
 _PROFILE: Final = ("--protocol", "1.5")
@@ -33,23 +36,43 @@ def open_own(flags: Sequence[str], messages: Sequence[str], *, opens_sessions: b
     profile = () if _names_profile(flags) else _PROFILE
     command = [*_PROGRAM, "--mode", "rpc", *profile, *flags]
 
-    def connect(dialogs: Dialogs) -> AsyncioClient:
-        return AsyncioClient(command, dialogs=dialogs)
+    def connect(dialogs: "Dialogs") -> "AsyncioClient":
+        return pinnace.AsyncioClient(command, dialogs=dialogs)
 
     return _run(connect, look=look, messages=messages, opens_sessions=opens_sessions)
 
 
 def open_attached(name: str | None, flags: Sequence[str]) -> int:
-    """Open a terminal on an agent of the host: one of this name or session, or a new one."""
+    """Open a terminal on an agent of the host: one of this name or session, or a new one.
 
-    def connect(dialogs: Dialogs) -> AsyncioClient:
-        return AsyncioClient.attach(name, dialogs=dialogs, flags=flags)
+    Args:
+        name: The agent's; None: a new one.
+        flags: The agent's, and the theme.
+    """
+    look, flags = theme_and_flags(flags)
 
-    return _run(connect, agent=name or "")
+    def connect(dialogs: "Dialogs") -> "AsyncioClient":
+        return pinnace.AsyncioClient.attach(name, dialogs=dialogs, flags=flags)
+
+    return _run(connect, look=look, agent=name or "")
 
 
 def _names_profile(flags: Sequence[str]) -> bool:
     return any(flag.partition("=")[0] == "--protocol" for flag in flags)
+
+
+def theme_and_flags(flags: Sequence[str]) -> tuple[str | None, list[str]]:
+    """Return the theme that flags name, and the others."""
+    look: str | None = None
+    rest: list[str] = []
+    left = iter(flags)
+    for flag in left:
+        name, has_value, value = flag.partition("=")
+        if name == "--use-theme":
+            look = value if has_value else next(left, None)
+        else:
+            rest.append(flag)
+    return look, rest
 
 
 def _run(

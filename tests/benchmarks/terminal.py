@@ -189,26 +189,40 @@ def quantiles(values: Sequence[float]) -> tuple[float, float]:
     return statistics.median(values), sorted(values)[int(len(values) * 0.99)]
 
 
-def measure_start(count: int = 7) -> None:
-    """Print the time until a key is echoed, in turns."""
+def measure_start(count: int = 15) -> None:
+    """Print the time until a key is echoed, and until the agent is there, in turns."""
     node, original = ROOT / ".tools/node22/bin/node", ROOT / ".tools/pi-1.5.2/package/dist/bundle/cli.js"
-    commands = {"pinnace": [str(Path(sys.executable).parent / "pinnace"), "--provider", "offline", "--no-session"]}
+    # The original's agent is in the terminal's process: its editor is drawn when it is there.
+    commands = {
+        "pinnace": (
+            [str(Path(sys.executable).parent / "pinnace"), "--provider", "offline", "--no-session"],
+            b"rehearsal",
+        )
+    }
     if original.exists():
-        commands["pi 1.5.2"] = [str(node), str(original), "--no-session"]
-    times: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
+        commands["pi 1.5.2"] = ([str(node), str(original), "--no-session"], b"zq")
+    times: dict[str, list[tuple[float, float, float]]] = {name: [] for name in commands}
+    for command, sign in commands.values():
+        started(command, sign)  # both keep compiled code
     for _ in range(count):
-        for name, command in commands.items():
-            times[name].append(started(command))
-    print("program    wall s (median)  processor s (median)")
+        for name, (command, sign) in commands.items():
+            times[name].append(started(command, sign))
+    print(f"load {os.getloadavg()[0]:.1f}; medians of {count} runs in turns, with their ranges")
+    print("program    editor, s            processor until then, s  agent, s")
     for name, spent in times.items():
-        wall, processor = (statistics.median(each) for each in zip(*spent, strict=True))
-        print(f"{name:9}  {wall:15.2f}  {processor:20.2f}")
+        editor, processor, agent = (
+            f"{statistics.median(each):.3f} ({min(each):.3f}..{max(each):.3f})" for each in zip(*spent, strict=True)
+        )
+        print(f"{name:9}  {editor}  {processor:23}  {agent}")
 
 
-def started(command: list[str]) -> tuple[float, float]:
-    """Start a program in a terminal and write until it echoes; return wall and processor time until then."""
-    folder = tempfile.mkdtemp(prefix="pinnace-start-")
-    before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+def started(command: list[str], sign: bytes) -> tuple[float, float, float]:
+    """Start a program in a terminal and write until it echoes, then wait until it shows a sign of its agent.
+
+    Returns the wall time until the echo, the processor time of the terminal's process until then, and the wall time
+    until the sign.
+    """
+    folder, begun = tempfile.mkdtemp(prefix="pinnace-start-"), time.monotonic()
     child, terminal = pty.fork()
     if child == 0:
         os.chdir(folder)
@@ -224,18 +238,25 @@ def started(command: list[str]) -> tuple[float, float]:
         }
         os.execvpe(command[0], command, env)
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
-    seen, wall = b"", 0.0
+    seen, wall, agent, processor = b"", 0.0, 0.0, 0.0
     for chunk in chunks(terminal):
         seen += chunk
-        if b"zq" in seen:
-            wall = time.monotonic() - begun
+        if b"zq" in seen and not wall:
+            wall, processor = time.monotonic() - begun, processor_of(child)
+        if wall and sign in seen:
+            agent = time.monotonic() - begun
             break
     os.kill(child, 15)
     os.close(terminal)
     os.waitpid(child, 0)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     shutil.rmtree(folder, ignore_errors=True)
-    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return wall, processor, agent
+
+
+def processor_of(process: int) -> float:
+    """Processor time of a process and its threads so far."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def chunks(terminal: int) -> Iterator[bytes]:

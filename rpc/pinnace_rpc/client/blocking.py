@@ -120,6 +120,11 @@ class BlockingClient(BlockingCommands):
         """Of an attached client: where the events that have come end, as `Client.cursor`."""
         return None if self._attachment is None else self._attachment.cursor
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether the agent can be reached, as `Client.is_connected`."""
+        return self._portal.context.is_connected
+
     def request(self, command: str, /, **fields: object) -> object:
         """Send any command, as `Client.request`."""
         client = self._portal.context

@@ -155,6 +155,11 @@ class Client(Commands):
         """
         return None if self._attachment is None else self._attachment.cursor
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether the agent can be reached: of an attached client, not from a lost connection to the next one."""
+        return not self._open.link.is_over and (self._attachment is None or self._attachment.is_attached)
+
     async def request(self, command: str, /, **fields: object) -> object:
         """Send any command, also one without a method here; return its data. Fields that are None are left out.
 

@@ -30,7 +30,8 @@ class Dialogs:
     """The callbacks. None: the answer is no.
 
     A callback gets the request as it is and returns the answer; None means cancelled. With `Client` it may be async,
-    and must not block; with `BlockingClient` it is a plain function, called in a thread of its own.
+    and must not block; with `BlockingClient` it is a plain function, called in a thread of its own. When another client
+    has answered, an async callback is cancelled; the answer of a plain one is dropped.
     """
 
     select: Callback[Select, str | None] | None = None

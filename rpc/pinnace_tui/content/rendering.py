@@ -1,17 +1,17 @@
 """Renders one item of the conversation as lines of a width.
 
 Text of models and tools is never read as markup of the terminal: control characters are removed or shown.
-Knows Rich and the strips of Textual; must not know widgets.
+Knows Rich and the strips of Textual; must not know widgets. Markdown is imported by the first answer: an empty editor
+does without.
 """
 
 import re
 from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 from io import StringIO
-from typing import ClassVar, Final, assert_never
+from typing import Final, assert_never
 
-from rich.console import Console, Group, JustifyMethod, RenderableType
-from rich.markdown import Heading, Markdown
+from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.style import Style
 from rich.text import Text
@@ -39,16 +39,6 @@ _BULLETS: Final = {"written": "○", "running": "◐", "done": "●", "failed": 
 _SEQUENCES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _BOLD: Final = Style(bold=True)
-
-
-class _LeftHeading(Heading):
-    """A heading at the left, as other text."""
-
-    LEVEL_ALIGN: ClassVar[dict[str, JustifyMethod]] = {}
-
-
-class _Markdown(Markdown):
-    elements: ClassVar = {**Markdown.elements, "heading_open": _LeftHeading}
 
 
 def plain(content: str) -> str:
@@ -110,7 +100,9 @@ class Renderer:
                 style = Style(color=look["userMessageText"], bgcolor=look["userMessageBg"])
                 return Padding(Text(f"> {plain(content)}"), (0, 1), style=style)
             case AnswerItem(content):
-                markdown = _Markdown(plain(content), code_theme=look.code_theme, hyperlinks=False)
+                from pinnace_tui.content.markdown import AnswerMarkdown
+
+                markdown = AnswerMarkdown(plain(content), code_theme=look.code_theme, hyperlinks=False)
                 return Padding(markdown, (0, 1), style=Style(color=look["text"]))
             case ThinkingItem(content):
                 return self._folded(item, "Thinking", content, Style(color=look["thinkingText"], italic=True))
@@ -204,6 +196,21 @@ def call_summary(item: ToolItem) -> str:
     if arguments:
         return ", ".join(f"{name}: {_brief(value)}" for name, value in arguments.items())
     return plain(item.written)[-200:].replace("\n", " ")
+
+
+def searched_text(item: Item) -> str:
+    """Return what a search looks through: the whole text of an item, also what is folded."""
+    match item:
+        case UserItem(content) | AnswerItem(content) | ThinkingItem(content) | NoticeItem(content):
+            return content
+        case SummaryItem(title, content):
+            return f"{title}\n{content}"
+        case ToolItem():
+            return "\n".join([item.name, *map(str, item.arguments.values()), item.output])
+        case ShellItem():
+            return f"{item.command}\n{item.output}"
+        case _:
+            return ""
 
 
 def _brief(value: object) -> str:

@@ -191,7 +191,9 @@ class Transcript:
             case "bash_execution_update":
                 self._grow_shell(text(event, "delta"))
             case "compaction_end" if result := mapping(event, "result"):
-                self._append(_compaction(result))
+                summary = _compaction(result)
+                if not any(isinstance(item, SummaryItem) and item.text == summary.text for item in self.items):
+                    self._append(summary)
             case "compaction_end" if not event.get("aborted"):
                 self.notice(f"Compaction has failed: {text(event, 'errorMessage')}", "error")
             case "auto_retry_start":

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import threading
 import time
 from collections.abc import Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -91,6 +92,7 @@ def test_a_cut_connection_is_replaced(host: Host, threads: ThreadPoolExecutor, c
 
         second = host.accept()
         assert str(second.request.since) == "J.1:2"
+        was_connected = agent.is_connected
         assert second.request.client == first.request.client
         attached(second, "1:3", known=True)
         say(second, event(2), event(3))
@@ -99,6 +101,7 @@ def test_a_cut_connection_is_replaced(host: Host, threads: ThreadPoolExecutor, c
         assert result.result(TIMEOUT_S) == {"id": "m"}
         assert next(events)["seq"] == 3  # type: ignore[typeddict-item]
         assert agent.cursor == "J.1:3"
+        assert (was_connected, agent.is_connected) == (False, True)
         leaving = threads.submit(agent.__exit__, None, None, None)
         assert second.next_control() == Detach()
         second.end()
@@ -184,6 +187,46 @@ def test_a_dialog_is_asked_once_and_its_answer_arrives(host: Host) -> None:
         say(second, dialog)
         assert command(second) == given
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        event(2, "extension_ui_resolved", id="d"),
+        {"type": "agent_restarted", "epoch": 2, "reason": "crash", "complete": False, "interrupted": False},
+    ],
+)
+def test_a_dialog_that_is_over_closes(host: Host, threads: ThreadPoolExecutor, end: dict[str, Any]) -> None:
+    """Another client has answered it, or the process that asked has ended: nothing is answered here."""
+    is_asked, is_closed = threading.Event(), threading.Event()
+
+    async def confirm(_: object) -> bool:
+        is_asked.set()
+        try:
+            await asyncio.sleep(TIMEOUT_S)
+        finally:
+            is_closed.set()
+        return True
+
+    async def converse() -> None:
+        dialogs = Dialogs(confirm=confirm)
+        async with AsyncioClient.attach("bot", cwd=host.folder, env=host.environment, dialogs=dialogs) as agent:
+            await asyncio.to_thread(is_closed.wait, TIMEOUT_S)
+            await agent.request("get_state")
+
+    result = threads.submit(asyncio.run, converse())
+    first = host.accept()
+    attached(first, "1:0")
+    say(first, event(1, "extension_ui_request", id="d", method="confirm", title="?", message="!"))
+    assert is_asked.wait(TIMEOUT_S)
+    say(first, end)
+    asked = command(first)
+    assert asked["type"] == "get_state"
+    assert is_closed.is_set()
+    answer(first, asked, {})
+    assert first.next_control() == Detach()
+    first.end()
+    result.result(TIMEOUT_S)
 
 
 def test_a_refusal_is_no_lost_connection(host: Host) -> None:

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -10,11 +12,14 @@ from collections.abc import Coroutine
 from pathlib import Path
 
 from tests.rpc.tui.terminal import Screen, environment, terminal
-from textual.widgets import Input
+from textual.widget import Widget
+from textual.widgets import Input, TextArea
 
 from pinnace import AsyncioClient
 from pinnace_tui.app import TerminalClient
-from pinnace_tui.screens import Dialog, Picker
+from pinnace_tui.conversation import ConversationView
+from pinnace_tui.screens import Dialog, EditorDialog, Picker
+from pinnace_tui.search import SearchLine
 
 
 def play(work: Coroutine[object, object, None]) -> None:
@@ -75,9 +80,28 @@ def test_steering_following_up_editing_the_queue_and_aborting(tmp_path: Path) ->
             await screen.until(lambda: screen.editor.text == "steered\n\nlater")
             await screen.press("enter")
             await screen.shows("steering: steered  later")
+            for message in ("second", "third"):
+                await screen.say(message)
+                await screen.shows(f"steering: {message}")
+            await screen.press("alt+q")
+            await screen.shows("Queued messages", "Ctrl+R: remove")
+            await is_open(screen, Picker, Input)
+            await screen.press("ctrl+r")
+            await screen.until(lambda: screen.line("#queue").startswith("steering: second\nsteering: third\nalt"))
+            await is_open(screen, Picker, Input)
+            await screen.press("ctrl+down")
+            await screen.until(lambda: screen.line("#queue").startswith("steering: third\nsteering: second\nalt"))
+            await is_open(screen, Picker, Input)
+            await screen.press("enter")
+            await is_open(screen, EditorDialog, TextArea)
+            await screen.press("!", "enter")
+            await screen.until(lambda: screen.line("#queue").startswith("steering: third\nsteering: second!\nalt"))
+            await is_open(screen, Picker, Input)
+            await screen.press("escape")
+            await screen.until(lambda: not isinstance(screen.app.screen, Picker))
             await screen.press("escape")
             await screen.shows("Aborted.")
-            await screen.until(lambda: screen.editor.text == "steered\n\nlater")
+            await screen.until(lambda: screen.editor.text == "third\n\nsecond!")
             await screen.is_settled()
 
     play(check())
@@ -126,6 +150,53 @@ def test_commands_of_the_client(tmp_path: Path) -> None:
             await screen.shows("$ echo $((6*7))", " 42")
             await screen.say("!!exit 3")
             await screen.shows("(not for the model)", "exit code 3")
+            await screen.say("/login")
+            await screen.shows("pinnace auth login PROVIDER")
+            await opened(screen, "/settings")
+            await screen.shows("Compact by itself: yes")
+            await screen.press(*["down"] * 3, "enter")
+            await screen.shows("Compact by itself: no")
+            await is_open(screen, Picker, Input)
+            await screen.press("escape")
+
+
+def test_the_conversation_is_searched(tmp_path: Path) -> None:
+    """Also what is folded or above the screen; behind the end it continues at the beginning."""
+    flags = script(tmp_path, *({"text": f"Answer {number}.\n\n- a\n- Needle {number}\n- b\n"} for number in range(3)))
+
+    async def check() -> None:
+        async with terminal(tmp_path, *flags, size=(60, 12)) as screen:
+            for number in range(3):
+                await screen.say(f"question {number}")
+                await screen.shows(f"Needle {number}")
+                await screen.is_settled()
+            await screen.say("!echo; seq 20; echo hidden")
+            await screen.shows("hidden", " 20")
+            view = screen.app.query_one(ConversationView)
+            await screen.press("f3")
+            await screen.until(lambda: isinstance(screen.app.focused, SearchLine))
+            await screen.press(*"needle")
+            found = []
+            for key in ("", "enter", "enter", "enter", "up", "up"):
+                before = view.marked_line
+                if key:
+                    await screen.press(key)
+                    await screen.until(lambda before=before: view.marked_line != before)  # type: ignore[misc]
+                await screen.until(lambda: "Needle" in (view.marked_line or ""))
+                found.append((view.marked_line or "").strip(" •\n"))
+            first = int(found[0][-1])
+            assert found == [f"Needle {(first + step) % 3}" for step in (0, 1, 2, 3, 2, 1)]
+            await screen.press("escape")
+            await screen.until(lambda: screen.app.focused is screen.editor)
+            await screen.say("/find seq 20; ECHO")
+            await screen.until(lambda: "$ echo; seq 20; echo hidden" in (view.marked_line or ""))
+            view.scroll_y = view.max_scroll_y - 1
+            assert not view.is_following
+            screen.app.transcript.notice("below the end that is shown")
+            view.scroll_y = view.max_scroll_y
+            assert view.is_following
+
+    play(check())
 
     play(check())
 
@@ -160,10 +231,16 @@ def test_the_tree_labels_forks_and_continues_from_another_place(tmp_path: Path) 
 async def opened(screen: Screen, command: str) -> None:
     screen.editor.put("")
     await screen.say(command)
-    await screen.until(lambda: isinstance(screen.app.screen, Picker))
+    await is_open(screen, Picker, Input)
+
+
+async def is_open(screen: Screen, kind: type[Widget], focused: type[Widget]) -> None:
+    """Wait until a question takes keys."""
+    await screen.until(lambda: isinstance(screen.app.screen, kind) and isinstance(screen.app.focused, focused))
 
 
 async def write(screen: Screen, value: str) -> None:
+    await screen.until(lambda: isinstance(screen.app.focused, Input))
     screen.app.screen.query_one(Input).value = value
     await screen.press("enter")
 
@@ -181,6 +258,7 @@ def test_every_request_of_an_extension_is_shown_and_answered(tmp_path: Path) -> 
             await screen.shows("Your name?")
             await write(screen, "Ada")
             await screen.shows("Edit it")
+            await is_open(screen, EditorDialog, TextArea)
             await screen.press("!", "enter")
             await screen.shows("✗ reported")
             assert "got b True Ada text!" in screen.line("#footer")
@@ -233,11 +311,109 @@ def test_an_agent_that_cannot_start_ends_the_client_with_its_reason(tmp_path: Pa
     play(check())
 
 
-def test_a_second_terminal_and_a_host_that_restarts(tmp_path: Path) -> None:
-    """Both show what either does; after the host's restart both continue, with what they missed."""
+def test_an_event_behind_the_entries_is_shown_however_both_are_taken(tmp_path: Path) -> None:
+    """The answer and the event come in one write, many times: each order of taking them is seen."""
+    program = [sys.executable, "-c", RACING]
+
+    async def check() -> None:
+        app = TerminalClient(lambda dialogs: AsyncioClient(program, dialogs=dialogs))
+        async with app.run_test() as pilot:
+            screen = Screen(app, pilot)
+            await screen.until(lambda: app.transcript.prompts() == ["question 1"])
+            for count in range(2, 40):
+                await app.reload()
+                await screen.until(lambda wanted=f"question {count}": app.transcript.prompts() == [wanted])  # type: ignore[misc]
+            await app.leave()
+            await app.left.wait()
+
+    play(check())
+
+
+RACING = """
+import json, sys
+known = {
+    "get_state": {"sessionId": "s", "isStreaming": False, "cwd": "/", "model": None, "thinkingLevel": "off"},
+    "get_entries": {"entries": [], "leafId": None}, "get_session_stats": {}, "get_commands": {"commands": []},
+    "get_queue": {"messages": [], "paused": False},
+}
+count = 0
+for line in sys.stdin:
+    command = json.loads(line)
+    name = command["type"]
+    records = [{"type": "response", "id": command["id"], "command": name, "success": True, "data": known.get(name, {})}]
+    if name == "get_entries":
+        count += 1
+        message = {"role": "user", "content": f"question {count}"}
+        records.append({"type": "message_start", "entryId": f"e{count}", "message": message})
+    sys.stdout.write("".join(json.dumps(record) + "\\n" for record in records))
+    sys.stdout.flush()
+"""
+
+
+def test_a_lost_connection_is_shown_until_there_is_another(tmp_path: Path) -> None:
+    """What was missed is shown then."""
+    lost = tmp_path / "lost"
+    program = [sys.executable, "-c", LOSING, str(lost)]
+
+    async def check() -> None:
+        app = TerminalClient(lambda dialogs: AsyncioClient.attach("bot", command=program, dialogs=dialogs))
+        async with app.run_test() as pilot:
+            screen = Screen(app, pilot)
+            await screen.until(lambda: app.transcript.prompts() == ["question 1"])
+            lost.touch()
+            await screen.until(lambda: "The connection to the agent is lost since" in screen.line("#work"))
+            lost.unlink()
+            await screen.until(lambda: app.transcript.prompts() == ["question 1", "question 2"])
+            await screen.is_settled()
+            await app.leave()
+            await app.left.wait()
+
+    play(check())
+
+
+LOSING = """
+import json, os, sys, threading, time
+while os.path.exists(sys.argv[1]):
+    time.sleep(0.02)
+def say(*records):
+    sys.stdout.write("".join(json.dumps(record) + "\\n" for record in records))
+    sys.stdout.flush()
+seq = 1 if "--since" in sys.argv else 0
+say({"type": "attached", "agent": "bot", "journal": "J", "epoch": 1, "seq": seq, "knownClient": True})
+def lose():
+    while not os.path.exists(sys.argv[1]):
+        time.sleep(0.02)
+    os._exit(75)
+threading.Thread(target=lose, daemon=True).start()
+known = {
+    "get_state": {"sessionId": "s", "isStreaming": False, "cwd": "/", "model": None, "thinkingLevel": "off"},
+    "get_entries": {"entries": [], "leafId": None}, "get_session_stats": {}, "get_commands": {"commands": []},
+    "get_queue": {"messages": [], "paused": False},
+}
+def ask():
+    message = {"role": "user", "content": f"question {seq + 1}"}
+    say({"type": "message_start", "seq": seq + 1, "entryId": f"e{seq + 1}", "message": message})
+if seq:
+    ask()
+for line in sys.stdin:
+    command = json.loads(line)
+    name = command["type"]
+    say({"type": "response", "id": command["id"], "command": name, "success": True, "data": known.get(name, {})})
+    if name == "get_commands" and not seq:
+        ask()
+"""
+
+
+def test_a_second_terminal_and_a_host_that_is_killed(tmp_path: Path) -> None:
+    """Both show what either does; after the host's end both attach to the next one, with what they missed."""
     runtime = Path(tempfile.mkdtemp(prefix="pt-"))  # the path of a socket is short
     env = environment(tmp_path, XDG_RUNTIME_DIR=str(runtime))
-    stop = [sys.executable, "-P", "-m", "pinnace_rpc", "host", "stop"]
+    host = [sys.executable, "-P", "-m", "pinnace_rpc", "host"]
+    stop = [*host, "stop"]
+
+    def kill() -> None:
+        known = subprocess.run([*host, "status"], env=env, check=True, cwd=tmp_path, capture_output=True)
+        os.kill(json.loads(known.stdout)["pid"], signal.SIGKILL)
 
     async def check() -> None:
         async with (
@@ -247,7 +423,7 @@ def test_a_second_terminal_and_a_host_that_restarts(tmp_path: Path) -> None:
             await first.say("count to 3")
             await second.shows("> count to 3", "1 2 3")
             await first.is_settled()
-            await asyncio.to_thread(subprocess.run, stop, env=env, check=True, cwd=tmp_path, capture_output=True)
+            await asyncio.to_thread(kill)
             await second.say("count to 5")
             await first.shows("> count to 3", "> count to 5", "1 2 3 4 5")
             await second.shows("> count to 5", "1 2 3 4 5")

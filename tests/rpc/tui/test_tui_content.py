@@ -1,12 +1,17 @@
 """The conversation as data: parts of Markdown, heights, items of events, lines rendered from them, keys, themes."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.source_tree import PYTHONPATH
 
+from pinnace_tui.clipboard import as_files
 from pinnace_tui.completion import Place, Suggestion, files_of, place_in, suggest_commands, suggest_files
 from pinnace_tui.content.heights import Heights
 from pinnace_tui.content.look import LOOKS
@@ -25,8 +30,10 @@ from pinnace_tui.content.transcript import (
     UserItem,
 )
 from pinnace_tui.content.values import Record
+from pinnace_tui.driver import with_alt_enter
 from pinnace_tui.footer import FooterState, footer
 from pinnace_tui.keys import Keys, read_keys
+from pinnace_tui.main import theme_and_flags
 
 
 def rendered(item: Item, width: int = 60, *, opens: bool = False) -> list[str]:
@@ -214,6 +221,28 @@ def test_files_without_git_are_those_that_are_not_hidden(tmp_path: Path) -> None
     assert files_of(str(tmp_path)) == ["a/x.py"]
 
 
+def test_alt_enter_of_terminals_without_the_keyboard_protocol() -> None:
+    assert with_alt_enter(b"a\x1b\rb\xc2\x8d\r\x1b[A") == b"a\x1b[13;3ub\x1b[13;3u\r\x1b[A"
+
+
+def test_files_that_are_dragged_into_the_terminal(tmp_path: Path) -> None:
+    folder, other = tmp_path / "project", tmp_path / "other.txt"
+    folder.mkdir()
+    for path in (other, folder / "a b.txt", folder / "c.txt"):
+        path.touch()
+    assert as_files(f"'{folder}/a b.txt' {folder}/c.txt ", str(folder)) == '@"a b.txt" @c.txt '
+    assert as_files(f"{folder}/a\\ b.txt", str(folder)) == '@"a b.txt" '
+    assert as_files(f"file://{folder}/a%20b.txt", str(folder)) == '@"a b.txt" '
+    assert as_files(str(other), str(folder)) == f"@{other} "
+    for text in ("/no/such/file", "c.txt", "/ it's", f"{other} and more"):
+        assert as_files(text, str(folder)) is None
+
+
+def test_the_theme_of_an_attached_terminal_is_not_the_agents() -> None:
+    flags = ["--provider", "offline", "--use-theme", "light", "--use-theme=dark", "-n", "x"]
+    assert theme_and_flags(flags) == ("dark", ["--provider", "offline", "-n", "x"])
+
+
 def test_keys_of_the_originals_file_replace_the_defaults(tmp_path: Path) -> None:
     path = tmp_path / "keybindings.json"
     path.write_text(
@@ -278,3 +307,18 @@ def test_the_footer_keeps_within_the_width(width: int) -> None:
     stats = {"contextUsage": {"percent": 12.3, "contextWindow": 200000}, "tokens": {"input": 12345, "output": 1}}
     lines = footer(FooterState(state=state, stats=stats, branch="main", statuses={"a": "b" * 200}), width)
     assert max(line.cell_len for line in lines.split("\n")) <= width
+
+
+def test_an_empty_editor_needs_neither_the_client_nor_markdown() -> None:
+    """They take longer to import than the editor to be drawn, which is why they come after it."""
+    program = (
+        "import sys, pinnace_tui.main; print([n for n in ('trio', 'pinnace_rpc', 'markdown_it') if n in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program],
+        env={**os.environ, "PYTHONPATH": PYTHONPATH},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "[]"

@@ -10,11 +10,13 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 import pytest
-from tests.rpc.tui.terminal import Screen, environment, terminal
+from tests.rpc.tui.terminal import TIMEOUT_S, Screen, environment, terminal
 
+from pinnace_tui.content.transcript import ToolItem
+from pinnace_tui.conversation import ConversationView
 from pinnace_tui.screens import Dialog
 
-DRAWN_S: Final = 10.0
+DRAWN_S: Final = 2.0 if os.environ.get("UPDATE_SCREENS") else TIMEOUT_S
 PICTURES: Final = Path(__file__).parents[3] / "docs" / "terminal"
 SCRIPT: Final = {
     "delay_ms": 0,
@@ -59,12 +61,21 @@ async def pictures(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, s
         await screen.is_settled()
         await screen.until(lambda: "↓" in screen.line("#footer") and "↓0 " not in screen.line("#footer"))
         await screen.shows("↑1.")
+        leave_out_durations(screen)
         found["conversation"] = await picture(screen, "conversation")
         screen.app.use_look("light")
         await screen.pilot.resize_terminal(40, 30)
         await screen.shows("greet(", "> Greet people by their names")
         found["narrow"] = await picture(screen, "narrow")
     return found
+
+
+def leave_out_durations(screen: Screen) -> None:
+    """A call that takes a second has its duration shown; the machine may be busy."""
+    for item in screen.app.transcript.items:
+        if isinstance(item, ToolItem) and item.duration_ms:
+            item.duration_ms = 0
+            screen.app.transcript.toggle(item, is_open=screen.app.query_one(ConversationView).is_open(item))
 
 
 async def picture(screen: Screen, name: str) -> str:

@@ -58,6 +58,13 @@ class RealTerminal:
             time.sleep(0.1)
         return screen
 
+    def has_title(self, wanted: str) -> None:
+        """Wait until the terminal has this title."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while (title := self._tmux("display-message", "-p", "#{pane_title}").strip()) != wanted:
+            assert time.monotonic() < deadline, f"the title is {title!r}"
+            time.sleep(0.1)
+
     def end(self) -> None:
         subprocess.run([*self._command, "kill-server"], env=self._env, check=False, capture_output=True, timeout=30)
 
@@ -70,6 +77,12 @@ def short() -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+TITLED: Final = """
+def extension(pi):
+    @pi.command("titled", description="titled")
+    async def titled(ctx, args):
+        ctx.ui.set_title("A\\n\\x07\\x1b[31mtitle")
+"""
 PINNACE: Final = [sys.executable, "-P", "-m", "pinnace_rpc"]
 
 
@@ -84,19 +97,22 @@ def test_a_whole_conversation(short: Path) -> None:
         terminal.shows("│日本語の行", "│second line")
         terminal.press("Enter")
         terminal.shows("> 日本語の行", "no network")
-        terminal.write("count to 400")
+        terminal.write("count to 4000")
         terminal.press("Enter")
         terminal.shows("Working", "1 2 3 4 5 6 7 8 9 10")
         terminal.write("and then?")
         terminal.press("Enter")
         terminal.shows("steering: and then?")
+        terminal.write("at last")
+        terminal.press("M-Enter")
+        terminal.shows("follow-up: at last")
         terminal.resize(40, 20)
-        screen = terminal.shows("steering: and then?", "escape: abort")
+        screen = terminal.shows("steering: and then?", "follow-up: at last", "escape: abort")
         assert max(map(len, screen.splitlines())) <= 40
         terminal.press("Escape")
-        terminal.shows("Aborted.", "│and then?")
+        terminal.shows("Aborted.", "│and then?", "│at last")
         terminal.resize(90, 24)
-        terminal.shows("│and then?", "Aborted.", "╭" + "─" * 88 + "╮")
+        terminal.shows("│and then?", "│at last", "Aborted.", "╭" + "─" * 88 + "╮")
         terminal.press("C-c")
         terminal.shows("│   ")
         terminal.press("C-d")
@@ -106,13 +122,33 @@ def test_a_whole_conversation(short: Path) -> None:
 
 
 @NEEDS_TMUX
-def test_a_terminal_without_colours(short: Path) -> None:
-    env = environment(short, NO_COLOR="1")
-    terminal = RealTerminal(short, [*PINNACE, "--provider", "offline", "run `echo hi`"], env, 60, 20)
+def test_a_terminal_without_colours_and_an_editor_that_gets_the_keys_alone(short: Path) -> None:
+    (short / "editor").write_text('#!/bin/sh\nprintf \'write: \'\nread line\necho "$line" > "$1"\n')
+    (short / "wl-paste").write_text("#!/bin/sh\nprintf '\\211PNG\\r\\n\\032\\n'\n")
+    for program in ("editor", "wl-paste"):
+        (short / program).chmod(0o700)
+    (short / "titled.py").write_text(TITLED)
+    path, temporary = f"{short}:{os.environ['PATH']}", str(short)
+    env = {**environment(short, NO_COLOR="1", VISUAL=str(short / "editor")), "PATH": path, "TMPDIR": temporary}
+    words = [*PINNACE, "--provider", "offline", "-e", str(short / "titled.py"), "run `echo hi`"]
+    terminal = RealTerminal(short, words, env, 60, 20)
     try:
         terminal.shows("> run `echo hi`", "● bash  echo hi", "is done. It said")
         grays = {"16", "231", *map(str, range(232, 256))}
         assert {code.split("m")[0] for code in terminal.screen("-e").split("8;5;")[1:]} <= grays
+        terminal.press("C-g")
+        terminal.shows("write:")
+        terminal.write("from outside")
+        terminal.press("Enter")
+        terminal.shows("│from outside")
+        terminal.press("C-v")
+        terminal.shows("pinnace-clipboard-")
+        terminal.press("C-c")
+        terminal.write("/titled")
+        terminal.press("Enter")
+        terminal.has_title("A title")
+        terminal.press("C-c")
+        terminal.shows("│   ")
         terminal.press("C-d")
         terminal.shows("[left with 0]")
     finally:

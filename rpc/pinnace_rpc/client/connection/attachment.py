@@ -90,7 +90,7 @@ class Attachment:
         return (*words, *self._flags)
 
     def begin(self) -> None:
-        """Wait for an `attached` anew."""
+        """Wait for an `attached` anew: there is no connection until then."""
         self._is_attached = trio.Event()
 
     async def attached(self) -> None:
@@ -234,6 +234,7 @@ class AttachedLifetime(Lifetime):
             await self._converse(self.process)
             if self._attachment.is_attached:
                 delay_s, deadline = 0.0, trio.current_time() + self._attachment.patience_s
+            self._attachment.begin()
             exit_code = self.process.exit_code
             is_lost = exit_code is None or exit_code < 0 or exit_code == _EXIT_LOST
             if not is_lost or trio.current_time() > deadline:
@@ -243,7 +244,6 @@ class AttachedLifetime(Lifetime):
             if self._leaving.is_set():
                 break
             _LOGGER.info("the connection to the agent is lost (exit code %s); attaching again", exit_code)
-            self._attachment.begin()
             try:
                 self.process = await self._start_process()
             except OSError as error:

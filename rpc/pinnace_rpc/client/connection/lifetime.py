@@ -53,6 +53,8 @@ class Lifetime:
         self.process = process
         self.link = Link(Hub(), self._take_dialog, on_malformed, admission)
         self._dialogs = dialogs
+        self._open_dialogs: dict[object, trio.CancelScope] = {}
+        """By id: the task that asks the user."""
         self._nursery_manager = nursery_manager
         self._nursery = nursery
         self._scopes: set[trio.CancelScope] = set()
@@ -109,10 +111,11 @@ class Lifetime:
                 if self._interruption is not None:
                     raise self._interruption
 
-    def _start(self, job: Callable[[], Awaitable[None]], *, is_shielded: bool) -> None:
+    def _start(self, job: Callable[[], Awaitable[None]], *, is_shielded: bool) -> trio.CancelScope:
         scope = trio.CancelScope(shield=is_shielded)
         self._scopes.add(scope)
         self._nursery.start_soon(self._guard, job, scope)
+        return scope
 
     async def _guard(self, job: Callable[[], Awaitable[None]], scope: trio.CancelScope) -> None:
         try:
@@ -163,6 +166,13 @@ class Lifetime:
         self.link.end(lambda: AgentExited(process.command, process.exit_code, process.stderr_tail, cut_record))
 
     def _take_dialog(self, record: Record) -> None:
+        """Ask the user, or stop asking: another client has answered, or the process that asked has ended."""
+        if record["type"] != "extension_ui_request":
+            over = list(self._open_dialogs) if record["type"] == "agent_restarted" else [record.get("id")]
+            for identity in over:
+                if (asking := self._open_dialogs.pop(identity, None)) is not None:
+                    asking.cancel()
+            return
         if not is_dialog(record):
             return
         callback = callback_of(self._dialogs, record)
@@ -180,8 +190,10 @@ class Lifetime:
                     with trio.move_on_after(DRAIN_S, shield=True):
                         await self.link.flush()
                 raise
+            finally:
+                self._open_dialogs.pop(record["id"], None)
 
-        self._start(ask, is_shielded=False)
+        self._open_dialogs[record["id"]] = self._start(ask, is_shielded=False)
 
 
 def _without_cancellations(error: BaseException) -> BaseException | None:

@@ -27,6 +27,8 @@ MESSAGES: Final = frozenset({"prompt", "steer", "follow_up"})
 _NULLABLE: Final = frozenset({("navigate_tree", "entryId")})
 """Commands and fields that must be there, and may be null."""
 
+_OF_DIALOGS: Final = frozenset({"extension_ui_request", "extension_ui_resolved", "agent_restarted"})
+
 
 class Admission(Protocol):
     """What a conversation over several connections decides: which records are new, and what is written again."""
@@ -74,7 +76,7 @@ class Link:
 
         Args:
             hub: Gets every event.
-            on_dialog: Gets each `extension_ui_request`, after the hub.
+            on_dialog: Gets each record that opens dialogs or closes them, after the hub.
             on_malformed: Called with each line that is not a record, and the conversation continues; None: it ends
                 then.
             admission: Of a conversation that goes on over another connection when one is lost; None: it ends.
@@ -93,6 +95,11 @@ class Link:
         self._has_written = trio.lowlevel.ParkingLot()
         self._count = 0
         self._loss: Loss | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the conversation has ended."""
+        return self._loss is not None
 
     def ask(self, command: str, fields: Mapping[str, object]) -> Asked:
         """Queue a command for writing. Fields that are None are left out, unless null means something there.
@@ -246,7 +253,7 @@ class Link:
                 asked.done.set()
             return
         self.hub.publish(record, size_bytes)
-        if record["type"] == "extension_ui_request":
+        if record["type"] in _OF_DIALOGS:
             self._on_dialog(record)
 
     def _find_asked(self, record: Record) -> Asked | None:

@@ -37,6 +37,8 @@ class AgentProcess:
         self._stderr: trio.abc.ReceiveStream = process.stderr
         self._stderr_tail = bytearray()
         self._has_ended_group = False
+        # Trio's own may be read by its thread alone; a program on asyncio reads it in another one.
+        self._exit_code: int | None = None
 
     @property
     def pid(self) -> int:
@@ -45,8 +47,8 @@ class AgentProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """Minus the signal that ended it; None while it runs."""
-        return self._process.returncode
+        """Minus the signal that ended it; None while it runs. It may be read in any thread."""
+        return self._exit_code
 
     @property
     def stderr_tail(self) -> str:
@@ -64,7 +66,7 @@ class AgentProcess:
 
     async def wait(self) -> None:
         """Wait for the exit, then kill what is left of its group, which also ends its pipes."""
-        await self._process.wait()
+        self._exit_code = await self._process.wait()
         # At once, and once: the id of an ended process may be reused.
         self._kill_group()
         self._has_ended_group = True
