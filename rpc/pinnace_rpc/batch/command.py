@@ -52,7 +52,7 @@ def main(words: Sequence[str]) -> int:
     given = parse(COMMAND, own)
     if given["out"] is None:
         raise UsageError("--out is missing: the folder of the results")
-    from pinnace_rpc.batch.engines import EngineError, find_engine
+    from pinnace_engines.engines import EngineError, find_engine
     from pinnace_rpc.batch.records import BatchFolder, BatchFolderError
     from pinnace_rpc.batch.task_file import TaskFile, TaskFileError
 
@@ -65,7 +65,8 @@ def main(words: Sequence[str]) -> int:
         raise UsageError(str(error)) from None
     except (EngineError, BatchFolderError) as error:
         raise CommandError(str(error)) from None
-    from pinnace_rpc.batch.coordinator import Call, Coordinator
+    from pinnace_engines.calls import Call
+    from pinnace_rpc.batch.coordinator import Coordinator
     from pinnace_rpc.batch.progress import Progress
     from pinnace_rpc.batch.summary import write_summary
 
@@ -73,15 +74,15 @@ def main(words: Sequence[str]) -> int:
     done = folder.done
     wanted = [each for each in tasks.ids if each not in done or (given["retries"] and done[each].is_retryable)]
 
-    def calls() -> Iterator[Call]:
+    def calls() -> Iterator[Call[int]]:
         for task in tasks.tasks(iter(wanted)):
             former = done.get(task["id"])
             attempt = 1 if former is None else former.attempt + 1
             place = str(work / task["id"] / str(attempt))
             command = [sys.executable, "-P", "-m", "pinnace_rpc"]
-            yield Call({"task": task, "place": place, "command": command, "flags": flags}, attempt)
+            yield Call(attempt, {"task": task, "place": place, "command": command, "flags": flags})
 
-    def forget(call: Call) -> None:
+    def forget(call: Call[int]) -> None:
         place = Path(call.arguments["place"])
         shutil.rmtree(place, ignore_errors=True)
         with suppress(OSError):  # another attempt's folder, or not on this machine

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, Final
 
-from pinnace_rpc.batch.programs import Ended, run_program
+from pinnace_engines.programs import Ended, run_program
 from pinnace_rpc.batch.workspaces import WorkspaceError, make_workspace, remove_workspace
 from pinnace_spec.batch.results import ResultError, ResultReason, ResultRecord, empty_result
 
