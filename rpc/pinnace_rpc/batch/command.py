@@ -6,6 +6,7 @@ Checks everything before anything starts: the tasks, the agent's flags, the engi
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -35,6 +36,7 @@ COMMAND: Final = Command(
         Option(("--workers",), "workers", "Agents at a time. Default: one a processor.", "NUMBER", read=values.count),
         Option(("--work",), "work", "The folder of workspaces on the workers. Default: work in FOLDER.", "FOLDER"),
         Option(("--retry",), "retries", "Also run tasks again whose result is retryable."),
+        Option(("--no-pages",), "has_no_pages", "Write no page of each session for the summary to link to."),
     ],
     [Argument("tasks", "TASKS"), Argument("flags", "[AGENT FLAGS]", is_required=False)],
 )
@@ -94,6 +96,8 @@ def main(words: Sequence[str]) -> int:
     except EngineError as error:
         raise CommandError(str(error)) from None
     progress.show(0, is_last=True)
+    if not given["has_no_pages"]:
+        _write_pages(folder.path)
     chosen = set(tasks.ids)
     summary = write_summary(folder.path, len(chosen), (line for line in folder.lines() if line["id"] in chosen))
     sys.stdout.write(f"{folder.path / 'index.html'}\n")
@@ -101,6 +105,15 @@ def main(words: Sequence[str]) -> int:
     if not is_complete:
         return EXIT_INTERRUPTED
     return 0 if summary.passed == summary.tasks else EXIT_FAILED
+
+
+def _write_pages(folder: Path) -> None:
+    """Write the pages of sessions by a program of its own; the summary does not link to one that is missing."""
+    from pinnace_engines.programs import run_program
+
+    command = [sys.executable, "-P", "-m", "pinnace_rpc.batch.pages", str(folder)]
+    with tempfile.TemporaryFile() as output:
+        sys.stderr.write(run_program(command, cwd=str(folder), env=os.environ, output=output).output)
 
 
 def split_words(words: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from tests.source_tree import PYTHONPATH
 
 from pinnace_fuzz.harness.shell_gate import ShellGate
-from pinnace_rpc.batch.worker import made_result
+from pinnace_rpc.batch.worker import made_result, run_task
 from pinnace_spec.data import text
 
 Task = dict[str, Any]
@@ -27,6 +27,7 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.out = folder / "out"
+        self.has_pages = False  # they take the processor for half a second
         (folder / "agent").mkdir()
         settings = {"retry": {"enabled": False}}
         (folder / "agent" / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
@@ -42,6 +43,7 @@ class Bench:
         file = self.folder / "tasks.jsonl"
         file.write_text("".join(f"{json.dumps(task)}\n" for task in tasks), encoding="utf-8")
         program = [sys.executable, "-P", "-m", "pinnace_rpc", "batch", str(file), "--out", str(self.out)]
+        program += [] if self.has_pages else ["--no-pages"]
         return [*program, "--provider", "offline", "--workers", "2", *words]
 
     def run(self, tasks: Iterable[Mapping[str, Any]], *words: str) -> "subprocess.CompletedProcess[str]":
@@ -150,6 +152,7 @@ def test_tasks_have_workspaces_and_are_verified(bench: Bench, repository: Path) 
         },
         {"id": "no-rev", "prompt": "x", "workspace": {"git": str(repository), "rev": "nothing"}},
     ]
+    bench.has_pages = True
     done = bench.run(tasks)
     results = bench.results
     again = bench.run(tasks)
@@ -165,7 +168,9 @@ def test_tasks_have_workspaces_and_are_verified(bench: Bench, repository: Path) 
     summary = json.loads((bench.out / "summary.json").read_text())
     assert (4, 4, 2, 2) == tuple(summary[key] for key in ("tasks", "ended", "passed", "failed"))
     assert {"completed": 2, "usage": 1, "verify_failed": 1} == summary["states"]
-    assert '<a href="sessions/fails.jsonl">fails</a>' in (bench.out / "index.html").read_text()
+    page = (bench.out / "index.html").read_text()
+    assert '<a href="sessions/fails.html">fails</a> <a href="sessions/fails.jsonl">jsonl</a>' in page
+    assert "You said" in (bench.out / "sessions" / "fails.html").read_text()
 
 
 def test_a_retry_runs_what_may_succeed_later(bench: Bench) -> None:
@@ -280,6 +285,38 @@ def test_a_second_coordinator_is_refused(bench: Bench, gates: Callable[[], Shell
     assert 1 == refused.returncode
     assert "another `pinnace batch` uses this folder" in refused.stderr
     assert 0 == process.returncode
+
+
+def test_a_loss_changes_neither_what_a_task_has_cost_nor_how_often_it_is_verified(tmp_path: Path) -> None:
+    """As a worker that was lost during the verification leaves them: the agent had been lost before, after one turn."""
+    tokens = {"input": 5, "output": 2, "cacheRead": 1, "cacheWrite": 0}
+    usages = [{**tokens, "cost": {"total": cost}} for cost in (0.5, 0.25, 0.125)]
+    entries: list[dict[str, Any]] = [
+        {"type": "session", "id": "t"},
+        {"type": "message", "message": {"role": "user", "content": "\u2028"}},
+        {"type": "message", "message": {"role": "assistant", "usage": usages[0]}},
+        {"type": "message", "message": {"role": "toolResult", "content": []}},
+        {"type": "compaction", "usage": usages[1]},
+        {"type": "message", "message": {"role": "assistant", "usage": usages[2]}},
+    ]
+    place = tmp_path / "t" / "1"
+    (place / "session").mkdir(parents=True)
+    lines = "".join(f"{json.dumps(each, ensure_ascii=False)}\n" for each in entries)
+    (place / "session" / "s.jsonl").write_text(f'{lines}{{"type": "mess')
+    result = {**made_result("completed", "", code=0), "error": None, "turns": 1, "session": {"id": "t", "file": "s"}}
+    (place / "result.json").write_text(json.dumps(result))
+    call = {"task": {"id": "t", "prompt": "x", "verify": f"echo run >> {tmp_path}/runs"}, "place": str(place)}
+    call |= {"command": ["false"], "flags": []}
+    outcomes = []
+    for _ in range(2):
+        outcomes.append(run_task(call))
+        (place / "outcome.json").unlink()
+
+    assert outcomes[0]["result"]["usage"] == outcomes[1]["result"]["usage"]
+    assert {"turns": 2, "toolCalls": 1, "cost": 0.875}.items() <= outcomes[0]["result"].items()
+    assert {"input": 15, "output": 6, "cacheRead": 3, "cacheWrite": 0, "total": 24} == outcomes[0]["result"]["usage"]
+    assert [True, True] == [each["verify"]["passed"] for each in outcomes]
+    assert "run\n" == (tmp_path / "runs").read_text()
 
 
 def test_the_published_schema_accepts_what_is_accepted() -> None:
