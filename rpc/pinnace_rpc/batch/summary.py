@@ -1,6 +1,7 @@
 """The summary of a batch: `summary.json` for programs and `index.html` for people. Read from the results, line by line.
 
-The page needs no network and no other file, but links to those of sessions. All text is escaped; its script only filters the rows that are there.
+The page needs no network and no other file; it links to those of sessions. All text is escaped; its script only filters
+the rows that are there.
 """
 
 import html
