@@ -3,15 +3,18 @@
 Plain data in, plain data out, and no state but the folder of the attempt: it holds the working folder, the session and,
 at the end, the outcome. An engine that repeats a call after a lost worker gets the outcome that is there, or the agent
 continues its session: no prompt runs twice (R-RES-02). A verification that has ended does not run again, either; one
-that its worker has not survived does. Never raises for what a task does. Blocks.
+that its worker has not survived does. A call that a lost coordinator has left at work keeps its attempt: the next
+coordinator's call of it waits for its outcome. Never raises for what a task does. Blocks.
 """
 
+import fcntl
 import json
 import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Final, TypedDict
 
@@ -36,11 +39,12 @@ def run_task(call: Mapping[str, Any]) -> dict[str, Any]:
         `id`, `result` (a result record), `verify` (or None), `session` (the session file as text) and `stderr`.
     """
     task, place = call["task"], Path(call["place"])
-    found = _read(place / OUTCOME)
-    if found is None:
-        found = _run(call, task, place)
-        _write(place / OUTCOME, json.dumps(found))
-    return found
+    with _alone(place):
+        found = _read(place / OUTCOME)
+        if found is None:
+            found = _run(call, task, place)
+            _write(place / OUTCOME, json.dumps(found))
+        return found
 
 
 def _run(call: Mapping[str, Any], task: Mapping[str, Any], place: Path) -> dict[str, Any]:
@@ -128,6 +132,22 @@ def _verify(task: Mapping[str, Any], place: Path, folder: Path) -> dict[str, Any
     verified = {"passed": passed, "exitCode": ended.code, "timedOut": ended.is_over_time, "output": ended.output}
     _write(place / VERIFIED, json.dumps(verified))
     return verified
+
+
+@contextmanager
+def _alone(place: Path) -> Generator[None]:
+    """Wait until no other call is at work on an attempt; the lock of one whose worker died is free."""
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        lock = os.open(place / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:
+        yield  # the attempt fails by itself, and says why
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
 
 
 class Spent(TypedDict):
