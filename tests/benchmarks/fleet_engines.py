@@ -2,12 +2,12 @@
 
     .venv/bin/python tests/benchmarks/fleet_engines.py [--tasks 1000] [--engines processes,dask,ray] [--judge]
 
-All engines at once. Processes; a Dask cluster over TCP, of a scheduler and two workers; a Ray cluster of two workers. When a quarter of the
-tasks has ended a worker of Dask or Ray is killed, when half of them has the coordinator is, and the same command
-finishes the batch. Exits with 1 unless every task has exactly one result, no prompt ran twice, and the results are the
-same on all engines, but for what a loss changes: the answer and the figures of the tasks that were interrupted. Dask
-and Ray are those of `scripts/peers`. With `--judge`, also: the judge's report of two shards on each engine is that of
-one run, for three seeds.
+All engines at once: processes; a Dask cluster over TCP, of a scheduler and two workers; a Ray cluster of two workers.
+When a quarter of the tasks has ended a worker of Dask or Ray is killed, when half of them has the coordinator is, and
+the same command finishes the batch. Exits with 1 unless every task has exactly one result, no prompt ran twice, and the
+results are the same on all engines, without the tasks that continued a session. Dask and Ray are those of
+`scripts/peers`. With `--judge`, also: the judge's report of two shards on each engine is that of one run, for three
+seeds.
 """
 
 import argparse

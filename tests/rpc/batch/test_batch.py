@@ -1,11 +1,15 @@
 """`pinnace batch` as a process: real agents with the offline model, real signals, real files."""
 
+import fcntl
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -317,6 +321,25 @@ def test_a_loss_changes_neither_what_a_task_has_cost_nor_how_often_it_is_verifie
     assert {"input": 15, "output": 6, "cacheRead": 3, "cacheWrite": 0, "total": 24} == outcomes[0]["result"]["usage"]
     assert [True, True] == [each["verify"]["passed"] for each in outcomes]
     assert "run\n" == (tmp_path / "runs").read_text()
+
+
+def test_a_call_waits_for_the_outcome_of_one_that_is_at_work_on_the_same_attempt(tmp_path: Path) -> None:
+    """R-BAT-02: a worker of an engine may outlive the coordinator, whose successor calls for the same attempt."""
+    call = {"task": {"id": "t", "prompt": "x"}, "place": str(tmp_path), "flags": []}
+    call |= {"command": ["/bin/sh", "-c", f"echo run >> {tmp_path}/runs"]}
+    outcome = {"id": "t", "result": {}, "verify": None, "session": "", "stderr": ""}
+    with (tmp_path / "lock").open("w") as lock, ThreadPoolExecutor(1) as pool:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        waiting = re.compile(rf"-> FLOCK .*:{os.fstat(lock.fileno()).st_ino} ")
+        second = pool.submit(run_task, call)
+        end_s = time.monotonic() + TIMEOUT_S
+        while not second.done() and not waiting.search(Path("/proc/locks").read_text()) and time.monotonic() < end_s:
+            pass
+        (tmp_path / "outcome.json").write_text(json.dumps(outcome))
+        fcntl.flock(lock, fcntl.LOCK_UN)
+
+        assert outcome == second.result(TIMEOUT_S)
+    assert not (tmp_path / "runs").exists()
 
 
 def test_the_published_schema_accepts_what_is_accepted() -> None:
