@@ -327,7 +327,7 @@ def test_a_call_waits_for_the_outcome_of_one_that_is_at_work_on_the_same_attempt
     """R-BAT-02: a worker of an engine may outlive the coordinator, whose successor calls for the same attempt."""
     call = {"task": {"id": "t", "prompt": "x"}, "place": str(tmp_path), "flags": []}
     call |= {"command": ["/bin/sh", "-c", f"echo run >> {tmp_path}/runs"]}
-    outcome = {"id": "t", "result": {}, "verify": None, "session": "", "stderr": ""}
+    outcome: dict[str, Any] = {"id": "t", "result": {}, "verify": None, "session": "", "stderr": ""}
     with (tmp_path / "lock").open("w") as lock, ThreadPoolExecutor(1) as pool:
         fcntl.flock(lock, fcntl.LOCK_EX)
         waiting = re.compile(rf"-> FLOCK .*:{os.fstat(lock.fileno()).st_ino} ")
