@@ -61,7 +61,9 @@ def _run(call: Mapping[str, Any], task: Mapping[str, Any], place: Path) -> dict[
             result = _result_of(place, ended)
         text = _session_of(place)
         if was_begun or ended is None or result["session"] is None:
-            result = {**result, **spent_in(text)}
+            spent = spent_in(text)
+            result["turns"], result["toolCalls"] = spent["turns"], spent["toolCalls"]
+            result["usage"], result["cost"] = spent["usage"], spent["cost"]
         if task.get("verify") and result["reason"] == "completed":
             verify = _verify(task, place, folder)
         remove_workspace(place)

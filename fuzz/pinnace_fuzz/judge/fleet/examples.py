@@ -79,7 +79,8 @@ def _redis(url: str, shown: str) -> ExampleDatabase:
         text = f"--examples {shown} needs a package ({error}): install pinnace-conform with the extra `redis`"
         raise ExamplesError(text) from None
     try:
-        client: Any = Redis.from_url(url, socket_connect_timeout=_CONNECT_S)
+        made: Any = Redis  # whose types are partial
+        client = made.from_url(url, socket_connect_timeout=_CONNECT_S)
         client.ping()
     except (RedisError, ValueError, OSError) as error:
         raise ExamplesError(f"--examples {shown}: no Redis answers: {error}") from None
