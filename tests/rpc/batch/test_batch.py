@@ -201,6 +201,7 @@ def test_an_agent_that_is_killed_or_takes_too_long_has_a_result(bench: Bench) ->
 
     assert ("internal", True, -9) == (killed["reason"], killed["retryable"], killed["exitCode"])
     assert ["run `kill -9 $PPID`"] == bench.asked("killed")
+    assert killed["usage"]["total"] > 0  # by its session: it left no result
     assert ("limit_time", False) == (slow["reason"], slow["retryable"])
 
 
