@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGES = [
     ROOT / "spec" / "pinnace_spec",
+    ROOT / "spec" / "pinnace_engines",
     ROOT / "statechart" / "pinnace_statechart",
     ROOT / "agent" / "pinnace_agent",
     ROOT / "rpc" / "pinnace_rpc",
@@ -183,13 +184,14 @@ MAY_START = {
     },
     "agent/pinnace_agent/shell/protection.py": {"ctypes.CDLL", "ctypes.c_ulong", "ctypes.get_errno"},
     "rpc/pinnace_rpc/attach/finding.py": {"subprocess.Popen"},
-    "rpc/pinnace_rpc/batch/programs.py": {"subprocess.Popen"},
     "rpc/pinnace_rpc/client/connection/process.py": {"trio.lowlevel.open_process"},
     "rpc/pinnace_rpc/cli/commands/demo.py": {"subprocess.Popen"},
     "rpc/pinnace_rpc/host/agents/fresh.py": {"trio.lowlevel.open_process"},
     "rpc/pinnace_rpc/host/agents/zygote.py": {"trio.lowlevel.open_process"},
     "rpc/pinnace_rpc/host/agents/zygote_program.py": {"os.fork"},
     "rpc/pinnace_rpc/server/stdio.py": {"ctypes.CDLL"},
+    # On workers of batches and of the judge, where there is no agent.
+    "spec/pinnace_engines/programs.py": {"subprocess.Popen"},
     # The terminal client, a program of its own: the user's editor, the clipboard, and git for a list of files.
     "rpc/pinnace_tui/app.py": {"subprocess.run"},
     "rpc/pinnace_tui/clipboard.py": {"subprocess.run"},

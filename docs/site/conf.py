@@ -49,7 +49,7 @@ CONTENTS: Final = {
         "terminal mcp export logging telemetry troubleshooting",
         "Assurance": "../SECURITY stability specification ../spec/reference ../spec/matrix model-checking "
         "../spec/model/STATEMENT conformance ../spec/scenarios/README judged soak-and-chaos measurements "
-        "sandbox-attempts measurements/growth measurements/host measurements/editors "
+        "sandbox-attempts measurements/batches measurements/growth measurements/host measurements/editors "
         "measurements/terminal",
         "Development": "../CONTRIBUTING architecture decisions/README ../spec/README ../CHANGELOG",
     },
@@ -65,6 +65,7 @@ TITLES: Final = {
     "../spec/matrix": "Command × state",
     "../spec/model/STATEMENT": "Statement of the proofs",
     "../spec/scenarios/README": "Scenario format",
+    "measurements/batches": "Cost of batches",
     "measurements/growth": "Growth of costs",
     "measurements/host": "Durable host",
     "measurements/editors": "Agent of editors",

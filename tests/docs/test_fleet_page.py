@@ -2,15 +2,17 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 from tests.docs.test_pages import BLOCKS, TIMEOUT_S
-from tests.source_tree import PYTHONPATH
+from tests.source_tree import DATA, PYTHONPATH, REPOSITORY
 
 from pinnace_spec.batch.results import DETAILED_EXIT_CODES
 from pinnace_spec.batch.tasks import Task, TaskLimits
@@ -61,6 +63,36 @@ def test_the_batch_of_the_page_runs(env: dict[str, str], tmp_path: Path) -> None
         assert ("a", "completed") == (line["id"], line["reason"])
 
 
+def test_the_manifest_of_the_page_is_a_job_of_kubernetes() -> None:
+    """By the schema that its servers publish, in which no field is unknown."""
+    schema = json.loads((DATA / "kubernetes-job.schema.json").read_text(encoding="utf-8"))
+    job: Any = YAML(typ="safe").load(block("apiVersion: batch/v1"))
+
+    assert [] == [error.message for error in Draft202012Validator(schema).iter_errors(job)]
+    job["spec"]["completionmode"] = job["spec"].pop("completionMode")
+    assert not Draft202012Validator(schema).is_valid(job)
+
+
+def test_the_array_of_the_page_is_a_script_of_the_shell() -> None:
+    checked = subprocess.run(
+        ["bash", "-n"], input=block("#!/bin/sh\n#SBATCH"), capture_output=True, text=True, check=False
+    )
+
+    assert (0, "") == (checked.returncode, checked.stderr)
+
+
+@pytest.mark.peer
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+def test_the_service_of_the_host_is_one_of_systemd(tmp_path: Path) -> None:
+    (unit,) = [each.text for each in BLOCKS if each.page == "docs/durable-agents.md" and each.text.startswith("[Unit]")]
+    (tmp_path / "pinnace-host.service").write_text(unit)
+    command = ["systemd-analyze", "verify", "--user", "./pinnace-host.service"]
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)}
+    checked = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+
+    assert (0, "") == (checked.returncode, checked.stderr)
+
+
 @pytest.mark.parametrize("kind", ["slurm", "kubernetes"])
 def test_the_command_of_an_array_can_be_repeated(kind: str, env: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
@@ -84,8 +116,6 @@ def test_the_command_of_an_array_can_be_repeated(kind: str, env: dict[str, str],
 
 
 def test_every_field_of_a_task_is_described() -> None:
-    from tests.source_tree import REPOSITORY
-
     text = (REPOSITORY / PAGE).read_text(encoding="utf-8")
     for name in (*Task.model_fields, *TaskLimits.model_fields):
         assert f"`{name}`" in text

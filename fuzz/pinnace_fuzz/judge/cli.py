@@ -6,6 +6,7 @@ Exit codes: 0 conformant, or only what the baseline expects; 1 violations; 2 the
 """
 
 import json
+import os
 import random
 import re
 import signal
@@ -22,11 +23,11 @@ import click
 from pinnace_fuzz.harness.extras import MISSING_EXIT, missing_package
 from pinnace_fuzz.harness.model_server.fake_llm import HarnessFault
 from pinnace_fuzz.judge.adapter import AdapterError, adapter
+from pinnace_fuzz.judge.fleet.sharding import WHOLE, Shard
 from pinnace_fuzz.judge.probing import NotStarted
 from pinnace_fuzz.judge.results import HARNESS_EXIT, NOTHING_JUDGED_EXIT, CaseResult
 from pinnace_fuzz.judge.scenarios.fields import FieldError
 from pinnace_fuzz.judge.scenarios.files import ScenarioError, load
-from pinnace_fuzz.judge.sharding import WHOLE, Shard
 from pinnace_fuzz.judge.store import StoreError
 from pinnace_fuzz.process_tree import ORPHANS
 from pinnace_spec.profiles.generations import GENERATIONS
@@ -111,6 +112,19 @@ def program() -> None:
 @click.option("--dryrun", is_flag=True, help="Say what would be run.")
 @click.option("--seed", type=int, help="Of everything that is generated. Printed.")
 @click.option("--shard", type=_Shard(), metavar="I/N", help="One of N parts of a run; needs --seed. See merge.")
+@click.option(
+    "--engine",
+    metavar="ENGINE",
+    help="Run all shards on processes, dask[:ADDRESS], ray[:ADDRESS], or MODULE:CALLABLE, and merge their reports.",
+)
+@click.option("--shards", type=click.IntRange(1, 100_000), help="How many, with --engine. Default: one a processor.")
+@click.option(
+    "--examples",
+    "urls",
+    multiple=True,
+    metavar="URL",
+    help="Share examples by a folder, redis://…, github:OWNER/REPOSITORY, or readonly:URL. Repeatable.",
+)
 @click.option("--time", "time_s", type=_Seconds(), default="10m", show_default=True)
 @click.option("--jobs", type=click.IntRange(1, 16), default=2, show_default=True)
 @click.option("--campaign", "campaigns", multiple=True, help="Only these campaigns; `none` for scenarios alone.")
@@ -123,7 +137,11 @@ def judge(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...],
 
     if given["shard"] is not None and given["seed"] is None:
         raise click.UsageError("--shard needs --seed: all shards of a run have the same one")
+    if given["shards"] is not None and given["engine"] is None:
+        raise click.UsageError("--shards needs --engine, which runs them")
     seed = given["seed"] if given["seed"] is not None else random.SystemRandom().randrange(2**32)
+    if given["engine"] is not None and not given["dryrun"]:
+        return _on_engine(command, adapter_name, formats, {**given, "seed": seed})
     options = Options(
         command=command,
         adapter=adapter(adapter_name),
@@ -139,6 +157,7 @@ def judge(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...],
         campaigns=_campaigns(given["campaigns"], given["only"]),
         patience=given["patience"],
         shard=given["shard"] or WHOLE,
+        examples=_examples(given["urls"]),
         log=lambda text: click.echo(text, err=True),
     )
     try:
@@ -194,6 +213,79 @@ def acp(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...], *
     except NoSuchScenario as error:
         raise click.UsageError(str(error)) from None
     return _reported(run, given["out"], formats, is_whole=given["verbose"])
+
+
+def _examples(urls: tuple[str, ...]) -> Any:
+    """Open the database of the run, before an agent is started; None without one."""
+    if not urls:
+        return None
+    from pinnace_fuzz.judge.fleet.examples import ExamplesError, open_examples
+
+    try:
+        return open_examples(urls)
+    except ExamplesError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _on_engine(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...], given: dict[str, Any]) -> int:
+    """Run the shards of a run on an engine and report what they have found together."""
+    from pinnace_engines.engines import EngineError, find_engine
+    from pinnace_fuzz.judge.fleet.shards import ShardFailed, Work, conduct_shards
+    from pinnace_fuzz.judge.html.page import of_files
+
+    if given["shard"] is not None:
+        raise click.UsageError("--engine runs all shards: it goes with no --shard")
+    if given["verbose"] or not set(formats) <= {"json", "html"}:
+        raise click.UsageError("--engine reports json, and html: it goes with no other --report, nor with --verbose")
+    _examples(given["urls"])
+    out: Path = given["out"]
+
+    def log(text: str) -> None:
+        click.echo(text, err=True)
+
+    shards: int = given["shards"] or os.cpu_count() or 1
+    work = Work(command, _words_of(adapter_name, given), _files_of(adapter_name, given), os.getcwd())
+    try:
+        log(f"{shards} shards on {given['engine']}; seed {given['seed']}")
+        report = conduct_shards(find_engine(given["engine"], shards), work, shards, out, log)
+    except EngineError as error:
+        raise click.UsageError(str(error)) from None
+    except ShardFailed as error:
+        return _exit_with(str(error), error.code)
+    click.echo(_verdicts(report))
+    for case in report["cases"]:
+        if case["counts"]:
+            click.echo(f"{case['verdict']} {case['id']}: {case['title']}")
+    log(str(out / "report.json"))
+    if "html" in formats:
+        (out / "report.html").write_text(of_files([str(out / "report.json")]), encoding="utf-8")
+        log(str(out / "report.html"))
+    code: int = report["summary"]["exit_code"]
+    return code
+
+
+def _words_of(adapter_name: str, given: dict[str, Any]) -> list[str]:
+    """Return the options of a shard but those that name files, that it has been given or that it makes itself."""
+    words = ["judge", "--profile", given["profile"], "--seed", str(given["seed"]), "--jobs", str(given["jobs"])]
+    words += ["--time", f"{given['time_s']:.3f}s", "--patience", str(given["patience"])]
+    words += ["--strict"] if given["strict"] else []
+    for option, values in (("--only", given["only"]), ("--skip", given["skip"]), ("--campaign", given["campaigns"])):
+        words += [word for value in values for word in (option, value)]
+    for url in given["urls"]:
+        # A folder is relative to that of the user.
+        words += ["--examples", url if ":" in url else str(Path(url).absolute())]
+    if not Path(adapter_name).is_file():
+        words += ["--adapter", adapter_name]
+    return words
+
+
+def _files_of(adapter_name: str, given: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    named = {"--adapter": Path(adapter_name) if Path(adapter_name).is_file() else None, "--baseline": given["baseline"]}
+    return {option: (path.name, path.read_text(encoding="utf-8")) for option, path in named.items() if path is not None}
+
+
+def _verdicts(report: dict[str, Any]) -> str:
+    return " ".join(f"{name} {count}" for name, count in sorted(report["summary"]["verdicts"].items()))
 
 
 def _reported(run: Any, out: Path, formats: tuple[str, ...], *, is_whole: bool) -> int:
@@ -340,7 +432,7 @@ def merge(reports: tuple[Path, ...], output: Path) -> int:
         raise click.UsageError(str(error)) from None
     except (ValueError, TypeError, KeyError) as error:
         raise click.UsageError(f"a file is no report: {error!r}") from None
-    click.echo(" ".join(f"{name} {count}" for name, count in sorted(report["summary"]["verdicts"].items())))
+    click.echo(_verdicts(report))
     click.echo(str(output), err=True)
     code: int = report["summary"]["exit_code"]
     return code

@@ -16,11 +16,12 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pinnace_fuzz.judge import store
 from pinnace_fuzz.judge.adapter import Adapter, AdapterError
 from pinnace_fuzz.judge.coverage import Coverage
+from pinnace_fuzz.judge.fleet.sharding import WHOLE, Shard
 from pinnace_fuzz.judge.playing.kit import Kit
 from pinnace_fuzz.judge.playing.load import Load, LoadMeter
 from pinnace_fuzz.judge.probing import Found, NotStarted, probe
@@ -30,8 +31,10 @@ from pinnace_fuzz.judge.running import reason_not_to_run, run_all, run_once
 from pinnace_fuzz.judge.scenarios.fields import texts
 from pinnace_fuzz.judge.scenarios.files import load
 from pinnace_fuzz.judge.scenarios.scenario import Scenario
-from pinnace_fuzz.judge.sharding import WHOLE, Shard
 from pinnace_spec.profiles.generations import GenerationName, generation
+
+if TYPE_CHECKING:
+    from hypothesis.database import ExampleDatabase
 
 # Up to here a run is smoke: the scenarios so marked, and no campaign.
 SMOKE_S = 90.0
@@ -61,6 +64,8 @@ class Options:
     """None: all, if there is time."""
     patience: float = 1.0
     shard: Shard = WHOLE
+    examples: "ExampleDatabase | None" = None
+    """Those that this run shares with others."""
     log: Callable[[str], None] = field(default=lambda text: None)
 
 
@@ -172,7 +177,12 @@ def conduct(options: Options) -> Run:
         if has_campaigns:
             from pinnace_fuzz.judge.campaigns.schedule import run_campaigns
 
-            confirmed, campaigns = run_campaigns(kit, options, begun_s + options.time_s, coverage)
+            database = None
+            if options.examples is not None:
+                from pinnace_fuzz.judge.fleet.examples import examples_of
+
+                database = examples_of(f"{_agent(kit, found)['name']} {kit.generation.name}", options.examples)
+            confirmed, campaigns = run_campaigns(kit, options, begun_s + options.time_s, coverage, database)
             for case in confirmed:
                 if case.is_bad:
                     _store(case, options, kit, stored)

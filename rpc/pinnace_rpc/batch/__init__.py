@@ -1,4 +1,4 @@
-"""`pinnace batch`: many agents, each for a task; imports the specification, and no module of an agent.
+"""`pinnace batch`: many agents, each for a task; imports the specification and engines, and no module of an agent.
 
-`command` imports `coordinator`, and that the others; `worker`, `workspaces` and `programs` run on other machines, too.
+`command` imports `coordinator`, and that the others; `worker` and `workspaces` run on other machines, too.
 """

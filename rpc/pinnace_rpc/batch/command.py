@@ -6,6 +6,7 @@ Checks everything before anything starts: the tasks, the agent's flags, the engi
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -35,6 +36,7 @@ COMMAND: Final = Command(
         Option(("--workers",), "workers", "Agents at a time. Default: one a processor.", "NUMBER", read=values.count),
         Option(("--work",), "work", "The folder of workspaces on the workers. Default: work in FOLDER.", "FOLDER"),
         Option(("--retry",), "retries", "Also run tasks again whose result is retryable."),
+        Option(("--no-pages",), "has_no_pages", "Write no page of each session for the summary to link to."),
     ],
     [Argument("tasks", "TASKS"), Argument("flags", "[AGENT FLAGS]", is_required=False)],
 )
@@ -52,7 +54,7 @@ def main(words: Sequence[str]) -> int:
     given = parse(COMMAND, own)
     if given["out"] is None:
         raise UsageError("--out is missing: the folder of the results")
-    from pinnace_rpc.batch.engines import EngineError, find_engine
+    from pinnace_engines.engines import EngineError, find_engine
     from pinnace_rpc.batch.records import BatchFolder, BatchFolderError
     from pinnace_rpc.batch.task_file import TaskFile, TaskFileError
 
@@ -65,7 +67,8 @@ def main(words: Sequence[str]) -> int:
         raise UsageError(str(error)) from None
     except (EngineError, BatchFolderError) as error:
         raise CommandError(str(error)) from None
-    from pinnace_rpc.batch.coordinator import Call, Coordinator
+    from pinnace_engines.calls import Call
+    from pinnace_rpc.batch.coordinator import Coordinator
     from pinnace_rpc.batch.progress import Progress
     from pinnace_rpc.batch.summary import write_summary
 
@@ -73,15 +76,15 @@ def main(words: Sequence[str]) -> int:
     done = folder.done
     wanted = [each for each in tasks.ids if each not in done or (given["retries"] and done[each].is_retryable)]
 
-    def calls() -> Iterator[Call]:
+    def calls() -> Iterator[Call[int]]:
         for task in tasks.tasks(iter(wanted)):
             former = done.get(task["id"])
             attempt = 1 if former is None else former.attempt + 1
             place = str(work / task["id"] / str(attempt))
             command = [sys.executable, "-P", "-m", "pinnace_rpc"]
-            yield Call({"task": task, "place": place, "command": command, "flags": flags}, attempt)
+            yield Call(attempt, {"task": task, "place": place, "command": command, "flags": flags})
 
-    def forget(call: Call) -> None:
+    def forget(call: Call[int]) -> None:
         place = Path(call.arguments["place"])
         shutil.rmtree(place, ignore_errors=True)
         with suppress(OSError):  # another attempt's folder, or not on this machine
@@ -93,6 +96,8 @@ def main(words: Sequence[str]) -> int:
     except EngineError as error:
         raise CommandError(str(error)) from None
     progress.show(0, is_last=True)
+    if not given["has_no_pages"]:
+        _write_pages(folder.path)
     chosen = set(tasks.ids)
     summary = write_summary(folder.path, len(chosen), (line for line in folder.lines() if line["id"] in chosen))
     sys.stdout.write(f"{folder.path / 'index.html'}\n")
@@ -100,6 +105,15 @@ def main(words: Sequence[str]) -> int:
     if not is_complete:
         return EXIT_INTERRUPTED
     return 0 if summary.passed == summary.tasks else EXIT_FAILED
+
+
+def _write_pages(folder: Path) -> None:
+    """Write the pages of sessions by a program of its own; the summary does not link to one that is missing."""
+    from pinnace_engines.programs import run_program
+
+    command = [sys.executable, "-P", "-m", "pinnace_rpc.batch.pages", str(folder)]
+    with tempfile.TemporaryFile() as output:
+        sys.stderr.write(run_program(command, cwd=str(folder), env=os.environ, output=output).output)
 
 
 def split_words(words: Sequence[str]) -> tuple[list[str], list[str]]:

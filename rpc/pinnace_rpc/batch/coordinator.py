@@ -2,33 +2,23 @@
 
 At most twice as many tasks as workers are submitted at a time: what a batch holds in memory does not grow with its
 tasks. A call that the engine lost (its worker died) is submitted again for the same attempt, whose folder says how far
-it came; after `LOST_CALLS` losses the task has a result that says so. The first signal lets the running tasks end and
+it came; a task that loses too many workers has a result that says so. The first signal lets the running tasks end and
 starts no other; the second one ends the process, and with it the agents.
 """
 
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterator
 
-from pinnace_rpc.batch.engines import Engine
+from pinnace_engines.calls import Call, Ended, run_calls
+from pinnace_engines.engines import Engine
 from pinnace_rpc.batch.progress import Progress
 from pinnace_rpc.batch.records import BatchFolder
 from pinnace_rpc.batch.worker import made_result, run_task
 
-LOST_CALLS: Final = 3
-"""How often a task may lose its worker before it counts as failed: it may be what kills them."""
-_LOOK_S: Final = 0.5
-
-
-class Call(NamedTuple):
-    """A call of the worker's function."""
-
-    arguments: Mapping[str, Any]
-    attempt: int
-    losses: int = 0
+Attempt = int
+"""The key of a call: which attempt of its task it is, from 1."""
 
 
 class Coordinator:
@@ -41,10 +31,9 @@ class Coordinator:
         self._progress = progress
         self._most = 2 * workers
         self._signals = 0
-        self._running: dict[Future[Any], Call] = {}
-        self._lost: list[Call] = []
+        self._submitted = 0
 
-    def run(self, calls: Iterator[Call], *, forget: Callable[[Call], None]) -> bool:
+    def run(self, calls: Iterator[Call[Attempt]], *, forget: Callable[[Call[Attempt]], None]) -> bool:
         """Run all calls; return False if a signal ended the batch before its end.
 
         Args:
@@ -52,57 +41,38 @@ class Coordinator:
             forget: Called when the outcome of a call is kept.
         """
         former = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
-        executor = self._engine()
+        running = run_calls(
+            self._engine,
+            run_task,
+            self._counted(calls),
+            at_once=self._most,
+            is_ending=lambda: bool(self._signals),
+            on_loss=lambda call, why: self._progress.note(f"{_id_of(call)}: its worker was lost ({why}); again"),
+        )
         try:
-            while True:
-                executor = self._submit(executor, calls)
-                if not self._running:
-                    return not self._signals
-                done, _ = wait(self._running, _LOOK_S, FIRST_COMPLETED)
-                for future in done:
-                    executor = self._take(executor, future, forget)
-                self._progress.show(len(self._running))
+            for ended in running:
+                for each in ended:
+                    self._keep(each)
+                    forget(each.call)
+                self._progress.show(self._submitted)
+            return not self._signals
         finally:
-            executor.shutdown()
+            running.close()  # its executor is shut down before the signals have their former meaning
             for number, handler in former.items():
                 signal.signal(number, handler)
 
-    def _submit(self, executor: Executor, calls: Iterator[Call]) -> Executor:
-        while len(self._running) < self._most and not self._signals:
-            call = self._lost.pop() if self._lost else next(calls, None)
-            if call is None:
-                break
-            try:
-                future = executor.submit(run_task, dict(call.arguments))
-            except BrokenExecutor:
-                executor.shutdown(wait=False)
-                executor = self._engine()
-                future = executor.submit(run_task, dict(call.arguments))
-            self._running[future] = call
-        return executor
+    def _counted(self, calls: Iterator[Call[Attempt]]) -> Iterator[Call[Attempt]]:
+        for call in calls:
+            self._submitted += 1
+            yield call
 
-    def _take(self, executor: Executor, future: Future[Any], forget: Callable[[Call], None]) -> Executor:
-        call = self._running.pop(future)
-        try:
-            outcome = future.result()
-        except Exception as error:  # whatever an engine raises for a worker that died
-            if call.losses + 1 < LOST_CALLS:
-                self._lost.append(call._replace(losses=call.losses + 1))
-                self._progress.note(f"{call.arguments['task']['id']}: its worker was lost ({_words(error)}); again")
-                return executor
-            text = f"the worker was lost {LOST_CALLS} times: {_words(error)}"
-            result = made_result("internal", text, is_retryable=True)
-            outcome = {
-                "id": call.arguments["task"]["id"],
-                "result": result,
-                "verify": None,
-                "session": "",
-                "stderr": "",
-            }
-        line = self._folder.add(outcome, call.attempt)
-        forget(call)
-        self._progress.ended(line)
-        return executor
+    def _keep(self, ended: Ended[Attempt]) -> None:
+        self._submitted -= 1
+        outcome = ended.outcome
+        if ended.error is not None:
+            result = made_result("internal", ended.error, is_retryable=True)
+            outcome = {"id": _id_of(ended.call), "result": result, "verify": None, "session": "", "stderr": ""}
+        self._progress.ended(self._folder.add(outcome, ended.call.key))
 
     def _on_signal(self, number: int, _frame: object) -> None:
         self._signals += 1
@@ -111,5 +81,6 @@ class Coordinator:
         sys.stderr.write("pinnace: batch: running tasks end, and no other starts; once more ends at once\n")
 
 
-def _words(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".strip().split("\n")[0][:200]
+def _id_of(call: Call[Attempt]) -> str:
+    task_id: str = call.arguments["task"]["id"]
+    return task_id

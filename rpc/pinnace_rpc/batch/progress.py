@@ -1,4 +1,7 @@
-"""Says on stderr how far a batch is: one line that changes on a terminal, lines now and then elsewhere."""
+"""Says on stderr how far a batch is: one line that changes on a terminal, lines now and then elsewhere.
+
+Without a library: one line needs no layout, and a batch installs nothing.
+"""
 
 import os
 import sys

@@ -1,6 +1,7 @@
 """The summary of a batch: `summary.json` for programs and `index.html` for people. Read from the results, line by line.
 
-The page needs no network and no other file. All text is escaped; its script only filters the rows that are there.
+The page needs no network and no other file; it links to those of sessions. All text is escaped; its script only filters
+the rows that are there.
 """
 
 import html
@@ -99,7 +100,7 @@ def write_summary(folder: Path, tasks: int, lines: Iterable[Mapping[str, Any]]) 
     with rows.open("w", encoding="utf-8") as file:
         for line in lines:
             summary.add(line)
-            file.write(_row(line))
+            file.write(_row(line, folder))
     _replace(folder / "summary.json", iter([json.dumps(summary.record(), indent=1) + "\n"]))
     with rows.open(encoding="utf-8") as file:
         _replace(folder / "index.html", _page(summary, file))
@@ -126,11 +127,14 @@ def _page(summary: Summary, rows: Iterable[str]) -> Iterator[str]:
     yield f"</tbody></table></div>\n{_SCRIPT}"
 
 
-def _row(line: Mapping[str, Any]) -> str:
+def _row(line: Mapping[str, Any], folder: Path) -> str:
     state = state_of(line)
     name = html.escape(line["id"])
     if line["session"] is not None:
-        name = f'<a href="{html.escape(line["session"]["file"])}">{name}</a>'
+        file = str(line["session"]["file"])
+        page = file.removesuffix(".jsonl") + ".html"
+        links = [(page, name), (file, "jsonl")] if (folder / page).exists() else [(file, name)]
+        name = " ".join(f'<a href="{html.escape(target)}">{word}</a>' for target, word in links)
     text: str = line["text"] if line["error"] is None else line["error"]["message"]
     if state == "verify_failed":
         text = line["verify"]["output"]

@@ -2,23 +2,28 @@
 
 Plain data in, plain data out, and no state but the folder of the attempt: it holds the working folder, the session and,
 at the end, the outcome. An engine that repeats a call after a lost worker gets the outcome that is there, or the agent
-continues its session: no prompt runs twice (R-RES-02). Never raises for what a task does. Blocks.
+continues its session: no prompt runs twice (R-RES-02). A verification that has ended does not run again, either; one
+that its worker has not survived does. A call that a lost coordinator has left at work keeps its attempt: the next
+coordinator's call of it waits for its outcome. Never raises for what a task does. Blocks.
 """
 
+import fcntl
 import json
 import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, TypedDict
 
-from pinnace_rpc.batch.programs import Ended, run_program
+from pinnace_engines.programs import Ended, run_program
 from pinnace_rpc.batch.workspaces import WorkspaceError, make_workspace, remove_workspace
-from pinnace_spec.batch.results import ResultError, ResultReason, ResultRecord, empty_result
+from pinnace_spec.batch.results import ResultError, ResultReason, ResultRecord, ResultUsage, empty_result
 
 OUTCOME: Final = "outcome.json"
+VERIFIED: Final = "verified.json"
 # An agent with a limit on each prompt has so much longer to start, to end and to save.
 _SPARE_S: Final = 60.0
 
@@ -34,13 +39,12 @@ def run_task(call: Mapping[str, Any]) -> dict[str, Any]:
         `id`, `result` (a result record), `verify` (or None), `session` (the session file as text) and `stderr`.
     """
     task, place = call["task"], Path(call["place"])
-    outcome_file = place / OUTCOME
-    try:
-        found: dict[str, Any] = json.loads(outcome_file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        found = _run(call, task, place)
-        _write(outcome_file, json.dumps(found))
-    return found
+    with _alone(place):
+        found = _read(place / OUTCOME)
+        if found is None:
+            found = _run(call, task, place)
+            _write(place / OUTCOME, json.dumps(found))
+        return found
 
 
 def _run(call: Mapping[str, Any], task: Mapping[str, Any], place: Path) -> dict[str, Any]:
@@ -49,14 +53,19 @@ def _run(call: Mapping[str, Any], task: Mapping[str, Any], place: Path) -> dict[
     try:
         place.mkdir(parents=True, exist_ok=True)
         folder = make_workspace(task, place)
+        was_begun = bool(_session_of(place))
         result = _completed_before(place)
         if result is None:
             with (place / "output").open("w+b") as output:
                 ended = _run_agent(call, task, place, folder, output)
             result = _result_of(place, ended)
+        text = _session_of(place)
+        if was_begun or ended is None or result["session"] is None:
+            spent = spent_in(text)
+            result["turns"], result["toolCalls"] = spent["turns"], spent["toolCalls"]
+            result["usage"], result["cost"] = spent["usage"], spent["cost"]
         if task.get("verify") and result["reason"] == "completed":
             verify = _verify(task, place, folder)
-        text = _session_of(place)
         remove_workspace(place)
     except WorkspaceError as error:
         result = made_result("usage", str(error))
@@ -114,18 +123,83 @@ def _result_of(place: Path, ended: Ended) -> ResultRecord:
 
 
 def _verify(task: Mapping[str, Any], place: Path, folder: Path) -> dict[str, Any]:
+    if (former := _read(place / VERIFIED)) is not None:
+        return former
     environment = {**os.environ, **task.get("env", {})}
     limit_s = task.get("limits", {}).get("verifySeconds", 600.0)
     command = ["/bin/sh", "-c", task["verify"]]
     with (place / "verify-output").open("w+b") as output:
         ended = run_program(command, cwd=str(folder), env=environment, output=output, limit_s=limit_s)
     passed = ended.code == 0 and not ended.is_over_time
-    return {"passed": passed, "exitCode": ended.code, "timedOut": ended.is_over_time, "output": ended.output}
+    verified = {"passed": passed, "exitCode": ended.code, "timedOut": ended.is_over_time, "output": ended.output}
+    _write(place / VERIFIED, json.dumps(verified))
+    return verified
+
+
+@contextmanager
+def _alone(place: Path) -> Generator[None]:
+    """Wait until no other call is at work on an attempt; the lock of one whose worker died is free."""
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        lock = os.open(place / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:
+        yield  # the attempt fails by itself, and says why
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+class Spent(TypedDict):
+    """What a session has cost, in the fields of a result."""
+
+    turns: int
+    toolCalls: int
+    usage: ResultUsage
+    cost: float
+
+
+def spent_in(session: str) -> Spent:
+    """Sum what all processes of a session have spent: a result counts its own alone, and one may have left none.
+
+    Args:
+        session: The session file as text. A line that a crash has cut counts for nothing.
+    """
+    usage: ResultUsage = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0}
+    spent: Spent = {"turns": 0, "toolCalls": 0, "usage": usage, "cost": 0.0}
+    for line in session.split("\n"):
+        try:
+            entry: dict[str, Any] = json.loads(line)
+            message: dict[str, Any] = entry["message"] if entry["type"] == "message" else entry
+            role = message.get("role")
+            spent["turns"] += role == "assistant"
+            spent["toolCalls"] += role == "toolResult"
+            tokens = message.get("usage")
+            if tokens is None or role not in {"assistant", "toolResult", None}:
+                continue
+            for key in ("input", "output", "cacheRead", "cacheWrite"):
+                usage[key] += tokens[key]
+                usage["total"] += tokens[key]
+            spent["cost"] += tokens["cost"]["total"]
+        except (ValueError, KeyError, TypeError, AttributeError):
+            continue
+    return spent
 
 
 def _session_of(place: Path) -> str:
     files = sorted((place / "session").rglob("*.jsonl"))
     return files[0].read_text(encoding="utf-8", errors="replace") if files else ""
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """Read what `_write` has written; None: nothing."""
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found
 
 
 def _write(path: Path, text: str) -> None:

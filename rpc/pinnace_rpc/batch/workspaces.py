@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from pinnace_rpc.batch.programs import run_program
+from pinnace_engines.programs import run_program
 
 _MARK: Final = "workspace-made"
 

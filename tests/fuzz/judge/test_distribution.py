@@ -33,9 +33,9 @@ def test_it_judges_without_the_agent(tmp_path: Path) -> None:
     subprocess.run(build, cwd=ROOT / "fuzz", check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as files:
-        assert {"pinnace_fuzz", "pinnace_spec"} == {name.partition("/")[0] for name in files.namelist()} - {
-            f"pinnace_conform-{PROJECT['project']['version']}.dist-info"
-        }
+        assert {"pinnace_fuzz", "pinnace_spec", "pinnace_engines"} == {
+            name.partition("/")[0] for name in files.namelist()
+        } - {f"pinnace_conform-{PROJECT['project']['version']}.dist-info"}
     home = tmp_path / "venv"
     uv = [sys.executable, "-m", "uv"]
     python = home / "bin" / "python"

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinnace_fuzz.judge.cli import main
+from pinnace_fuzz.judge.fleet.sharding import Shard
 from pinnace_fuzz.judge.reports.merging import NotOneRun, merged
-from pinnace_fuzz.judge.sharding import Shard
 
 TINY = [sys.executable, str(Path(__file__).parent / "tiny_agent.py")]
 SEEDS = (7, 20261124, 4_000_000_001)
@@ -55,6 +55,28 @@ def test_the_merged_report_of_all_shards_is_that_of_one_run(seed: int, tmp_path:
     assert 0 == main(["page", str(tmp_path / "merged.json"), "-o", str(tmp_path / "page.html")])
 
 
+def test_an_engine_runs_all_shards_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As Dask and Ray do (tests/benchmarks/fleet.py), which need packages of their own."""
+    whole = run(tmp_path / "whole", SEEDS[0], "--skip", "FRM/")
+    found = run(tmp_path / "out", SEEDS[0], "--skip", "FRM/", "--engine", "processes", "--shards", "2")
+
+    assert essence(whole) == essence(found)
+    assert 2 == found["kit"]["shards"]
+    (bad,) = [case for case in found["cases"] if case["counts"]]
+    assert Path(bad["stored"]).is_relative_to(tmp_path / "out")
+    assert Path(bad["stored"]).is_file()
+    assert f"{bad['verdict']} {bad['id']}" in capsys.readouterr().out
+
+
+def test_an_agent_that_does_not_start_ends_the_run_as_without_an_engine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--only", "ERR/no-", "--engine", "processes", "--shards", "1", "--out", str(tmp_path)]
+
+    assert 4 == main([*words, "--", "no-such-agent"])
+    assert "shard 1/1 has no report:\nthe agent does not start: no program no-such-agent" in capsys.readouterr().err
+
+
 @given(
     items=st.lists(st.integers(), max_size=40),
     count=st.integers(min_value=1, max_value=9),
@@ -94,6 +116,10 @@ def test_what_is_not_one_run_is_refused(reports: list[dict[str, Any]], why: str)
         (["--shard", "3/2", "--seed", "1"], "is not I/N"),
         (["--shard", "0/2", "--seed", "1"], "is not I/N"),
         (["--shard", "1/2"], "--shard needs --seed"),
+        (["--shards", "2"], "--shards needs --engine"),
+        (["--engine", "processes", "--shard", "1/2", "--seed", "1"], "goes with no --shard"),
+        (["--engine", "processes", "--report", "md"], "goes with no other --report"),
+        (["--engine", "nothing"], "--engine takes processes"),
     ],
 )
 def test_a_shard_that_makes_no_sense_exits_with_3(

@@ -1,11 +1,15 @@
 """`pinnace batch` as a process: real agents with the offline model, real signals, real files."""
 
+import fcntl
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +18,7 @@ from jsonschema import Draft202012Validator
 from tests.source_tree import PYTHONPATH
 
 from pinnace_fuzz.harness.shell_gate import ShellGate
-from pinnace_rpc.batch.worker import made_result
+from pinnace_rpc.batch.worker import made_result, run_task
 from pinnace_spec.data import text
 
 Task = dict[str, Any]
@@ -27,6 +31,7 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.out = folder / "out"
+        self.has_pages = False  # they take the processor for half a second
         (folder / "agent").mkdir()
         settings = {"retry": {"enabled": False}}
         (folder / "agent" / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
@@ -42,6 +47,7 @@ class Bench:
         file = self.folder / "tasks.jsonl"
         file.write_text("".join(f"{json.dumps(task)}\n" for task in tasks), encoding="utf-8")
         program = [sys.executable, "-P", "-m", "pinnace_rpc", "batch", str(file), "--out", str(self.out)]
+        program += [] if self.has_pages else ["--no-pages"]
         return [*program, "--provider", "offline", "--workers", "2", *words]
 
     def run(self, tasks: Iterable[Mapping[str, Any]], *words: str) -> "subprocess.CompletedProcess[str]":
@@ -150,6 +156,7 @@ def test_tasks_have_workspaces_and_are_verified(bench: Bench, repository: Path) 
         },
         {"id": "no-rev", "prompt": "x", "workspace": {"git": str(repository), "rev": "nothing"}},
     ]
+    bench.has_pages = True
     done = bench.run(tasks)
     results = bench.results
     again = bench.run(tasks)
@@ -165,7 +172,9 @@ def test_tasks_have_workspaces_and_are_verified(bench: Bench, repository: Path) 
     summary = json.loads((bench.out / "summary.json").read_text())
     assert (4, 4, 2, 2) == tuple(summary[key] for key in ("tasks", "ended", "passed", "failed"))
     assert {"completed": 2, "usage": 1, "verify_failed": 1} == summary["states"]
-    assert '<a href="sessions/fails.jsonl">fails</a>' in (bench.out / "index.html").read_text()
+    page = (bench.out / "index.html").read_text()
+    assert '<a href="sessions/fails.html">fails</a> <a href="sessions/fails.jsonl">jsonl</a>' in page
+    assert "You said" in (bench.out / "sessions" / "fails.html").read_text()
 
 
 def test_a_retry_runs_what_may_succeed_later(bench: Bench) -> None:
@@ -192,6 +201,7 @@ def test_an_agent_that_is_killed_or_takes_too_long_has_a_result(bench: Bench) ->
 
     assert ("internal", True, -9) == (killed["reason"], killed["retryable"], killed["exitCode"])
     assert ["run `kill -9 $PPID`"] == bench.asked("killed")
+    assert killed["usage"]["total"] > 0  # by its session: it left no result
     assert ("limit_time", False) == (slow["reason"], slow["retryable"])
 
 
@@ -280,6 +290,57 @@ def test_a_second_coordinator_is_refused(bench: Bench, gates: Callable[[], Shell
     assert 1 == refused.returncode
     assert "another `pinnace batch` uses this folder" in refused.stderr
     assert 0 == process.returncode
+
+
+def test_a_loss_changes_neither_what_a_task_has_cost_nor_how_often_it_is_verified(tmp_path: Path) -> None:
+    """As a worker that was lost during the verification leaves them: the agent had been lost before, after one turn."""
+    tokens = {"input": 5, "output": 2, "cacheRead": 1, "cacheWrite": 0}
+    usages = [{**tokens, "cost": {"total": cost}} for cost in (0.5, 0.25, 0.125)]
+    entries: list[dict[str, Any]] = [
+        {"type": "session", "id": "t"},
+        {"type": "message", "message": {"role": "user", "content": "\u2028"}},
+        {"type": "message", "message": {"role": "assistant", "usage": usages[0]}},
+        {"type": "message", "message": {"role": "toolResult", "content": []}},
+        {"type": "compaction", "usage": usages[1]},
+        {"type": "message", "message": {"role": "assistant", "usage": usages[2]}},
+    ]
+    place = tmp_path / "t" / "1"
+    (place / "session").mkdir(parents=True)
+    lines = "".join(f"{json.dumps(each, ensure_ascii=False)}\n" for each in entries)
+    (place / "session" / "s.jsonl").write_text(f'{lines}{{"type": "mess')
+    result = {**made_result("completed", "", code=0), "error": None, "turns": 1, "session": {"id": "t", "file": "s"}}
+    (place / "result.json").write_text(json.dumps(result))
+    call = {"task": {"id": "t", "prompt": "x", "verify": f"echo run >> {tmp_path}/runs"}, "place": str(place)}
+    call |= {"command": ["false"], "flags": []}
+    outcomes = []
+    for _ in range(2):
+        outcomes.append(run_task(call))
+        (place / "outcome.json").unlink()
+
+    assert outcomes[0]["result"]["usage"] == outcomes[1]["result"]["usage"]
+    assert {"turns": 2, "toolCalls": 1, "cost": 0.875}.items() <= outcomes[0]["result"].items()
+    assert {"input": 15, "output": 6, "cacheRead": 3, "cacheWrite": 0, "total": 24} == outcomes[0]["result"]["usage"]
+    assert [True, True] == [each["verify"]["passed"] for each in outcomes]
+    assert "run\n" == (tmp_path / "runs").read_text()
+
+
+def test_a_call_waits_for_the_outcome_of_one_that_is_at_work_on_the_same_attempt(tmp_path: Path) -> None:
+    """R-BAT-02: a worker of an engine may outlive the coordinator, whose successor calls for the same attempt."""
+    call = {"task": {"id": "t", "prompt": "x"}, "place": str(tmp_path), "flags": []}
+    call |= {"command": ["/bin/sh", "-c", f"echo run >> {tmp_path}/runs"]}
+    outcome: dict[str, Any] = {"id": "t", "result": {}, "verify": None, "session": "", "stderr": ""}
+    with (tmp_path / "lock").open("w") as lock, ThreadPoolExecutor(1) as pool:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        waiting = re.compile(rf"-> FLOCK .*:{os.fstat(lock.fileno()).st_ino} ")
+        second = pool.submit(run_task, call)
+        end_s = time.monotonic() + TIMEOUT_S
+        while not second.done() and not waiting.search(Path("/proc/locks").read_text()) and time.monotonic() < end_s:
+            pass
+        (tmp_path / "outcome.json").write_text(json.dumps(outcome))
+        fcntl.flock(lock, fcntl.LOCK_UN)
+
+        assert outcome == second.result(TIMEOUT_S)
+    assert not (tmp_path / "runs").exists()
 
 
 def test_the_published_schema_accepts_what_is_accepted() -> None:

@@ -3,15 +3,16 @@
 Both are in an environment of their own (scripts/peers), since a user need not have them.
 """
 
-import json
+import os
 import signal
+import socket
 import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.docs.test_pages import BLOCKS
 from tests.rpc.batch.test_batch import TIMEOUT_S, Bench
 from tests.source_tree import REPOSITORY
 
@@ -34,31 +35,6 @@ def batch(bench: Bench, tasks: list[Task], *words: str) -> "subprocess.Popen[str
     return subprocess.Popen(command, env=bench.env, cwd=bench.folder, stdout=pipe, stderr=pipe, text=True)
 
 
-@contextmanager
-def dask_cluster(bench: Bench, workers: int) -> Iterator[tuple[str, list["subprocess.Popen[str]"]]]:
-    """A scheduler, and workers that are processes of their own, over TCP."""
-    place = bench.folder / "scheduler.json"
-    words = ["-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]
-    started = [_dask(bench, [*words, "--scheduler-file", str(place)])]
-    try:
-        while not place.exists() or not place.read_text().endswith("}"):
-            assert started[0].poll() is None
-        for number in range(workers):
-            words = ["-m", "distributed.cli.dask_worker", "--scheduler-file", str(place), "--nthreads", "1"]
-            words += ["--no-nanny", "--no-dashboard", "--name", str(number), "--local-directory", str(bench.folder)]
-            started.append(_dask(bench, words))
-        yield json.loads(place.read_text())["address"], started[1:]
-    finally:
-        for process in started:
-            process.kill()
-            process.communicate()
-
-
-def _dask(bench: Bench, words: list[str]) -> "subprocess.Popen[str]":
-    null = subprocess.DEVNULL
-    return subprocess.Popen([str(PYTHON), *words], env=bench.env, cwd=bench.folder, stdout=null, stderr=null, text=True)
-
-
 def tasks_of(count: int) -> list[Task]:
     return [{"id": f"t{number}", "prompt": f"run `echo {number}`", "verify": "true"} for number in range(count)]
 
@@ -67,39 +43,82 @@ def compared(bench: Bench) -> dict[str, list[Any]]:
     return {name: [line[key] for key in COMPARED] + [line["verify"]] for name, line in bench.results.items()}
 
 
-def test_results_are_the_same_on_every_engine(tmp_path: Path) -> None:
+def gated_task(bench: Bench, gate: ShellGate) -> Task:
+    """A task that notes its agent, and waits."""
+    return {"id": "gated", "prompt": f"run `echo $PPID > pid; {gate.reading}`", "cwd": str(bench.folder)}
+
+
+def kill_worker(bench: Bench, gate: ShellGate) -> int:
+    """Kill the worker that runs the task; return its agent."""
+    gate.wait_reached()
+    agent = int((bench.folder / "pid").read_text())
+    os.kill(_parent(agent), signal.SIGKILL)
+    return agent
+
+
+def assert_continued(bench: Bench, gated: Task, agent: int) -> None:
+    """Assert that the task continued its session, and that no prompt ran twice."""
+    assert len(bench.lines) == len(bench.results)
+    assert [gated["prompt"], "Continue where you were interrupted."] == bench.asked("gated")
+    assert all(1 == sum(each.startswith("run ") for each in bench.asked(name)) for name in bench.results)
+    assert _state(agent) in "ZX"
+
+
+def test_results_are_the_same_on_every_engine_and_a_ray_worker_that_is_killed_costs_its_attempt(
+    tmp_path: Path, gates: Callable[[], ShellGate]
+) -> None:
+    """R-BAT-02."""
     found = []
     for name in ("processes", "dask", "ray"):
         folder = tmp_path / name[0]  # the model counts the prompt, which names the folder
         folder.mkdir()
-        bench = Bench(folder)
-        process = batch(bench, tasks_of(4), "--engine", name)
+        bench, gate = Bench(folder), gates()
+        gated = gated_task(bench, gate)
+        process = batch(bench, [*([gated] if name == "ray" else []), *tasks_of(4)], "--engine", name)
+        agent = kill_worker(bench, gate) if name == "ray" else None
         _, err = process.communicate(timeout=TIMEOUT_S)
         assert 0 == process.returncode, err
-        assert 4 == len(bench.lines)
-        found.append(compared(bench))
+        if agent is not None:
+            assert_continued(bench, gated, agent)
+        found.append({task: values for task, values in compared(bench).items() if task != "gated"})
 
+    assert 4 == len(found[0])
     assert found[0] == found[1] == found[2]
 
 
-def test_a_dask_worker_that_is_killed_costs_nothing_but_its_attempt(
-    bench: Bench, gates: Callable[[], ShellGate]
-) -> None:
-    """R-BAT-02: over TCP, with workers that are processes of their own."""
+def test_a_dask_worker_of_the_cluster_of_the_page_may_be_killed(bench: Bench, gates: Callable[[], ShellGate]) -> None:
+    """R-BAT-02, with the commands of docs/fleet.md as they are, but for the port."""
+    (block,) = [each.text for each in BLOCKS if each.page == "docs/fleet.md" and each.text.startswith("dask scheduler")]
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        commands = block.replace("8786", str(free.getsockname()[1]))
     gate = gates()
-    gated: Task = {"id": "gated", "prompt": f"run `echo $PPID > pid; {gate.reading}`", "cwd": str(bench.folder)}
-    with dask_cluster(bench, 2) as (address, workers):
-        process = batch(bench, [gated, *tasks_of(3)], "--engine", f"dask:{address}")
-        gate.wait_reached()
-        agent = int((bench.folder / "pid").read_text())
-        worker = next(each for each in workers if _parent(agent) == each.pid)
-        worker.send_signal(signal.SIGKILL)
-        _, err = process.communicate(timeout=TIMEOUT_S)
+    gated = gated_task(bench, gate)
+    bench.command([gated, *tasks_of(3)])  # writes the tasks
+    bench.out = bench.folder / "results"
+    (bench.folder / "bin").mkdir()
+    program = bench.folder / "bin" / "pinnace"
+    program.write_text(f'#!/bin/sh\nexec {PYTHON} -P -m pinnace_rpc "$@" --provider offline --no-pages\n')
+    program.chmod(0o755)
+    path = os.pathsep.join([str(program.parent), str(PYTHON.parent), os.environ["PATH"]])
+    with (bench.folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", commands],
+            env={**bench.env, "PATH": path},
+            cwd=bench.folder,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        agent = kill_worker(bench, gate)
+        code = process.wait(TIMEOUT_S)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)  # the cluster
+        process.wait()
 
-    assert 0 == process.returncode, err
-    assert 4 == len(bench.lines) == len(bench.results)
-    assert [gated["prompt"], "Continue where you were interrupted."] == bench.asked("gated")
-    assert _state(agent) in "ZX"
+    assert 0 == code, (bench.folder / "log").read_text()
+    assert 4 == len(bench.results)
+    assert_continued(bench, gated, agent)
 
 
 def _state(pid: int) -> str:

@@ -9,20 +9,24 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pinnace_fuzz.judge.adapter import LaunchOptions
 from pinnace_fuzz.judge.campaigns.cases import named
 from pinnace_fuzz.judge.campaigns.findings import Sighting, fault_of, faults_of, sightings, steps_of
 from pinnace_fuzz.judge.campaigns.shrinking import shrink
 from pinnace_fuzz.judge.coverage import Coverage
+from pinnace_fuzz.judge.fleet.sharding import WHOLE, Shard
 from pinnace_fuzz.judge.playing.kit import Kit
 from pinnace_fuzz.judge.playing.pool import Glance, Pool
 from pinnace_fuzz.judge.results import CaseResult, Finding
 from pinnace_fuzz.judge.running import CONFIRMATIONS, LATE_S, run_once
 from pinnace_fuzz.judge.scenarios.scenario import Restart, Scenario
-from pinnace_fuzz.judge.sharding import WHOLE, Shard
 from pinnace_spec.observers import Verdict
 from pinnace_spec.observers.verdicts import Level
+
+if TYPE_CHECKING:
+    from hypothesis.database import ExampleDatabase
 
 # How often a case is played again in fresh processes before it is reported.
 REPLAYS: Mapping[str, int] = {"violation": CONFIRMATIONS, "nonstrict": 3, "information": 1}
@@ -46,11 +50,15 @@ class CampaignRun:
         seed: int,
         log: Callable[[str], None] = lambda text: None,
         shard: Shard = WHOLE,
+        database: "ExampleDatabase | None" = None,
     ) -> None:
+        """Begin; `database`: the examples that this run shares with others."""
         self.kit = kit
         self._log = log
         self.seed = seed
         self.shard = shard
+        self.database = database
+        self._has_known = database is not None
         self.results: list[CaseResult] = []
         self.examples: Counter[str] = Counter()
         self.unconfirmed: Counter[str] = Counter()
@@ -64,6 +72,12 @@ class CampaignRun:
     def is_over(self) -> bool:
         """There is no time left."""
         return time.monotonic() >= self._end_s
+
+    def begins_with_known(self) -> bool:
+        """Return whether the caller should play the examples of the database: one caller does, and once."""
+        with self._lock:
+            has_known, self._has_known = self._has_known, False
+        return has_known
 
     def pool(self) -> Pool:
         """Make a pool of processes for one thread."""

@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pinnace_fuzz.judge.campaigns.arguments import arguments
 from pinnace_fuzz.judge.campaigns.campaign_run import CampaignRun
@@ -19,6 +19,9 @@ from pinnace_fuzz.judge.coverage import Coverage
 from pinnace_fuzz.judge.playing.kit import Kit
 from pinnace_fuzz.judge.playing.pool import Pool
 from pinnace_fuzz.judge.results import CaseResult
+
+if TYPE_CHECKING:
+    from hypothesis.database import ExampleDatabase
 
 Campaign = Callable[[CampaignRun, Pool, Random, Callable[[], bool]], None]
 """Plays cases until it has no more, or the function reports that its time is over."""
@@ -48,14 +51,21 @@ class _Slot(NamedTuple):
 
 
 def run_campaigns(
-    kit: Kit, options: Any, end_s: float, coverage: Coverage
+    kit: Kit, options: Any, end_s: float, coverage: Coverage, database: "ExampleDatabase | None" = None
 ) -> tuple[list[CaseResult], Mapping[str, Mapping[str, Any]]]:
     """Let every campaign run, `options.jobs` at a time, until `end_s`.
+
+    Args:
+        kit: How the agent is started.
+        options: Of the run.
+        end_s: On the monotonic clock.
+        coverage: Takes what the cases reach.
+        database: The examples that this run shares with others.
 
     Returns:
         The confirmed cases, and what each campaign has done.
     """
-    run = CampaignRun(kit, coverage, end_s, options.seed, options.log, options.shard)
+    run = CampaignRun(kit, coverage, end_s, options.seed, options.log, options.shard, database)
     wanted = [name for name in CAMPAIGNS if options.campaigns is None or name in options.campaigns]
     slots = [_Slot(name, CAMPAIGNS[name].campaign, CAMPAIGNS[name].share) for name in wanted]
     seconds: dict[str, float] = {}

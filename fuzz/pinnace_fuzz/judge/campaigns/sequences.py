@@ -2,7 +2,7 @@
 
 Commands that have transitions in the presumed state of the script are chosen more often, but no command is left out,
 since every command is legal in every state. A new finding is claimed and raised, so that hypothesis shrinks it; after a
-number of tries the run continues with other scripts.
+number of tries the run continues with other scripts. With a database of examples, those that are known come first.
 """
 
 from collections.abc import Callable, Mapping
@@ -127,16 +127,23 @@ class _Script:
 
 
 class _Enough(BaseException):
-    """Ends a round. Not an Exception: hypothesis would treat it as a failure and shrink it for minutes."""
+    """Ends a round. Not an Exception: hypothesis would treat it as a failure and shrink it for minutes.
+
+    A database keeps the example that it cuts, and loses it when that is played next.
+    """
 
 
 class _Chase:
     """The goal of the search: the smallest script for each new finding."""
 
-    def __init__(self, run: "CampaignRun", pool: "Pool", is_over: Callable[[], bool]) -> None:
+    def __init__(
+        self, run: "CampaignRun", pool: "Pool", is_over: Callable[[], bool], *, is_known_first: bool = False
+    ) -> None:
+        """Begin; `is_known_first`: play what the database holds, where a finding counts even if it is known."""
         self._run = run
         self._pool = pool
         self._is_over = is_over
+        self._is_known_first = is_known_first
         self.smallest: dict[str, tuple[Scenario, Sighting]] = {}
         self._plays = 0
 
@@ -144,18 +151,19 @@ class _Chase:
         """Play a script; raise its first new finding."""
         from pinnace_fuzz.judge.campaigns.findings import sightings
 
-        if self._is_over() or self._plays > MAX_SHRINKS:
+        if self._is_over() or (self._plays > MAX_SHRINKS and not self._is_known_first):
             raise _Enough
         glance = self._run.glance(self._pool, scenario, NAME)
-        new = [each for each in sightings(glance) if not self._run.is_known(each)]
+        seen = sightings(glance)
+        new = [each for each in seen if not self._run.is_known(each)]
         for sighting in new:
             before = self.smallest.get(sighting.signature)
             if before is None or size(scenario) < size(before[0]):
                 self.smallest[sighting.signature] = (scenario, sighting)
         if self.smallest:
             self._plays += 1
-        if new:
-            raise _caught(new[0].signature)
+        if new or (seen and self._is_known_first):
+            raise _caught((new or seen)[0].signature)  # what does not fail would be removed from the database
 
 
 @cache
@@ -222,30 +230,38 @@ def sequences(run: "CampaignRun", pool: "Pool", chance: Random, is_over: Callabl
     """CampaignRun in rounds, each with a seed of its own, until the time is over."""
     if not {"llm", "tools", "bash"} <= run.kit.capabilities:
         return
+    from unittest import SkipTest
+
     from hypothesis import HealthCheck, Phase, seed, settings
     from hypothesis.errors import HypothesisException
     from hypothesis.stateful import run_state_machine_as_test
 
+    database = run.database
     wanted = settings(
         max_examples=EXAMPLES,
         stateful_step_count=STEPS,
         deadline=None,
-        database=None,
+        database=database,
         report_multiple_bugs=True,
         suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much),
         phases=(Phase.generate, Phase.shrink),
         print_blob=False,
     )
+    known = settings(wanted, phases=(Phase.reuse,))
+    is_known_first = run.begins_with_known()
     while not (is_over() or run.is_over):
-        chase = _Chase(run, pool, is_over)
+        chase = _Chase(run, pool, is_over, is_known_first=is_known_first)
         found = seed(chance.randrange(2**32))(machine(chase, run.kit.generation))
         try:
-            run_state_machine_as_test(found, settings=wanted)
+            run_state_machine_as_test(found, settings=known if is_known_first else wanted)
         except (_Enough, HypothesisException, ExceptionGroup):
             pass  # over, flaky, or several at once: the findings are in `smallest`
+        except SkipTest:
+            pass  # the database holds nothing yet
         except Exception as error:
             if not type(error).__name__.startswith("Caught "):
                 raise
+        is_known_first = False
         for scenario, sighting in chase.smallest.values():
             if run.claim(sighting):
                 run.follow_up(pool, scenario, sighting, NAME)

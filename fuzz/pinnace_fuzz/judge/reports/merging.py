@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from pinnace_fuzz.judge.coverage import all_cells
+from pinnace_fuzz.judge.fleet.sharding import Shard
 from pinnace_fuzz.judge.results import HARNESS_EXIT, NOTHING_JUDGED_EXIT
-from pinnace_fuzz.judge.sharding import Shard
 
 Report = Mapping[str, Any]
 

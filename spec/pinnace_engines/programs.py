@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -17,6 +18,11 @@ END_S: Final = 10.0
 """How long a program has to end after SIGTERM; an agent takes 5 s at most."""
 OUTPUT_BYTES: Final = 16 * 1024
 """How much of the end of its output is kept."""
+
+
+_LOCK = threading.Lock()
+_running: set["subprocess.Popen[bytes]"] = set()
+_is_ending = threading.Event()
 
 
 class Ended(NamedTuple):
@@ -51,15 +57,19 @@ def run_program(
     Raises:
         OSError: It can't be started.
     """
-    process = subprocess.Popen(
-        [*_leash(), *command],
-        cwd=cwd,
-        env=dict(env),
-        stdin=subprocess.PIPE,
-        stdout=output,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
+    with _LOCK:
+        if _is_ending.is_set():
+            raise ProcessLookupError("programs are being ended, and no other starts")
+        process = subprocess.Popen(
+            [*_leash(), *command],
+            cwd=cwd,
+            env=dict(env),
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        _running.add(process)
     is_over_time = False
     try:
         process.communicate(stdin, timeout=limit_s)
@@ -73,7 +83,17 @@ def run_program(
             os.killpg(process.pid, signal.SIGKILL)  # also what it left behind
         process.kill()
         process.wait()
+        with _LOCK:
+            _running.discard(process)
     return Ended(process.returncode, _end_of(output), is_over_time)
+
+
+def end_programs() -> None:
+    """Ask the programs that threads of this process run to end, as its own end would, and start no other."""
+    with _LOCK:
+        _is_ending.set()
+        for process in _running:
+            process.terminate()
 
 
 def _end_of(output: IO[bytes]) -> str:
