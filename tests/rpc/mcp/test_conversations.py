@@ -126,7 +126,7 @@ def commands(pi: HomedAgent) -> list[Record]:
     return found
 
 
-def until(is_true: Any, limit_s: float = 10) -> None:
+def until(is_true: Any, limit_s: float = 60) -> None:
     deadline_s = time.monotonic() + limit_s
     while not is_true():
         assert time.monotonic() < deadline_s

@@ -176,7 +176,7 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def until(is_true: Callable[[], bool], limit_s: float = 10) -> None:
+def until(is_true: Callable[[], bool], limit_s: float = 60) -> None:
     """Wait for what another process does."""
     deadline_s = time.monotonic() + limit_s
     while not is_true():
