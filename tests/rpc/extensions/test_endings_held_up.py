@@ -26,7 +26,8 @@ PATIENT: Final = (
     sys.executable,
     "-P",
     "-c",
-    "import pinnace_rpc.server.process as process; process.SHUTDOWN_S = process.LAST_RESORT_S = process.UNWIND_S = 900.0; "
+    "import pinnace_rpc.server.process as process; "
+    "process.SHUTDOWN_S = process.LAST_RESORT_S = process.UNWIND_S = 900.0; "
     "from pinnace_rpc.cli.main import main; raise SystemExit(main())",
 )
 

@@ -52,7 +52,7 @@ def entry(request: pytest.FixtureRequest) -> Iterator[Mapping[str, Any]]:
             process.terminate()
 
 
-def await_port(port: int, limit_s: float = 20) -> None:
+def await_port(port: int, limit_s: float = 60) -> None:
     deadline_s = time.monotonic() + limit_s
     while True:
         with socket.socket() as tried:

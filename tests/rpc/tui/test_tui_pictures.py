@@ -14,7 +14,7 @@ from tests.rpc.tui.terminal import Screen, environment, terminal
 
 from pinnace_tui.screens import Dialog
 
-DRAWN_S: Final = 10.0
+DRAWN_S: Final = 60.0
 PICTURES: Final = Path(__file__).parents[3] / "docs" / "terminal"
 SCRIPT: Final = {
     "delay_ms": 0,
