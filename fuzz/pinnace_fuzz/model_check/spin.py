@@ -14,8 +14,8 @@ from typing import NamedTuple
 TOOLS = Path(__file__).resolve().parents[3] / ".tools" / "bin"
 # The deepest search so far needed a fortieth of it.
 MAX_DEPTH = 2_000_000
-# A walk needs no analysis of the model, which merges statements and takes ten times as long as all else in it; a search,
-# and what follows its trail, do.
+# A walk needs no analysis of the model, which merges statements and takes ten times as long as all else in it; a search
+# does, and so does what follows its trail.
 _UNANALYSED = ("-o1", "-o3")
 # One more than the variables of any model need.
 VECTOR_BYTES = 2048
