@@ -15,8 +15,8 @@ import threading
 from pathlib import Path
 from typing import Any, Final
 
-# Far above what a page takes; a browser that is stuck is killed then.
-TIMEOUT_S: Final = 60.0
+# Far above what all pages of a module take, together; a browser that is stuck is killed then.
+TIMEOUT_S: Final = 300.0
 FLAGS: Final = (
     "--headless --disable-gpu --remote-debugging-pipe --no-first-run --disable-background-networking --disable-sync "
     "--disable-component-update --disable-default-apps --disable-domain-reliability --disable-breakpad "

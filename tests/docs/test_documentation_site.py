@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.browser import Browser
 
 REPOSITORY: Final = Path(__file__).parents[2]
-BUILD_S: Final = 240.0
+BUILD_S: Final = 500.0
 PHONE: Final = 390
 DESKTOP: Final = 1400
 pytestmark = pytest.mark.slow

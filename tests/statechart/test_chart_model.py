@@ -7,12 +7,13 @@ accepted.
 
 import os
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import copy, deepcopy
 from dataclasses import fields
 from functools import partial
 from inspect import getsource
-from typing import Literal
+from operator import attrgetter
+from typing import Any, Literal
 
 import pytest
 from hypothesis import settings
@@ -88,21 +89,36 @@ TEXTS = ("prompt", "steer", "follow_up")
 Snapshot = tuple[dict[Region, str], ExtendedState, dict[str, object]]
 
 
+def copy_counter(counter: Counter[int]) -> Counter[int]:
+    """Copy it as the dict that it is: its own way counts again."""
+    copied = Counter[int]()
+    dict.update(copied, counter)
+    return copied
+
+
 # What can change of all that a field may hold; the rest is as good as its copy. The search copies states all the time.
-CHANGEABLE: frozenset[type[object]] = frozenset((list, dict, set, deque, Counter, MessageQueue))
-FIELDS = tuple(field.name for field in fields(ExtendedState))
+COPIES: Mapping[type[object], Callable[[Any], object]] = {
+    list: list.copy,
+    dict: dict.copy,
+    set: set.copy,
+    deque: deque.copy,
+    Counter: copy_counter,
+    MessageQueue: copy,
+}
 
 
-def copy_value(value: object) -> object:
-    return copy(value) if type(value) in CHANGEABLE else value
+FIELDS: Callable[[ExtendedState], tuple[Any, ...]] = attrgetter(*(field.name for field in fields(ExtendedState)))
+
+
+def copy_values(values: Mapping[str, object]) -> dict[str, object]:
+    """Copy fields with everything in them that can change."""
+    return {name: copy(value) if (copy := COPIES.get(type(value))) else value for name, value in values.items()}
 
 
 def copy_state(state: ExtendedState) -> ExtendedState:
     """Copy an extended state with everything in it that can change."""
-    copied = ExtendedState.__new__(ExtendedState)
-    for name in FIELDS:
-        setattr(copied, name, copy_value(getattr(state, name)))
-    return copied
+    copied: list[Any] = [copy(value) if (copy := COPIES.get(type(value))) else value for value in FIELDS(state)]
+    return ExtendedState(*copied)
 
 
 class Watcher:
@@ -131,13 +147,14 @@ class Watcher:
 
     def snapshot(self) -> Snapshot:
         """Return all that a watcher and its chart remember."""
-        kept = {name: copy_value(value) for name, value in vars(self).items() if name != "chart"}
+        kept = copy_values(vars(self))
+        del kept["chart"]
         return self.chart.configuration, copy_state(self.chart.state), kept
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go back to a snapshot, which stays usable."""
         configuration, state, kept = snapshot
-        vars(self).update({name: copy_value(value) for name, value in kept.items()})
+        vars(self).update(copy_values(kept))
         self.chart.restore(configuration, copy_state(state))
 
     def step(self, trigger: Trigger) -> None:

@@ -21,7 +21,7 @@ from pinnace_fuzz.script import Scripted
 # Far above what any start here takes; who is not through by then hangs.
 TIMEOUT_S = 60.0
 # A killed process is still there until the kernel gets to it; one that was forgotten stays for minutes.
-LEFT_BEHIND_TIMEOUT_S = 5.0
+LEFT_BEHIND_TIMEOUT_S = 60.0
 # What takes stdin away from the command that follows.
 _SHELLS = {False: (), True: ("/bin/sh", "-c", 'exec "$@" <&-', "sh")}
 

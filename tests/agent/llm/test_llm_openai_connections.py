@@ -405,15 +405,10 @@ async def test_there_is_one_client_until_it_is_closed() -> None:
 # Addresses
 
 
-def unused_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 async def test_a_port_without_a_listener_refuses_the_connection() -> None:
-    text = await failure_at(f"http://127.0.0.1:{unused_port()}/v1")
+    with socket.socket() as bound:  # kept, or another process may listen there
+        bound.bind(("127.0.0.1", 0))
+        text = await failure_at(f"http://127.0.0.1:{bound.getsockname()[1]}/v1")
 
     assert text == "Connection error: Connection refused (ECONNREFUSED)"
 

@@ -12,7 +12,7 @@ from tests.source_tree import PYTHONPATH
 
 from pinnace_agent.shell.watchdog import CommandWatchdog
 
-END_S = 5.0
+END_S = 60.0
 UNUSED = 2**22 + 2  # larger than any process number
 # Each starts a program that writes its number to the file `pid`, and never ends.
 PROGRAM = "echo $$ > pid.new; mv pid.new pid; sleep 600; true"

@@ -4,7 +4,9 @@ Every case is an agent of its own; they end side by side, since each takes the t
 """
 
 import json
+import re
 import signal
+import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
@@ -17,9 +19,17 @@ from tests.rpc.conftest import COMMAND, ENVIRONMENT
 from pinnace_fuzz.records import Record
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
 
-# Five seconds were promised; the rest is for a machine that runs a whole suite.
-BOUND_S: Final = 15.0
-AT_ONCE_S: Final = 4.0
+# Five seconds were promised; all that holds a process up lasts for ten minutes, and a busy machine must not decide.
+BOUND_S: Final = 60.0
+# A process that has a quarter of an hour for its shutdown: only the second signal ends it sooner.
+PATIENT: Final = (
+    sys.executable,
+    "-P",
+    "-c",
+    "import pinnace_rpc.server.process as process; "
+    "process.SHUTDOWN_S = process.LAST_RESORT_S = process.UNWIND_S = 900.0; "
+    "from pinnace_rpc.cli.main import main; raise SystemExit(main())",
+)
 
 HOLDER: Final = """
 import threading
@@ -109,7 +119,6 @@ class End(NamedTuple):
     """How it ended."""
 
     code: int
-    seconds: float
     stderr: str
     records: list[Record]
     entries: list[Record]
@@ -120,16 +129,19 @@ class End(NamedTuple):
 def ends(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Case, End]]:
     path = tmp_path_factory.mktemp("held") / "holder.py"
     path.write_text(textwrap.dedent(HOLDER), encoding="utf-8")
-    with AgentStarter(COMMAND, path.parent, ENVIRONMENT, is_specified=True) as start:
+    with (
+        AgentStarter(COMMAND, path.parent, ENVIRONMENT, is_specified=True) as start,
+        AgentStarter(PATIENT, path.parent / "patient", ENVIRONMENT, is_specified=True) as start_patient,
+    ):
         found: dict[Case, End] = {}
-        waiting: dict[Case, tuple[HomedAgent, float]] = {}
+        waiting: dict[Case, HomedAgent] = {}
         for case in [*TWICE, *CLOSED, *HELD]:
-            agent = start_one(start, case, path)
+            agent = waiting[case] = start_one(start_patient if case in TWICE else start, case, path)
             wait_for((agent.home.work / "held").exists, case)
-            waiting[case] = agent, ended(agent, case)
+            end(agent, case)
             if case in TWICE:
-                found[case] = look(*waiting.pop(case), path)
-        yield found | {case: look(*each, path) for case, each in waiting.items()}
+                found[case] = look(waiting.pop(case), path)
+        yield found | {case: look(agent, path) for case, agent in waiting.items()}
 
 
 def start_one(start: AgentStarter, case: Case, path: Path) -> HomedAgent:
@@ -149,25 +161,31 @@ def wait_for(condition: Callable[[], bool], what: object) -> None:
         time.sleep(0.01)
 
 
-def ended(agent: HomedAgent, case: Case) -> float:
+def end(agent: HomedAgent, case: Case) -> None:
     for each in case.ends:
         if each is None:
             agent.close_stdin()
         else:
             agent.signal(each)
-            time.sleep(0.1 if len(case.ends) > 1 else 0)  # two at once are one, to the kernel
-    return time.monotonic()
+            wait_for(lambda number=each: is_taken(agent.process.pid, number), case)  # type: ignore[misc]
 
 
-def look(agent: HomedAgent, began: float, path: Path) -> End:
-    code = agent.wait_exit(60)
-    seconds = time.monotonic() - began
+def is_taken(pid: int, number: signal.Signals) -> bool:
+    """Whether no such signal is pending: two at once are one, to the kernel."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return True
+    pending = [int(value, 16) for value in re.findall(r"^(?:Sig|Shd)Pnd:\s*(\w+)$", status, re.MULTILINE)]
+    return not any(mask >> (number - 1) & 1 for mask in pending)
+
+
+def look(agent: HomedAgent, path: Path) -> End:
+    code = agent.wait_exit(BOUND_S)
     [session] = agent.home.sessions.rglob("*.jsonl")
     text = session.read_text(encoding="utf-8")
     assert text.endswith("\n")
-    return End(
-        code, seconds, agent.stderr_text, agent.found({}), [json.loads(line) for line in text.splitlines()], path
-    )
+    return End(code, agent.stderr_text, agent.found({}), [json.loads(line) for line in text.splitlines()], path)
 
 
 def cases(which: list[Case]) -> pytest.MarkDecorator:
@@ -176,14 +194,8 @@ def cases(which: list[Case]) -> pytest.MarkDecorator:
 
 @cases(CASES)
 def test_a_process_that_is_held_up_ends_with_the_code_of_what_ended_it(ends: dict[Case, End], case: Case) -> None:
+    """One that is patient ends at the second signal, or not within the time of this test."""
     assert ends[case].code == case.code
-    assert ends[case].seconds < BOUND_S
-
-
-@cases(TWICE)
-def test_a_second_signal_ends_the_process_at_once_whatever_holds_it_up(ends: dict[Case, End], case: Case) -> None:
-    """By default a shutdown may take five seconds."""
-    assert ends[case].seconds < AT_ONCE_S
 
 
 @cases(CASES)

@@ -45,7 +45,7 @@ def test_an_abort_ends_the_child(extended: Start) -> None:
     one.pi.llm.wait_reached("g")
     assert one.pi.descendants()
     one.pi.ask("abort")
-    deadline_s = time.monotonic() + 5
+    deadline_s = time.monotonic() + 60
     while one.pi.descendants():
         assert time.monotonic() < deadline_s, "the child is still there"
         time.sleep(0.01)

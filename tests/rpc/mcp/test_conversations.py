@@ -52,7 +52,7 @@ def entry(request: pytest.FixtureRequest) -> Iterator[Mapping[str, Any]]:
             process.terminate()
 
 
-def await_port(port: int, limit_s: float = 20) -> None:
+def await_port(port: int, limit_s: float = 60) -> None:
     deadline_s = time.monotonic() + limit_s
     while True:
         with socket.socket() as tried:
@@ -126,7 +126,7 @@ def commands(pi: HomedAgent) -> list[Record]:
     return found
 
 
-def until(is_true: Any, limit_s: float = 10) -> None:
+def until(is_true: Any, limit_s: float = 60) -> None:
     deadline_s = time.monotonic() + limit_s
     while not is_true():
         assert time.monotonic() < deadline_s

@@ -83,13 +83,14 @@ def prompt(pi: HomedAgent, text: str) -> None:
 
 
 def answers_quickly(pi: HomedAgent) -> bool:
-    """Whether `get_state` is answered at once; the best of a few, since the machine has other things to do."""
-    taken: list[float] = []
-    for _ in range(5):
+    """Whether `get_state` is answered at once, at last: the machine may have other things to do for a while."""
+    give_up_s = time.monotonic() + 60
+    while True:
         begun_s = time.monotonic()
         pi.request({"type": "get_state"})
-        taken.append(time.monotonic() - begun_s)
-    return min(taken) < 0.05
+        taken_s = time.monotonic() - begun_s
+        if taken_s < 0.05 or begun_s > give_up_s:
+            return taken_s < 0.05
 
 
 @pytest.mark.parametrize("mode", [*CONNECTED, *FAILED])
@@ -136,12 +137,11 @@ def test_a_call_is_aborted_although_the_server_does_not_listen(with_servers: Sta
     pi = with_servers({"hostile": hostile("hangs-in-call")}, [bad])
     assert pi.request({"type": "prompt", "message": "go"})["success"]
     pi.wait({"type": "tool_execution_start"})
-    begun_s = time.monotonic()
     assert pi.request({"type": "abort"})["success"]
-    assert time.monotonic() - begun_s < 1
     (end,) = pi.found({"type": "tool_execution_end"})
     assert end["isError"]
     pi.check_end()
+    assert "still working" not in pi.stderr_text  # else the abort has waited for the call, for some seconds
 
 
 def test_a_server_that_dies_is_started_again(with_servers: Start) -> None:
@@ -176,7 +176,7 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def until(is_true: Callable[[], bool], limit_s: float = 10) -> None:
+def until(is_true: Callable[[], bool], limit_s: float = 60) -> None:
     """Wait for what another process does."""
     deadline_s = time.monotonic() + limit_s
     while not is_true():

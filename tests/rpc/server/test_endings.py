@@ -29,7 +29,7 @@ MakeLlm = Callable[[Iterable[Scripted]], FakeLlm]
 # busy one does must not decide here: all that would hold up an end lasts for ten minutes.
 EXIT_S = 30.0
 # Killed processes end when the kernel gets to them.
-LEFT_BEHIND_S = 5.0
+LEFT_BEHIND_S = 60.0
 
 PROMPT = {"id": "p", "type": "prompt", "message": "go"}
 ENDLESS = {"chunks": [{"text": "one"}, {"hang": True}]}

@@ -32,8 +32,6 @@ NEW = {"id": "N", "type": "new_session"}
 SETTLED = {"type": "agent_settled"}
 DELTA = {"type": "message_update", "assistantMessageEvent": {"type": "text_delta"}}
 NOTHING_CLEARED: dict[str, list[str]] = {"steering": [], "followUp": []}
-# How long the agent waits for a lease; the driver's own patience is longer.
-LEASE_WAIT_S = 6.0
 
 
 def begin(pi: HomedAgent, text: str) -> None:
@@ -308,11 +306,10 @@ def test_an_abort_ends_the_wait_and_the_run(agent: AgentStarter) -> None:
     pi.send({"id": "W", "type": "switch_session", "sessionPath": str(path)})
     pi.ask("get_state")
 
-    begun_s = pi.send(ABORT)
+    pi.send(ABORT)
     pi.wait_response("A")
 
-    # Not when the wait was over anyway; that it was ended, and not refused, its response says too.
-    assert time.monotonic() - begun_s < LEASE_WAIT_S
+    # When the wait is over it is refused: a response of its own kind says that it was ended before.
     assert pi.wait_response("W")["data"] == {"cancelled": True}
     closing = ("switch_session:ok", "agent_end", "agent_settled", "abort:ok")
     assert kinds(pi.records[mark:], *closing) == list(closing)

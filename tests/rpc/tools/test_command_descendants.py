@@ -13,7 +13,7 @@ from pinnace_fuzz.harness.shell_gate import ShellGate
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
 
 MakeGate = Callable[[], ShellGate]
-END_S = 5.0
+END_S = 60.0
 
 # Ways to leave a process group. Those without an environment have lost everything by which a process is recognised
 # when the agent is gone.

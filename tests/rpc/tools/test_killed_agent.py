@@ -17,7 +17,7 @@ from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
 
 MakeGate = Callable[[], ShellGate]
 
-END_S = 5.0
+END_S = 60.0
 # A child, a grandchild, an orphan, a group of its own within the session (as `timeout` and job control make them), and
 # ears that are closed to all but SIGKILL.
 FAMILY = "trap '' TERM HUP INT; sleep 600 & (sleep 600 & sleep 600) & (sleep 600 &) ; set -m; sleep 600 & set +m; "
