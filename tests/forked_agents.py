@@ -48,6 +48,15 @@ _begin: Final = subprocess.Popen._execute_child  # type: ignore[attr-defined]
 _parameters: Final = inspect.signature(_begin)
 
 
+_connections: Final[set[int]] = set()
+
+
+def open_descriptors() -> set[int]:
+    """Return the descriptors of this process, without those to the processes that are forked, which stay."""
+    found = {int(name) for name in os.listdir("/proc/self/fd")}
+    return found - _connections
+
+
 class Forks:
     """The processes that are forked, by what only the start of an interpreter applies, and by what they have loaded."""
 
@@ -107,6 +116,7 @@ class _Loaded:
 
     def __init__(self, environment: Mapping[str, str], modules: Iterable[str]) -> None:
         self._connection, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        _connections.add(self._connection.fileno())
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", PROGRAM, str(theirs.fileno()), *modules],

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.forked_agents import open_descriptors
 
 from pinnace_fuzz.harness import agent_process
 from pinnace_fuzz.harness.agent_process import AgentGone, DriverTimeout
@@ -312,14 +313,14 @@ def test_killing_twice_is_the_same_as_once(agent: Agent) -> None:
 
 def test_a_failing_test_leaves_no_process_thread_or_descriptor() -> None:
     # What an earlier test has begun may end meanwhile.
-    descriptors, threads = set(os.listdir("/proc/self/fd")), set(threading.enumerate())
+    descriptors, threads = open_descriptors(), set(threading.enumerate())
     with pytest.raises(ZeroDivisionError), Agent([*STAND_IN, "--stay"]) as agent:
         agent.request({"type": "spawn"})
         raise ZeroDivisionError
 
     assert agent.descendants() == []
     assert not agent.alive
-    assert (set(os.listdir("/proc/self/fd")) - descriptors, set(threading.enumerate()) - threads) == (set(), set())
+    assert (open_descriptors() - descriptors, set(threading.enumerate()) - threads) == (set(), set())
 
 
 WAITS: list[Callable[[Agent], object]] = [

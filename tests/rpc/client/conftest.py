@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Unpack
 
 import anyio
 import pytest
+from tests.forked_agents import open_descriptors
 from tests.source_tree import PYTHONPATH
 
 from pinnace_fuzz.harness.adapters import HomeOptions, prepare_pi_home
@@ -74,11 +75,11 @@ class Prepared(NamedTuple):
 @pytest.fixture
 def run_id() -> Iterator[str]:
     """Marks the processes of a test, all of which must be gone when it is over, and every descriptor with them."""
-    descriptors = os.listdir("/proc/self/fd")
+    descriptors = open_descriptors()
     identity = uuid.uuid4().hex
     yield identity
     assert [] == await_end(identity, LEFT_BEHIND_TIMEOUT_S)
-    assert len(os.listdir("/proc/self/fd")) <= len(descriptors)
+    assert len(open_descriptors()) <= len(descriptors)
 
 
 @pytest.fixture
