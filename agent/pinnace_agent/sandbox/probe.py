@@ -139,7 +139,7 @@ async def probe_as_child(children: ChildProcesses, confinement: Confinement, cwd
         with trio.CancelScope(shield=True):  # closing a pipe waits for nothing
             await stderr.aclose()
     if not is_done:
-        raise Unavailable(f"bubblewrap has not set up a sandbox within {_PROBE_S:.0f} s")
+        raise Unavailable(f"no sandbox was set up within {_PROBE_S:.0f} s")
     if child.failure is not None or status != _PROBE_STATUS:
         raise Unavailable(remedy(complaints.decode("utf-8", "replace").strip(), status or 0))
 
@@ -189,8 +189,8 @@ def _end_of(process: Launched) -> tuple[int | None, bytes]:
 
 
 def remedy(complaint: str, status: int) -> str:
-    """Return the complaint of bubblewrap, its meaning, and a remedy."""
-    shown = complaint[-500:] or f"bubblewrap has ended with {status} without a word"
+    """Return the complaint of a mechanism, its meaning, and a remedy."""
+    shown = complaint[-500:] or f"the set-up has ended with {status} without a word"
     advice = next((text for sign, text in _REMEDIES if sign in complaint), None)
     if advice is None:
         return f"{shown}. Nothing was run: see the page on the sandbox, or start with --sandbox off"

@@ -12,7 +12,7 @@ import trio
 from pinnace_agent.files.text_file import encode_text
 from pinnace_agent.tools.base import ToolContext, ToolError, ToolResult, text_argument, text_result
 from pinnace_agent.tools.change_queue import FILE_CHANGES, NOT_BOUND, ChangeQueue, bound_to, unfollowed
-from pinnace_agent.tools.local.files import LOCAL_EDIT, check_client_write, check_edit_size
+from pinnace_agent.tools.local.files import LOCAL_EDIT, check_client_write, check_edit_size, is_same_outside
 from pinnace_agent.tools.operations import BindsEdits, EditOperations, FollowsLinks
 from pinnace_agent.tools.parameters import FILE, fields, items, text
 from pinnace_agent.tools.paths import error_code, notes_of, os_error_text, resolve_path
@@ -111,6 +111,8 @@ class EditTool:
                 bound_to(ctx.bound_path, target, self._real_path or unfollowed),
             ):
                 client = ctx.client_files if self._operations is LOCAL_EDIT else None
+                if client is not None and not await is_same_outside(file, ctx.cwd):
+                    client = None
                 if client is not None:
                     await check_client_write(file)
                 served = None if client is None else await client.begin_edit(file)

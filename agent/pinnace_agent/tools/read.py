@@ -21,7 +21,7 @@ from pinnace_agent.tools.base import (
 )
 from pinnace_agent.tools.images.fitting import MAX_SOURCE_BYTES, FittedImage, UnfitImage, fit_image
 from pinnace_agent.tools.images.header import SNIFF_BYTES, ImageType, image_type
-from pinnace_agent.tools.local.files import LOCAL_READ, may_be_hidden
+from pinnace_agent.tools.local.files import LOCAL_READ, is_same_outside, may_be_hidden
 from pinnace_agent.tools.operations import DetectsImages, ReadOperations, StreamsFiles
 from pinnace_agent.tools.parameters import FILE, fields, number
 from pinnace_agent.tools.paths import os_error_text, readable_paths
@@ -79,8 +79,12 @@ class ReadTool:
         except FileNotFoundError as error:
             missing = error
         served: bytes | None = None
-        # Also a file that is not on the disk yet: an editor may have it open. Not if a sandbox may be hiding it.
-        if client is not None and (missing is None or not await may_be_hidden(target, ctx.cwd)):
+        if (
+            client is not None
+            and await is_same_outside(target, ctx.cwd)
+            # Also a file that is not on the disk yet: an editor may have it open. Not if a sandbox may be hiding it.
+            and (missing is None or not await may_be_hidden(target))
+        ):
             served = await client.read(target)
         if served is None and missing is not None:
             raise ToolError(os_error_text(missing, "access", target)) from missing

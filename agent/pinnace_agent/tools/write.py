@@ -12,7 +12,7 @@ import trio
 from pinnace_agent.files.text_file import encode_text
 from pinnace_agent.tools.base import ToolContext, ToolError, ToolResult, text_argument, text_result
 from pinnace_agent.tools.change_queue import FILE_CHANGES, NOT_BOUND, ChangeQueue, bound_to, unfollowed
-from pinnace_agent.tools.local.files import LOCAL_WRITE, check_client_write
+from pinnace_agent.tools.local.files import LOCAL_WRITE, check_client_write, is_same_outside
 from pinnace_agent.tools.operations import BindsWrites, FollowsLinks, SeesFiles, WriteOperations
 from pinnace_agent.tools.parameters import FILE, fields, text
 from pinnace_agent.tools.paths import os_error_text, resolve_path
@@ -71,6 +71,8 @@ class WriteTool:
                     details = {"created": not await operations.exists(file)}
                 client = ctx.client_files if self._operations is LOCAL_WRITE else None
                 is_bound = ctx.bound_path is not None
+                if client is not None and not await is_same_outside(file, ctx.cwd):
+                    client = None
                 if client is not None:
                     await check_client_write(file)
                 # The client creates the folders, so that nothing is changed if it refuses.

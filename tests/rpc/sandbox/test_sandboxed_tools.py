@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
 
 DONE = {"text": "done"}
 SETTLED = {"type": "agent_settled"}
-END_S = 20.0
+END_S = 60.0
 REFUSED = "The sandbox (workspace-write) does not allow writing here"
 
 needs_bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap (bwrap)")
@@ -223,6 +224,33 @@ def test_a_client_serves_what_is_not_on_the_disk_where_nothing_can_be_hidden_alo
     served, *missing = results(pi)
     assert "typed" == served
     assert ["ENOENT"] * 4 == [each.partition(":")[0] for each in missing]
+
+
+@needs_bubblewrap
+def test_a_client_is_asked_for_nothing_of_a_folder_that_is_another_one_inside(
+    agent: AgentStarter,
+) -> None:
+    """R-SBX-04: what a command has made in its own /tmp leads no client to the file of that name outside."""
+    with TemporaryDirectory(dir="/tmp") as outside:
+        Path(outside, "read").write_text("of the machine")
+        script = [
+            bash(f"mkdir -p {outside} && cd {outside} && echo mine | tee read edit"),
+            calls({"name": "read", "args": {"path": f"{outside}/read"}}),
+            write(f"{outside}/write"),
+            calls(
+                {"name": "edit", "args": {"path": f"{outside}/edit", "edits": [{"oldText": "mine", "newText": "x"}]}}
+            ),
+        ]
+        pi = agent([*script, DONE], "--sandbox", "workspace-write", "--add-dir", outside)
+        pi.ask("hello", delegate=["read_text_file", "write_text_file"])
+        pi.ask("prompt", message="go")
+        pi.wait(SETTLED)
+
+        assert [] == pi.found({"type": "client_request"})
+        _, read, *changed = results(pi)
+        assert "mine" == read.strip()
+        assert ["Successfully"] * 2 == [each.split()[0] for each in changed]
+        assert ["read"] == os.listdir(outside)
 
 
 @needs_bubblewrap

@@ -117,17 +117,26 @@ async def check_client_write(path: str) -> None:
         await FILE_CALLS.perform(Call("check writable", path))
 
 
-async def may_be_hidden(path: str, folder: str) -> bool:
-    """Return whether a file that is missing inside the sandbox may be one that is hidden there; without one: no.
+async def is_same_outside(path: str, folder: str) -> bool:
+    """Return whether a path is the same file in the sandbox as for a client; without a sandbox always.
 
-    Nothing is hidden where the sandbox would make the file, in the working folder: what is hidden there is there, but
-    empty, or in a folder that can't be written. Elsewhere inside, such as in `/tmp`, a folder may be another one.
+    It is in the working folder. Elsewhere, such as in `/tmp`, a folder may be another one in the sandbox, and what a
+    client has of it is outside.
+    """
+    if not FILE_CALLS.is_sandboxed:
+        return True
+    real, root = await trio.to_thread.run_sync(lambda: (os.path.realpath(path), os.path.realpath(folder)))
+    return is_inside(real, root)
+
+
+async def may_be_hidden(path: str) -> bool:
+    """Return whether a file that is missing in the working folder may be hidden by the sandbox; without one: no.
+
+    Nothing is hidden where the sandbox would make the file: what is hidden there is there, but empty, or in a folder
+    that can't be written.
     """
     if not FILE_CALLS.is_sandboxed:
         return False
-    real, root = await trio.to_thread.run_sync(lambda: (os.path.realpath(path), os.path.realpath(folder)))
-    if not is_inside(real, root):
-        return True
     try:
         await FILE_CALLS.perform(Call("check writable", path))
     except OSError:
