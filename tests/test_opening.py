@@ -43,6 +43,7 @@ EXCEPTIONS = {
     "agent/pinnace_agent/shell/descendants.py": "Of /proc, about processes that this one has started.",
     "agent/pinnace_agent/shell/process_table.py": "Of /proc, about processes that this one has started.",
     "agent/pinnace_agent/sandbox/layout.py": "Of /proc, and the beginnings of git's own files, shown nowhere.",
+    "agent/pinnace_agent/sandbox/witness.py": "Protected regular files, never a link, for digests, shown nowhere.",
     "agent/pinnace_agent/sandbox/private_folder.py": "Folders that are the user's alone; never a link.",
     "rpc/pinnace_rpc/cli/main.py": "The null device.",
     "rpc/pinnace_rpc/server/stdio.py": "The streams of this process, and the null device.",

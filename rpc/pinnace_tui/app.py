@@ -13,7 +13,6 @@ import subprocess
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from time import localtime, monotonic, strftime, time
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
@@ -766,7 +765,9 @@ class TerminalClient(App[str], inherit_bindings=False):
 def _load_client() -> None:
     """Import, in a thread, what the agent and its first answer need; the editor takes keys meanwhile."""
     _ = pinnace.AsyncioClient
-    import_module("pinnace_tui.content.markdown")
+    from pinnace_tui.content import markdown
+
+    _ = markdown
 
 
 def _set(values: "dict[str, Answer]", key: str, value: "Answer | None") -> None:

@@ -169,8 +169,10 @@ def _outcome(folder: Path, tasks: Sequence[Mapping[str, Any]], errors: bytes) ->
 
 
 def _asked(session: Path) -> list[str]:
-    entries = map(json.loads, session.read_text().splitlines())
-    messages = [entry["message"] for entry in entries if entry["type"] == "message"]
+    """Return the user's messages, without those that an agent returned before they ran, since it was ended."""
+    entries = [json.loads(line) for line in session.read_text().splitlines()]
+    left = {entry["data"]["left"] for entry in entries if entry.get("customType") == "pinnace.leaf"}
+    messages = [entry["message"] for entry in entries if entry["type"] == "message" and entry["id"] not in left]
     return [message["content"][0]["text"] for message in messages if message["role"] == "user"]
 
 

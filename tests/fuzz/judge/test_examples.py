@@ -30,6 +30,12 @@ TIMEOUT_S = 60.0
 REDIS = shutil.which("redis-server", path=str(REPOSITORY / ".tools" / "bin"))
 
 
+@pytest.fixture(autouse=True)
+def _no_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The judge runs without pytest: a seed of the tests would have it play no examples that are known."""
+    monkeypatch.setattr("hypothesis.core.global_force_seed", None)
+
+
 class Worker(CampaignRun):
     """A run whose agent breaks an invariant when it is asked to abort in a script with a compaction."""
 

@@ -74,9 +74,10 @@ class Bench:
         return {line["id"]: line for line in self.lines}
 
     def asked(self, task_id: str) -> list[str]:
-        """The texts of the user's messages in a task's session."""
-        entries = map(json.loads, (self.out / "sessions" / f"{task_id}.jsonl").read_text().splitlines())
-        messages = [entry["message"] for entry in entries if entry["type"] == "message"]
+        """The texts of the user's messages in a task's session, without those that were returned before they ran."""
+        entries = [json.loads(line) for line in (self.out / "sessions" / f"{task_id}.jsonl").read_text().splitlines()]
+        left = {entry["data"]["left"] for entry in entries if entry.get("customType") == "pinnace.leaf"}
+        messages = [entry["message"] for entry in entries if entry["type"] == "message" and entry["id"] not in left]
         return [message["content"][0]["text"] for message in messages if message["role"] == "user"]
 
 

@@ -60,7 +60,8 @@ def assert_continued(bench: Bench, gated: Task, agent: int) -> None:
     """Assert that the task continued its session, and that no prompt ran twice."""
     assert len(bench.lines) == len(bench.results)
     assert [gated["prompt"], "Continue where you were interrupted."] == bench.asked("gated")
-    assert all(1 == sum(each.startswith("run ") for each in bench.asked(name)) for name in bench.results)
+    asked = {name: bench.asked(name) for name in bench.results}
+    assert {} == {name: texts for name, texts in asked.items() if 1 != sum(each.startswith("run ") for each in texts)}
     assert _state(agent) in "ZX"
 
 
