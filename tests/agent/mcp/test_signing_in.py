@@ -221,8 +221,11 @@ async def test_a_redirect_with_a_wrong_state_does_not_end_the_sign_in(guarded: C
 async def test_a_sign_in_has_a_limit_and_its_listener_ends(guarded: Callable[..., Guarded]) -> None:
     mine = guarded()
     mine.visit = lambda url: None
-    with pytest.raises(SignInFailed, match="not completed within 1 seconds"):
-        await mine.sign_in(limit_s=1)
+    for limit_s in (1, 60):
+        with pytest.raises(SignInFailed, match=f"not completed within {limit_s} seconds"):
+            await mine.sign_in(limit_s=limit_s)
+        if mine.shown:  # a busy machine may not come so far in a second
+            break
     assert not is_listening(port_of(mine.shown[-1]))
 
 
