@@ -111,10 +111,10 @@ class EditTool:
                 bound_to(ctx.bound_path, target, self._real_path or unfollowed),
             ):
                 client = ctx.client_files if self._operations is LOCAL_EDIT else None
-                if client is not None and not await is_same_outside(file, ctx.cwd):
-                    client = None
                 if client is not None:
                     await check_client_write(file)
+                    if not await is_same_outside(file, ctx.cwd):
+                        client = None
                 served = None if client is None else await client.begin_edit(file)
                 data = await _content(operations, file, path) if served is None else served
                 check_edit_size(path, len(data))

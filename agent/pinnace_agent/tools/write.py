@@ -71,10 +71,10 @@ class WriteTool:
                     details = {"created": not await operations.exists(file)}
                 client = ctx.client_files if self._operations is LOCAL_WRITE else None
                 is_bound = ctx.bound_path is not None
-                if client is not None and not await is_same_outside(file, ctx.cwd):
-                    client = None
                 if client is not None:
                     await check_client_write(file)
+                    if not await is_same_outside(file, ctx.cwd):
+                        client = None
                 # The client creates the folders, so that nothing is changed if it refuses.
                 if client is None or not await client.write(file, data, is_bound=is_bound):
                     await _make_folder(operations, os.path.dirname(file))

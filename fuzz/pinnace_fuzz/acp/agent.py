@@ -8,13 +8,14 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self, TypeAlias, cast
 
 from pinnace_fuzz.acp.observer import Fault, Observer
 from pinnace_fuzz.acp.schema import NotOfTheSchema, check_call, check_result
-from pinnace_fuzz.harness.agent_process import AgentProcess
+from pinnace_fuzz.harness.agent_process import AgentGone, AgentProcess, DriverTimeout
 from pinnace_spec.observers.verdicts import Direction
 
 TIMEOUT_S = 60.0
@@ -324,8 +325,10 @@ class AcpAgent:
             threading.Thread(target=self._answer_request, args=(message,), daemon=True).start()
 
     def _answer_request(self, message: Message) -> None:
-        if (result := self._answer(message)) is not None:
-            self.respond(message, result)
+        # One that has ended meanwhile, or reads nothing, is found by what it does.
+        with suppress(AgentGone, DriverTimeout):
+            if (result := self._answer(message)) is not None:
+                self.respond(message, result)
 
     def _report(self, faults: Sequence[Fault]) -> None:
         self.breaches += [Breach(fault, len(self.lines)) for fault in faults]
