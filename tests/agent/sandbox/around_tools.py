@@ -49,11 +49,12 @@ EXCEPTIONS: Final[Mapping[str, str]] = {
     **{
         f"{_PROCESS_FILES}file_that_shows_the_agent_is_not_opened[{name}-{tool}]": UNSEEN
         for name in ("environ", "cmdline", "mem", "maps", "auxv", "task/{thread}/environ")
-        for tool in ("read", "write", "edit")
+        for tool in ("read", "write", "edit", "grep")
     },
     **{
-        f"{_PROCESS_FILES}folder_that_shows_the_agent_is_not_looked_into[{name}-ls]": UNSEEN
+        f"{_PROCESS_FILES}folder_that_shows_the_agent_is_not_looked_into[{name}-{tool}]": UNSEEN
         for name in ("fd", "task/{thread}", ".")
+        for tool in ("ls", "grep", "find")
     },
     f"{_PROCESS_FILES}new_file_there_is_not_made": UNSEEN,
 }
