@@ -113,8 +113,32 @@ def find_bubblewrap(env: Mapping[str, str]) -> Bubblewrap:
     return Bubblewrap(program, found[0], version >= _WITH_DISABLE_USERNS)
 
 
+def probe(confinement: Confinement, env: Mapping[str, str], cwd: str) -> None:
+    """Run `true` inside the sandbox.
+
+    Raises:
+        Unavailable: It did not run.
+    """
+    try:
+        confined = confinement.confine(Start(_PROBE, env, cwd))
+    except (OSError, ValueError) as error:
+        raise Unavailable(error.strerror or str(error) if isinstance(error, OSError) else str(error)) from None
+    try:
+        process = confined.launch(subprocess.DEVNULL, subprocess.DEVNULL, subprocess.PIPE)
+        status, complaints = _end_of(process)
+        if status is None:
+            raise Unavailable(f"no sandbox was set up within {_PROBE_S:.0f} s")
+        failure = confined.failure(status)
+        if failure is not None or status != _PROBE_STATUS:
+            raise Unavailable(remedy(complaints.decode("utf-8", "replace").strip(), status))
+    except OSError as error:
+        raise Unavailable(f"the sandbox does not run: {error}") from None
+    finally:
+        confined.close()
+
+
 async def probe_as_child(children: ChildProcesses, confinement: Confinement, cwd: str) -> None:
-    """Do the same in a process that runs already: by its registry of children, which reaps all others.
+    """Do so in a process that runs already: by its registry of children, which reaps all others.
 
     Raises:
         Unavailable: It did not run.
@@ -142,30 +166,6 @@ async def probe_as_child(children: ChildProcesses, confinement: Confinement, cwd
         raise Unavailable(f"no sandbox was set up within {_PROBE_S:.0f} s")
     if child.failure is not None or status != _PROBE_STATUS:
         raise Unavailable(remedy(complaints.decode("utf-8", "replace").strip(), status or 0))
-
-
-def probe(confinement: Confinement, env: Mapping[str, str], cwd: str) -> None:
-    """Run `true` inside the sandbox.
-
-    Raises:
-        Unavailable: It did not run.
-    """
-    try:
-        confined = confinement.confine(Start(_PROBE, env, cwd))
-    except (OSError, ValueError) as error:
-        raise Unavailable(error.strerror or str(error) if isinstance(error, OSError) else str(error)) from None
-    try:
-        process = confined.launch(subprocess.DEVNULL, subprocess.DEVNULL, subprocess.PIPE)
-        status, complaints = _end_of(process)
-        if status is None:
-            raise Unavailable(f"no sandbox was set up within {_PROBE_S:.0f} s")
-        failure = confined.failure(status)
-        if failure is not None or status != _PROBE_STATUS:
-            raise Unavailable(remedy(complaints.decode("utf-8", "replace").strip(), status))
-    except OSError as error:
-        raise Unavailable(f"the sandbox does not run: {error}") from None
-    finally:
-        confined.close()
 
 
 def _end_of(process: Launched) -> tuple[int | None, bytes]:

@@ -257,16 +257,19 @@ def _is_unknown(value: object) -> bool:
     return isinstance(value, str) and value.startswith("unknown_service")
 
 
-def _protocol(environ: Mapping[str, str], signal: str) -> str:
-    names = (f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
-    return next((value for name in names if (value := environ.get(name, "").strip())), _HTTP)
+def _with_protocol(name: str, environ: Mapping[str, str], signal: str) -> str:
+    """Return the name of an exporter; of that of OTLP with its protocol, unless that is HTTP."""
+    if name != "otlp":
+        return name
+    variables = (f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+    protocol = next((value for each in variables if (value := environ.get(each, "").strip())), _HTTP)
+    return name if protocol == _HTTP else f"otlp_{protocol}"
 
 
 def _span_exporter(name: str, environ: Mapping[str, str]) -> SpanExporter:
     if name == "console":
         return ConsoleSpanExporter(out=sys.stderr)
-    if name == "otlp" and (protocol := _protocol(environ, "TRACES")) != _HTTP:
-        name = f"otlp_{protocol}"
+    name = _with_protocol(name, environ, "TRACES")
     if name == "otlp":
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
@@ -280,8 +283,7 @@ def _span_exporter(name: str, environ: Mapping[str, str]) -> SpanExporter:
 def _metric_exporter(name: str, environ: Mapping[str, str]) -> MetricExporter | MetricReader:
     if name == "console":
         return ConsoleMetricExporter(out=sys.stderr)
-    if name == "otlp" and (protocol := _protocol(environ, "METRICS")) != _HTTP:
-        name = f"otlp_{protocol}"
+    name = _with_protocol(name, environ, "METRICS")
     if name == "otlp":
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 
