@@ -110,7 +110,7 @@ def layout_of(  # each is another fact
         Unprotectable: A path can't be protected, or a path of the settings does not exist.
     """
     is_writable = policy.mode == "workspace-write" and access != "read-only"
-    writable = tuple(_folder(each, "sandbox.writable") for each in policy.writable) if is_writable else ()
+    writable = tuple(map(_unchanged_folder, policy.writable)) if is_writable else ()
     roots = (places.folder, *writable) if is_writable else ()
     readable = tuple(os.path.realpath(each) for each in policy.readable)
     if missing := [each for each in readable if not os.path.exists(each)]:
@@ -123,6 +123,8 @@ def layout_of(  # each is another fact
     if agent_dir is not None and any(is_inside(agent_dir.path, each.path) for each in folders):
         agent_dir = None
     hidden_paths = [each.path for each in folders] + ([agent_dir.path] if agent_dir is not None else [])
+    # A folder above a mount point can be renamed, and everything made anew in its place, unless it is one, too.
+    kept = (*protected, *absent, *absent_files, *hidden_paths, *files, *roots, *readable, *pinned)
     return Layout(
         program=program,
         folder=places.folder,
@@ -137,7 +139,7 @@ def layout_of(  # each is another fact
         hidden_folders=folders,
         hidden_files=files,
         agent_dir=agent_dir,
-        pinned=pinned,
+        pinned=tuple(sorted({*pinned, *_between(roots, kept)})),
         protected=tuple(each for each in protected if not _is_in_any(each, hidden_paths)),
         absent=tuple(each for each in absent if not _is_in_any(each, hidden_paths)),
         masked=(*absent_files, *(each for each in sockets() if view.has(each) and not _is_in_any(each, hidden_paths))),
@@ -186,6 +188,25 @@ def _is_replaced(path: str) -> bool:
 
 def _is_in_any(path: str, folders: Iterable[str]) -> bool:
     return any(is_inside(path, each) for each in folders)
+
+
+def _between(roots: Sequence[str], paths: Iterable[str]) -> set[str]:
+    """Return the folders between each root and the paths in it, without both."""
+    found: set[str] = set()
+    for root in roots:
+        for path in paths:
+            folder = os.path.dirname(path)
+            while folder != root and is_inside(folder, root) and folder not in found:
+                if os.path.isdir(folder):
+                    found.add(folder)
+                folder = os.path.dirname(folder)
+    return found
+
+
+def _unchanged_folder(path: str) -> str:
+    if _folder(path, "sandbox.writable") != path:
+        raise Unprotectable(f"sandbox.writable: {path} has become a link since the start, or leads through one")
+    return path
 
 
 def _folder(path: str, name: str) -> str:

@@ -10,6 +10,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -313,7 +314,6 @@ def _file_helpers(sandbox: Sandbox) -> FileHelpers:
 
 def expanded(policy: SandboxPolicy, env: Mapping[str, str]) -> SandboxPolicy:
     """Return a policy whose paths are absolute."""
-    from dataclasses import replace
 
     def each(paths: Sequence[str]) -> tuple[str, ...]:
         return tuple(expand_home(path, env) for path in paths)
@@ -371,6 +371,7 @@ def set_up(policy: SandboxPolicy, places: SandboxPlaces, env: Mapping[str, str])
         check_places(policy, places)
     except Unprotectable as error:
         raise Unavailable(str(error)) from None
+    policy = _with_real_paths(policy)
     try:
         private = PrivateFolder(places.folder)
     except OSError as error:
@@ -382,6 +383,14 @@ def set_up(policy: SandboxPolicy, places: SandboxPlaces, env: Mapping[str, str])
     except BaseException:
         private.close()
         raise
+
+
+def _with_real_paths(policy: SandboxPolicy) -> SandboxPolicy:
+    """Return a policy without links that lead elsewhere later: a command may be able to replace one."""
+    writable, readable, hide = (
+        tuple(map(os.path.realpath, each)) for each in (policy.writable, policy.readable, policy.hide)
+    )
+    return replace(policy, writable=writable, readable=readable, hide=tuple(dict.fromkeys((*policy.hide, *hide))))
 
 
 def _chosen(policy: SandboxPolicy, places: SandboxPlaces, env: Mapping[str, str], private: PrivateFolder) -> Sandbox:

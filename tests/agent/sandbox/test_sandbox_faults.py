@@ -83,6 +83,24 @@ def test_a_missing_bubblewrap_is_refused_and_one_of_a_project_is_not_used(
         find_bubblewrap({"PATH": "bin:"})
 
 
+def test_links_of_the_settings_are_followed_once(places: SandboxPlaces, bubblewrap: Bubblewrap) -> None:
+    """Later a command may have replaced one."""
+    del bubblewrap
+    home = Path(places.home)
+    (home / "more").mkdir()
+    (home / "link").symlink_to("more")
+    (home / "project" / "secret").symlink_to("/nonexistent/secret")
+    link, hidden = str(home / "link"), f"{places.folder}/secret"
+    made = set_up(
+        SandboxPolicy("workspace-write", writable=(link,), readable=(link,), hide=(hidden,)), places, os.environ
+    )
+    made.close()
+
+    more = str(home / "more")
+    assert ((more,), (more,)) == (made.policy.writable, made.policy.readable)
+    assert (hidden, "/nonexistent/secret") == made.policy.hide
+
+
 def test_a_machine_without_a_filter_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probes, "MACHINES", {})
 

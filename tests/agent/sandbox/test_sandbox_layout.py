@@ -108,7 +108,7 @@ def test_the_repository_is_pinned_and_what_runs_code_is_protected(disk: Disk) ->
     (git / "info" / "attributes").write_text("")
     found = disk.layout()
 
-    assert (str(git),) == found.pinned
+    assert (str(git), str(git / "info")) == found.pinned
     assert {str(git / each) for each in ("config", "hooks", "worktrees", "info/attributes")} <= set(found.protected)
 
 
