@@ -411,7 +411,7 @@ def _chosen(policy: SandboxPolicy, places: SandboxPlaces, env: Mapping[str, str]
 def _with_bubblewrap(
     policy: SandboxPolicy, places: SandboxPlaces, env: Mapping[str, str], private: PrivateFolder
 ) -> Sandbox:
-    bubblewrap = find_bubblewrap(env)
+    bubblewrap = find_bubblewrap(env, (places.folder, *policy.writable))
     make = partial(_bubblewrap, policy, bubblewrap, private)
     return _probed(Sandbox(policy, places, Mechanism("bubblewrap", bubblewrap.version, make), private), env)
 
@@ -421,6 +421,11 @@ def _with_landlock(
 ) -> Sandbox:
     if (reason := landlock_refusal()) is not None:
         raise Unavailable(reason)
+    if policy.unix_sockets:
+        raise Unavailable(
+            "Landlock does not keep commands from sockets of services, such as that of a container engine, so "
+            "sandbox.unixSockets needs bubblewrap"
+        )
     make = partial(_landlock, policy, private, Supervisor())
     return _probed(Sandbox(policy, places, Mechanism("landlock", f"ABI {landlock_abi()}", make, LIMITS), private), env)
 
