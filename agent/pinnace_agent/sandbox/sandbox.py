@@ -23,7 +23,7 @@ from pinnace_agent.core.ports.emitter import Emitter
 from pinnace_agent.files.paths import agent_dir, expand_home, home_dir
 from pinnace_agent.sandbox.bubblewrap import Layout
 from pinnace_agent.sandbox.file_helper import FileHelpers
-from pinnace_agent.sandbox.landlock import LIMITS, LandlockConfinement, landlock_refusal
+from pinnace_agent.sandbox.landlock import LandlockConfinement, landlock_refusal, limits_of
 from pinnace_agent.sandbox.landlock_program import landlock_abi
 from pinnace_agent.sandbox.landlock_supervisor import Supervisor
 from pinnace_agent.sandbox.launcher import Bubblewrap, BubblewrapConfinement
@@ -427,7 +427,10 @@ def _with_landlock(
             "sandbox.unixSockets needs bubblewrap"
         )
     make = partial(_landlock, policy, private, Supervisor())
-    return _probed(Sandbox(policy, places, Mechanism("landlock", f"ABI {landlock_abi()}", make, LIMITS), private), env)
+    return _probed(
+        Sandbox(policy, places, Mechanism("landlock", f"ABI {landlock_abi()}", make, limits_of(policy.mode)), private),
+        env,
+    )
 
 
 def _probed(sandbox: Sandbox, env: Mapping[str, str]) -> Sandbox:

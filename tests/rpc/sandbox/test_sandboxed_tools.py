@@ -92,19 +92,23 @@ def test_file_tools_and_commands_see_the_same_files_and_no_others(agent: AgentSt
 
 @needs_landlock
 def test_landlock_refuses_writes_of_tools_and_commands_and_reports_its_limits(agent: AgentStarter) -> None:
-    script = [write("new"), bash("echo x > new; echo x > $TMPDIR/t && cat $TMPDIR/t file"), DONE]
+    attributes = "chmod 777 file; touch -d 2001-01-01 file; setfattr -n user.x -v y file; chown nobody file"
+    script = [write("new"), bash("echo x > new; echo x > $TMPDIR/t && cat $TMPDIR/t file"), bash(attributes), DONE]
     pi = agent(script, "--sandbox", "read-only", settings=settings("landlock"))
     (pi.home.work / "file").write_text("read\n")
+    before = (pi.home.work / "file").stat()
     data = pi.ask("get_state")["sandbox"]
     pi.say("go")
 
     assert ("read-only", "landlock", []) == (data["mode"], data["mechanism"], data["writable"])
-    assert 3 == len(data["limits"])
-    refused, shown = results(pi)
+    assert 4 == len(data["limits"])
+    refused, shown, _ = results(pi)
     assert "EACCES" in refused
     assert refused.endswith("The sandbox (read-only) does not allow writing here")
     assert shown.splitlines()[-2:] == ["x", "read"], shown
     assert not (pi.home.work / "new").exists()
+    after = (pi.home.work / "file").stat()
+    assert (before.st_mode, before.st_mtime_ns) == (after.st_mode, after.st_mtime_ns)
 
 
 @mechanisms
