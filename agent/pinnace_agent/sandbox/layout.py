@@ -45,6 +45,7 @@ _SSH: Final = "/etc/ssh"
 
 _SHOWN_OF_AGENT: Final = ("skills", "prompts", "extensions")
 _SESSIONS: Final = "sessions"
+_USUAL_AGENT_DIR: Final = ".pi/agent"
 SESSION_VARIABLE: Final = "PI_SESSION_FILE"
 """The variable in which a command learns the file of its session."""
 
@@ -74,6 +75,8 @@ class SandboxPlaces(NamedTuple):
     """What this process loads code from: its environment, its packages, extensions of the command line."""
     outputs: tuple[str, ...] = ()
     """Folders of long outputs; they may be missing."""
+    account_home: str | None = None
+    """The home folder of the user's account, where it is another one: programs such as ssh use it whatever HOME is."""
 
 
 class Repository(NamedTuple):
@@ -224,8 +227,13 @@ def _hidden(
     session_file: str | None,
     own: Sequence[str],
 ) -> tuple[tuple[Hidden, ...], tuple[str, ...]]:
-    wanted = [f"{places.home}/{name}" for name in SECRETS_AT_HOME]
+    homes = [each for each in (places.home, places.account_home) if each is not None]
+    wanted = [f"{home}/{name}" for home in homes for name in SECRETS_AT_HOME]
     wanted += [*_SECRETS_OF_SYSTEM, *_host_keys()]
+    # The usual agent folder, and its keys, where this process has another one.
+    usual = [os.path.realpath(f"{home}/{_USUAL_AGENT_DIR}") for home in homes]
+    usual = [each for each in usual if not is_inside(places.agent_dir, each) and not is_inside(each, places.agent_dir)]
+    wanted += usual
     # The private folders of other processes, where TMPDIR is no folder that the sandbox replaces, are hidden, too.
     # What the user names has precedence over what is shown again.
     named = [os.path.realpath(each) for each in (*policy.hide, *own) if os.path.lexists(each)]
@@ -238,7 +246,7 @@ def _hidden(
     folders = sorted({each for each in found if view.has(each) and os.path.isdir(each)})
     outer = [each for each in folders if not any(each != other and is_inside(each, other) for other in folders)]
     files = {each for each in found if view.has(each) and os.path.exists(each) and not os.path.isdir(each)}
-    parts = list(readable)
+    parts = [*readable, *(f"{each}/{name}" for each in usual for name in _SHOWN_OF_AGENT)]
     if session_file is not None:
         real = os.path.realpath(session_file)
         parts += [real] if _is_in_any(real, places.session_dirs) and os.path.isfile(real) else []

@@ -7,6 +7,7 @@ session of another folder the sandbox moves there, or the session is refused. Bl
 
 import atexit
 import os
+import pwd
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -339,14 +340,24 @@ def places_of(
         for path in getattr(module, "__path__", ())
     ]
     code = [sys.prefix, *packages, *(each for each in extensions if os.path.exists(each))]
+    home = os.path.realpath(home_dir(env))
     return SandboxPlaces(
         folder=os.path.realpath(folder),
-        home=os.path.realpath(home_dir(env)),
+        home=home,
         agent_dir=os.path.realpath(agent_dir(env)),
         session_dirs=() if session_dir is None else (os.path.realpath(session_dir),),
         code=tuple(dict.fromkeys(map(os.path.realpath, code))),
         outputs=_output_folders(),
+        account_home=_account_home(home),
     )
+
+
+def _account_home(home: str) -> str | None:
+    try:
+        found = os.path.realpath(pwd.getpwuid(os.geteuid()).pw_dir)
+    except KeyError:  # a number without an account, as in containers
+        return None
+    return found if found not in (home, "/") and os.path.isdir(found) else None
 
 
 def _output_folders() -> tuple[str, ...]:
