@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import pytest
 from tests.rpc.conftest import COMMAND, ENVIRONMENT
+from tests.rpc.sandbox.test_sandboxed_tools import mechanisms
 from tests.rpc.telemetry.collector import SOON, Collector, Span, collecting, wait_until
 
 from pinnace_fuzz.script import Scripted
@@ -186,6 +187,34 @@ def test_programs_of_a_call_get_its_trace(exported: Exported) -> None:
 
     assert f"00-{TRACE}-{bash.id}-01" == exported.result("c1").split()[0]
     assert f"00-{TRACE}-{traced.id}-01" == exported.result("c2").strip()
+
+
+@mechanisms
+def test_programs_of_a_call_get_its_trace_in_a_sandbox(mechanism: str, tmp_path: Path) -> None:
+    extension = tmp_path / "traced.py"
+    extension.write_text(EXTENSION)
+    script: tuple[Scripted, ...] = ({"tool_calls": CALLS["tool_calls"][:2]}, {"text": "done"})
+    with collecting() as collector, AgentStarter(COMMAND, tmp_path, ENVIRONMENT, is_specified=True) as starter:
+        agent = starter(
+            script,
+            *("--extension", str(extension), "--sandbox", "workspace-write"),
+            settings={"sandbox": {"mechanism": mechanism}},
+            env={
+                "OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint,
+                "OTEL_EXPORTER_OTLP_HEADERS": f"x-token={KEY}",
+                "OTEL_METRICS_EXPORTER": "none",
+                "TRACEPARENT": f"00-{TRACE}-{PARENT}-01",
+                **SOON,
+            },
+        )
+        agent.say("go")
+        wait_until(lambda: "invoke_agent pinnace" in [span.name for span in collector.spans])
+        agent.check_end()
+        found = Exported(agent, collector, collector.spans)
+
+    bash, traced = (found.one(f"execute_tool {name}") for name in ("bash", "traced"))
+    assert [f"00-{TRACE}-{bash.id}-01", "[]"] == found.result("c1").split()
+    assert f"00-{TRACE}-{traced.id}-01" == found.result("c2").strip()
 
 
 def test_a_call_of_an_mcp_server_carries_its_trace(exported: Exported) -> None:
