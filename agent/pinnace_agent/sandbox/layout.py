@@ -170,9 +170,15 @@ def check_places(policy: SandboxPolicy, places: SandboxPlaces) -> None:
     for each in policy.readable:
         if is_inside(os.path.realpath(each), places.agent_dir):
             raise Unprotectable(f"sandbox.readable: {each} is in the agent folder, which stays hidden")
+    if policy.mode == "workspace-write":
+        for root in (places.folder, *map(os.path.realpath, policy.writable)):
+            _refuse_code(root, places)
+
+
+def _refuse_code(root: str, places: SandboxPlaces) -> None:
     for code in places.code:
-        if policy.mode == "workspace-write" and is_inside(places.folder, code):
-            raise Unprotectable(f"{places.folder} can't be made writable: pinnace itself runs from {code}")
+        if is_inside(root, code):
+            raise Unprotectable(f"{root} can't be made writable: pinnace itself runs from {code}")
 
 
 class _View:
@@ -311,6 +317,7 @@ def _protected(
     pinned: list[str] = []
     absent_files: list[str] = []
     for root in roots:
+        _refuse_code(root, places)
         for name in PROJECT_FOLDERS:
             path = f"{root}/{name}"
             _refuse_link(path)

@@ -13,10 +13,12 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 import trio
 
+from pinnace_agent.config.path_entries import PathEntries
 from pinnace_agent.config.sandbox_settings import SandboxMode, SandboxSettings, SandboxSwitch
 from pinnace_agent.config.settings import Settings
 from pinnace_agent.core.ports.confinement import Access, Confinement, FolderRefused, HasSession
@@ -57,6 +59,8 @@ class SandboxConfinement(Confinement, Protocol):
 
     report: Callable[[str], None] | None
     """Takes what was found after a program: a change of something protected."""
+    loaded: Callable[[], Sequence[str]]
+    """Returns what this process has loaded code from since the start."""
 
     def layout(self, access: Access = "policy", session_file: str | None = None) -> Layout:
         """Resolve the policy on the disk of this moment.
@@ -85,9 +89,10 @@ class Sandbox:
         """What the mechanism does not enforce, or what does not work inside."""
         self._make = made.confinement
         self._private = private
+        self._code: tuple[str, ...] = ()
+        self._agent: HasSession | None = None
         self._confinement = self._confined(places)
         self._problem: str | None = None
-        self._agent: HasSession | None = None
         self._emitter: Emitter | None = None
         self._bash: BashTool | None = None
 
@@ -156,7 +161,16 @@ class Sandbox:
     def _made(self, places: SandboxPlaces) -> SandboxConfinement:
         if self.policy.mode == "workspace-write":
             self._private.uses(places.folder, *map(os.path.realpath, self.policy.writable))
-        return self._make(places)
+        made = self._make(places)
+        made.loaded = self._loaded
+        return made
+
+    def _loaded(self) -> Sequence[str]:
+        """Return the files of all extensions that were loaded; a reload that is under way loads them again."""
+        extensions = None if self._agent is None else self._agent.extensions
+        if extensions is not None:
+            self._code = tuple(dict.fromkeys((*self._code, *map(os.path.realpath, extensions.files))))
+        return self._code
 
     def _confined(self, places: SandboxPlaces) -> SandboxConfinement:
         made = self._made(places)
@@ -266,7 +280,7 @@ def start_sandbox(  # what options and settings hold
     Args:
         mode: `--sandbox`.
         network: `--sandbox-network`.
-        extensions: Paths of extensions of the command line.
+        extensions: Paths of extensions of the command line; those of the settings are known.
         settings: The user's, and a trusted project's.
         folder: The folder of the session of the start.
         session_file: Its file; None: it is not kept.
@@ -284,7 +298,8 @@ def start_sandbox(  # what options and settings hold
     if ignored := ignored_settings(project):
         notice(f"a project can't loosen the sandbox: {', '.join(ignored)} of its settings has no effect")
     session_dir = None if session_file is None else os.path.dirname(session_file)
-    places = places_of(os.environ, folder, session_dir, extensions)
+    named = (PathEntries(each.extensions, str(each.folder), os.environ).paths for each in settings.resources)
+    places = places_of(os.environ, folder, session_dir, (*extensions, *chain.from_iterable(named)))
     try:
         sandbox = set_up(expanded(policy, os.environ), places, os.environ)
     except Unavailable as error:
@@ -331,7 +346,7 @@ def places_of(
         env: The environment.
         folder: The working folder.
         session_dir: The folder of session files; None: there is none.
-        extensions: Paths of extensions of the command line, whose code this process runs.
+        extensions: Paths of extensions, whose code this process runs.
     """
     packages = [
         path

@@ -4,15 +4,19 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from tests.agent.sandbox.conftest import Confined
 
+from pinnace_agent.core.ports.confinement import HasSession
+from pinnace_agent.core.ports.emitter import Emitter
 from pinnace_agent.extensions.services import programs
 from pinnace_agent.sandbox import probe as probes
 from pinnace_agent.sandbox.landlock import landlock_refusal
 from pinnace_agent.sandbox.launcher import Bubblewrap, reports_exit
-from pinnace_agent.sandbox.layout import SandboxPlaces
+from pinnace_agent.sandbox.layout import SandboxPlaces, Unprotectable
 from pinnace_agent.sandbox.policy import SandboxPolicy
 from pinnace_agent.sandbox.probe import Unavailable, find_bubblewrap, remedy
 from pinnace_agent.sandbox.sandbox import set_up
@@ -113,9 +117,11 @@ def test_unix_sockets_are_refused_under_landlock(places: SandboxPlaces) -> None:
         set_up(SandboxPolicy("read-only", mechanism="landlock", unix_sockets=True), places, os.environ)
 
 
-def test_links_of_the_settings_are_followed_once(places: SandboxPlaces, bubblewrap: Bubblewrap) -> None:
+def test_links_of_the_settings_are_followed_once(
+    places: SandboxPlaces, bubblewrap: Bubblewrap, ordinary_children: None
+) -> None:
     """Later a command may have replaced one."""
-    del bubblewrap
+    del bubblewrap, ordinary_children
     home = Path(places.home)
     (home / "more").mkdir()
     (home / "link").symlink_to("more")
@@ -129,6 +135,28 @@ def test_links_of_the_settings_are_followed_once(places: SandboxPlaces, bubblewr
     more = str(home / "more")
     assert ((more,), (more,)) == (made.policy.writable, made.policy.readable)
     assert (hidden, "/nonexistent/secret") == made.policy.hide
+
+
+def test_extensions_that_were_loaded_since_the_start_are_protected(
+    places: SandboxPlaces, bubblewrap: Bubblewrap, ordinary_children: None
+) -> None:
+    """Those of another session's folder, and while a reload has none loaded."""
+    del bubblewrap, ordinary_children
+    code = Path(places.folder, "code")
+    code.mkdir()
+    agent = SimpleNamespace(extensions=SimpleNamespace(files=[str(code)]), session=SimpleNamespace(path=None, cwd="/"))
+    made = set_up(SandboxPolicy("workspace-write", readable=(places.home,)), places, os.environ)
+    try:
+        assert str(code) not in made.confinement.layout().protected
+        made.follow(cast(HasSession, agent), cast(Emitter, None))
+        assert str(code) in made.confinement.layout().protected
+        agent.extensions.files = []
+        assert str(code) in made.confinement.layout().protected
+        agent.extensions.files = [places.home]
+        with pytest.raises(Unprotectable, match="pinnace itself runs from"):
+            made.confinement.layout()
+    finally:
+        made.close()
 
 
 def test_a_machine_without_a_filter_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -187,6 +187,28 @@ def test_a_long_output_is_read_inside_and_written_by_the_agent_alone(agent: Agen
     assert REFUSED in written
 
 
+@needs_bubblewrap
+@pytest.mark.parametrize("way", ["settings", "option", "both ways of a folder"])
+def test_code_of_extensions_in_the_working_folder_is_not_written(agent: AgentStarter, tmp_path: Path, way: str) -> None:
+    """A reload would run it outside. Also under a name that a command has given to the folder above."""
+    tools = tmp_path / "agent-1" / "work" / "more" / "tools"
+    tools.mkdir(parents=True)
+    file = tools / ("extension.py" if way == "both ways of a folder" else "own.py")
+    file.write_text("def extension(pi):\n    pass\n")
+    named = str(tools if way == "both ways of a folder" else file)
+    script = [bash(f"echo x >> {file}; mv more less"), write(str(file)), DONE]
+    flags = () if way == "settings" else ("--extension", named)
+    found = {} if way == "option" else {"extensions": [named]}
+    pi = agent(script, "--sandbox", "workspace-write", *flags, settings=found)
+    pi.say("go")
+
+    shown, written = results(pi)
+    assert "Read-only file system" in shown
+    assert "Device or resource busy" in shown
+    assert REFUSED in written
+    assert "def extension(pi):\n    pass\n" == file.read_text()
+
+
 def until(condition: Callable[[], bool]) -> None:
     deadline_s = time.monotonic() + END_S
     while not condition():
