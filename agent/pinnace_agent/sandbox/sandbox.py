@@ -24,6 +24,7 @@ from pinnace_agent.config.settings import Settings
 from pinnace_agent.core.ports.confinement import Access, Confinement, FolderRefused, HasSession
 from pinnace_agent.core.ports.emitter import Emitter
 from pinnace_agent.files.paths import agent_dir, expand_home, home_dir
+from pinnace_agent.files.protected import is_inside
 from pinnace_agent.sandbox.bubblewrap import Layout
 from pinnace_agent.sandbox.file_helper import FileHelpers
 from pinnace_agent.sandbox.landlock import LandlockConfinement, landlock_refusal, limits_of
@@ -153,6 +154,7 @@ class Sandbox:
         if places == self.places:
             return
         self.places = places
+        _leave_out_of_module_path(self.writable)
         self._confinement = self._confined(places)
         CHILDREN.confinement = self._confinement
         if self._bash is not None:
@@ -304,6 +306,8 @@ def start_sandbox(  # what options and settings hold
         sandbox = set_up(expanded(policy, os.environ), places, os.environ)
     except Unavailable as error:
         raise Unavailable(f"the sandbox ({policy.mode}) can't be enforced, so nothing is started: {error}") from None
+    for each in _leave_out_of_module_path(sandbox.writable):
+        notice(f"nothing is imported from {each}, since commands can write there")
     atexit.register(sandbox.close)
     CHILDREN.confinement = sandbox.confinement
     FILE_CALLS.use(_file_helpers(sandbox))
@@ -311,6 +315,31 @@ def start_sandbox(  # what options and settings hold
     if os.geteuid() == 0:
         notice("the sandbox is weaker for root, who can read what all users can; start as an ordinary user")
     return sandbox
+
+
+def _leave_out_of_module_path(roots: Sequence[str]) -> list[str]:
+    """Import nothing any more from folders that commands can write, and return them.
+
+    Much is imported late, and so was what a command has written there. What holds this program's own packages stays.
+    """
+    own = {os.path.dirname(os.path.realpath(each)) for each in _own_packages()}
+    prefix = os.path.realpath(sys.prefix)
+    left_out: list[str] = []
+    for entry in sys.path:
+        real = os.path.realpath(entry)
+        if any(is_inside(real, root) for root in roots) and real not in own and not is_inside(real, prefix):
+            left_out.append(entry)
+    sys.path[:] = [entry for entry in sys.path if entry not in left_out]
+    return left_out
+
+
+def _own_packages() -> list[str]:
+    return [
+        path
+        for name, module in list(sys.modules.items())
+        if name.startswith("pinnace") and "." not in name
+        for path in getattr(module, "__path__", ())
+    ]
 
 
 def _file_helpers(sandbox: Sandbox) -> FileHelpers:
@@ -348,13 +377,7 @@ def places_of(
         session_dir: The folder of session files; None: there is none.
         extensions: Paths of extensions, whose code this process runs.
     """
-    packages = [
-        path
-        for name, module in list(sys.modules.items())
-        if name.startswith("pinnace") and "." not in name
-        for path in getattr(module, "__path__", ())
-    ]
-    code = [sys.prefix, *packages, *(each for each in extensions if os.path.exists(each))]
+    code = [sys.prefix, *_own_packages(), *(each for each in extensions if os.path.exists(each))]
     home = os.path.realpath(home_dir(env))
     return SandboxPlaces(
         folder=os.path.realpath(folder),

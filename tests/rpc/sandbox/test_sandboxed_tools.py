@@ -209,6 +209,21 @@ def test_code_of_extensions_in_the_working_folder_is_not_written(agent: AgentSta
     assert "def extension(pi):\n    pass\n" == file.read_text()
 
 
+@needs_bubblewrap
+def test_nothing_is_imported_from_where_commands_write(agent: AgentStarter, tmp_path: Path) -> None:
+    """An export loads packages that nothing else needs: from a folder of PYTHONPATH before all others."""
+    ran, modules = tmp_path / "ran", tmp_path / "agent-1" / "work" / "src"
+    modules.mkdir(parents=True)
+    command = f"echo \"open('{ran}', 'w')\" > src/jinja2.py"
+    flags = ("--sandbox", "workspace-write")
+    pi = agent([bash(command), DONE], *flags, has_session=True, env={"PYTHONPATH": str(modules)})
+    pi.say("go")
+    pi.request({"type": "export_html"})
+
+    assert (modules / "jinja2.py").exists()
+    assert not ran.exists()
+
+
 def until(condition: Callable[[], bool]) -> None:
     deadline_s = time.monotonic() + END_S
     while not condition():
