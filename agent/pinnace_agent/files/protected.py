@@ -20,10 +20,11 @@ class Protection(StrEnum):
     GIT = "belongs to git or another version control (.git, .hg, .svn, .jj)"
     STARTUP = "is read by a shell, a program or the system when it starts"
     EXTENSION = "is a loaded extension"
+    HIDDEN = "is hidden by sandbox.hide"
 
 
 NEVER_IN_PROMPTS: Final = frozenset(
-    {Protection.PROCESS, Protection.KERNEL, Protection.KEYS, Protection.AGENT, Protection.GIT}
+    {Protection.PROCESS, Protection.KERNEL, Protection.KEYS, Protection.AGENT, Protection.GIT, Protection.HIDDEN}
 )
 """No file of a repository leads there and becomes a part of a prompt."""
 
@@ -41,6 +42,8 @@ class Places(NamedTuple):
     agent_dir: str = ""
     extensions: tuple[str, ...] = ()
     """Files and folders of extensions that are loaded."""
+    hidden: tuple[str, ...] = ()
+    """What the settings of a sandbox hide from commands, if there is one."""
 
 
 # Of a project, wherever they are in it: run by git, an editor or a shell without being requested.
@@ -183,6 +186,7 @@ def protection_of(path: str, places: Places) -> Protection | None:
         or (Protection.GIT if not _REPOSITORY_FOLDERS.isdisjoint(names) else None)
         or _of_startup(path, names, places)
         or (Protection.EXTENSION if any(_is_below(path, each) for each in places.extensions) else None)
+        or (Protection.HIDDEN if any(_is_below(path, each) for each in places.hidden) else None)
     )
 
 

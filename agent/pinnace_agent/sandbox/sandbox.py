@@ -23,7 +23,7 @@ from pinnace_agent.config.sandbox_settings import SandboxMode, SandboxSettings, 
 from pinnace_agent.config.settings import Settings
 from pinnace_agent.core.ports.confinement import Access, Confinement, FolderRefused, HasSession
 from pinnace_agent.core.ports.emitter import Emitter
-from pinnace_agent.files.paths import agent_dir, expand_home, home_dir
+from pinnace_agent.files.paths import HIDDEN, WRITABLE, agent_dir, expand_home, home_dir
 from pinnace_agent.files.protected import is_inside
 from pinnace_agent.sandbox.bubblewrap import Layout
 from pinnace_agent.sandbox.file_helper import FileHelpers
@@ -155,6 +155,7 @@ class Sandbox:
             return
         self.places = places
         _leave_out_of_module_path(self.writable)
+        WRITABLE[:] = self.writable
         self._confinement = self._confined(places)
         CHILDREN.confinement = self._confinement
         if self._bash is not None:
@@ -308,6 +309,8 @@ def start_sandbox(  # what options and settings hold
         raise Unavailable(f"the sandbox ({policy.mode}) can't be enforced, so nothing is started: {error}") from None
     for each in _leave_out_of_module_path(sandbox.writable):
         notice(f"nothing is imported from {each}, since commands can write there")
+    HIDDEN[:] = sandbox.policy.hide
+    WRITABLE[:] = sandbox.writable
     atexit.register(sandbox.close)
     CHILDREN.confinement = sandbox.confinement
     FILE_CALLS.use(_file_helpers(sandbox))

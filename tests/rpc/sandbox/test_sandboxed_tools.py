@@ -224,6 +224,24 @@ def test_nothing_is_imported_from_where_commands_write(agent: AgentStarter, tmp_
     assert not ran.exists()
 
 
+@needs_bubblewrap
+def test_what_is_hidden_gets_into_no_prompt_by_a_link(agent: AgentStarter, tmp_path: Path) -> None:
+    """Context files are read outside: a command makes one that leads there, and the next session reads it."""
+    hidden = tmp_path / "agent-1" / "work" / "hidden"
+    hidden.mkdir(parents=True)
+    (hidden / "key").write_text("of the hidden file")
+    settings = {"sandbox": {"hide": [str(hidden)]}}
+    script = [bash("ln -s hidden/key AGENTS.md"), DONE, {"text": "again"}]
+    pi = agent(script, "--sandbox", "workspace-write", settings=settings)
+    pi.say("go")
+    pi.ask("reload")
+    pi.ask("new_session")
+    pi.say("again")
+
+    assert (hidden.parent / "AGENTS.md").is_symlink()
+    assert "of the hidden file" not in str(pi.llm.requests[-1].body)
+
+
 def until(condition: Callable[[], bool]) -> None:
     deadline_s = time.monotonic() + END_S
     while not condition():
