@@ -241,7 +241,8 @@ class Sandbox:
         return {**tools, "bash": self._bash}
 
     def _facts(self) -> SandboxFacts:
-        return SandboxFacts(self.policy.mode, tuple(self.writable), self.policy.network, self.may_escalate)
+        mode, has_mounts = self.policy.mode, self.mechanism == "bubblewrap"
+        return SandboxFacts(mode, tuple(self.writable), self.policy.network, self.may_escalate, has_mounts)
 
     def close(self) -> None:
         """End what the mechanism keeps, and remove the private folder."""

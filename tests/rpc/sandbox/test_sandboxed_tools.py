@@ -93,7 +93,13 @@ def test_file_tools_and_commands_see_the_same_files_and_no_others(agent: AgentSt
 @needs_landlock
 def test_landlock_refuses_writes_of_tools_and_commands_and_reports_its_limits(agent: AgentStarter) -> None:
     attributes = "chmod 777 file; touch -d 2001-01-01 file; setfattr -n user.x -v y file; chown nobody file"
-    script = [write("new"), bash("echo x > new; echo x > $TMPDIR/t && cat $TMPDIR/t file"), bash(attributes), DONE]
+    script = [
+        write("new"),
+        bash("echo x > new; echo x > $TMPDIR/t && cat $TMPDIR/t file"),
+        bash(attributes),
+        bash("touch new"),
+        DONE,
+    ]
     pi = agent(script, "--sandbox", "read-only", settings=settings("landlock"))
     (pi.home.work / "file").write_text("read\n")
     before = (pi.home.work / "file").stat()
@@ -102,7 +108,9 @@ def test_landlock_refuses_writes_of_tools_and_commands_and_reports_its_limits(ag
 
     assert ("read-only", "landlock", []) == (data["mode"], data["mechanism"], data["writable"])
     assert 4 == len(data["limits"])
-    refused, shown, _ = results(pi)
+    refused, shown, _, denied = results(pi)
+    assert "Permission denied" in denied
+    assert "[A sandbox is active (read-only): only $TMPDIR can be written. There is no network." in denied
     assert "EACCES" in refused
     assert refused.endswith("The sandbox (read-only) does not allow writing here")
     assert shown.splitlines()[-2:] == ["x", "read"], shown
