@@ -160,13 +160,16 @@ def check_places(policy: SandboxPolicy, places: SandboxPlaces) -> None:
     if refusal is not None:
         raise Unprotectable(refusal)
     if policy.mode == "workspace-write" and places.folder in places.session_dirs:
-        raise Unprotectable(f"{places.folder} can't be made writable: it holds the session files (--session-dir)")
+        raise Unprotectable(
+            f"{places.folder} can't be made writable: it holds session files, which no command may change: keep them "
+            "in another folder (--session-dir), or use --sandbox read-only"
+        )
     for each in policy.writable:
         real = _folder(each, "sandbox.writable")
         if (place := refused_place(real, places.home, places.agent_dir)) is not None:
-            raise Unprotectable(f"sandbox.writable: {each} is {place}")
+            raise Unprotectable(f"sandbox.writable: {each} is {place}, which is never made writable")
         if _is_replaced(real) and real in _REPLACED:
-            raise Unprotectable(f"sandbox.writable: {each} is a folder of the sandbox's own")
+            raise Unprotectable(f"sandbox.writable: {each} is a folder of the sandbox's own: name a folder in it")
     for each in policy.readable:
         if is_inside(os.path.realpath(each), places.agent_dir):
             raise Unprotectable(f"sandbox.readable: {each} is in the agent folder, which stays hidden")
@@ -178,7 +181,10 @@ def check_places(policy: SandboxPolicy, places: SandboxPlaces) -> None:
 def _refuse_code(root: str, places: SandboxPlaces) -> None:
     for code in places.code:
         if is_inside(root, code):
-            raise Unprotectable(f"{root} can't be made writable: pinnace itself runs from {code}")
+            raise Unprotectable(
+                f"{root} can't be made writable: pinnace itself runs from {code}, as do extensions: choose another "
+                "folder, or use --sandbox read-only"
+            )
 
 
 class _View:
@@ -435,4 +441,7 @@ def _joined(*parts: Repository) -> Repository:
 
 def _refuse_link(path: str) -> None:
     if os.path.islink(path):
-        raise Unprotectable(f"{path} is a link, which a command could replace: the sandbox can't protect it")
+        raise Unprotectable(
+            f"{path} is a link, which a command could replace, so the sandbox can't protect it: put what it leads to "
+            "in its place, or use --sandbox read-only"
+        )

@@ -93,7 +93,7 @@ def find_bubblewrap(env: Mapping[str, str], writable: Sequence[str] = ()) -> Bub
         Unavailable: There is none, or it is too old, or the machine is unknown.
     """
     if os.uname().sysname != "Linux":
-        raise Unavailable("bubblewrap works on Linux alone")
+        raise Unavailable("bubblewrap works on Linux alone: run the agent in a container, with --sandbox off")
     if os.uname().machine not in MACHINES:
         raise Unavailable(
             f"there is no filter of system calls for {os.uname().machine}, only for {', '.join(MACHINES)}"

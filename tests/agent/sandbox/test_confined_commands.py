@@ -197,18 +197,18 @@ async def test_folders_above_what_is_protected_or_hidden_cannot_be_renamed(confi
     (folder / ".gitmodules").write_text('[submodule "m"]\n\tpath = sub\n')
     (folder / "sub" / ".git").write_text("gitdir: ../.git/modules/m\n")
     names = ("tools/code", "kept/hidden", "more/cache", "own/sessions")
-    for each in names:
-        (folder / each).mkdir(parents=True)
-    code, hidden, writable, sessions = (str(folder / each) for each in names)
+    for name in names:
+        (folder / name).mkdir(parents=True)
+    code, hidden, writable, sessions = (str(folder / name) for name in names)
     confined.confinement.places = places._replace(code=(code,), session_dirs=(sessions,))
     policy = confined.confinement.policy
     confined.confinement.policy = replace(policy, hide=(hidden,), writable=(writable,))
-    above = [".git/modules", ".git/modules/m", "sub", *(each.partition("/")[0] for each in names)]
+    above = [".git/modules", ".git/modules/m", "sub", *(name.partition("/")[0] for name in names)]
     script = f"for f in {' '.join(above)}; do mv $f $f.moved; done; touch {' '.join(f'{f}/new' for f in above)}"
     _, output = await confined.run(script)
 
     assert [f"mv: cannot move '{f}' to '{f}.moved': Device or resource busy" for f in above] == output.splitlines()
-    assert all((folder / each / "new").exists() for each in above)
+    assert all((folder / place / "new").exists() for place in above)
     assert [] == confined.problems
 
 

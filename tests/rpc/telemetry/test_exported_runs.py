@@ -6,9 +6,9 @@ MCP server's, a compaction, a run that fails. The tests read what it exported.
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import pytest
 from tests.rpc.conftest import COMMAND, ENVIRONMENT
@@ -31,10 +31,13 @@ def extension(pi):
 LATER: Scripted = {"error": {"status": 503, "body": {"error": {"message": "later: the words of the failure"}}}}
 REFUSED: Scripted = {"error": {"status": 400, "body": {"error": {"message": "no: the words of the failure"}}}}
 COMMAND_LINE = "echo $TRACEPARENT [$OTEL_EXPORTER_OTLP_HEADERS]; : the words of the call"
+PROGRAMS: Final[Sequence[Mapping[str, object]]] = (
+    {"name": "bash", "args": {"command": COMMAND_LINE}, "id": "c1"},
+    {"name": "traced", "args": {}, "id": "c2"},
+)
 CALLS: Scripted = {
     "tool_calls": [
-        {"name": "bash", "args": {"command": COMMAND_LINE}, "id": "c1"},
-        {"name": "traced", "args": {}, "id": "c2"},
+        *PROGRAMS,
         {"name": "mcp__other__bad", "args": {}, "id": "c3"},
         {"name": "read", "args": {"path": "no-such-file"}, "id": "c4"},
     ],
@@ -193,7 +196,7 @@ def test_programs_of_a_call_get_its_trace(exported: Exported) -> None:
 def test_programs_of_a_call_get_its_trace_in_a_sandbox(mechanism: str, tmp_path: Path) -> None:
     extension = tmp_path / "traced.py"
     extension.write_text(EXTENSION)
-    script: tuple[Scripted, ...] = ({"tool_calls": CALLS["tool_calls"][:2]}, {"text": "done"})
+    script: tuple[Scripted, ...] = ({"tool_calls": [*PROGRAMS]}, {"text": "done"})
     with collecting() as collector, AgentStarter(COMMAND, tmp_path, ENVIRONMENT, is_specified=True) as starter:
         agent = starter(
             script,
