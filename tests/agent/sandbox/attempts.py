@@ -428,7 +428,7 @@ os.close(os.open("/proc/kcore", os.O_RDONLY))""",
         "G15",
         "another folder of attributes in the place of git's",
         "sh",
-        "mv .git/info .git/g15; mkdir .git/info; echo '* filter=G15' > .git/info/attributes",
+        "mv .git/info .git/g15; cp -r .git/g15 .git/info; echo '* filter=G15' >> .git/info/attributes",
         'grep -qs G15 "$PROJECT/.git/info/attributes"',
     ),
     Attempt(
