@@ -12,8 +12,8 @@ from typing import Final
 
 import trio
 
-from pinnace_agent.files.paths import WRITABLE, agent_dir
-from pinnace_agent.files.protected import is_inside
+from pinnace_agent.files.paths import agent_dir
+from pinnace_agent.files.protected import WRITABLE, is_inside
 from pinnace_agent.shell.child_processes import CHILDREN
 
 # A key is a few hundred bytes and a token a few thousand: more is a mistake such as `!cat` of the wrong file.

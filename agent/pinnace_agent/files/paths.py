@@ -60,16 +60,9 @@ def nested_prompts(cwd: Path) -> Path:
     return project_dir(cwd) / "agent" / "prompts"
 
 
-HIDDEN: Final[list[str]] = []
-"""The resolved paths that the sandbox of this process hides from commands: these get into no prompt by a link."""
-
-WRITABLE: Final[list[str]] = []
-"""The resolved folders that commands in the sandbox of this process can write: no program of theirs runs outside."""
-
-
 def protected_places(env: Mapping[str, str], extensions: Iterable[str] = ()) -> "Places":
     """Return the user's protected places with all links resolved; `extensions` are files and folders of loaded ones."""
-    from pinnace_agent.files.protected import Places
+    from pinnace_agent.files.protected import HIDDEN, Places
 
     home, folder = (os.path.realpath(each) for each in (home_dir(env), agent_dir(env)))
     return Places(home, folder, tuple(os.path.realpath(each) for each in extensions), tuple(HIDDEN))

@@ -2,7 +2,8 @@
 
 Pure: decides from the names in a resolved path (absolute, without links, `.` and `..`) and never reads the disk, so
 the caller resolves first. What follows from a protection is the caller's decision; the two usual ones are the sets
-below. Names are compared without regard to case, since file systems exist that do so.
+below. Names are compared without regard to case, since file systems exist that do so. Also holds what the sandbox of
+this process, if there is one, has to say of paths.
 """
 
 from enum import StrEnum
@@ -45,6 +46,12 @@ class Places(NamedTuple):
     hidden: tuple[str, ...] = ()
     """What the settings of a sandbox hide from commands, if there is one."""
 
+
+HIDDEN: Final[list[str]] = []
+"""The resolved paths that the sandbox of this process hides from commands: these get into no prompt by a link."""
+
+WRITABLE: Final[list[str]] = []
+"""The resolved folders that commands in the sandbox of this process can write: no program of theirs runs outside."""
 
 # Of a project, wherever they are in it: run by git, an editor or a shell without being requested.
 _STARTUP_OF_PROJECT: Final = frozenset(

@@ -23,8 +23,8 @@ from pinnace_agent.config.sandbox_settings import SandboxMode, SandboxSettings, 
 from pinnace_agent.config.settings import Settings
 from pinnace_agent.core.ports.confinement import Access, Confinement, FolderRefused, HasSession
 from pinnace_agent.core.ports.emitter import Emitter
-from pinnace_agent.files.paths import HIDDEN, WRITABLE, agent_dir, expand_home, home_dir
-from pinnace_agent.files.protected import is_inside
+from pinnace_agent.files.paths import agent_dir, expand_home, home_dir
+from pinnace_agent.files.protected import HIDDEN, WRITABLE, is_inside
 from pinnace_agent.sandbox.bubblewrap import Layout
 from pinnace_agent.sandbox.file_helper import FileHelpers
 from pinnace_agent.sandbox.landlock import LandlockConfinement, landlock_refusal, limits_of
