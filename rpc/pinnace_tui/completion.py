@@ -83,7 +83,9 @@ def _has_letters(path: str, wanted: str) -> bool:
 
 def files_of(folder: str) -> list[str]:
     """Return the files below a folder, relative to it: those that git has or would, else those that are not hidden."""
-    command = ["git", "-C", folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    # A repository may be one that the agent's commands have made, and git would run the program that it names.
+    command = ["git", "-C", folder, "-c", "core.fsmonitor=false"]
+    command += ["ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
         listed = subprocess.run(command, capture_output=True, timeout=_LISTING_S, check=True, stdin=subprocess.DEVNULL)
     except (OSError, subprocess.SubprocessError):

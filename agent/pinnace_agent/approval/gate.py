@@ -247,6 +247,13 @@ class ToolApproval:
             arguments = given
         is_builtin = self._agent.toolbox.is_builtin(tool)
         call = await examine(tool.name, arguments, context.cwd, self._places, is_builtin=is_builtin)
+        if is_builtin and tool.name == "bash":
+            # Of the settings, which may be a project's.
+            if context.shell_path is not None:
+                call = call._replace(notes=(*call.notes, f"by the shell {visible_line(context.shell_path)}"))
+            prefix = context.command_prefix.split("\n") if context.command_prefix else ()
+            before = (f"after shellCommandPrefix: {visible_line(line)}" for line in prefix)
+            call = call._replace(notes=(*call.notes, *before))
         extensions = self._agent.extensions
         if is_builtin or extensions is None or not (hints := extensions.hints_of(tool)):
             return call

@@ -13,6 +13,7 @@ from typing import Final
 import trio
 
 from pinnace_agent.files.paths import agent_dir
+from pinnace_agent.files.protected import WRITABLE, is_inside
 from pinnace_agent.shell.child_processes import CHILDREN
 
 # A key is a few hundred bytes and a token a few thousand: more is a mistake such as `!cat` of the wrong file.
@@ -32,10 +33,14 @@ class CommandFailed(Exception):
 
 
 def command_environment(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a command: only absolute folders in PATH, and nothing that adds to a module path."""
+    """Return the environment of a command: nothing that adds to a module path, and in PATH only absolute folders.
+
+    None of them is one that commands in the sandbox can write, such as that of an activated environment.
+    """
     own = {name: value for name, value in env.items() if name not in _CODE_VARIABLES}
     # An empty PATH would mean the folder that the command runs in; without one a shell has its own.
     folders = [folder for folder in own.pop("PATH", "").split(os.pathsep) if os.path.isabs(folder)]
+    folders = [each for each in folders if not any(is_inside(os.path.realpath(each), root) for root in WRITABLE)]
     own |= {"PATH": os.pathsep.join(folders)} if folders else {}
     # Python otherwise looks for modules first in the folder of a script, or where it was started.
     return {**own, "PYTHONSAFEPATH": "1"}

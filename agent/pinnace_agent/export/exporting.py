@@ -118,7 +118,11 @@ def write_target(name: str, session: Path, chunks: Iterable[str], cwd: str) -> N
         ClientError: It can't be written; what was there is as it was.
     """
     try:
-        path = Path(os.path.realpath(Path(cwd, name)))
+        named = Path(cwd, name)
+        path = Path(os.path.realpath(named))
+        # A command may have made it, and what a session holds would be written where that command can't.
+        if named.is_symlink() and path.parent != Path(os.path.realpath(named.parent)):
+            raise _refusal(name, f"it is a link to another folder, {path.parent}: name the file there")
         _check(path, session, name)
         replace_file(path, (chunk.encode() for chunk in chunks))
     except (OSError, ValueError) as error:

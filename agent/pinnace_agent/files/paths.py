@@ -62,10 +62,10 @@ def nested_prompts(cwd: Path) -> Path:
 
 def protected_places(env: Mapping[str, str], extensions: Iterable[str] = ()) -> "Places":
     """Return the user's protected places with all links resolved; `extensions` are files and folders of loaded ones."""
-    from pinnace_agent.files.protected import Places
+    from pinnace_agent.files.protected import HIDDEN, Places
 
     home, folder = (os.path.realpath(each) for each in (home_dir(env), agent_dir(env)))
-    return Places(home, folder, tuple(os.path.realpath(each) for each in extensions))
+    return Places(home, folder, tuple(os.path.realpath(each) for each in extensions), tuple(HIDDEN))
 
 
 def gated_project_files(cwd: Path, env: Mapping[str, str]) -> list[Path]:

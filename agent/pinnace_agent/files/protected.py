@@ -2,7 +2,8 @@
 
 Pure: decides from the names in a resolved path (absolute, without links, `.` and `..`) and never reads the disk, so
 the caller resolves first. What follows from a protection is the caller's decision; the two usual ones are the sets
-below. Names are compared without regard to case, since file systems exist that do so.
+below. Names are compared without regard to case, since file systems exist that do so. Also holds what the sandbox of
+this process, if there is one, has to say of paths.
 """
 
 from enum import StrEnum
@@ -20,10 +21,11 @@ class Protection(StrEnum):
     GIT = "belongs to git or another version control (.git, .hg, .svn, .jj)"
     STARTUP = "is read by a shell, a program or the system when it starts"
     EXTENSION = "is a loaded extension"
+    HIDDEN = "is hidden by sandbox.hide"
 
 
 NEVER_IN_PROMPTS: Final = frozenset(
-    {Protection.PROCESS, Protection.KERNEL, Protection.KEYS, Protection.AGENT, Protection.GIT}
+    {Protection.PROCESS, Protection.KERNEL, Protection.KEYS, Protection.AGENT, Protection.GIT, Protection.HIDDEN}
 )
 """No file of a repository leads there and becomes a part of a prompt."""
 
@@ -41,7 +43,15 @@ class Places(NamedTuple):
     agent_dir: str = ""
     extensions: tuple[str, ...] = ()
     """Files and folders of extensions that are loaded."""
+    hidden: tuple[str, ...] = ()
+    """What the settings of a sandbox hide from commands, if there is one."""
 
+
+HIDDEN: Final[list[str]] = []
+"""The resolved paths that the sandbox of this process hides from commands: these get into no prompt by a link."""
+
+WRITABLE: Final[list[str]] = []
+"""The resolved folders that commands in the sandbox of this process can write: no program of theirs runs outside."""
 
 # Of a project, wherever they are in it: run by git, an editor or a shell without being requested.
 _STARTUP_OF_PROJECT: Final = frozenset(
@@ -183,6 +193,7 @@ def protection_of(path: str, places: Places) -> Protection | None:
         or (Protection.GIT if not _REPOSITORY_FOLDERS.isdisjoint(names) else None)
         or _of_startup(path, names, places)
         or (Protection.EXTENSION if any(_is_below(path, each) for each in places.extensions) else None)
+        or (Protection.HIDDEN if any(_is_below(path, each) for each in places.hidden) else None)
     )
 
 

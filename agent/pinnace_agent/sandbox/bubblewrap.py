@@ -57,7 +57,7 @@ class Layout(NamedTuple):
     hidden_files: tuple[str, ...] = ()
     agent_dir: Hidden | None = None
     pinned: tuple[str, ...] = ()
-    """Folders that can't be renamed or removed, but written."""
+    """Folders that can't be renamed or removed, but written; each behind the one that it is in."""
     protected: tuple[str, ...] = ()
     """Read-only, below what is writable."""
     absent: tuple[str, ...] = ()
@@ -96,18 +96,19 @@ def setup_arguments(layout: Layout) -> list[str]:
     arguments += _at("--bind" if layout.is_writable else "--ro-bind", layout.folder)
     for each in layout.writable:
         arguments += _at("--bind", each)
-    for hidden in layout.hidden_folders:
-        arguments += _hidden(hidden)
-    for each in layout.hidden_files:
-        arguments += ["--ro-bind", "/dev/null", each]
-    if layout.agent_dir is not None:
-        arguments += _hidden(layout.agent_dir)
     for each in layout.pinned:
         arguments += _at("--bind", each)
     for each in layout.protected:
         arguments += _at("--ro-bind", each)
     for each in layout.absent:
         arguments += _hidden(Hidden(each))
+    # Behind those, which show a folder with everything in it.
+    for hidden in layout.hidden_folders:
+        arguments += _hidden(hidden)
+    for each in layout.hidden_files:
+        arguments += ["--ro-bind", "/dev/null", each]
+    if layout.agent_dir is not None:
+        arguments += _hidden(layout.agent_dir)
     for each in layout.masked:
         arguments += ["--ro-bind", "/dev/null", each]
     return arguments

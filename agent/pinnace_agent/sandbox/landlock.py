@@ -9,10 +9,11 @@ directly in a folder that holds something protected, such as the working folder.
 import json
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
+from pinnace_agent.config.sandbox_settings import SandboxMode
 from pinnace_agent.core.ports.confinement import Access, Start
 from pinnace_agent.sandbox.bubblewrap import Layout
 from pinnace_agent.sandbox.landlock_program import (
@@ -36,12 +37,15 @@ from pinnace_agent.sandbox.policy import SandboxPolicy
 from pinnace_agent.sandbox.private_folder import PrivateFolder
 from pinnace_agent.sandbox.seccomp import Rules, filter_program
 
-LIMITS: Final = (
+_LIMITS: Final = (
     "no new files directly in the working folder, and .git is read-only",
     "no loopback while the network is off",
     "processes, host name and network interfaces of the host are visible",
 )
-"""What differs from bubblewrap, for reports."""
+_OF_MODES: Final[Mapping[SandboxMode, str]] = {
+    "workspace-write": "modes, times and attributes of all files of the user can be changed",
+    "read-only": "no modes, times and attributes of files can be changed, of temporary ones neither",
+}
 
 _READING: Final = EXECUTE | READ | LIST
 _WRITING: Final = ALL_FILES & ~IOCTL
@@ -50,6 +54,11 @@ _DEVICES: Final = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "
 # What bubblewrap covers with empty file systems.
 _COVERED: Final = ("/tmp", "/var/tmp", "/run", "/var/run", "/dev")
 _KEPT_IN_PROJECT: Final = (".git", ".pi", ".agents")
+
+
+def limits_of(mode: SandboxMode) -> tuple[str, ...]:
+    """Return what differs from bubblewrap, for reports."""
+    return (*_LIMITS, *((_OF_MODES[mode],) if mode in _OF_MODES else ()))
 
 
 def landlock_refusal() -> str | None:
@@ -84,6 +93,8 @@ class LandlockConfinement(ResolvesPolicy):
             refuses_namespaces=True,
             refuses_network=not policy.network,
             refuses_shared_memory=True,
+            # Landlock does not know them. Without them hardly anything can be built, so who writes has them.
+            refuses_attributes=policy.mode == "read-only",
         )
         self._filter = filter_program(os.uname().machine, rules)
 

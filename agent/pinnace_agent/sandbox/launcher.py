@@ -8,7 +8,7 @@ import json
 import logging
 import os
 import subprocess
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Final, NamedTuple
 
@@ -57,6 +57,8 @@ class ResolvesPolicy:
         self.policy = policy
         self.places = places
         self.bubblewrap = bubblewrap
+        self.loaded: Callable[[], Sequence[str]] = tuple
+        """Returns what this process has loaded code from since the start: the files of extensions."""
         self._private = private
 
     def layout(self, access: Access = "policy", session_file: str | None = None) -> Layout:
@@ -67,7 +69,7 @@ class ResolvesPolicy:
         """
         return layout_of(
             self.policy,
-            self.places,
+            self.places._replace(code=(*self.places.code, *self.loaded())),
             program="" if self.bubblewrap is None else self.bubblewrap.program,
             private=self._private.path,
             disables_namespaces=self.bubblewrap is not None and self.bubblewrap.disables_namespaces,

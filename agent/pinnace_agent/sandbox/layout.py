@@ -45,6 +45,7 @@ _SSH: Final = "/etc/ssh"
 
 _SHOWN_OF_AGENT: Final = ("skills", "prompts", "extensions")
 _SESSIONS: Final = "sessions"
+_USUAL_AGENT_DIR: Final = ".pi/agent"
 SESSION_VARIABLE: Final = "PI_SESSION_FILE"
 """The variable in which a command learns the file of its session."""
 
@@ -74,6 +75,8 @@ class SandboxPlaces(NamedTuple):
     """What this process loads code from: its environment, its packages, extensions of the command line."""
     outputs: tuple[str, ...] = ()
     """Folders of long outputs; they may be missing."""
+    account_home: str | None = None
+    """The home folder of the user's account, where it is another one: programs such as ssh use it whatever HOME is."""
 
 
 class Repository(NamedTuple):
@@ -110,7 +113,7 @@ def layout_of(  # each is another fact
         Unprotectable: A path can't be protected, or a path of the settings does not exist.
     """
     is_writable = policy.mode == "workspace-write" and access != "read-only"
-    writable = tuple(_folder(each, "sandbox.writable") for each in policy.writable) if is_writable else ()
+    writable = tuple(map(_unchanged_folder, policy.writable)) if is_writable else ()
     roots = (places.folder, *writable) if is_writable else ()
     readable = tuple(os.path.realpath(each) for each in policy.readable)
     if missing := [each for each in readable if not os.path.exists(each)]:
@@ -123,6 +126,8 @@ def layout_of(  # each is another fact
     if agent_dir is not None and any(is_inside(agent_dir.path, each.path) for each in folders):
         agent_dir = None
     hidden_paths = [each.path for each in folders] + ([agent_dir.path] if agent_dir is not None else [])
+    # A folder above a mount point can be renamed, and everything made anew in its place, unless it is one, too.
+    kept = (*protected, *absent, *absent_files, *hidden_paths, *files, *roots, *readable, *pinned)
     return Layout(
         program=program,
         folder=places.folder,
@@ -137,7 +142,7 @@ def layout_of(  # each is another fact
         hidden_folders=folders,
         hidden_files=files,
         agent_dir=agent_dir,
-        pinned=pinned,
+        pinned=tuple(sorted({*pinned, *_between(roots, kept)})),
         protected=tuple(each for each in protected if not _is_in_any(each, hidden_paths)),
         absent=tuple(each for each in absent if not _is_in_any(each, hidden_paths)),
         masked=(*absent_files, *(each for each in sockets() if view.has(each) and not _is_in_any(each, hidden_paths))),
@@ -155,19 +160,31 @@ def check_places(policy: SandboxPolicy, places: SandboxPlaces) -> None:
     if refusal is not None:
         raise Unprotectable(refusal)
     if policy.mode == "workspace-write" and places.folder in places.session_dirs:
-        raise Unprotectable(f"{places.folder} can't be made writable: it holds the session files (--session-dir)")
+        raise Unprotectable(
+            f"{places.folder} can't be made writable: it holds session files, which no command may change: keep them "
+            "in another folder (--session-dir), or use --sandbox read-only"
+        )
     for each in policy.writable:
         real = _folder(each, "sandbox.writable")
         if (place := refused_place(real, places.home, places.agent_dir)) is not None:
-            raise Unprotectable(f"sandbox.writable: {each} is {place}")
+            raise Unprotectable(f"sandbox.writable: {each} is {place}, which is never made writable")
         if _is_replaced(real) and real in _REPLACED:
-            raise Unprotectable(f"sandbox.writable: {each} is a folder of the sandbox's own")
+            raise Unprotectable(f"sandbox.writable: {each} is a folder of the sandbox's own: name a folder in it")
     for each in policy.readable:
         if is_inside(os.path.realpath(each), places.agent_dir):
             raise Unprotectable(f"sandbox.readable: {each} is in the agent folder, which stays hidden")
+    if policy.mode == "workspace-write":
+        for root in (places.folder, *map(os.path.realpath, policy.writable)):
+            _refuse_code(root, places)
+
+
+def _refuse_code(root: str, places: SandboxPlaces) -> None:
     for code in places.code:
-        if policy.mode == "workspace-write" and is_inside(places.folder, code):
-            raise Unprotectable(f"{places.folder} can't be made writable: pinnace itself runs from {code}")
+        if is_inside(root, code):
+            raise Unprotectable(
+                f"{root} can't be made writable: pinnace itself runs from {code}, as do extensions: choose another "
+                "folder, or use --sandbox read-only"
+            )
 
 
 class _View:
@@ -188,6 +205,25 @@ def _is_in_any(path: str, folders: Iterable[str]) -> bool:
     return any(is_inside(path, each) for each in folders)
 
 
+def _between(roots: Sequence[str], paths: Iterable[str]) -> set[str]:
+    """Return the folders between each root and the paths in it, without both."""
+    found: set[str] = set()
+    for root in roots:
+        for path in paths:
+            folder = os.path.dirname(path)
+            while folder != root and is_inside(folder, root) and folder not in found:
+                if os.path.isdir(folder):
+                    found.add(folder)
+                folder = os.path.dirname(folder)
+    return found
+
+
+def _unchanged_folder(path: str) -> str:
+    if _folder(path, "sandbox.writable") != path:
+        raise Unprotectable(f"sandbox.writable: {path} has become a link since the start, or leads through one")
+    return path
+
+
 def _folder(path: str, name: str) -> str:
     real = os.path.realpath(path)
     if not os.path.isdir(real):
@@ -203,8 +239,13 @@ def _hidden(
     session_file: str | None,
     own: Sequence[str],
 ) -> tuple[tuple[Hidden, ...], tuple[str, ...]]:
-    wanted = [f"{places.home}/{name}" for name in SECRETS_AT_HOME]
+    homes = [each for each in (places.home, places.account_home) if each is not None]
+    wanted = [f"{home}/{name}" for home in homes for name in SECRETS_AT_HOME]
     wanted += [*_SECRETS_OF_SYSTEM, *_host_keys()]
+    # The usual agent folder, and its keys, where this process has another one.
+    usual = [os.path.realpath(f"{home}/{_USUAL_AGENT_DIR}") for home in homes]
+    usual = [each for each in usual if not is_inside(places.agent_dir, each) and not is_inside(each, places.agent_dir)]
+    wanted += usual
     # The private folders of other processes, where TMPDIR is no folder that the sandbox replaces, are hidden, too.
     # What the user names has precedence over what is shown again.
     named = [os.path.realpath(each) for each in (*policy.hide, *own) if os.path.lexists(each)]
@@ -217,7 +258,7 @@ def _hidden(
     folders = sorted({each for each in found if view.has(each) and os.path.isdir(each)})
     outer = [each for each in folders if not any(each != other and is_inside(each, other) for other in folders)]
     files = {each for each in found if view.has(each) and os.path.exists(each) and not os.path.isdir(each)}
-    parts = list(readable)
+    parts = [*readable, *(f"{each}/{name}" for each in usual for name in _SHOWN_OF_AGENT)]
     if session_file is not None:
         real = os.path.realpath(session_file)
         parts += [real] if _is_in_any(real, places.session_dirs) and os.path.isfile(real) else []
@@ -282,6 +323,7 @@ def _protected(
     pinned: list[str] = []
     absent_files: list[str] = []
     for root in roots:
+        _refuse_code(root, places)
         for name in PROJECT_FOLDERS:
             path = f"{root}/{name}"
             _refuse_link(path)
@@ -399,4 +441,7 @@ def _joined(*parts: Repository) -> Repository:
 
 def _refuse_link(path: str) -> None:
     if os.path.islink(path):
-        raise Unprotectable(f"{path} is a link, which a command could replace: the sandbox can't protect it")
+        raise Unprotectable(
+            f"{path} is a link, which a command could replace, so the sandbox can't protect it: put what it leads to "
+            "in its place, or use --sandbox read-only"
+        )

@@ -11,13 +11,14 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
 import trio
 
 from pinnace_agent.core.ports.confinement import Confinement, Launched, Start
+from pinnace_agent.files.protected import is_inside
 from pinnace_agent.sandbox.launcher import Bubblewrap
 from pinnace_agent.sandbox.seccomp import MACHINES
 from pinnace_agent.shell.child_processes import ChildProcesses
@@ -65,9 +66,8 @@ _REMEDIES: Final = (
         "where they are allowed",
     ),
 )
-NOT_FOUND: Final = (
-    "bubblewrap (bwrap) was not found: install the package bubblewrap, for example `apt install bubblewrap`"
-)
+_INSTALL: Final = "install the package bubblewrap, for example `apt install bubblewrap`"
+NOT_FOUND: Final = f"bubblewrap (bwrap) was not found: {_INSTALL}"
 
 
 class Unavailable(Exception):
@@ -81,21 +81,38 @@ class ProbeResult(NamedTuple):
     """None: it ran."""
 
 
-def find_bubblewrap(env: Mapping[str, str]) -> Bubblewrap:
+def find_bubblewrap(env: Mapping[str, str], writable: Sequence[str] = ()) -> Bubblewrap:
     """Return the bubblewrap of this machine.
+
+    Args:
+        env: The environment.
+        writable: Folders that commands can write, in this mode or another: a program in them is not used, since a
+            command of an earlier session may have made it. Resolved.
 
     Raises:
         Unavailable: There is none, or it is too old, or the machine is unknown.
     """
     if os.uname().sysname != "Linux":
-        raise Unavailable("bubblewrap works on Linux alone")
+        raise Unavailable("bubblewrap works on Linux alone: run the agent in a container, with --sandbox off")
     if os.uname().machine not in MACHINES:
         raise Unavailable(
             f"there is no filter of system calls for {os.uname().machine}, only for {', '.join(MACHINES)}"
         )
     # Absolute folders alone: a project must not bring its own.
-    path = os.pathsep.join(each for each in env.get("PATH", os.defpath).split(os.pathsep) if each.startswith("/"))
-    program = shutil.which("bwrap", path=path)
+    folders = [each for each in env.get("PATH", os.defpath).split(os.pathsep) if each.startswith("/")]
+    found_there = None
+    program = None
+    for folder in folders:
+        if (there := shutil.which("bwrap", path=folder)) is None:
+            continue
+        if not any(is_inside(os.path.realpath(there), each) for each in writable):
+            program = there
+            break
+        found_there = found_there or there
+    if program is None and found_there is not None:
+        raise Unavailable(
+            f"{found_there} is not used, since commands can write there, and there is no other: {_INSTALL}"
+        )
     if program is None:
         raise Unavailable(NOT_FOUND)
     try:

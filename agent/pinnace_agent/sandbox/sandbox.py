@@ -7,22 +7,27 @@ session of another folder the sandbox moves there, or the session is refused. Bl
 
 import atexit
 import os
+import pwd
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 import trio
 
+from pinnace_agent.config.path_entries import PathEntries
 from pinnace_agent.config.sandbox_settings import SandboxMode, SandboxSettings, SandboxSwitch
 from pinnace_agent.config.settings import Settings
 from pinnace_agent.core.ports.confinement import Access, Confinement, FolderRefused, HasSession
 from pinnace_agent.core.ports.emitter import Emitter
 from pinnace_agent.files.paths import agent_dir, expand_home, home_dir
+from pinnace_agent.files.protected import HIDDEN, WRITABLE, is_inside
 from pinnace_agent.sandbox.bubblewrap import Layout
 from pinnace_agent.sandbox.file_helper import FileHelpers
-from pinnace_agent.sandbox.landlock import LIMITS, LandlockConfinement, landlock_refusal
+from pinnace_agent.sandbox.landlock import LandlockConfinement, landlock_refusal, limits_of
 from pinnace_agent.sandbox.landlock_program import landlock_abi
 from pinnace_agent.sandbox.landlock_supervisor import Supervisor
 from pinnace_agent.sandbox.launcher import Bubblewrap, BubblewrapConfinement
@@ -55,6 +60,8 @@ class SandboxConfinement(Confinement, Protocol):
 
     report: Callable[[str], None] | None
     """Takes what was found after a program: a change of something protected."""
+    loaded: Callable[[], Sequence[str]]
+    """Returns what this process has loaded code from since the start."""
 
     def layout(self, access: Access = "policy", session_file: str | None = None) -> Layout:
         """Resolve the policy on the disk of this moment.
@@ -83,9 +90,10 @@ class Sandbox:
         """What the mechanism does not enforce, or what does not work inside."""
         self._make = made.confinement
         self._private = private
+        self._code: tuple[str, ...] = ()
+        self._agent: HasSession | None = None
         self._confinement = self._confined(places)
         self._problem: str | None = None
-        self._agent: HasSession | None = None
         self._emitter: Emitter | None = None
         self._bash: BashTool | None = None
 
@@ -146,6 +154,8 @@ class Sandbox:
         if places == self.places:
             return
         self.places = places
+        _leave_out_of_module_path(self.writable)
+        WRITABLE[:] = self.writable
         self._confinement = self._confined(places)
         CHILDREN.confinement = self._confinement
         if self._bash is not None:
@@ -154,7 +164,16 @@ class Sandbox:
     def _made(self, places: SandboxPlaces) -> SandboxConfinement:
         if self.policy.mode == "workspace-write":
             self._private.uses(places.folder, *map(os.path.realpath, self.policy.writable))
-        return self._make(places)
+        made = self._make(places)
+        made.loaded = self._loaded
+        return made
+
+    def _loaded(self) -> Sequence[str]:
+        """Return the files of all extensions that were loaded; a reload that is under way loads them again."""
+        extensions = None if self._agent is None else self._agent.extensions
+        if extensions is not None:
+            self._code = tuple(dict.fromkeys((*self._code, *map(os.path.realpath, extensions.files))))
+        return self._code
 
     def _confined(self, places: SandboxPlaces) -> SandboxConfinement:
         made = self._made(places)
@@ -222,7 +241,8 @@ class Sandbox:
         return {**tools, "bash": self._bash}
 
     def _facts(self) -> SandboxFacts:
-        return SandboxFacts(self.policy.mode, tuple(self.writable), self.policy.network, self.may_escalate)
+        mode, has_mounts = self.policy.mode, self.mechanism == "bubblewrap"
+        return SandboxFacts(mode, tuple(self.writable), self.policy.network, self.may_escalate, has_mounts)
 
     def close(self) -> None:
         """End what the mechanism keeps, and remove the private folder."""
@@ -264,7 +284,7 @@ def start_sandbox(  # what options and settings hold
     Args:
         mode: `--sandbox`.
         network: `--sandbox-network`.
-        extensions: Paths of extensions of the command line.
+        extensions: Paths of extensions of the command line; those of the settings are known.
         settings: The user's, and a trusted project's.
         folder: The folder of the session of the start.
         session_file: Its file; None: it is not kept.
@@ -282,11 +302,16 @@ def start_sandbox(  # what options and settings hold
     if ignored := ignored_settings(project):
         notice(f"a project can't loosen the sandbox: {', '.join(ignored)} of its settings has no effect")
     session_dir = None if session_file is None else os.path.dirname(session_file)
-    places = places_of(os.environ, folder, session_dir, extensions)
+    named = (PathEntries(each.extensions, str(each.folder), os.environ).paths for each in settings.resources)
+    places = places_of(os.environ, folder, session_dir, (*extensions, *chain.from_iterable(named)))
     try:
         sandbox = set_up(expanded(policy, os.environ), places, os.environ)
     except Unavailable as error:
         raise Unavailable(f"the sandbox ({policy.mode}) can't be enforced, so nothing is started: {error}") from None
+    for each in _leave_out_of_module_path(sandbox.writable):
+        notice(f"nothing is imported from {each}, since commands can write there")
+    HIDDEN[:] = sandbox.policy.hide
+    WRITABLE[:] = sandbox.writable
     atexit.register(sandbox.close)
     CHILDREN.confinement = sandbox.confinement
     FILE_CALLS.use(_file_helpers(sandbox))
@@ -294,6 +319,31 @@ def start_sandbox(  # what options and settings hold
     if os.geteuid() == 0:
         notice("the sandbox is weaker for root, who can read what all users can; start as an ordinary user")
     return sandbox
+
+
+def _leave_out_of_module_path(roots: Sequence[str]) -> list[str]:
+    """Import nothing any more from folders that commands can write, and return them.
+
+    Much is imported late, and so was what a command has written there. What holds this program's own packages stays.
+    """
+    own = {os.path.dirname(os.path.realpath(each)) for each in _own_packages()}
+    prefix = os.path.realpath(sys.prefix)
+    left_out: list[str] = []
+    for entry in sys.path:
+        real = os.path.realpath(entry)
+        if any(is_inside(real, root) for root in roots) and real not in own and not is_inside(real, prefix):
+            left_out.append(entry)
+    sys.path[:] = [entry for entry in sys.path if entry not in left_out]
+    return left_out
+
+
+def _own_packages() -> list[str]:
+    return [
+        path
+        for name, module in list(sys.modules.items())
+        if name.startswith("pinnace") and "." not in name
+        for path in getattr(module, "__path__", ())
+    ]
 
 
 def _file_helpers(sandbox: Sandbox) -> FileHelpers:
@@ -313,7 +363,6 @@ def _file_helpers(sandbox: Sandbox) -> FileHelpers:
 
 def expanded(policy: SandboxPolicy, env: Mapping[str, str]) -> SandboxPolicy:
     """Return a policy whose paths are absolute."""
-    from dataclasses import replace
 
     def each(paths: Sequence[str]) -> tuple[str, ...]:
         return tuple(expand_home(path, env) for path in paths)
@@ -330,23 +379,27 @@ def places_of(
         env: The environment.
         folder: The working folder.
         session_dir: The folder of session files; None: there is none.
-        extensions: Paths of extensions of the command line, whose code this process runs.
+        extensions: Paths of extensions, whose code this process runs.
     """
-    packages = [
-        path
-        for name, module in list(sys.modules.items())
-        if name.startswith("pinnace") and "." not in name
-        for path in getattr(module, "__path__", ())
-    ]
-    code = [sys.prefix, *packages, *(each for each in extensions if os.path.exists(each))]
+    code = [sys.prefix, *_own_packages(), *(each for each in extensions if os.path.exists(each))]
+    home = os.path.realpath(home_dir(env))
     return SandboxPlaces(
         folder=os.path.realpath(folder),
-        home=os.path.realpath(home_dir(env)),
+        home=home,
         agent_dir=os.path.realpath(agent_dir(env)),
         session_dirs=() if session_dir is None else (os.path.realpath(session_dir),),
         code=tuple(dict.fromkeys(map(os.path.realpath, code))),
         outputs=_output_folders(),
+        account_home=_account_home(home),
     )
+
+
+def _account_home(home: str) -> str | None:
+    try:
+        found = os.path.realpath(pwd.getpwuid(os.geteuid()).pw_dir)
+    except KeyError:  # a number without an account, as in containers
+        return None
+    return found if found not in (home, "/") and os.path.isdir(found) else None
 
 
 def _output_folders() -> tuple[str, ...]:
@@ -371,6 +424,7 @@ def set_up(policy: SandboxPolicy, places: SandboxPlaces, env: Mapping[str, str])
         check_places(policy, places)
     except Unprotectable as error:
         raise Unavailable(str(error)) from None
+    policy = _with_real_paths(policy)
     try:
         private = PrivateFolder(places.folder)
     except OSError as error:
@@ -382,6 +436,14 @@ def set_up(policy: SandboxPolicy, places: SandboxPlaces, env: Mapping[str, str])
     except BaseException:
         private.close()
         raise
+
+
+def _with_real_paths(policy: SandboxPolicy) -> SandboxPolicy:
+    """Return a policy without links that lead elsewhere later: a command may be able to replace one."""
+    writable, readable, hide = (
+        tuple(map(os.path.realpath, each)) for each in (policy.writable, policy.readable, policy.hide)
+    )
+    return replace(policy, writable=writable, readable=readable, hide=tuple(dict.fromkeys((*policy.hide, *hide))))
 
 
 def _chosen(policy: SandboxPolicy, places: SandboxPlaces, env: Mapping[str, str], private: PrivateFolder) -> Sandbox:
@@ -402,7 +464,7 @@ def _chosen(policy: SandboxPolicy, places: SandboxPlaces, env: Mapping[str, str]
 def _with_bubblewrap(
     policy: SandboxPolicy, places: SandboxPlaces, env: Mapping[str, str], private: PrivateFolder
 ) -> Sandbox:
-    bubblewrap = find_bubblewrap(env)
+    bubblewrap = find_bubblewrap(env, (places.folder, *policy.writable))
     make = partial(_bubblewrap, policy, bubblewrap, private)
     return _probed(Sandbox(policy, places, Mechanism("bubblewrap", bubblewrap.version, make), private), env)
 
@@ -412,8 +474,16 @@ def _with_landlock(
 ) -> Sandbox:
     if (reason := landlock_refusal()) is not None:
         raise Unavailable(reason)
+    if policy.unix_sockets:
+        raise Unavailable(
+            "Landlock does not keep commands from sockets of services, such as that of a container engine, so "
+            "sandbox.unixSockets needs bubblewrap"
+        )
     make = partial(_landlock, policy, private, Supervisor())
-    return _probed(Sandbox(policy, places, Mechanism("landlock", f"ABI {landlock_abi()}", make, LIMITS), private), env)
+    return _probed(
+        Sandbox(policy, places, Mechanism("landlock", f"ABI {landlock_abi()}", make, limits_of(policy.mode)), private),
+        env,
+    )
 
 
 def _probed(sandbox: Sandbox, env: Mapping[str, str]) -> Sandbox:

@@ -39,7 +39,16 @@ class Machine(NamedTuple):
     has_x32: bool = False
 
 
-_COMMON: Final = {"io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "clone3": 435}
+_COMMON: Final = {
+    "io_uring_setup": 425,
+    "io_uring_enter": 426,
+    "io_uring_register": 427,
+    "clone3": 435,
+    "fchmodat2": 452,
+    "setxattrat": 463,
+    "removexattrat": 466,
+    "file_setattr": 469,
+}
 MACHINES: Final[Mapping[str, Machine]] = {
     "x86_64": Machine(
         0xC000003E,
@@ -73,6 +82,23 @@ MACHINES: Final[Mapping[str, Machine]] = {
             "msgctl": 71,
             "semtimedop": 220,
             "mq_open": 240,
+            "chmod": 90,
+            "fchmod": 91,
+            "fchmodat": 268,
+            "chown": 92,
+            "fchown": 93,
+            "lchown": 94,
+            "fchownat": 260,
+            "utime": 132,
+            "utimes": 235,
+            "futimesat": 261,
+            "utimensat": 280,
+            "setxattr": 188,
+            "lsetxattr": 189,
+            "fsetxattr": 190,
+            "removexattr": 197,
+            "lremovexattr": 198,
+            "fremovexattr": 199,
         },
         has_x32=True,
     ),
@@ -108,6 +134,17 @@ MACHINES: Final[Mapping[str, Machine]] = {
             "msgrcv": 188,
             "msgsnd": 189,
             "mq_open": 180,
+            "fchmod": 52,
+            "fchmodat": 53,
+            "fchownat": 54,
+            "fchown": 55,
+            "utimensat": 88,
+            "setxattr": 5,
+            "lsetxattr": 6,
+            "fsetxattr": 7,
+            "removexattr": 14,
+            "lremovexattr": 15,
+            "fremovexattr": 16,
         },
     ),
 }
@@ -130,6 +167,12 @@ _SHARED_MEMORY: Final = (
     "shmget", "shmat", "shmctl", "semget", "semop", "semctl", "semtimedop", "msgget", "msgsnd", "msgrcv", "msgctl",
     "mq_open",
 )  # fmt: skip
+_ATTRIBUTES: Final = (
+    "chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat", "utime", "utimes",
+    "futimesat", "utimensat", "setxattr", "lsetxattr", "fsetxattr", "setxattrat", "removexattr", "lremovexattr",
+    "fremovexattr", "removexattrat", "file_setattr",
+)  # fmt: skip
+"""Some are not on every machine."""
 
 
 class UnknownMachine(Exception):
@@ -146,6 +189,8 @@ class Rules(NamedTuple):
     """For mechanisms without a network namespace: sockets of the families INET and INET6, too."""
     refuses_shared_memory: bool = False
     """For mechanisms without an IPC namespace."""
+    refuses_attributes: bool = False
+    """For mechanisms without mounts: modes, owners, times and attributes of files, which are those of files outside."""
 
 
 def filter_program(machine: str, rules: Rules = Rules()) -> bytes:  # noqa: B008  # immutable
@@ -198,6 +243,8 @@ class _Assembler:
             )
         if rules.refuses_shared_memory:
             names += _SHARED_MEMORY
+        if rules.refuses_attributes:
+            names += [each for each in _ATTRIBUTES if each in self._machine.calls]
         for left, name in zip(range(len(names) - 1, -1, -1), names, strict=True):
             # The last one that is unlike skips the refusal, which follows the allowance.
             self._add(_EQUAL, self._machine.calls[name], left + 1, 0)

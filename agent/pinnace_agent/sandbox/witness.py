@@ -62,7 +62,7 @@ class Witness:
         # git can not be forced to ignore it.
         self._absent = [path for each in repositories if not os.path.lexists(path := f"{each}/{_COMMON_FOLDER}")]
         # If a command makes .git invalid, git takes the folder around it for a repository if it looks like one.
-        roots = [os.path.dirname(each) for each in layout.pinned]
+        roots = [os.path.dirname(each) for each in layout.pinned if os.path.basename(each) == ".git"]
         self._heads = [path for each in roots if not os.path.lexists(path := f"{each}/{_HEAD}")]
 
     def problem(self) -> str | None:

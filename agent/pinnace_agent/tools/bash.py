@@ -4,7 +4,7 @@ Builds the texts of results; `shell` runs the command and keeps its output. Rule
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import trio
@@ -52,6 +52,7 @@ _CONFINED_PARAMETERS: Final = fields(
 
 # What commands print that the sandbox has stopped; other programs print the same for other reasons.
 _SIGNS: Final = ("Read-only file system", "Operation not permitted", "Network is unreachable")
+_SIGNS_WITHOUT_MOUNTS: Final = (*_SIGNS, "Permission denied")
 
 
 class SandboxFacts(NamedTuple):
@@ -61,14 +62,27 @@ class SandboxFacts(NamedTuple):
     writable: tuple[str, ...]
     has_network: bool
     may_escalate: bool
+    has_mounts: bool = True
+    """Whether `/tmp` is the sandbox's own; else a folder `TMPDIR` is, and what is refused looks like missing rights."""
+
+    @property
+    def signs(self) -> Sequence[str]:
+        """What a command prints that the sandbox may have stopped."""
+        return _SIGNS if self.has_mounts else _SIGNS_WITHOUT_MOUNTS
+
+    @property
+    def where(self) -> str:
+        """What can be written."""
+        places = ", ".join((*self.writable, "/tmp" if self.has_mounts else "$TMPDIR"))
+        is_bounded = self.writable and not self.has_mounts
+        return f"{places} (nothing new directly in {self.writable[0]})" if is_bounded else places
 
     @property
     def hint(self) -> str:
         """The line behind the output of a command that the sandbox may have stopped."""
-        where = ", ".join((*self.writable, "/tmp"))
         network = "" if self.has_network else " There is no network."
         ask = " If it has to run outside, set `outside` and `reason`; the user decides." if self.may_escalate else ""
-        return f"[A sandbox is active ({self.mode}): only {where} can be written.{network}{ask}]"
+        return f"[A sandbox is active ({self.mode}): only {self.where} can be written.{network}{ask}]"
 
 
 class BashTool:
@@ -163,11 +177,10 @@ class BashTool:
 
 
 def _in_sandbox(sandbox: SandboxFacts) -> str:
-    where = ", ".join((*sandbox.writable, "/tmp"))
     network = "the network is available" if sandbox.has_network else "there is no network"
     return (
-        f"Commands run in a sandbox: only {where} can be written, {network}, and what a command leaves running ends "
-        "with it."
+        f"Commands run in a sandbox: only {sandbox.where} can be written, {network}, and what a command leaves running "
+        "ends with it."
     )
 
 
@@ -241,7 +254,7 @@ def _result(shown: OutputSnapshot, exit_code: int | None, sandbox: SandboxFacts 
         return _failed(shown, "Command was killed and its exit status is unknown", shows_no_output=True)
     if exit_code != 0:
         ending = errors.shell_exited(exit_code)
-        if sandbox is not None and any(sign in shown.text for sign in _SIGNS):
+        if sandbox is not None and any(sign in shown.text for sign in sandbox.signs):
             ending = f"{ending}\n\n{sandbox.hint}"
         return _failed(shown, ending, shows_no_output=True)
     return text_result(_body(shown) or "(no output)", _details(shown) or None)

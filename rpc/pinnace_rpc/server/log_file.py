@@ -173,7 +173,9 @@ def log_session(path: str | None, session_id: str, model: Model | None) -> None:
 
 
 def log_refusal(text: str, code: int) -> None:
-    """Log that the process does not start."""
+    """Log that the process does not start, if a log was begun: a forked process has this module in any case."""
+    if not _log.isEnabledFor(logging.INFO):  # stderr has the text
+        return
     _log.error("refused to start", extra={"details": {"error": text, "exitCode": code}})
 
 

@@ -84,6 +84,7 @@ def test_the_session_and_its_folder_stay_as_they_are(session: Path, tmp_path: Pa
         ("link.jsonl", "it is the session itself"),
         (".", "it is not a regular file"),
         ("fifo", "it is not a regular file"),
+        ("out.html", "it is a link to another folder"),
         ("a\0b", "null"),
         ("x" * 300, "name too long"),
     ],
@@ -92,6 +93,8 @@ def test_what_can_t_be_written_is_named_and_nothing_is_left(session: Path, wante
     folder = session.parent
     os.mkfifo(folder / "fifo")
     (folder / "link.jsonl").symlink_to("session.jsonl")
+    (folder / "sub").mkdir()
+    (folder / "out.html").symlink_to("sub/.bashrc")
     before, names = state(session), sorted(os.listdir(folder))
     with pytest.raises(errors.ClientError) as refused:
         export(session, wanted)
@@ -99,6 +102,7 @@ def test_what_can_t_be_written_is_named_and_nothing_is_left(session: Path, wante
     assert wanted in refused.value.text
     assert errors.ErrorCode.IO_ERROR is refused.value.code
     assert (before, names) == (state(session), sorted(os.listdir(folder)))
+    assert [] == os.listdir(folder / "sub")
 
 
 def test_work_that_is_cut_short_leaves_the_former_page(session: Path) -> None:

@@ -133,6 +133,13 @@ for fd in range(3, 64):
         'test -e "$SITE/$WORLD"',
         "nobody",
     ),
+    Attempt(
+        "W19",
+        "change the mode and the time of a file",
+        "sh",
+        "chmod 640 ~/victim; touch -d @1 ~/victim",
+        'stat -c "%a %Y" "$HOME/victim" | grep -q -e "640" -e " 1$"',
+    ),
     # The namespaces and the kernel.
     Attempt(
         "N01", "make the mounts writable", "sh", "mount -o remount,bind,rw / || mount -o remount,rw /", off="nobody"
@@ -418,6 +425,13 @@ os.close(os.open("/proc/kcore", os.O_RDONLY))""",
         'grep -qs G09 "$PROJECT/.git/info/attributes"',
     ),
     Attempt(
+        "G15",
+        "another folder of attributes in the place of git's",
+        "sh",
+        "mv .git/info .git/g15; cp -r .git/g15 .git/info; echo '* filter=G15' >> .git/info/attributes",
+        'grep -qs G15 "$PROJECT/.git/info/attributes"',
+    ),
+    Attempt(
         "G11",
         "another folder of configuration for the repository",
         "sh",
@@ -573,3 +587,8 @@ LANDLOCK_GAPS: Final[Mapping[str, str]] = {
     "A14": "/var/tmp is not writable",
 }
 """What Landlock does not prevent, or does not allow."""
+
+LANDLOCK_GAPS_OF_WRITING: Final[Mapping[str, str]] = {
+    "W19": "modes, times and attributes of files are none of Landlock's rights, and builds need the system calls",
+}
+"""What it does not prevent in mode `workspace-write` alone."""

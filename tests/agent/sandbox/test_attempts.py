@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from tests.agent.sandbox.attempts import INSIDE, LANDLOCK_GAPS, OUTSIDE, READ_ONLY_GAPS
+from tests.agent.sandbox.attempts import INSIDE, LANDLOCK_GAPS, LANDLOCK_GAPS_OF_WRITING, OUTSIDE, READ_ONLY_GAPS
 from tests.agent.sandbox.mechanisms import (
     MECHANISMS,
     Mechanism,
@@ -87,6 +87,7 @@ def made(kind: Kind) -> Generator[World, None, None]:
 def gaps_of(kind: Kind) -> set[str]:
     """Return what is known not to hold for a kind of sandbox."""
     gaps = set(LANDLOCK_GAPS) if kind[0] == "landlock" else set()
+    gaps |= set(LANDLOCK_GAPS_OF_WRITING) if kind[:2] == ("landlock", "workspace-write") else set()
     return gaps | (set(READ_ONLY_GAPS) if kind[1] == "read-only" else set())
 
 

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -12,6 +13,7 @@ from tests.agent.sandbox.conftest import Confined
 from pinnace_agent.extensions.services import programs
 from pinnace_agent.sandbox.bubblewrap import setup_arguments
 from pinnace_agent.sandbox.private_folder import PrivateFolder
+from pinnace_agent.shell.process import ShellUnavailable
 from pinnace_agent.tools.local import search_program
 
 LEFT = "[The sandbox ended processes that the command left running.]"
@@ -181,6 +183,56 @@ async def test_a_change_of_something_protected_during_a_command_is_reported(conf
     assert [f"{confined.folder}/.git/config: replaced while a command ran" in each for each in confined.problems] == [
         True
     ]
+
+
+async def test_folders_above_what_is_protected_or_hidden_cannot_be_renamed(confined: Confined) -> None:
+    """Another folder of the name would hold nothing that is protected, and under another name nothing is hidden."""
+    folder, places = confined.folder, confined.confinement.places
+    module = folder / ".git" / "modules" / "m"
+    for each in (module / "objects", folder / ".git" / "objects", folder / "sub"):
+        each.mkdir(parents=True)
+    for each in (module, module.parents[1]):
+        (each / "HEAD").touch()
+        (each / "config").touch()
+    (folder / ".gitmodules").write_text('[submodule "m"]\n\tpath = sub\n')
+    (folder / "sub" / ".git").write_text("gitdir: ../.git/modules/m\n")
+    names = ("tools/code", "kept/hidden", "more/cache", "own/sessions")
+    for name in names:
+        (folder / name).mkdir(parents=True)
+    code, hidden, writable, sessions = (str(folder / name) for name in names)
+    confined.confinement.places = places._replace(code=(code,), session_dirs=(sessions,))
+    policy = confined.confinement.policy
+    confined.confinement.policy = replace(policy, hide=(hidden,), writable=(writable,))
+    above = [".git/modules", ".git/modules/m", "sub", *(name.partition("/")[0] for name in names)]
+    script = f"for f in {' '.join(above)}; do mv $f $f.moved; done; touch {' '.join(f'{f}/new' for f in above)}"
+    _, output = await confined.run(script)
+
+    assert [f"mv: cannot move '{f}' to '{f}.moved': Device or resource busy" for f in above] == output.splitlines()
+    assert all((folder / place / "new").exists() for place in above)
+    assert [] == confined.problems
+
+
+async def test_what_is_hidden_within_something_protected_is_hidden(confined: Confined) -> None:
+    hidden = [confined.folder / each / "hidden" for each in (".git", ".git/hooks", ".pi")]
+    for each in hidden:
+        each.mkdir(parents=True)
+        (each / "key").write_text("secret")
+    policy = confined.confinement.policy
+    confined.confinement.policy = replace(policy, hide=tuple(map(str, hidden)))
+    _, output = await confined.run("cat .git/hidden/key .git/hooks/hidden/key .pi/hidden/key; ls .git")
+
+    assert "secret" not in output
+    assert ["hidden", "hooks"] == output.splitlines()[-2:]
+
+
+async def test_a_writable_folder_that_has_become_a_link_ends_the_command(confined: Confined) -> None:
+    place = confined.home / "more"
+    place.symlink_to(confined.home)
+    confined.confinement.policy = replace(confined.confinement.policy, writable=(str(place),))
+
+    with pytest.raises(ShellUnavailable, match=f"not run.*{place} has become a link"):
+        await confined.run("touch ~/here")
+    assert not (confined.home / "here").exists()
 
 
 async def test_empty_mount_points_are_removed_at_the_end(confined: Confined, private: PrivateFolder) -> None:

@@ -4,14 +4,19 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from tests.agent.sandbox.conftest import Confined
 
+from pinnace_agent.core.ports.confinement import HasSession
+from pinnace_agent.core.ports.emitter import Emitter
 from pinnace_agent.extensions.services import programs
 from pinnace_agent.sandbox import probe as probes
+from pinnace_agent.sandbox.landlock import landlock_refusal
 from pinnace_agent.sandbox.launcher import Bubblewrap, reports_exit
-from pinnace_agent.sandbox.layout import SandboxPlaces
+from pinnace_agent.sandbox.layout import SandboxPlaces, Unprotectable
 from pinnace_agent.sandbox.policy import SandboxPolicy
 from pinnace_agent.sandbox.probe import Unavailable, find_bubblewrap, remedy
 from pinnace_agent.sandbox.sandbox import set_up
@@ -81,6 +86,77 @@ def test_a_missing_bubblewrap_is_refused_and_one_of_a_project_is_not_used(
 
     with pytest.raises(Unavailable, match="apt install bubblewrap"):
         find_bubblewrap({"PATH": "bin:"})
+
+
+@pytest.mark.parametrize("way", ["in the folder", "by a link", "in a writable folder"])
+def test_a_bubblewrap_that_commands_can_write_is_not_used(
+    fake: Callable[[str], dict[str, str]], places: SandboxPlaces, way: str
+) -> None:
+    """As in an environment of the project that is activated, where a command of an earlier session has put it."""
+    made = Path(fake(f"{NEW} exit 0")["PATH"].partition(":")[0])
+    there = Path(places.home if way == "in a writable folder" else places.folder, "more/bin")
+    there.parent.mkdir()
+    made.rename(there)
+    made.symlink_to(there)
+    path = str(made if way == "by a link" else there)
+    writable = (f"{places.home}/more",) if way == "in a writable folder" else ()
+    policy = SandboxPolicy("read-only", mechanism="bubblewrap", writable=writable)
+
+    with pytest.raises(Unavailable, match=r"bwrap is not used, since commands can write there.*apt install"):
+        set_up(policy, places, {"PATH": path})
+    if usual := shutil.which("bwrap"):
+        folders = os.pathsep.join((path, os.path.dirname(usual)))
+        assert usual == find_bubblewrap({"PATH": folders}, (places.folder, f"{places.home}/more")).program
+
+
+def test_unix_sockets_are_refused_under_landlock(places: SandboxPlaces) -> None:
+    if reason := landlock_refusal():
+        pytest.skip(reason)
+
+    with pytest.raises(Unavailable, match="unixSockets needs bubblewrap"):
+        set_up(SandboxPolicy("read-only", mechanism="landlock", unix_sockets=True), places, os.environ)
+
+
+def test_links_of_the_settings_are_followed_once(
+    places: SandboxPlaces, bubblewrap: Bubblewrap, ordinary_children: None
+) -> None:
+    """Later a command may have replaced one."""
+    del bubblewrap, ordinary_children
+    home = Path(places.home)
+    (home / "more").mkdir()
+    (home / "link").symlink_to("more")
+    (home / "project" / "secret").symlink_to("/nonexistent/secret")
+    link, hidden = str(home / "link"), f"{places.folder}/secret"
+    made = set_up(
+        SandboxPolicy("workspace-write", writable=(link,), readable=(link,), hide=(hidden,)), places, os.environ
+    )
+    made.close()
+
+    more = str(home / "more")
+    assert ((more,), (more,)) == (made.policy.writable, made.policy.readable)
+    assert (hidden, "/nonexistent/secret") == made.policy.hide
+
+
+def test_extensions_that_were_loaded_since_the_start_are_protected(
+    places: SandboxPlaces, bubblewrap: Bubblewrap, ordinary_children: None
+) -> None:
+    """Those of another session's folder, and while a reload has none loaded."""
+    del bubblewrap, ordinary_children
+    code = Path(places.folder, "code")
+    code.mkdir()
+    agent = SimpleNamespace(extensions=SimpleNamespace(files=[str(code)]), session=SimpleNamespace(path=None, cwd="/"))
+    made = set_up(SandboxPolicy("workspace-write", readable=(places.home,)), places, os.environ)
+    try:
+        assert str(code) not in made.confinement.layout().protected
+        made.follow(cast(HasSession, agent), cast(Emitter, None))
+        assert str(code) in made.confinement.layout().protected
+        agent.extensions.files = []
+        assert str(code) in made.confinement.layout().protected
+        agent.extensions.files = [places.home]
+        with pytest.raises(Unprotectable, match="pinnace itself runs from"):
+            made.confinement.layout()
+    finally:
+        made.close()
 
 
 def test_a_machine_without_a_filter_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

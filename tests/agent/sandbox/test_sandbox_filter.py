@@ -121,6 +121,16 @@ def test_mechanisms_without_namespaces_refuse_more(machine: str) -> None:
     assert EPERM == run(machine, number(machine, "mq_open"), rules=alone)
 
 
+def test_attributes_of_files_are_refused_where_nothing_is_to_be_written_and_no_mount_refuses_that(machine: str) -> None:
+    alone = Rules(refuses_attributes=True)
+
+    for name in "fchmod fchmodat fchmodat2 fchown fchownat utimensat setxattr fsetxattr removexattr".split():
+        assert ALLOWED == run(machine, number(machine, name))
+        assert EPERM == run(machine, number(machine, name), rules=alone)
+    assert machine != "x86_64" or EPERM == run(machine, number(machine, "chmod"), rules=alone)
+    assert ALLOWED == run(machine, number(machine, "clone3"), rules=alone)
+
+
 def test_calls_of_another_architecture_are_refused(machine: str) -> None:
     assert EPERM == run(machine, 20, architecture=0x40000003)
 

@@ -1,5 +1,7 @@
 """What is where inside a sandbox: the policy and the disk. Nothing is run."""
 
+import os
+import pwd
 import socket
 from pathlib import Path
 
@@ -9,6 +11,7 @@ from pinnace_agent.sandbox import layout as layouts
 from pinnace_agent.sandbox.bubblewrap import Layout
 from pinnace_agent.sandbox.layout import SandboxPlaces, Unprotectable, check_places, git_folders, layout_of
 from pinnace_agent.sandbox.policy import SandboxPolicy
+from pinnace_agent.sandbox.sandbox import places_of
 
 WRITING = SandboxPolicy("workspace-write")
 
@@ -54,6 +57,34 @@ def test_secrets_that_exist_are_hidden(disk: Disk) -> None:
     assert {str(disk.home / ".ssh"), str(disk.home / ".config" / "gh")} <= set(hidden)
     assert str(disk.home / ".netrc") in found.hidden_files
     assert str(disk.home / ".aws") not in hidden
+
+
+def test_keys_of_the_account_are_hidden_where_home_is_another_folder(disk: Disk) -> None:
+    account = disk.home.parent / "account"
+    (account / ".ssh").mkdir(parents=True)
+    (account / ".pi" / "agent" / "skills").mkdir(parents=True)
+    places = disk.places._replace(account_home=str(account))
+    hidden = {each.path: each.shown for each in disk.layout(places=places).hidden_folders}
+
+    agent = account / ".pi" / "agent"
+    assert hidden == {
+        str(account / ".ssh"): (),
+        str(agent): tuple(f"{agent}/{x}" for x in ("skills", "prompts", "extensions")),
+    }
+    real = places_of({**os.environ, "HOME": "/nonexistent"}, "/").account_home
+    own = os.path.realpath(pwd.getpwuid(os.geteuid()).pw_dir)
+    assert real == (own if os.path.isdir(own) and own != "/" else None)
+    assert places_of({**os.environ, "HOME": own}, "/").account_home is None
+
+
+def test_the_usual_agent_folder_is_hidden_where_this_one_is_another(disk: Disk) -> None:
+    other = disk.home / "agents" / "one"
+    other.mkdir(parents=True)
+    found = disk.layout(places=disk.places._replace(agent_dir=str(other)))
+
+    assert [str(disk.agent)] == [each.path for each in found.hidden_folders]
+    assert found.agent_dir is not None
+    assert [] == list(disk.layout(places=disk.places._replace(agent_dir=str(disk.agent / "sessions"))).hidden_folders)
 
 
 def test_a_link_is_hidden_where_it_leads(disk: Disk) -> None:
@@ -108,7 +139,7 @@ def test_the_repository_is_pinned_and_what_runs_code_is_protected(disk: Disk) ->
     (git / "info" / "attributes").write_text("")
     found = disk.layout()
 
-    assert (str(git),) == found.pinned
+    assert (str(git), str(git / "info")) == found.pinned
     assert {str(git / each) for each in ("config", "hooks", "worktrees", "info/attributes")} <= set(found.protected)
 
 

@@ -101,6 +101,8 @@ def _attempt(words: list[str], confined: Confined, outside: Mapping[str, str]) -
 @pytest.fixture
 def words(confined: Confined) -> list[str]:
     """The arguments, for a home folder with something to find."""
+    if not confined.confinement.bubblewrap or not confined.confinement.bubblewrap.disables_namespaces:
+        pytest.skip("needs bubblewrap 0.8.0: before, the filter refuses namespaces, and these runs have none")
     for each in (".ssh", ".pi/agent"):
         (confined.home / each).mkdir(parents=True)
     for each in (".ssh/id", ".netrc", ".pi/agent/auth.json"):

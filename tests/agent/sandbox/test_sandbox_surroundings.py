@@ -132,7 +132,7 @@ async def test_in_a_folder_that_was_removed_nothing_runs(confined: Confined, tmp
 def test_an_older_bubblewrap_refuses_namespaces_by_the_filter(
     confined: Confined, private: PrivateFolder, bubblewrap: Bubblewrap
 ) -> None:
-    """0.5 to 0.7 have no `--disable-userns`; no real one was at hand, so a newer one is used without it."""
+    """0.5 to 0.7 have no `--disable-userns`: a newer one is used without it."""
     older = bubblewrap._replace(version="0.5.0", disables_namespaces=False)
     policy, places = confined.confinement.policy, confined.confinement.places
     confinement = BubblewrapConfinement(policy, places, older, private)

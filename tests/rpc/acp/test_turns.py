@@ -439,3 +439,13 @@ def test_an_extension_that_can_not_be_loaded_is_the_error_of_its_session(acp: St
     assert (error["code"], error["data"]) == (-32603, {"errorCode": "agent_ended"})
     assert error["message"].startswith(f"{path}: ValueError: broken")
     assert agent.call("session/list") == {"sessions": []}
+
+
+def test_every_session_that_a_sandbox_refuses_says_why(acp: StartAcp) -> None:
+    """The first agent is a new process, later ones are forks."""
+    agent = acp("--sandbox", "workspace-write")
+    agent.call("initialize", protocolVersion=1)
+    for _ in range(3):
+        error = agent.error("session/new", cwd="/", mcpServers=[])
+        assert error["data"] == {"errorCode": "agent_ended"}
+        assert "makes the working folder writable, and / is the root of the file system" in error["message"]

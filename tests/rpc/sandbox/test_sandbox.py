@@ -88,6 +88,25 @@ def test_an_approved_command_runs_outside_once(agent: AgentStarter, tmp_path: Pa
 
 
 @needs_bubblewrap
+def test_the_question_shows_all_that_would_run_outside(agent: AgentStarter, tmp_path: Path) -> None:
+    """R-SBX-03: the settings may be a project's, and the shell may lie where commands can write."""
+    target, prefix = tmp_path / "outside", f"touch {tmp_path}/of-the-prefix\n: next"
+    script = [bash("a", command=f"touch {target}", outside=True, reason="x"), DONE]
+    pi = agent(
+        script, "--sandbox", "workspace-write", settings={"shellPath": "/bin/bash", "shellCommandPrefix": prefix}
+    )
+    pi.send({"type": "prompt", "message": "go"})
+    asked = pi.wait({"type": "extension_ui_request", "method": "select"})
+    pi.send({"type": "extension_ui_response", "id": asked["id"], "value": "No"})
+    pi.wait({"type": "agent_settled"})
+
+    notes = [each for each in asked["title"].splitlines() if each.startswith("(")]
+    expected = ["(by the shell /bin/bash)", *(f"(after shellCommandPrefix: {line})" for line in prefix.split("\n"))]
+    assert expected == notes[1:]
+    assert not (tmp_path / "of-the-prefix").exists()
+
+
+@needs_bubblewrap
 @pytest.mark.parametrize("way", ["no", "never", "enforced"])
 def test_without_an_approval_nothing_runs_outside(agent: AgentStarter, tmp_path: Path, way: str) -> None:
     """R-SBX-03."""

@@ -90,6 +90,20 @@ def test_servers_run_inside_and_those_of_a_project_are_no_way_out(agent: AgentSt
 
 
 @needs_bubblewrap
+def test_commands_for_values_run_no_program_that_commands_can_write(agent: AgentStarter, tmp_path: Path) -> None:
+    """They run outside: an environment of the project may be first in PATH, with what a command has put there."""
+    programs, ran = tmp_path / "agent-1" / "work" / "bin", tmp_path / "ran"
+    programs.mkdir(parents=True)
+    (programs / "my-key-program").write_text(f"#!/bin/sh\ntouch {ran}; echo key\n")
+    (programs / "my-key-program").chmod(0o755)
+    files = {"mcp.json": {"mcpServers": {"in": server(env={"X": "!my-key-program"})}}}
+    pi = agent([], "--sandbox", "workspace-write", files=files, path_first=programs)
+
+    assert "env.X: its command failed with status 127" in error_of(pi, "in")
+    assert not ran.exists()
+
+
+@needs_bubblewrap
 def test_a_server_ends_with_the_agent_that_is_killed(agent: AgentStarter, tmp_path: Path) -> None:
     """R-SBX-05: what it has started in a session of its own, too."""
     name = f"left-{tmp_path.name}-{os.getpid()}"

@@ -92,19 +92,31 @@ def test_file_tools_and_commands_see_the_same_files_and_no_others(agent: AgentSt
 
 @needs_landlock
 def test_landlock_refuses_writes_of_tools_and_commands_and_reports_its_limits(agent: AgentStarter) -> None:
-    script = [write("new"), bash("echo x > new; echo x > $TMPDIR/t && cat $TMPDIR/t file"), DONE]
+    attributes = "chmod 777 file; touch -d 2001-01-01 file; setfattr -n user.x -v y file; chown nobody file"
+    script = [
+        write("new"),
+        bash("echo x > new; echo x > $TMPDIR/t && cat $TMPDIR/t file"),
+        bash(attributes),
+        bash("touch new"),
+        DONE,
+    ]
     pi = agent(script, "--sandbox", "read-only", settings=settings("landlock"))
     (pi.home.work / "file").write_text("read\n")
+    before = (pi.home.work / "file").stat()
     data = pi.ask("get_state")["sandbox"]
     pi.say("go")
 
     assert ("read-only", "landlock", []) == (data["mode"], data["mechanism"], data["writable"])
-    assert 3 == len(data["limits"])
-    refused, shown = results(pi)
+    assert 4 == len(data["limits"])
+    refused, shown, _, denied = results(pi)
+    assert "Permission denied" in denied
+    assert "[A sandbox is active (read-only): only $TMPDIR can be written. There is no network." in denied
     assert "EACCES" in refused
     assert refused.endswith("The sandbox (read-only) does not allow writing here")
     assert shown.splitlines()[-2:] == ["x", "read"], shown
     assert not (pi.home.work / "new").exists()
+    after = (pi.home.work / "file").stat()
+    assert (before.st_mode, before.st_mtime_ns) == (after.st_mode, after.st_mtime_ns)
 
 
 @mechanisms
@@ -181,6 +193,61 @@ def test_a_long_output_is_read_inside_and_written_by_the_agent_alone(agent: Agen
     assert "Read-only file system" in shown
     assert read.startswith("1\n")
     assert REFUSED in written
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("way", ["settings", "option", "both ways of a folder"])
+def test_code_of_extensions_in_the_working_folder_is_not_written(agent: AgentStarter, tmp_path: Path, way: str) -> None:
+    """A reload would run it outside. Also under a name that a command has given to the folder above."""
+    tools = tmp_path / "agent-1" / "work" / "more" / "tools"
+    tools.mkdir(parents=True)
+    file = tools / ("extension.py" if way == "both ways of a folder" else "own.py")
+    file.write_text("def extension(pi):\n    pass\n")
+    named = str(tools if way == "both ways of a folder" else file)
+    script = [bash(f"echo x >> {file}; mv more less"), write(str(file)), DONE]
+    flags = () if way == "settings" else ("--extension", named)
+    found = {} if way == "option" else {"extensions": [named]}
+    pi = agent(script, "--sandbox", "workspace-write", *flags, settings=found)
+    pi.say("go")
+
+    shown, written = results(pi)
+    assert "Read-only file system" in shown
+    assert "Device or resource busy" in shown
+    assert REFUSED in written
+    assert "def extension(pi):\n    pass\n" == file.read_text()
+
+
+@needs_bubblewrap
+def test_nothing_is_imported_from_where_commands_write(agent: AgentStarter, tmp_path: Path) -> None:
+    """An export loads packages that nothing else needs: from a folder of PYTHONPATH before all others."""
+    ran, modules = tmp_path / "ran", tmp_path / "agent-1" / "work" / "src"
+    modules.mkdir(parents=True)
+    command = f"echo \"open('{ran}', 'w')\" > src/jinja2.py"
+    flags = ("--sandbox", "workspace-write")
+    pi = agent([bash(command), DONE], *flags, has_session=True, env={"PYTHONPATH": str(modules)})
+    pi.say("go")
+    pi.request({"type": "export_html"})
+
+    assert (modules / "jinja2.py").exists()
+    assert not ran.exists()
+
+
+@needs_bubblewrap
+def test_what_is_hidden_gets_into_no_prompt_by_a_link(agent: AgentStarter, tmp_path: Path) -> None:
+    """Context files are read outside: a command makes one that leads there, and the next session reads it."""
+    hidden = tmp_path / "agent-1" / "work" / "hidden"
+    hidden.mkdir(parents=True)
+    (hidden / "key").write_text("of the hidden file")
+    settings = {"sandbox": {"hide": [str(hidden)]}}
+    script = [bash("ln -s hidden/key AGENTS.md"), DONE, {"text": "again"}]
+    pi = agent(script, "--sandbox", "workspace-write", settings=settings)
+    pi.say("go")
+    pi.ask("reload")
+    pi.ask("new_session")
+    pi.say("again")
+
+    assert (hidden.parent / "AGENTS.md").is_symlink()
+    assert "of the hidden file" not in str(pi.llm.requests[-1].body)
 
 
 def until(condition: Callable[[], bool]) -> None:

@@ -6,12 +6,13 @@ MCP server's, a compaction, a run that fails. The tests read what it exported.
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import pytest
 from tests.rpc.conftest import COMMAND, ENVIRONMENT
+from tests.rpc.sandbox.test_sandboxed_tools import mechanisms
 from tests.rpc.telemetry.collector import SOON, Collector, Span, collecting, wait_until
 
 from pinnace_fuzz.script import Scripted
@@ -30,10 +31,13 @@ def extension(pi):
 LATER: Scripted = {"error": {"status": 503, "body": {"error": {"message": "later: the words of the failure"}}}}
 REFUSED: Scripted = {"error": {"status": 400, "body": {"error": {"message": "no: the words of the failure"}}}}
 COMMAND_LINE = "echo $TRACEPARENT [$OTEL_EXPORTER_OTLP_HEADERS]; : the words of the call"
+PROGRAMS: Final[Sequence[Mapping[str, object]]] = (
+    {"name": "bash", "args": {"command": COMMAND_LINE}, "id": "c1"},
+    {"name": "traced", "args": {}, "id": "c2"},
+)
 CALLS: Scripted = {
     "tool_calls": [
-        {"name": "bash", "args": {"command": COMMAND_LINE}, "id": "c1"},
-        {"name": "traced", "args": {}, "id": "c2"},
+        *PROGRAMS,
         {"name": "mcp__other__bad", "args": {}, "id": "c3"},
         {"name": "read", "args": {"path": "no-such-file"}, "id": "c4"},
     ],
@@ -186,6 +190,34 @@ def test_programs_of_a_call_get_its_trace(exported: Exported) -> None:
 
     assert f"00-{TRACE}-{bash.id}-01" == exported.result("c1").split()[0]
     assert f"00-{TRACE}-{traced.id}-01" == exported.result("c2").strip()
+
+
+@mechanisms
+def test_programs_of_a_call_get_its_trace_in_a_sandbox(mechanism: str, tmp_path: Path) -> None:
+    extension = tmp_path / "traced.py"
+    extension.write_text(EXTENSION)
+    script: tuple[Scripted, ...] = ({"tool_calls": [*PROGRAMS]}, {"text": "done"})
+    with collecting() as collector, AgentStarter(COMMAND, tmp_path, ENVIRONMENT, is_specified=True) as starter:
+        agent = starter(
+            script,
+            *("--extension", str(extension), "--sandbox", "workspace-write"),
+            settings={"sandbox": {"mechanism": mechanism}},
+            env={
+                "OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint,
+                "OTEL_EXPORTER_OTLP_HEADERS": f"x-token={KEY}",
+                "OTEL_METRICS_EXPORTER": "none",
+                "TRACEPARENT": f"00-{TRACE}-{PARENT}-01",
+                **SOON,
+            },
+        )
+        agent.say("go")
+        wait_until(lambda: "invoke_agent pinnace" in [span.name for span in collector.spans])
+        agent.check_end()
+        found = Exported(agent, collector, collector.spans)
+
+    bash, traced = (found.one(f"execute_tool {name}") for name in ("bash", "traced"))
+    assert [f"00-{TRACE}-{bash.id}-01", "[]"] == found.result("c1").split()
+    assert f"00-{TRACE}-{traced.id}-01" == found.result("c2").strip()
 
 
 def test_a_call_of_an_mcp_server_carries_its_trace(exported: Exported) -> None:

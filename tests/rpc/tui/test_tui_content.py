@@ -221,6 +221,17 @@ def test_files_without_git_are_those_that_are_not_hidden(tmp_path: Path) -> None
     assert files_of(str(tmp_path)) == ["a/x.py"]
 
 
+def test_listing_files_runs_nothing_that_the_repository_names(tmp_path: Path) -> None:
+    """Commands of the agent may have made it, in a sandbox."""
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    ran = tmp_path.parent / f"{tmp_path.name}-ran"
+    subprocess.run(["git", "-C", str(tmp_path), "config", "core.fsmonitor", f"touch {ran}; false"], check=True)
+    (tmp_path / "x.py").touch()
+
+    assert files_of(str(tmp_path)) == ["x.py"]
+    assert not ran.exists()
+
+
 def test_alt_enter_of_terminals_without_the_keyboard_protocol() -> None:
     assert with_alt_enter(b"a\x1b\rb\xc2\x8d\r\x1b[A") == b"a\x1b[13;3ub\x1b[13;3u\r\x1b[A"
 

@@ -94,8 +94,22 @@ class SessionPlace(Protocol):
         ...
 
 
+class LoadedFiles(Protocol):
+    """The extensions of an agent."""
+
+    @property
+    def files(self) -> Sequence[str]:
+        """Their files and folders."""
+        ...
+
+
 class HasSession(Protocol):
     """An agent, as its sandbox follows it."""
+
+    @property
+    def extensions(self) -> LoadedFiles | None:
+        """Its extensions; None: there are none."""
+        ...
 
     @property
     def session(self) -> SessionPlace:
