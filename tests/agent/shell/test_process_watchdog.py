@@ -5,6 +5,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -84,33 +86,40 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def sleepers(last: str) -> list[int]:
-    """Let a process start three sleepers, forget the second, and be killed; return their numbers."""
+@contextmanager
+def sleepers(last: str) -> Iterator[list[int]]:
+    """Let a process start three sleepers, forget the second, and be killed; give their numbers.
+
+    What it has forked reads stdin, which ends with the context.
+    """
     environment = {**os.environ, "PYTHONPATH": PYTHONPATH}
     with subprocess.Popen(
-        [sys.executable, "-c", SLEEPERS.format(last=last)], env=environment, stdout=subprocess.PIPE
+        [sys.executable, "-c", SLEEPERS.format(last=last)],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     ) as process:
         assert process.stdout is not None
-        return [int(word) for word in process.stdout.readline().split()]
+        yield [int(word) for word in process.stdout.readline().split()]
 
 
 def test_a_group_that_was_forgotten_is_left_alone() -> None:
-    first, forgotten, last = sleepers("")
-    try:
-        assert await_end(first)
-        assert await_end(last)
-        assert Path(f"/proc/{forgotten}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    finally:
-        os.kill(forgotten, signal.SIGKILL)
+    with sleepers("") as (first, forgotten, last):
+        try:
+            assert await_end(first)
+            assert await_end(last)
+            assert Path(f"/proc/{forgotten}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+        finally:
+            os.kill(forgotten, signal.SIGKILL)
 
 
 def test_a_forked_child_does_not_keep_the_watchdog_from_seeing_the_end() -> None:
     """An extension may use multiprocessing."""
-    first, forgotten, last = sleepers("if os.fork() == 0: os.close(1); signal.pause()")
-    os.kill(forgotten, signal.SIGKILL)
+    with sleepers("if os.fork() == 0: os.close(1); os.read(0, 1); os._exit(0)") as (first, forgotten, last):
+        os.kill(forgotten, signal.SIGKILL)
 
-    assert await_end(first)
-    assert await_end(last)
+        assert await_end(first)
+        assert await_end(last)
 
 
 def test_a_watchdog_that_is_stopped_holds_nothing_up() -> None:
