@@ -342,6 +342,6 @@ def _is_over(session: Session, settings: CompactionSettings, *more: Message) -> 
 
 
 def load() -> None:
-    """Load what a first prompt needs of this: a process that only answers questions does without."""
-    for name in ("compaction.threshold", "llm.outcomes", "session.context_meter"):
+    """Load what a first prompt needs of this, or a first fork: a process that only answers questions does without."""
+    for name in ("compaction.threshold", "llm.outcomes", "session.context_meter", "session.branch_copy"):
         import_module(f"pinnace_agent.{name}")

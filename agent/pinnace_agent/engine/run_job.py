@@ -25,7 +25,6 @@ from pinnace_agent.shell.environment import tool_environment
 from pinnace_agent.tools.base import ToolContext, ToolResult
 from pinnace_spec.records.messages import AssistantMessage, FailureCode, Message, Model
 from pinnace_spec.rules import errors
-from pinnace_spec.rules.limits import MAX_CONTENT_BLOCKS
 from pinnace_statechart.effects import StartJob
 from pinnace_statechart.triggers import InternalEvent
 
@@ -106,8 +105,8 @@ def _refuse(builder: MessageBuilder, kind: FailureCode, text: str) -> None:
 
 
 def _fail_excess(builder: MessageBuilder) -> None:
-    """Let an answer with too many blocks fail, also where its end came with them: none of its calls is executed."""
-    text = errors.too_many_blocks(MAX_CONTENT_BLOCKS)
+    """Let an answer with too much in it fail, also where its end came with that: none of its calls is executed."""
+    text = builder.excess
     if not builder.is_finished:
         _refuse(builder, "provider_error", text)
     else:

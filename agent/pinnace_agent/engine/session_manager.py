@@ -200,12 +200,11 @@ class SessionManager:
         if extensions is not None:
             # `choose` again: the models of extensions are registered only then.
             await extensions.begin(extensions.reason_of(plan.request), previous, choose)
-        # What is queued belongs to the former session until this was performed.
-        self._agent.submit(InternalEvent("switch_ok", effect.job))
+        # What is queued is returned by this; what was sent behind the command is accepted, in the new session.
+        self.queue.replace(session, partial(self._agent.submit, InternalEvent("switch_ok", effect.job)))
         former.users -= 1
         self._former.add(former)
         self.close_unused()
-        self.queue.restore(session)
 
     # DEVIATION D-74: the extensions of the session before are there until the new one is whole.
     async def _fill(self, extensions: "SessionExtensions", ref: int, session: Session) -> None:

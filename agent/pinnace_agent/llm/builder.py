@@ -24,7 +24,7 @@ from pinnace_spec.records.messages import (
     zero_usage,
 )
 from pinnace_spec.rules import errors
-from pinnace_spec.rules.limits import MAX_CONTENT_BLOCKS
+from pinnace_spec.rules.limits import MAX_ANSWER_CHARACTERS, MAX_CONTENT_BLOCKS
 
 
 class Block(Protocol):
@@ -196,7 +196,9 @@ class MessageBuilder:
         self.raw_stop_reason: str | None = None
         """The provider's own stop reason. Not part of the message."""
         self.on_excess: Callable[[], object] = _nothing
-        """Called when the message gets more blocks than one may have: ends the stream (R-LIM-04)."""
+        """Called when the message gets more blocks or text than one may have: ends the stream (R-LIM-04)."""
+        self.excess = ""
+        """What the message has too much of, in words; empty if nothing."""
         self.signs = FailureSigns()
         """The signs of a failure beside `errorMessage`. Not part of the message."""
         self._sink = sink
@@ -209,6 +211,7 @@ class MessageBuilder:
         self._stop_reason: StopReason = "stop"  # the stop reason of an unfinished message
         self._error_message: str | None = None
         self._message: AssistantMessage | None = None
+        self._size = 0  # characters of all deltas
 
     @property
     def message(self) -> AssistantMessage:
@@ -234,6 +237,9 @@ class MessageBuilder:
             self._open(block, "text_start", {})
         if delta := block.pieces.add(delta):
             self._sink.update({"type": "text_delta", "contentIndex": block.index, "delta": delta}, self)
+            self._size += len(delta)
+            if self._size > MAX_ANSWER_CHARACTERS:
+                self._exceed(errors.too_long_answer(MAX_ANSWER_CHARACTERS))
 
     def has_block(self, key: Hashable) -> bool:
         """Return whether a block of this key is open."""
@@ -256,6 +262,9 @@ class MessageBuilder:
             block.signature = combine_surrogates(signature)
         if delta := block.pieces.add(delta):
             self._sink.update({"type": "thinking_delta", "contentIndex": block.index, "delta": delta}, self)
+            self._size += len(delta)
+            if self._size > MAX_ANSWER_CHARACTERS:
+                self._exceed(errors.too_long_answer(MAX_ANSWER_CHARACTERS))
 
     def toolcall_start(self, key: Hashable, call_id: str, name: str) -> None:
         """Open the tool call `key`; its id and name are final."""
@@ -269,6 +278,9 @@ class MessageBuilder:
         said = block.pieces.add(delta)
         if said or not delta:
             self._sink.update({"type": "toolcall_delta", "contentIndex": block.index, "delta": said}, self)
+            self._size += len(said)
+            if self._size > MAX_ANSWER_CHARACTERS:
+                self._exceed(errors.too_long_answer(MAX_ANSWER_CHARACTERS))
 
     def toolcall_text(self, key: Hashable) -> str:
         """Return the JSON text of the arguments of the call `key` so far."""
@@ -373,8 +385,12 @@ class MessageBuilder:
         assert not self.is_finished
         self._blocks.append(block)
         if len(self._blocks) == MAX_CONTENT_BLOCKS + 1:
-            self.on_excess()
+            self._exceed(errors.too_many_blocks(MAX_CONTENT_BLOCKS))
         self._sink.update({"type": kind, "contentIndex": block.index, **more}, self)
+
+    def _exceed(self, excess: str) -> None:
+        self.excess = self.excess or excess
+        self.on_excess()
 
     def _complete(self, block: Block, final: str) -> None:
         reported = block.pieces.text()

@@ -116,6 +116,7 @@ _FINAL_STATUSES: Final = frozenset({401, 402})
 # Where it is written when only the text is left: `429: {"code":"1308",…`.
 _QUOTED_CODE: Final = re.compile(r'"code":\s*"?(\d{4})\b')
 
+# DEVIATION D-57: more of them than the original retries.
 _TRANSIENT_STATUSES: Final = frozenset({408, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
 # A number is a status at the beginning, or after a word that names it: elsewhere it is a count, or a part of an id.
 _STATUS: Final = re.compile(

@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 
 from pinnace_agent.files.folders import make_folder
 from pinnace_agent.redaction.redactor import REDACTOR
-from pinnace_agent.session.branch_copy import copy_path
 from pinnace_agent.session.conversation import Session, SessionReport
 from pinnace_agent.session.folders import SessionFolder
 from pinnace_agent.session.identity import file_name, iso_time, new_entry_id, new_session_id
@@ -182,6 +181,8 @@ class Library:
 
     def branch(self, source: Session, leaf: int | None) -> list[Entry]:
         """Return what a copy of the branch of `source` that ends at `leaf` consists of. Touches nothing."""
+        from pinnace_agent.session.branch_copy import copy_path  # not at start
+
         ids = set(source.tree.ids)
 
         def new_entry() -> str:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, assert_never
 
 import trio
 
-from pinnace_agent.session.branch_copy import fork_point
 from pinnace_agent.session.conversation import Session
 from pinnace_agent.session.library import LEASE_WAIT_S, Library, Opened
 from pinnace_agent.session.opening import check_path
@@ -132,6 +131,8 @@ class Replacement:
                 assert_never(self.request)
 
     def _check_fork(self, entry_id: str) -> None:
+        from pinnace_agent.session.branch_copy import fork_point  # not at start
+
         point = fork_point(self._current.tree, entry_id)
         if point is None:
             raise errors.ClientError(errors.FORK_INVALID_ENTRY, errors.ErrorCode.ENTRY_NOT_FOUND)

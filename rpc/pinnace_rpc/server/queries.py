@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 from pinnace_agent.config.models.models import supported_levels
 from pinnace_agent.core.json_access import as_object
 from pinnace_agent.prompting.origin import Origin
-from pinnace_agent.session.branch_copy import fork_messages
 from pinnace_agent.session.conversation import Session
 from pinnace_agent.session.tree import encode_nodes
 from pinnace_agent.tools import builtin_source
@@ -143,11 +142,15 @@ def get_tree(agent: "AgentReads") -> Data:
 
 def get_fork_messages(agent: "AgentReads") -> Data:
     """The user's messages with a text, on all branches."""
+    from pinnace_agent.session.branch_copy import fork_messages  # not at start
+
     return {"messages": [{"entryId": entry_id, "text": text} for entry_id, text in fork_messages(agent.session.tree)]}
 
 
 def get_branch_messages(agent: "AgentReads") -> Data:
     """The same for the oldest generation, which counts entries."""
+    from pinnace_agent.session.branch_copy import fork_messages  # not at start
+
     tree = agent.session.tree
     return {"messages": [{"entryIndex": tree.find(entry_id), "text": text} for entry_id, text in fork_messages(tree)]}
 

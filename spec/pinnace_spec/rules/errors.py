@@ -299,6 +299,11 @@ def too_many_blocks(limit: int) -> str:
     )
 
 
+def too_long_answer(limit: int) -> str:
+    """Word the failure of an answer whose text does not end (R-LIM-04)."""
+    return f"The model's answer has more than {limit:,} characters; it was cut off, and none of its calls was executed"
+
+
 # Failed tool results, which the model reads (R-TOL-04).
 OPERATION_ABORTED: Final = "Operation aborted"
 SHELL_ABORTED: Final = "Command aborted"

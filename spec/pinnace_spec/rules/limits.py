@@ -24,6 +24,10 @@ MAX_CONTENT_BLOCKS: Final = 500
 with the square of their number: 1.3 GB for 2,000 calls, 80 MB for 500. Models make some tens of calls at once at most,
 and one that repeats itself any number."""
 
+MAX_ANSWER_CHARACTERS: Final = 16 * 1024 * 1024
+"""Text, thoughts and arguments in one answer. The records of its end repeat it, so a server that never stops takes
+memory without limit, and an abort becomes slow: 10 s for 150 MB. A million tokens are some 4 MB."""
+
 MAX_TOOLS_AT_ONCE: Final = 64
 """Calls of one answer that are executed at the same time; further ones wait. Each holds a task, and most a thread, a
 process or some descriptors, of which systems give a process 1,024 or 256."""

@@ -14,6 +14,7 @@ from tests.agent.samples import prices, served_model
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.cost import Tokens, usage_of
 from pinnace_spec.records.messages import AssistantMessage
+from pinnace_spec.rules.limits import MAX_ANSWER_CHARACTERS
 
 MODEL = served_model(api="an-api", provider="a-provider", reasoning=True, cost=prices(1, 2))
 
@@ -510,3 +511,34 @@ def test_a_block_is_there_from_its_first_delta_to_its_end() -> None:
     assert builder.has_block("t")
     builder.end_block("t")
     assert not builder.has_block("t")
+
+
+def grow_text(builder: MessageBuilder, delta: str) -> None:
+    builder.text_delta("text", delta)
+
+
+def grow_thoughts(builder: MessageBuilder, delta: str) -> None:
+    builder.thinking_delta("thoughts", delta)
+
+
+def grow_arguments(builder: MessageBuilder, delta: str) -> None:
+    if not builder.has_block("call"):
+        builder.toolcall_start("call", "c1", "bash")
+    builder.toolcall_delta("call", delta)
+
+
+@pytest.mark.parametrize("grow", [grow_text, grow_thoughts, grow_arguments])
+def test_an_answer_whose_text_does_not_end_is_cut_off(grow: Callable[[MessageBuilder, str], None]) -> None:
+    """R-LIM-04: as much as may be is taken, and the next character ends the stream."""
+    builder = MessageBuilder(served_model(), Silent(), 0)
+    builder.start()
+    ended: list[str] = []
+    builder.on_excess = lambda: ended.append(builder.excess)
+
+    for _ in range(4):
+        grow(builder, "z" * (MAX_ANSWER_CHARACTERS // 4))
+    assert [] == ended
+    grow(builder, "z")
+    assert [
+        "The model's answer has more than 16,777,216 characters; it was cut off, and none of its calls was executed"
+    ] == ended

@@ -63,7 +63,8 @@ MOST_MODULES_BEYOND_TRIO: Final = 186
 # that a host continues, and the approval of tools at any time; 9,000 for reloads, whose reading is loaded later;
 # 5,000 for the offer of files, whose requests are loaded with the first one. The two before reloads may be loaded
 # later. 1,000 for additional folders, whose 3,000 the history of the queue has mostly paid: it is loaded later now.
-# 9,000 for the port of the sandbox and its settings; what runs shell commands, 30,000, is loaded later now.
+# 9,000 for the port of the sandbox and its settings; what runs shell commands, 30,000, is loaded later now. 3,000 for
+# messages behind a session command and answers that do not end; what copies branches, 5,000, is loaded later now.
 MOST_OWN_BYTES: Final = 999_000
 HEAVY: Final = frozenset(
     {"pydantic", "pydantic_core", "httpx", "httpcore", "h11", "anyio", "asyncio", "jiter", "click"}

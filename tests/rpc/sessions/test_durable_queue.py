@@ -245,6 +245,66 @@ def test_a_session_that_is_switched_to_has_its_queue(agent: AgentStarter) -> Non
     assert 1 == pi.request({"type": "get_state"})["data"]["pendingMessageCount"]
 
 
+@pytest.mark.parametrize("name", ["new_session", "clone"])
+def test_a_message_behind_a_command_that_replaces_the_session_is_saved_in_the_new_one(
+    agent: AgentStarter, name: str
+) -> None:
+    """R-QUE-12, R-QUE-13: its file has it, so the former session does not deliver it a second time."""
+    pi = streaming(agent)
+    former = session_file(pi)
+    pi.llm.add(HANGING)
+    pi.send_many([{"type": name}, {"id": "behind", "type": "follow_up", "message": "B"}])
+    assert pi.wait({"type": "response", "id": "behind"}, since=0)["success"]
+    state = pi.request({"type": "get_state"})["data"]
+    kill(pi)
+
+    assert [] == operations(former)
+    assert ["add"] == [each["op"] for each in operations(Path(state["sessionFile"]))]
+    again = agent((), "--session", str(former), again=pi)
+    assert 0 == again.request({"type": "get_state"})["data"]["pendingMessageCount"]
+
+
+def test_a_message_behind_a_switch_follows_the_queue_of_that_session(agent: AgentStarter) -> None:
+    """R-QUE-12, R-QUE-13: each is delivered once, in the order in which they were accepted."""
+    first = streaming(agent)
+    first.request({"type": "follow_up", "message": "F"})
+    path = session_file(first)
+    kill(first)
+
+    pi = agent([{"text": "more", "repeat": -1}], again=first, has_session=True, is_checked=False)
+    pi.send_many(
+        [{"type": "switch_session", "sessionPath": str(path)}, {"id": "b", "type": "follow_up", "message": "B"}]
+    )
+    assert pi.wait({"type": "response", "id": "b"}, since=0)["success"]
+    pi.wait(SETTLED)
+    assert ["go", "F", "B"] == user_texts(pi)
+    kill(pi)
+    again = agent((), "--session", str(path), again=pi)
+    assert 0 == again.request({"type": "get_state"})["data"]["pendingMessageCount"]
+
+
+def test_a_switch_to_the_same_session_returns_its_queue_alone(agent: AgentStarter) -> None:
+    """R-QUE-12: what is returned is not restored, and what was sent behind the switch is queued once."""
+    pi = streaming(agent)
+    path = session_file(pi)
+    pi.request({"type": "follow_up", "message": "F"})
+    pi.llm.add(HANGING)
+    pi.send_many(
+        [
+            {"id": "switch", "type": "switch_session", "sessionPath": str(path)},
+            {"id": "b", "type": "follow_up", "message": "B"},
+        ]
+    )
+    assert ["F"] == pi.wait({"type": "response", "id": "switch"}, since=0)["data"]["cleared"]["followUp"]
+    assert pi.wait({"type": "response", "id": "b"}, since=0)["success"]
+    pi.llm.wait_requests(2)
+    assert ["go", "B"] == user_texts(pi)
+    assert 0 == pi.request({"type": "get_state"})["data"]["pendingMessageCount"]
+    kill(pi)
+    again = agent((), "--session", str(path), again=pi)
+    assert 0 == again.request({"type": "get_state"})["data"]["pendingMessageCount"]
+
+
 def test_without_a_session_file_messages_are_queued_in_memory(agent: AgentStarter) -> None:
     pi = agent([HANGING])
     pi.request({"type": "prompt", "message": "go"})

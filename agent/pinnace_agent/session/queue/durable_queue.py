@@ -77,6 +77,7 @@ class DurableQueue:
     def __init__(self, session: "Session", agent: "SessionOwner") -> None:
         """Belong to the session of the start; nothing is restored."""
         self._session = session
+        self._former = session  # what a replacement returns is marked in its file
         self._agent = agent
         self._returning: set[int] = set()  # the commands whose answer waits until what they return is saved
         self._answering: dict[int, trio.Event] = {}  # those that are being answered: set when they are
@@ -200,19 +201,24 @@ class DurableQueue:
 
         Messages of which that can't be saved stay queued, paused.
         """
-        ids = _ids(effect)
-        if self._session.file is None or not ids:
+        session, ids = self._of(effect), _ids(effect)
+        if session.file is None or not ids:
             return
-        self._history = None
+        if session is self._session:
+            self._history = None
         try:
-            mark_returned(self._session, ids, effect.reason, None if identity is None else identity.by)
+            mark_returned(session, ids, effect.reason, None if identity is None else identity.by)
         except SaveError as error:
-            history = read_history(self._session)
-            self._take_back(self._session, effect, error, tuple(map(history.queued.__getitem__, ids)))
+            history = read_history(session)
+            self._take_back(session, effect, error, tuple(map(history.queued.__getitem__, ids)))
             return
         if effect.ref != NO_REPLY:
             self._returned.setdefault(effect.ref, []).append(effect)
             self._returning.add(effect.ref)
+
+    def _of(self, effect: fx.ReturnQueued) -> "Session":
+        """Return the session in whose file the messages are that are returned."""
+        return self._former if effect.reason == "session_replaced" else self._session
 
     def _take_back(
         self, session: "Session", effect: fx.ReturnQueued, error: SaveError, messages: tuple[QueuedMessage, ...]
@@ -266,7 +272,8 @@ class DurableQueue:
         if ref not in self._returning:
             answer(self._not_returned.pop(ref, None))
             return
-        session, effects = self._session, self._returned.pop(ref, [])
+        effects = self._returned.pop(ref, [])
+        session = self._of(effects[0]) if effects else self._session
 
         async def work() -> None:
             try:
@@ -330,18 +337,39 @@ class DurableQueue:
     # Another process, another session.
 
     def restore(self, session: "Session", *, continues: bool = False) -> None:
-        """Belong to another session, or to the one of the start; report what its file has left queued.
+        """Belong to the session of the start; report what its file has left queued.
 
         With `continues` that is delivered without a further command; else it is paused.
         """
+        self._report_restored(self._belong_to(session), continues=continues)
+
+    def replace(self, session: "Session", switched: Callable[[], None]) -> None:
+        """Belong to another session, and report what its file has left queued after `switched`, which replaces it.
+
+        A message that came behind the replacing command is saved within `switched`: in the file of the new session,
+        and it is not among those that its file had left.
+        """
+        self._former = self._session
+        left = self._belong_to(session)
+        switched()
+        self._former = session  # nothing of the former one is needed any more
+        if left:  # the session may be the former one: then its queue was returned
+            queued = read_history(session).queued
+            left = tuple(command for command in left if command.message_id in queued)
+        self._report_restored(left, continues=False)
+
+    def _belong_to(self, session: "Session") -> tuple[Command, ...]:
+        """Belong to a session; return the messages that its file has left queued."""
         self._session, self._history = session, None
         self._former_entries = len(session.tree.entries)
         if session.file is None or not session.tree.kinds.get("custom"):
-            return
+            return ()
         self._history = read_history(session)
-        if self._history.queued:
-            texts = _commands(self._history.queued.values())
-            self._agent.submit(InternalEvent("queue_restored", texts=texts, enabled=continues))
+        return _commands(self._history.queued.values())
+
+    def _report_restored(self, left: tuple[Command, ...], *, continues: bool) -> None:
+        if left:
+            self._agent.submit(InternalEvent("queue_restored", texts=left, enabled=continues))
 
 
 def read_history(session: "Session") -> "QueueHistory":
