@@ -37,6 +37,7 @@ Next = Literal["model", "tools"]
 
 # A handler that is added during an answer gets its updates after at most this many more pieces of the network's.
 _PAUSES_A_CHECK: Final = 32
+_BAD_REQUEST: Final = 400
 
 NO_MODEL: Model = {
     "id": "unknown",
@@ -232,6 +233,9 @@ class RunJob:
         builder = self.log.builder = self.new_builder()
         try:
             await self._stream(builder)
+            if self._can_repeat_without_tool(builder):
+                builder = self.log.builder = self.new_builder()
+                await self._stream(builder)
         except BaseException:
             # Cancelled: the message so far is the answer. Deltas that are still open end before the brackets do.
             if not builder.is_finished:
@@ -314,6 +318,16 @@ class RunJob:
             _fail_excess(builder)
         if builder.message["stopReason"] not in {"error", "aborted"}:
             self._agent.compare_window(model, credentials)
+
+    def _can_repeat_without_tool(self, builder: MessageBuilder) -> bool:
+        """Return whether a request was refused because of a tool that has now been withdrawn (R-MCP-06)."""
+        if self.hooks is None or builder.has_started or builder.signs.status != _BAD_REQUEST:
+            return False
+        from pinnace_agent.llm.refused_tools import refused_tool
+
+        text = builder.message.get("errorMessage", "")
+        name = refused_tool(text, list(self._profile.tools))
+        return name is not None and self.hooks.withdraw_tool(name, text)
 
     def _report_failure(self, builder: MessageBuilder) -> None:
         """Let the message that failed name what was asked, where, how often, and what to do."""

@@ -156,6 +156,10 @@ class RunHooks(Protocol):
         """Return what the provider asks during a request."""
         ...
 
+    def withdraw_tool(self, name: str, reason: str) -> bool:
+        """Withdraw a tool because of which a provider has refused a request; return whether that was done."""
+        ...
+
     async def answer_ends(self, builder: "MessageBuilder") -> None:
         """Ask about a complete answer, which may be replaced."""
 

@@ -116,6 +116,11 @@ class RunHooks:
         """Return the hooks of a request (E33 to E36)."""
         return ProviderHooks(self._runner, model)
 
+    def withdraw_tool(self, name: str, reason: str) -> bool:
+        """Let an extension withdraw its tool, because of which a provider has refused a request."""
+        tool = self._runner.tools().get(name)
+        return tool is not None and tool.withdraw(reason)
+
     # The answer.
 
     @property
