@@ -13,6 +13,11 @@ class LinkLost(Exception):
 class Unreachable(LinkLost):
     """The server can't be reached now, and perhaps soon."""
 
+    def __init__(self, text: str, wait_s: float | None = None) -> None:
+        """Keep both; `wait_s` is how long the server asks to wait (`Retry-After`), None: it does not."""
+        super().__init__(text)
+        self.wait_s = wait_s
+
 
 class Challenge(NamedTuple):
     """With what a server has refused a request that carries no good token."""
