@@ -127,13 +127,14 @@ class ServerEntry:
     # DEVIATION D-90: `codemode` and `deferred` declare a tool, too.
     def exposes(self, tool: str) -> bool:
         """Return whether models see a tool. Of the original's ways to expose one, this program has `direct` alone."""
-        return self._exposure_of(tool) != "hidden"
+        return self.exposure_of(tool) != "hidden"
 
     def is_read_only(self, tool: str) -> bool:
         """Return whether the user says that a tool changes nothing. What the server says decides nothing."""
         return any(_matches(pattern, tool) for pattern in self.read_only_tools)
 
-    def _exposure_of(self, tool: str) -> Exposure:
+    def exposure_of(self, tool: str) -> Exposure:
+        """Return how a tool is exposed, as configured: by its name, by the first pattern, or as the others are."""
         exact = self.tool_exposure.get(tool)
         if exact is not None:
             return exact

@@ -176,6 +176,33 @@ def test_servers_are_reached_through_the_proxy_of_the_settings(run: Run, tmp_pat
         assert {headers["host"] for _, _, headers in proxy.seen} == {"server.invalid"}
 
 
+def test_a_listing_in_json_has_what_the_originals_has(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "agent").mkdir()
+    hostile: dict[str, Any] = {"command": sys.executable, "args": ["-S", str(HERE / "hostile_server.py"), "none"]}
+    servers = {
+        "a": {**hostile, "toolExposure": {"b*": "hidden"}},
+        "b": {"url": "http://127.0.0.1:9/", "auth": {"provider": "acme"}, "enabled": False, "exposure": "direct"},
+    }
+    (tmp_path / "agent" / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    one, two = json.loads(run("list", "--json").stdout)["servers"]
+    source = str(tmp_path / "agent" / "mcp.json")
+    assert one == {
+        "name": "a",
+        "scope": "global",
+        "source": source,
+        "enabled": True,
+        "exposure": "codemode",
+        "transport": " ".join([hostile["command"], *hostile["args"]]),
+        "state": "connected",
+        "tools": ["echo", "bad"],
+        "toolExposure": {"bad": "hidden"},
+        "prompts": [],
+        "dropped": [],
+        "protocol": "2025-11-25",
+    }
+    assert (two["state"], two["authProvider"], two["exposure"]) == ("disabled", "acme", "direct")
+
+
 def test_a_folder_that_is_missing_is_named(run: Run) -> None:
     assert run("add", "lost", "--cwd", "nowhere", "--", sys.executable).returncode == 0
     listed = run("list")

@@ -563,14 +563,18 @@ def _record(tried: _Tried) -> dict[str, object]:
         "exposure": entry.exposure,
         "transport": entry.address,
         "state": server.state,
-        "tools": [name for name in server.tools if entry.exposes(name)],
+        "tools": list(server.tools),
         "prompts": list(tried.prompts),
         "dropped": list(server.dropped),
     }
     if server.link is not None:
         record["protocol"] = server.link.protocol
+    if own := {name: how for name in server.tools if (how := entry.exposure_of(name)) != entry.exposure}:
+        record["toolExposure"] = own
     if server.offers("resources"):
         record["resources"] = True
+    if entry.auth_provider is not None:
+        record["authProvider"] = entry.auth_provider
     if entry.override is not None:
         record["override"] = entry.override
     if server.error is not None and server.state != "connected":
