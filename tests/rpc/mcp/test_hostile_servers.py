@@ -27,6 +27,12 @@ CONNECTED = {
     "same-names": ["echo", "bad"],
     "large-tool": ["echo"],
     "same-cursor": ["echo"],
+    "endless-pages": ["echo"],
+    "many-tools": ["echo", *(f"t{number}" for number in range(99))],
+    "odd-names": [
+        *("a_b", "new_line", "mcp__inside__it", "_right", "dot_ted_618a4859", "dot_ted_0957d3aa", "_", "echo"),
+    ],
+    "references": ["echo", "recursive", "remote", "array", "types"],
     "list-is-text": [],
     "list-changed-flood": ["echo", "bad"],
     "log-flood": ["echo", "bad"],
