@@ -34,7 +34,7 @@ from pinnace_agent.mcp.entries import ServerEntry
 from pinnace_agent.mcp.late import PATH
 from pinnace_agent.mcp.oauth.commands import SignIns, sign_in_hint
 from pinnace_agent.mcp.opening import MISSING, is_installed, load_library, open_link
-from pinnace_agent.mcp.ports import CallTimedOut, Hooks, Link, LinkLost, NeedsAuth, ServerError
+from pinnace_agent.mcp.ports import CallTimedOut, Hooks, Link, LinkLost, NeedsAuth, NotConnected, ServerError
 from pinnace_agent.mcp.prompts import WrongArguments, message_of, prompts_of, read_arguments
 from pinnace_agent.mcp.reporting import StateReports, paced
 from pinnace_agent.mcp.resources import Resources, failure_text
@@ -392,6 +392,8 @@ class Servers:
             raise ToolError(
                 f"The MCP server {server.name} {sign_in_hint(server.entry)}. The call was not executed."
             ) from None
+        except NotConnected as error:
+            raise ToolError(f"{failure_text(server, error)}. The call was not executed.") from None
         except LinkLost as error:
             raise ToolError(
                 f"The MCP server {server.name} ended during the call ({error}). The call may have taken effect."
@@ -417,7 +419,7 @@ class Servers:
         try:
             found = await prompts_of(server)
         except (ServerError, CallTimedOut, LinkLost) as error:
-            _log.warning("the prompts of %s can't be listed: %s", server.name, error)
+            _log.warning("the prompts of %s can't be listed: %s", server.name, str(error) or "no answer")
             return
         names = tool_names(server.name, found)
         for gone in set(self._prompts.get(server.name, ())) - set(names.values()):

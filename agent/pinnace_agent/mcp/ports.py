@@ -10,6 +10,10 @@ class LinkLost(Exception):
     """The connection has ended; the text says why. What a call may have done is not known."""
 
 
+class NotConnected(LinkLost):
+    """There is no connection, and none can be made: the request was not sent."""
+
+
 class Unreachable(LinkLost):
     """The server can't be reached now, and perhaps soon."""
 

@@ -25,6 +25,7 @@ from pinnace_agent.mcp.ports import (
     Link,
     LinkLost,
     NeedsAuth,
+    NotConnected,
     OnProgress,
     ServerError,
     SessionExpired,
@@ -290,7 +291,8 @@ class Server:
         """Return the connection; connect first if there is none.
 
         Raises:
-            LinkLost: There is none.
+            NotConnected: There is none.
+            NeedsAuth: The user has to sign in.
         """
         if self.link is None and not self._is_over and self.state in ("disconnected", "failed", "needs-auth"):
             self._wanted.set()
@@ -301,7 +303,7 @@ class Server:
             return self.link
         if self.state == "needs-auth" and self.challenge is not None:
             raise NeedsAuth(self.error or self.state, self.challenge)
-        raise LinkLost(self.error or self.state)
+        raise NotConnected(self.error or self.state)
 
     async def request(
         self, method: str, params: Mapping[str, object], on_progress: OnProgress | None = None
@@ -311,7 +313,8 @@ class Server:
         Raises:
             ServerError: The server refuses.
             CallTimedOut: There was no answer.
-            LinkLost: There is no connection, or it has ended.
+            NotConnected: There is no connection; the request was not executed.
+            LinkLost: The connection has ended.
             NeedsAuth: The user has to sign in; the request was not executed.
         """
         link = await self.ready()
