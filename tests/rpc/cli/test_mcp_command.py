@@ -154,6 +154,7 @@ def test_servers_are_connected_and_called(run: Run, tmp_path: Path) -> None:
     assert {"add", "ask", "count"} <= set(shown["tools"])
     assert (shown["prompts"], shown["resources"], shown["dropped"]) == (["greet"], True, [])
     assert shown["protocol"]
+    assert {"seconds", "callSeconds"} <= shown.keys()
     assert run("test", "good", "--call", "no_such_tool").returncode == 1
     run("add", "bad", "--", sys.executable, "-S", str(HERE / "hostile_server.py"), "dies-at-once")
     both = run("list", "--json")

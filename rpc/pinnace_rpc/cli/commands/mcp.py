@@ -162,22 +162,21 @@ def _test(given: Mapping[str, object]) -> int:
             arguments = None
         if not is_object(arguments):
             raise UsageError("ARGUMENTS must be a JSON object")
-    begun_s = time.monotonic()
     results: list[Mapping[str, object]] = []
     (tried,) = _connected(found, name, None if call is None else (str(call), arguments, results))
     server = tried.server
-    took_s = time.monotonic() - begun_s
-    record = {**_record(tried), "seconds": round(took_s, 3)}
+    record = {**_record(tried), "seconds": round(tried.connecting_s, 3)}
     if results:
-        record["result"] = results[0]
+        record |= {"callSeconds": round(tried.call_s, 3), "result": results[0]}
     if given["as_json"]:
         echo(REDACTOR.text(json.dumps(record, indent=2, ensure_ascii=False)))
     else:
         _show(tried)
-        echo(f"  took {took_s:.2f} s")
+        echo(f"  connecting and listing took {tried.connecting_s:.2f} s")
         for line in server.dropped:
             echo(f"  dropped: {visible_line(line)}")
         for result in results:
+            echo(f"  the call took {tried.call_s:.2f} s")
             echo(REDACTOR.text(json.dumps(result, indent=2, ensure_ascii=False)))
     failed = any("error" in result or result.get("isError") is True for result in results)
     return 0 if server.state == "connected" and not failed else 1
@@ -426,6 +425,9 @@ class _Tried:
         self.server = server
         self.prompts: Mapping[str, Prompt] = {}
         """By what it calls them."""
+        self.connecting_s = 0.0
+        """From its start until its tools were listed, or it was given up."""
+        self.call_s = 0.0
 
     async def look(self) -> None:
         """Read what is not read when a server is connected; what it refuses is among what is dropped."""
@@ -454,18 +456,28 @@ def _connected(
     entries = [entry for entry in found.servers.values() if only in (None, entry.name)]
     tried: list[_Tried] = []
 
+    begun_s = 0.0
+
+    def begin() -> None:
+        nonlocal begun_s
+        begun_s = time.monotonic()
+
     async def run() -> None:
-        async with _served(entries, _environment()) as servers:
+        async with _served(entries, _environment(), begin) as servers:
             tried[:] = [_Tried(server) for server in servers]
+            for each in tried:
+                each.connecting_s = time.monotonic() - begun_s
             async with trio.open_nursery() as nursery:
                 for each in tried:
                     nursery.start_soon(each.look)
             if call is not None and servers[0].state == "connected":
                 tool, arguments, results = call
+                called_s = time.monotonic()
                 try:
                     results.append(await servers[0].request("tools/call", {"name": tool, "arguments": arguments}))
                 except (ServerError, CallTimedOut, LinkLost) as error:
                     results.append({"error": str(error) or "no answer"})
+                tried[0].call_s = time.monotonic() - called_s
 
     _run(trio.run, run)
     return tried
@@ -518,8 +530,10 @@ def _notice(text: str) -> None:
 
 
 @asynccontextmanager
-async def _served(entries: "Sequence[ServerEntry]", given: "Environment") -> "AsyncGenerator[list[Server], None]":
-    """Connect servers; the block begins when each has been tried, and ends them."""
+async def _served(
+    entries: "Sequence[ServerEntry]", given: "Environment", begin: Callable[[], None] = lambda: None
+) -> "AsyncGenerator[list[Server], None]":
+    """Connect servers; the block begins when each has been tried, and ends them. `begin` is called before the first."""
     import trio
 
     from pinnace_agent.mcp.opening import MISSING, is_installed, load_library, open_link
@@ -539,6 +553,7 @@ async def _served(entries: "Sequence[ServerEntry]", given: "Environment") -> "As
         enabled = []
     if enabled:
         load_library()
+    begin()
     async with trio.open_nursery() as nursery:
         for server in enabled:
             nursery.start_soon(server.serve)
