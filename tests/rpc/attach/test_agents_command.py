@@ -65,7 +65,7 @@ def test_a_host_that_ends_without_an_answer_is_reported(host: Host) -> None:
 
 
 def test_a_host_that_does_not_answer_is_waited_for_a_limited_time(host: Host) -> None:
-    with pytest.raises(NoAnswer, match="has not answered within 0.01 seconds"):
+    with pytest.raises(NoAnswer, match=r"has not answered within 0\.01 seconds"):
         next(answers(host.environment, ListAgents(True), within_s=0.01))
 
 
