@@ -56,15 +56,6 @@ _MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-class McpSettings(NamedTuple):
-    """What applies to all MCP servers."""
-
-    startup_wait_s: float = 10.0
-    """How long the first request to a model waits for servers."""
-    max_tools: int = 100
-    """How many of their tools models are offered: providers refuse requests with more than 128."""
-
-
 class TokenOverride(NamedTuple):
     """The limits of one model in place of the general ones; None: the general one."""
 
@@ -171,7 +162,6 @@ class Settings:
     """The limits of one run; flags take precedence over them."""
     tool_timeout_s: float | None = None
     """The timeout of a tool call without one of its own; None: none."""
-    mcp: McpSettings = McpSettings()
     default_project_trust: ProjectTrust = "ask"
     rechecks_project_trust: bool = False
     """Whether a project that has changed since it was trusted loses its trust."""
@@ -270,7 +260,6 @@ def _settings(reader: SettingsReader) -> Settings:
             _limit(reader, "limits.maxRunSeconds", _amount, "a number of seconds"),
         ),
         tool_timeout_s=_limit(reader, "tools.timeoutSeconds", _amount, "a number of seconds"),
-        mcp=_mcp(reader),
         default_project_trust=reader.choice("defaultProjectTrust", PROJECT_TRUST, default.default_project_trust),
         rechecks_project_trust=reader.flag("recheckProjectTrust", default.rechecks_project_trust),
         enables_skill_commands=reader.flag("enableSkillCommands", default.enables_skill_commands),
@@ -306,16 +295,6 @@ def _retry(reader: SettingsReader) -> RetrySettings:
         reader.integer("retry.maxAgentDelayMs", default.max_delay_ms),
         _timeout(reader, "retry.provider.timeoutMs", default.timeout_ms),
         reader.integer("retry.provider.maxRetryDelayMs", default.max_server_delay_ms),
-    )
-
-
-def _mcp(reader: SettingsReader) -> McpSettings:
-    default = McpSettings()
-    return McpSettings(
-        reader.take("mcp.startupWaitSeconds", _amount, default.startup_wait_s, "a number of seconds"),
-        reader.take(
-            "mcp.maxTools", lambda value: whole_number(value) or None, default.max_tools, "a positive whole number"
-        ),
     )
 
 

@@ -37,7 +37,6 @@ Next = Literal["model", "tools"]
 
 # A handler that is added during an answer gets its updates after at most this many more pieces of the network's.
 _PAUSES_A_CHECK: Final = 32
-_BAD_REQUEST: Final = 400
 
 NO_MODEL: Model = {
     "id": "unknown",
@@ -109,11 +108,11 @@ def _refuse(builder: MessageBuilder, kind: FailureCode, text: str) -> None:
 def _fail_excess(builder: MessageBuilder) -> None:
     """Let an answer with too many blocks fail, also where its end came with them: none of its calls is executed."""
     text = errors.too_many_blocks(MAX_CONTENT_BLOCKS)
-    if not builder.is_finished:
-        _refuse(builder, "provider_error", text)
-    else:
-        builder.signs = FailureSigns(kind="provider_error")
+    builder.signs = FailureSigns(kind="provider_error")
+    if builder.is_finished:
         builder.replace({**builder.message, "stopReason": "error", "errorMessage": text})
+    else:
+        builder.fail(text)
 
 
 async def preflight(agent: "RunOwner", effect: StartJob) -> None:
@@ -233,7 +232,7 @@ class RunJob:
         builder = self.log.builder = self.new_builder()
         try:
             await self._stream(builder)
-            if self._can_repeat_without_tool(builder):
+            if (hooks := self.hooks) and hooks.withdraws_tool(builder, self._profile.tools):
                 builder = self.log.builder = self.new_builder()
                 await self._stream(builder)
         except BaseException:
@@ -246,7 +245,7 @@ class RunJob:
             raise
         if builder.message["stopReason"] == "error":
             self._report_failure(builder)
-        if (hooks := self.hooks) is None:
+        if hooks is None:
             return self._outcome(builder)
         await hooks.answer_ends(builder)
         event = self._outcome(builder)  # by the session without the answer, which the next step may put there
@@ -291,8 +290,7 @@ class RunJob:
             return
         messages: Sequence[Message] = tuple(self._session.messages)
         system_prompt = self._agent.system_prompt()
-        hooks = self.hooks
-        if hooks is not None:
+        if (hooks := self.hooks) is not None:
             try:
                 messages, system_prompt = await hooks.shown(messages, system_prompt)
             except errors.ClientError as error:  # what a handler has made of the messages can't be used
@@ -318,16 +316,6 @@ class RunJob:
             _fail_excess(builder)
         if builder.message["stopReason"] not in {"error", "aborted"}:
             self._agent.compare_window(model, credentials)
-
-    def _can_repeat_without_tool(self, builder: MessageBuilder) -> bool:
-        """Return whether a request was refused because of a tool that has now been withdrawn (R-MCP-06)."""
-        if self.hooks is None or builder.has_started or builder.signs.status != _BAD_REQUEST:
-            return False
-        from pinnace_agent.llm.refused_tools import refused_tool
-
-        text = builder.message.get("errorMessage", "")
-        name = refused_tool(text, list(self._profile.tools))
-        return name is not None and self.hooks.withdraw_tool(name, text)
 
     def _report_failure(self, builder: MessageBuilder) -> None:
         """Let the message that failed name what was asked, where, how often, and what to do."""

@@ -2,7 +2,7 @@
 
 Reads `mcp.json`, whose places and shape are the original's. What is wrong with an entry, or a file, is a text in the
 result: the other servers are there all the same. Decides nothing about trust, which the caller knows, and starts
-nothing.
+nothing. So it is with `mcp` of settings.json, which applies to all servers.
 """
 
 import json
@@ -10,8 +10,9 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple, TypeGuard
 
 from pinnace_agent.core.visible_text import visible_line
 from pinnace_agent.extensions.registration.registrations import McpServerInfo
@@ -30,6 +31,7 @@ from pinnace_agent.mcp.entries import (
 
 FILE_NAME: Final = "mcp.json"
 _KEYS: Final = ("mcpServers", "autoEnableCodemode")
+_SETTINGS: Final = ("startupWaitSeconds", "maxTools")
 CLIENT_VARIABLE: Final = "PINNACE_MCP_SERVERS"
 """The servers that a client hands over with a session, as a JSON object of entries. Taken out of the environment."""
 
@@ -244,3 +246,42 @@ def _entries_of_client(text: str, errors: list[str]) -> Iterable[ServerEntry]:
             yield read_entry(name, raw, "client", source)
         except InvalidEntry as error:
             errors.append(f"{source}: {error}")
+
+
+# What applies to all servers.
+
+
+class McpSettings(NamedTuple):
+    """What applies to all servers."""
+
+    startup_wait_s: float = 10.0
+    """How long the first request to a model waits for servers."""
+    max_tools: int = 100
+    """How many of their tools models are offered: providers refuse requests with more than 128."""
+    problems: tuple[str, ...] = ()
+    """What is wrong, for the user."""
+
+
+def read_settings(settings: Mapping[str, object]) -> McpSettings:
+    """Read the settings of the user and of a trusted project, merged."""
+    group = settings.get("mcp")
+    if group is None:
+        return McpSettings()
+    if not is_object(group):
+        return McpSettings(problems=("settings.json: mcp must be an object",))
+    made = McpSettings()
+    problems = [f"settings.json: mcp: {text}" for text in mistyped(group, _SETTINGS)]
+    wait_s, most = group.get("startupWaitSeconds"), group.get("maxTools")
+    if _is_number(wait_s) and wait_s >= 0:
+        made = made._replace(startup_wait_s=float(wait_s))
+    elif wait_s is not None:
+        problems.append("settings.json: mcp.startupWaitSeconds must be a number of seconds")
+    if _is_number(most) and most >= 1 and most == int(most):
+        made = made._replace(max_tools=int(most))
+    elif most is not None:
+        problems.append("settings.json: mcp.maxTools must be a positive whole number")
+    return made._replace(problems=tuple(problems))
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import trio
 
-from pinnace_agent.config.settings import McpSettings
 from pinnace_agent.core.nursery import open_flat_nursery
 from pinnace_agent.core.visible_text import visible_line
 from pinnace_agent.extensions.api.api import ExtensionAPI
@@ -26,7 +25,7 @@ from pinnace_agent.extensions.events.results import ToolResult
 from pinnace_agent.extensions.loading.loading import Inline
 from pinnace_agent.extensions.registration.registrations import ToolDefinition
 from pinnace_agent.mcp import launching, resources
-from pinnace_agent.mcp.configuration import Configured, configured, user_file, with_registered
+from pinnace_agent.mcp.configuration import Configured, McpSettings, configured, user_file, with_registered
 from pinnace_agent.mcp.content import save_output, shown_result
 from pinnace_agent.mcp.definitions import OfferedTool, first_line, tool_names
 from pinnace_agent.mcp.elicitation import Asking, Elicitation
@@ -153,6 +152,7 @@ class Servers:
     async def begin(self, ctx: Context) -> None:
         """Have the servers of the session, and connect them in the background."""
         self._own = configured(self._given.own, ctx.cwd, is_trusted=ctx.is_project_trusted(), client=self._given.client)
+        self._own.errors += self._given.settings.problems
         registered = self._pi.get_mcp_servers()
         self._configured = with_registered(self._own, registered)
         self._raw = {each["name"]: each["config"] for each in registered}

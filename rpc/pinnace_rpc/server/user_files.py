@@ -154,6 +154,7 @@ class UserFiles:
         await Servers(self._given_servers(), pi).begin(ctx)
 
     def _given_servers(self) -> "Given":
+        from pinnace_agent.mcp.configuration import read_settings
         from pinnace_agent.mcp.extension import Given
         from pinnace_rpc.cli.release import program_version
 
@@ -162,7 +163,7 @@ class UserFiles:
             lambda: shell_environment(os.environ, self.configuration.hidden_variables),
             program_version(),
             self._client_servers,
-            self.configuration.settings.mcp,
+            read_settings(self.raw_settings()),
             (*(self._options.tools or ()), *self._options.exclude_tools),
             self._registry.provider_token,
             self._sandbox,

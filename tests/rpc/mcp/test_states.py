@@ -153,6 +153,13 @@ def test_models_are_offered_so_many_tools(with_servers: Start) -> None:
     pi.check_end()
 
 
+def test_wrong_settings_are_named_in_the_notice(with_servers: Start) -> None:
+    pi = with_servers({"good": hostile("none")}, settings={"mcp": {"maxTools": "3"}})
+    notice = pi.wait({"type": "extension_ui_request", "method": "notify", "notifyType": "warning"}, since=0)
+    assert "settings.json: mcp.maxTools must be a positive whole number" in notice["message"]
+    pi.check_end()
+
+
 def test_lists_of_tools_filter_those_of_servers_if_they_name_one(with_servers: Start) -> None:
     """R-TOL-06."""
     for flags, names in (

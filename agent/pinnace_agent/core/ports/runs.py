@@ -4,7 +4,7 @@ The run recorder calls a `RunObserver` after each record; nothing there waits. T
 `RunHooks`, whose answers decide what is sent, executed and kept. Extensions implement both.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Protocol
 
@@ -156,8 +156,13 @@ class RunHooks(Protocol):
         """Return what the provider asks during a request."""
         ...
 
-    def withdraw_tool(self, name: str, reason: str) -> bool:
-        """Withdraw a tool because of which a provider has refused a request; return whether that was done."""
+    def withdraws_tool(self, builder: "MessageBuilder", names: "Collection[str]") -> bool:
+        """Withdraw the tool because of which a request was refused; return whether there is one.
+
+        Args:
+            builder: The answer, which has ended.
+            names: Of the tools of the request, in its order.
+        """
         ...
 
     async def answer_ends(self, builder: "MessageBuilder") -> None:
