@@ -294,6 +294,8 @@ class Server:
             NotConnected: There is none.
             NeedsAuth: The user has to sign in.
         """
+        while self.link is not None and self.link.ended.is_set():
+            await self._changed.wait()  # its processes are being ended
         if self.link is None and not self._is_over and self.state in ("disconnected", "failed", "needs-auth"):
             self._wanted.set()
             await self._changed.wait()

@@ -29,7 +29,8 @@ class Listed:
     async def request(
         self, method: str, params: Mapping[str, object], timeout_s: float, on_progress: OnProgress | None = None
     ) -> Mapping[str, object]:
-        raise AssertionError(method)
+        assert not self.ended.is_set()
+        return {"answers": method}
 
 
 class Tries:
@@ -40,6 +41,8 @@ class Tries:
         self._outcomes = list(outcomes)
         self.begun_s: list[float] = []
         self.states: list[str] = []
+        self.ending_s = 0.0
+        """How long the processes of a server take to end."""
         raw = {"url": "http://127.0.0.1:9/mcp"} if url else {"command": "x"}
         self.server = Server(read_entry("s", raw, "user", ""), self.open, self._report)
 
@@ -49,8 +52,11 @@ class Tries:
         outcome = self._outcomes.pop(0) if len(self._outcomes) > 1 else self._outcomes[0]
         if isinstance(outcome, Exception):
             raise outcome
+        link = Listed()
         with trio.move_on_after(outcome):
-            await use(Listed())
+            await use(link)
+        link.ended.set()
+        await trio.sleep(self.ending_s)
         raise LinkLost("it has exited with exit code 1")
 
     def _report(self, server: Server) -> None:
@@ -112,6 +118,18 @@ async def test_a_connection_that_is_wanted_anew_counts_for_no_restart(autojump_c
         nursery.cancel_scope.cancel()
     assert "failed" not in tries.states
     assert "disconnected" not in tries.states
+
+
+async def test_a_call_while_a_connection_ends_waits_for_the_next_one(autojump_clock: MockClock) -> None:
+    tries = Tries(5.0, math.inf, url=False)
+    tries.ending_s = 1.0
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(tries.server.serve)
+        await trio.sleep(5.5)
+        assert tries.server.state == "connected"
+        assert await tries.server.request("tools/call", {}) == {"answers": "tools/call"}
+        assert len(tries.begun_s) == 2
+        nursery.cancel_scope.cancel()
 
 
 async def test_a_call_that_waits_for_a_server_fails_when_the_session_has_it_no_longer(
