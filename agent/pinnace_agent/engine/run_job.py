@@ -107,11 +107,11 @@ def _refuse(builder: MessageBuilder, kind: FailureCode, text: str) -> None:
 def _fail_excess(builder: MessageBuilder) -> None:
     """Let an answer with too much in it fail, also where its end came with that: none of its calls is executed."""
     text = builder.excess
-    if not builder.is_finished:
-        _refuse(builder, "provider_error", text)
-    else:
-        builder.signs = FailureSigns(kind="provider_error")
+    builder.signs = FailureSigns(kind="provider_error")
+    if builder.is_finished:
         builder.replace({**builder.message, "stopReason": "error", "errorMessage": text})
+    else:
+        builder.fail(text)
 
 
 async def preflight(agent: "RunOwner", effect: StartJob) -> None:
@@ -231,6 +231,9 @@ class RunJob:
         builder = self.log.builder = self.new_builder()
         try:
             await self._stream(builder)
+            if (hooks := self.hooks) and hooks.withdraws_tool(builder, self._profile.tools):
+                builder = self.log.builder = self.new_builder()
+                await self._stream(builder)
         except BaseException:
             # Cancelled: the message so far is the answer. Deltas that are still open end before the brackets do.
             if not builder.is_finished:
@@ -241,7 +244,7 @@ class RunJob:
             raise
         if builder.message["stopReason"] == "error":
             self._report_failure(builder)
-        if (hooks := self.hooks) is None:
+        if hooks is None:
             return self._outcome(builder)
         await hooks.answer_ends(builder)
         event = self._outcome(builder)  # by the session without the answer, which the next step may put there
@@ -286,8 +289,7 @@ class RunJob:
             return
         messages: Sequence[Message] = tuple(self._session.messages)
         system_prompt = self._agent.system_prompt()
-        hooks = self.hooks
-        if hooks is not None:
+        if (hooks := self.hooks) is not None:
             try:
                 messages, system_prompt = await hooks.shown(messages, system_prompt)
             except errors.ClientError as error:  # what a handler has made of the messages can't be used

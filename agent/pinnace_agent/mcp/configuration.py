@@ -2,7 +2,7 @@
 
 Reads `mcp.json`, whose places and shape are the original's. What is wrong with an entry, or a file, is a text in the
 result: the other servers are there all the same. Decides nothing about trust, which the caller knows, and starts
-nothing.
+nothing. So it is with `mcp` of settings.json, which applies to all servers.
 """
 
 import json
@@ -10,15 +10,28 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple, TypeGuard
 
+from pinnace_agent.core.visible_text import visible_line
 from pinnace_agent.extensions.registration.registrations import McpServerInfo
 from pinnace_agent.files.paths import agent_dir, project_dir
 from pinnace_agent.files.relaxed_json import ConfigurationFileError, JsonObject, is_list, is_object, read_object
-from pinnace_agent.mcp.entries import InvalidEntry, Scope, ServerEntry, is_override, namespace, overridden, read_entry
+from pinnace_agent.mcp.entries import (
+    InvalidEntry,
+    Scope,
+    ServerEntry,
+    is_override,
+    mistyped,
+    namespace,
+    overridden,
+    read_entry,
+)
 
 FILE_NAME: Final = "mcp.json"
+_KEYS: Final = ("mcpServers", "autoEnableCodemode")
+_SETTINGS: Final = ("startupWaitSeconds", "maxTools")
 CLIENT_VARIABLE: Final = "PINNACE_MCP_SERVERS"
 """The servers that a client hands over with a session, as a JSON object of entries. Taken out of the environment."""
 
@@ -95,10 +108,14 @@ def with_registered(found: Configured, registered: Iterable[McpServerInfo]) -> C
 
 
 def project_servers(cwd: Path) -> list[str]:
-    """Return what trust in a project starts, as lines for people: the MCP servers that it names."""
+    """Return what trust in a project starts, as lines for people: the MCP servers that it names, or enables."""
     errors: list[str] = []
-    lines = [f"MCP server {each.name}: {each.address}" for each in _File(project_file(cwd), "project", errors).own()]
-    return [*lines, *errors]
+    file = _File(project_file(cwd), "project", errors)
+    enabled = [
+        f"MCP server {visible_line(name)}: the one of your {FILE_NAME}, if it is disabled" for name in file.enables()
+    ]
+    lines = [f"MCP server {each.name}: {each.address}" for each in file.own()]
+    return [*lines, *enabled, *errors]
 
 
 class _File:
@@ -120,11 +137,22 @@ class _File:
             return {}
         if not isinstance(content.get("autoEnableCodemode", True), bool):
             self._errors.append(f"{self._path}: autoEnableCodemode must be a boolean")
+        problems = mistyped(content, _KEYS)
+        self._errors += [f"{self._path}: {text}" for text in problems]
+        is_of_others = bool(content) and not problems and not any(key in content for key in _KEYS)
         servers = content.get("mcpServers", {})
-        if not is_object(servers):
+        if is_of_others or not is_object(servers):
             self._errors.append(f'{self._path}: expected an object with an "mcpServers" object')
             return {}
         return servers
+
+    def enables(self) -> list[str]:
+        """Return the names of the servers of another file that are connected if this one is read."""
+        return [
+            name
+            for name, raw in self._raw.items()
+            if is_override(raw) and is_object(raw) and raw.get("enabled") is True
+        ]
 
     def own(self) -> Iterable[ServerEntry]:
         """Yield the entries that can be used, without those that change another file's."""
@@ -143,6 +171,8 @@ class _File:
             if (clash := names.setdefault(namespace(name), name)) != name:
                 self._errors.append(f'{self._path}: server "{name}" conflicts with "{clash}"')
                 continue
+            if is_object(raw):
+                self._errors += [f'{self._path}: server "{name}": {text}' for text in mistyped(raw)]
             yield entry
 
     def _entry(self, name: str, raw: object, users: Mapping[str, ServerEntry] | None) -> ServerEntry:
@@ -154,21 +184,43 @@ class _File:
 
 
 def client_text(servers: Iterable[Mapping[str, object]]) -> str:
-    """Return the servers of a client's request for `CLIENT_VARIABLE`.
+    """Return the servers of a client's request for `CLIENT_VARIABLE`. Each has a name of its own in it.
 
     Args:
         servers: As in the Agent Client Protocol: `name`, `type`, and `command`, `args`, `env` or `url`, `headers`;
             variables and headers are lists of `{name, value}`.
     """
     entries: dict[str, dict[str, object]] = {}
+    taken: set[str] = set()
     for server in servers:
-        entry = {key: value for key, value in server.items() if key in ("type", "command", "args", "url")}
-        for key in ("env", "headers"):
-            if is_list(pairs := server.get(key)):
-                entry[key] = {each["name"]: _literal(each["value"]) for each in pairs if is_object(each)}
-        # Editors name servers for people.
-        entries[re.sub(r"[^A-Za-z0-9_-]", "_", str(server["name"])) or "_"] = entry
+        # Editors name servers for people; names may become equal.
+        plain = name = re.sub(r"[^A-Za-z0-9_-]", "_", str(server["name"])) or "_"
+        number = 1
+        while namespace(name) in taken:
+            number += 1
+            name = f"{plain}_{number}"
+        taken.add(namespace(name))
+        entries[name] = _client_entry(server)
     return json.dumps(entries)
+
+
+def client_problem(server: Mapping[str, object]) -> str | None:
+    """Return what is wrong with a server of a client's request, which is as in `client_text`; None: nothing."""
+    try:
+        read_entry("_", _client_entry(server), "client", "")
+    except InvalidEntry as error:
+        return str(error).removeprefix('server "_": ')
+    return None
+
+
+def _client_entry(server: Mapping[str, object]) -> dict[str, object]:
+    entry = {key: value for key, value in server.items() if key in ("command", "args", "url")}
+    if isinstance(kind := server.get("type"), str):
+        entry["type"] = kind
+    for key in ("env", "headers"):
+        if is_list(pairs := server.get(key)):
+            entry[key] = {each["name"]: _literal(each["value"]) for each in pairs if is_object(each)}
+    return entry
 
 
 def _literal(value: object) -> object:
@@ -194,3 +246,42 @@ def _entries_of_client(text: str, errors: list[str]) -> Iterable[ServerEntry]:
             yield read_entry(name, raw, "client", source)
         except InvalidEntry as error:
             errors.append(f"{source}: {error}")
+
+
+# What applies to all servers.
+
+
+class McpSettings(NamedTuple):
+    """What applies to all servers."""
+
+    startup_wait_s: float = 10.0
+    """How long the first request to a model waits for servers."""
+    max_tools: int = 100
+    """How many of their tools models are offered: providers refuse requests with more than 128."""
+    problems: tuple[str, ...] = ()
+    """What is wrong, for the user."""
+
+
+def read_settings(settings: Mapping[str, object]) -> McpSettings:
+    """Read the settings of the user and of a trusted project, merged."""
+    group = settings.get("mcp")
+    if group is None:
+        return McpSettings()
+    if not is_object(group):
+        return McpSettings(problems=("settings.json: mcp must be an object",))
+    made = McpSettings()
+    problems = [f"settings.json: mcp: {text}" for text in mistyped(group, _SETTINGS)]
+    wait_s, most = group.get("startupWaitSeconds"), group.get("maxTools")
+    if _is_number(wait_s) and wait_s >= 0:
+        made = made._replace(startup_wait_s=float(wait_s))
+    elif wait_s is not None:
+        problems.append("settings.json: mcp.startupWaitSeconds must be a number of seconds")
+    if _is_number(most) and most >= 1 and most == int(most):
+        made = made._replace(max_tools=int(most))
+    elif most is not None:
+        problems.append("settings.json: mcp.maxTools must be a positive whole number")
+    return made._replace(problems=tuple(problems))
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)

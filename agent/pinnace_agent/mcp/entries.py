@@ -7,6 +7,7 @@ resolves no variable, knows no process. Values that may hold a secret are `Secre
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from typing import Final, Literal, TypeAlias
 from urllib.parse import SplitResult, urlsplit
 
@@ -29,6 +30,15 @@ _ALIASES: Final[Mapping[object, Exposure]] = {"codemode-deferred": "codemode"}
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _OWN_KEYS: Final = ("readOnlyTools", "envPassthrough", "protocol", "sandbox")
 """Keys that the original does not know. Only the user's own file may have them."""
+
+_KEYS: Final = (
+    *("type", "command", "args", "cwd", "env", "url", "headers", "timeout", "enabled", "description"),
+    *("exposure", "toolExposure", "oauth", "auth", *_OWN_KEYS),
+)
+_OAUTH_KEYS: Final = (
+    *("clientId", "clientSecret", "callbackPort", "callbackUrl", "scope", "clientName", "clientRegistration"),
+    "authServerMetadataUrl",
+)
 
 
 class InvalidEntry(Exception):
@@ -99,8 +109,14 @@ class ServerEntry:
 
     @property
     def address(self) -> str:
-        """Its command line or its URL, for people, as configured: no variable is resolved."""
-        return self.url if self.command is None else " ".join((self.command, *self.args))
+        """Its command line or its URL without a password, for people, as configured: no variable is resolved."""
+        if self.command is not None:
+            return " ".join((self.command, *self.args))
+        parts = _split(self.url)
+        if parts is None or not parts.password:
+            return self.url
+        user, _, host = parts.netloc.rpartition("@")
+        return parts._replace(netloc=f"{user.partition(':')[0]}:***@{host}").geturl()
 
     @property
     def uses_oauth(self) -> bool:
@@ -111,13 +127,14 @@ class ServerEntry:
     # DEVIATION D-90: `codemode` and `deferred` declare a tool, too.
     def exposes(self, tool: str) -> bool:
         """Return whether models see a tool. Of the original's ways to expose one, this program has `direct` alone."""
-        return self._exposure_of(tool) != "hidden"
+        return self.exposure_of(tool) != "hidden"
 
     def is_read_only(self, tool: str) -> bool:
         """Return whether the user says that a tool changes nothing. What the server says decides nothing."""
         return any(_matches(pattern, tool) for pattern in self.read_only_tools)
 
-    def _exposure_of(self, tool: str) -> Exposure:
+    def exposure_of(self, tool: str) -> Exposure:
+        """Return how a tool is exposed, as configured: by its name, by the first pattern, or as the others are."""
         exact = self.tool_exposure.get(tool)
         if exact is not None:
             return exact
@@ -130,6 +147,20 @@ class ServerEntry:
 def namespace(server: str) -> str:
     """Return the beginning of the names of a server's tools. Servers of one namespace would share names."""
     return f"mcp__{server.replace('-', '_')}"
+
+
+def mistyped(raw: Mapping[str, object], known: Sequence[str] = _KEYS, inside: str = "") -> list[str]:
+    """Return a text for each key that is most probably meant to be another one.
+
+    Others are left alone: other clients of MCP have keys of their own in these files.
+    """
+    texts: list[str] = []
+    for key, value in raw.items():
+        if key == "oauth" and known is _KEYS and is_object(value):
+            texts += mistyped(value, _OAUTH_KEYS, "oauth.")
+        elif key not in known and (meant := get_close_matches(key, known, 1, 0.8)):
+            texts.append(f'unknown key "{inside}{key[:100]}" is ignored; did you mean "{inside}{meant[0]}"?')
+    return texts
 
 
 def is_override(raw: object) -> bool:
@@ -190,6 +221,8 @@ def read_entry(name: str, raw: object, scope: Scope, source: str) -> ServerEntry
     if isinstance(raw.get("url"), str) and kind in (None, "http", "streamable-http"):
         entry = _reached_by_http(entry, read)
     elif isinstance(raw.get("command"), str) and kind in (None, "stdio"):
+        if not raw["command"]:
+            raise read.wrong("command must not be empty")
         entry = replace(
             entry,
             command=read.text("command"),
@@ -213,7 +246,7 @@ def read_entry(name: str, raw: object, scope: Scope, source: str) -> ServerEntry
 def _reached_by_http(entry: ServerEntry, read: "_Fields") -> ServerEntry:
     url = read.text("url") or ""
     parts = _split(url)
-    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
+    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname or not _is_web_address(url):
         raise read.wrong("url must be an http or https URL")
     provider = read.provider()
     if provider is not None and parts.scheme != "https" and parts.hostname not in _LOOPBACK:
@@ -387,6 +420,19 @@ def _split(value: object) -> SplitResult | None:
     except ValueError:
         return None
     return parts
+
+
+def _is_web_address(url: str) -> bool:
+    """Return whether the libraries that send requests take an address: some hosts are none."""
+    if any(char.isspace() for char in url) or not url.isprintable():
+        return False
+    from pydantic_core import Url  # loaded with what signs in to servers, and with nothing before
+
+    try:
+        host = Url(url).host or ""
+        return bool(host) and host.encode("idna") != b""
+    except ValueError:  # of the address, or of its host
+        return False
 
 
 def _is_safe_address(value: object) -> bool:

@@ -25,7 +25,7 @@ from pinnace_agent.extensions.events.results import ToolResult
 from pinnace_agent.extensions.loading.loading import Inline
 from pinnace_agent.extensions.registration.registrations import ToolDefinition
 from pinnace_agent.mcp import launching, resources
-from pinnace_agent.mcp.configuration import Configured, configured, user_file, with_registered
+from pinnace_agent.mcp.configuration import Configured, McpSettings, configured, user_file, with_registered
 from pinnace_agent.mcp.content import save_output, shown_result
 from pinnace_agent.mcp.definitions import OfferedTool, first_line, tool_names
 from pinnace_agent.mcp.elicitation import Asking, Elicitation
@@ -33,8 +33,8 @@ from pinnace_agent.mcp.entries import ServerEntry
 from pinnace_agent.mcp.late import PATH
 from pinnace_agent.mcp.oauth.commands import SignIns, sign_in_hint
 from pinnace_agent.mcp.opening import MISSING, is_installed, load_library, open_link
-from pinnace_agent.mcp.ports import CallTimedOut, Hooks, Link, LinkLost, NeedsAuth, ServerError
-from pinnace_agent.mcp.prompts import WrongArguments, message_of, read_arguments, read_prompt
+from pinnace_agent.mcp.ports import CallTimedOut, Hooks, Link, LinkLost, NeedsAuth, NotConnected, ServerError
+from pinnace_agent.mcp.prompts import WrongArguments, message_of, prompts_of, read_arguments
 from pinnace_agent.mcp.reporting import StateReports, paced
 from pinnace_agent.mcp.resources import Resources, failure_text
 from pinnace_agent.mcp.server import Server
@@ -47,8 +47,6 @@ if TYPE_CHECKING:  # loaded with a sandbox
 
 _log: Final = logging.getLogger("pinnace.mcp")
 
-DEFAULT_WAIT_S: Final = 10.0
-MOST_TOOLS: Final = 100
 _NOTICE_S: Final = 10.0
 _END_S: Final = 1.0
 _QUICK_END_S: Final = 0.5
@@ -72,16 +70,15 @@ class Given(NamedTuple):
     release: str
     client: str | None = None
     """The servers that the client hands over (`CLIENT_VARIABLE`)."""
-    wait_s: float = DEFAULT_WAIT_S
-    """How long the first request waits for servers."""
-    most_tools: int = MOST_TOOLS
-    """How many of their tools models are offered at most: providers refuse requests with more than 128."""
+    settings: McpSettings = McpSettings()
     named_tools: Sequence[str] = ()
     """The tools that the command line names."""
     provider_token: Callable[[str], Awaitable[str | None]] | None = None
     """Returns the key of a provider of models."""
     sandbox: "SandboxReport | None" = None
     """That of all programs; None: there is none."""
+    refused: "dict[str, OfferedTool] | None" = None
+    """The tools that a provider of models has refused since the process began, by their names for models."""
 
     def unknown_tools(self, known: Container[str]) -> list[str]:
         """Return a line for each tool of a server that the command line names, and that no server has."""
@@ -122,6 +119,7 @@ class Servers:
         """By server, the names of its tools by what it calls them."""
         self._definitions: dict[str, OfferedTool] = {}
         """By name for models, what is registered."""
+        self._refused = {} if given.refused is None else given.refused
         self._prompts: dict[str, Sequence[str]] = {}
         """By server, the names of its prompts."""
         self._section = ""
@@ -140,7 +138,7 @@ class Servers:
         """The servers that have failed since they were connected."""
         self._left_out: dict[str, int] = {}
         """By name, how many tools are not offered since there are too many."""
-        self._sign_ins = SignIns(lambda: self._servers, self._environment, given.wait_s)
+        self._sign_ins = SignIns(lambda: self._servers, self._environment, given.settings.startup_wait_s)
         pi.on("session_shutdown", self._end)
         pi.on("agent_start", self._renew_section)
         pi.on("agent_start", self._sign_ins.renew)
@@ -154,6 +152,7 @@ class Servers:
     async def begin(self, ctx: Context) -> None:
         """Have the servers of the session, and connect them in the background."""
         self._own = configured(self._given.own, ctx.cwd, is_trusted=ctx.is_project_trusted(), client=self._given.client)
+        self._own.errors += self._given.settings.problems
         registered = self._pi.get_mcp_servers()
         self._configured = with_registered(self._own, registered)
         self._raw = {each["name"]: each["config"] for each in registered}
@@ -219,6 +218,7 @@ class Servers:
         """End a server that the session has no more."""
         if (scope := self._scopes.pop(server.name, None)) is not None:
             scope.cancel()
+        server.end()
         for name in self._registered.pop(server.name, {}).values():
             del self._definitions[name]
             self._pi.unregister_tool(name)
@@ -241,7 +241,7 @@ class Servers:
                     pass
             if left_out := self._left_out.get(server.name):
                 lines.append(
-                    f"{server.name}: {left_out} tools are not offered: mcp.maxTools is {self._given.most_tools}"
+                    f"{server.name}: {left_out} tools are not offered: mcp.maxTools is {self._given.settings.max_tools}"
                 )
         lines += self._given.unknown_tools(self._definitions)
         if lines:
@@ -306,7 +306,8 @@ class Servers:
             for own in [own for own, name in names.items() if name in others]:
                 # The tool of an extension stays.
                 _log.warning("%s/%s is not offered: there is a tool %s", server.name, own, names.pop(own))
-            kept = dict(islice(names.items(), max(self._given.most_tools - len(taken), 0)))
+            names = {own: name for own, name in names.items() if self._refused.get(name) != server.tools[own]}
+            kept = dict(islice(names.items(), max(self._given.settings.max_tools - len(taken), 0)))
             self._left_out[server.name] = len(names) - len(kept)
             taken.update(kept.values())
             self._register_tools(server, kept)
@@ -330,14 +331,23 @@ class Servers:
                     label=f"{server.name}/{own}",
                     is_read_only=server.entry.is_read_only(own),
                     annotations=tool.annotations,
+                    on_refused=partial(self._withdraw, server, name),
                 )
             )
+
+    def _withdraw(self, server: Server, name: str, ctx: Context, reason: str) -> None:
+        """Offer a tool no longer, which a provider of models refuses, until its server defines it anew."""
+        self._refused[name] = self._definitions[name]
+        self._register_all()
+        self._reports.changed()
+        text = f"The tool {name} of the MCP server {server.name} is no longer offered, since the model's API refuses it"
+        ctx.ui.notify(f"{text}: {first_line(reason, _MOST_LINE)}", "warning")
 
     async def _before_request(self, _ctx: Context, event: ContextWithSystem) -> None:
         """Let the first request wait for servers, and show the model which there are."""
         if not self._has_waited:
             self._has_waited = True
-            with trio.move_on_after(self._given.wait_s):
+            with trio.move_on_after(self._given.settings.startup_wait_s):
                 for server in self._servers:
                     await server.settled.wait()
         if not self._section:
@@ -382,6 +392,8 @@ class Servers:
             raise ToolError(
                 f"The MCP server {server.name} {sign_in_hint(server.entry)}. The call was not executed."
             ) from None
+        except NotConnected as error:
+            raise ToolError(f"{failure_text(server, error)}. The call was not executed.") from None
         except LinkLost as error:
             raise ToolError(
                 f"The MCP server {server.name} ended during the call ({error}). The call may have taken effect."
@@ -405,12 +417,10 @@ class Servers:
     # DEVIATION D-92: there are prompts, and questions.
     async def _register_prompts(self, server: Server) -> None:
         try:
-            link = await server.ready()
-            listed = await server.pages(link, "prompts/list", "prompts")
+            found = await prompts_of(server)
         except (ServerError, CallTimedOut, LinkLost) as error:
-            _log.warning("the prompts of %s can't be listed: %s", server.name, error)
+            _log.warning("the prompts of %s can't be listed: %s", server.name, str(error) or "no answer")
             return
-        found = {prompt.name: prompt for each in listed if (prompt := read_prompt(each)) is not None}
         names = tool_names(server.name, found)
         for gone in set(self._prompts.get(server.name, ())) - set(names.values()):
             self._pi.unregister_command(gone)

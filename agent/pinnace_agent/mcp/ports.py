@@ -10,8 +10,17 @@ class LinkLost(Exception):
     """The connection has ended; the text says why. What a call may have done is not known."""
 
 
+class NotConnected(LinkLost):
+    """There is no connection, and none can be made: the request was not sent."""
+
+
 class Unreachable(LinkLost):
     """The server can't be reached now, and perhaps soon."""
+
+    def __init__(self, text: str, wait_s: float | None = None) -> None:
+        """Keep both; `wait_s` is how long the server asks to wait (`Retry-After`), None: it does not."""
+        super().__init__(text)
+        self.wait_s = wait_s
 
 
 class Challenge(NamedTuple):

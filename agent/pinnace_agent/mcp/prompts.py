@@ -5,12 +5,15 @@ What a server makes of one becomes a message of the user; what it says in the na
 
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pinnace_agent.extensions.events.results import Blocks
 from pinnace_agent.files.relaxed_json import is_list, is_object
 from pinnace_agent.mcp.content import Shown, save_output, shown_result
 from pinnace_agent.mcp.definitions import first_line
+
+if TYPE_CHECKING:  # for annotations alone
+    from pinnace_agent.mcp.server import Server
 
 _MOST_DESCRIPTION = 250
 
@@ -36,6 +39,18 @@ def read_prompt(raw: object) -> Prompt | None:
     described = raw.get("description") or raw.get("title")
     text = first_line(described, _MOST_DESCRIPTION) if isinstance(described, str) else ""
     return Prompt(name, text, names, required & frozenset(names))
+
+
+async def prompts_of(server: "Server") -> dict[str, Prompt]:
+    """Return the prompts of a server by what it calls them; those that can't be used are left out.
+
+    Raises:
+        ServerError: It refuses to list them.
+        CallTimedOut: It does not answer.
+        LinkLost: There is no connection.
+    """
+    listed = await server.pages(await server.ready(), "prompts/list", "prompts")
+    return {prompt.name: prompt for each in listed if (prompt := read_prompt(each)) is not None}
 
 
 class WrongArguments(Exception):

@@ -25,6 +25,7 @@ from pinnace_agent.mcp.ports import (
     Link,
     LinkLost,
     NeedsAuth,
+    NotConnected,
     OnProgress,
     ServerError,
     SessionExpired,
@@ -38,6 +39,8 @@ _LASTING_S: Final = 60.0
 """After this long in service a server is restarted as if for the first time."""
 _TRIES_S: Final = (0.25, 1.0)
 """Until a server over HTTP is tried again that could not be reached."""
+_LONGEST_ASKED_S: Final = 10.0
+"""A server that asks to wait for longer is not tried again by itself."""
 _LIST_QUIET_S: Final = 0.5
 _LIST_EVERY_S: Final = 2.0
 
@@ -77,6 +80,7 @@ class Server:
         self._open_link = open_link
         self._report = report
         self._calls: list[str] = []
+        self._is_over = False
         self._wanted = trio.Event()
         self._changed = trio.Event()
         """The state is another one."""
@@ -100,40 +104,51 @@ class Server:
     async def serve(self) -> None:
         """Keep it connected until cancelled."""
         restarts = tries = 0
+        is_given_up = True  # also as long as it was never connected
         while True:
             self._wanted = trio.Event()
             self._become("connecting")
             begun_s = trio.current_time()
-            was_connected, can_retry = False, False
+            was_connected = False
+            failure: LinkLost | None = None
             try:
                 was_connected = await self._connect()
             except NeedsAuth as error:
                 self._denial = error
             except LinkLost as error:
-                was_connected = self.state == "connected"
-                can_retry = isinstance(error, Unreachable) and self.entry.transport == "http"
-                self._become("disconnected" if was_connected else "failed", str(error))
+                was_connected, failure = self.state == "connected", error
             self.link = None
-            denial, self._denial = self._denial, None
-            if denial is not None:
-                was_connected, self.challenge = False, denial.challenge
-                self._become("needs-auth", str(denial))
-            wait_s = math.inf
             if was_connected:
+                is_given_up = False
                 if trio.current_time() - begun_s > _LASTING_S:
                     restarts = 0
+            wait_s = math.inf
+            denial, self._denial = self._denial, None
+            if denial is not None:
+                is_given_up, self.challenge = True, denial.challenge
+                self._become("needs-auth", str(denial))
+            elif failure is None:
+                continue  # it is to be connected anew
+            elif is_given_up:
+                if tries < len(_TRIES_S) and self._may_try_again(failure):
+                    wait_s, tries = max(_TRIES_S[tries], _asked_s(failure)), tries + 1
+                self._become("failed", str(failure))
+            else:
                 if restarts < len(_RESTARTS_S):
                     wait_s = _RESTARTS_S[restarts] * random.uniform(0.8, 1.2)  # no secret
                     restarts += 1
-                else:
-                    self._become("failed", self.error)
-            elif can_retry and tries < len(_TRIES_S):
-                wait_s, tries = _TRIES_S[tries], tries + 1
+                is_given_up = wait_s == math.inf
+                self._become("failed" if is_given_up else "disconnected", str(failure))
             if wait_s == math.inf:
                 tries = 0
                 self.settled.set()
             with trio.move_on_after(wait_s):
                 await self._wanted.wait()
+
+    def _may_try_again(self, failure: LinkLost) -> bool:
+        """Return whether a server that could not be reached is tried again soon."""
+        is_reachable_soon = isinstance(failure, Unreachable) and self.entry.transport == "http"
+        return is_reachable_soon and _asked_s(failure) <= _LONGEST_ASKED_S
 
     async def _connect(self) -> bool:
         """Connect, and return when the connection has been given up; return whether there was one.
@@ -169,6 +184,11 @@ class Server:
         """Be of no use, for a reason that is not the server's."""
         self._become("failed", error)
         self.settled.set()
+
+    def end(self) -> None:
+        """Be of no use any more: the session has it no longer. Calls that wait for a connection fail."""
+        self._is_over = True
+        self.fail("the session has it no longer")
 
     def reconnect(self) -> None:
         """Connect anew, now."""
@@ -271,9 +291,12 @@ class Server:
         """Return the connection; connect first if there is none.
 
         Raises:
-            LinkLost: There is none.
+            NotConnected: There is none.
+            NeedsAuth: The user has to sign in.
         """
-        if self.link is None and self.state in ("disconnected", "failed", "needs-auth"):
+        while self.link is not None and self.link.ended.is_set():
+            await self._changed.wait()  # its processes are being ended
+        if self.link is None and not self._is_over and self.state in ("disconnected", "failed", "needs-auth"):
             self._wanted.set()
             await self._changed.wait()
         while self.link is None and self.state in ("starting", "connecting"):
@@ -282,7 +305,7 @@ class Server:
             return self.link
         if self.state == "needs-auth" and self.challenge is not None:
             raise NeedsAuth(self.error or self.state, self.challenge)
-        raise LinkLost(self.error or self.state)
+        raise NotConnected(self.error or self.state)
 
     async def request(
         self, method: str, params: Mapping[str, object], on_progress: OnProgress | None = None
@@ -292,7 +315,8 @@ class Server:
         Raises:
             ServerError: The server refuses.
             CallTimedOut: There was no answer.
-            LinkLost: There is no connection, or it has ended.
+            NotConnected: There is no connection; the request was not executed.
+            LinkLost: The connection has ended.
             NeedsAuth: The user has to sign in; the request was not executed.
         """
         link = await self.ready()
@@ -316,3 +340,8 @@ class Server:
         changed, self._changed = self._changed, trio.Event()
         changed.set()
         self._report(self)
+
+
+def _asked_s(failure: LinkLost) -> float:
+    """Return how long a server asks to wait until it is tried again."""
+    return failure.wait_s or 0.0 if isinstance(failure, Unreachable) else 0.0

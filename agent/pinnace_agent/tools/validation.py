@@ -189,7 +189,7 @@ def _object_problems(value: Mapping[str, object], schema: Schema, path: str) -> 
     known = properties if _is_object(properties) else {}
     required = schema.get("required")
     for name in required if _is_list(required) else ():
-        if name not in value:
+        if isinstance(name, str) and name not in value:
             yield f"{prefix}{name}", "missing"
     for name, item in value.items():
         expected = known.get(name)
@@ -250,7 +250,7 @@ def _has_type(value: object, name: str) -> bool:
         case "number":
             return _is_number(value)
         case "integer":
-            return _is_number(value) and float(value).is_integer()
+            return _is_number(value) and (isinstance(value, int) or value.is_integer())
         case "boolean":
             return isinstance(value, bool)
         case "null":

@@ -5,7 +5,8 @@ gets exactly one response. Must not know how a session speaks to its agent.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias, cast
 
@@ -15,7 +16,7 @@ from pinnace_agent.core.json_access import as_object
 from pinnace_rpc.acp.agents import Agents, Opened
 from pinnace_rpc.acp.client_files import ClientFiles
 from pinnace_rpc.acp.core import Core, CoreEnded
-from pinnace_rpc.acp.library import Library, unknown_session
+from pinnace_rpc.acp.library import Library, check_folder, unknown_session
 from pinnace_rpc.acp.outbox import Outbox
 from pinnace_rpc.acp.session import ClientAbilities, Session, open_session
 from pinnace_rpc.acp.translation.jsonrpc import (
@@ -33,7 +34,7 @@ from pinnace_rpc.acp.translation.jsonrpc import (
     RequestId,
     parse_message,
 )
-from pinnace_rpc.acp.translation.params import Params
+from pinnace_rpc.acp.translation.params import InvalidParams, Params
 from pinnace_rpc.host.agents.ports import AgentStartError
 from pinnace_spec.wire.framing import MAX_RECORD_BYTES, TooLong
 
@@ -81,6 +82,8 @@ class Connection:
         self._files: set[ClientFiles] = set()
         """Of the open sessions."""
         self._cores: set[Core] = set()
+        self._opening: dict[str, trio.Lock] = {}
+        """For each stored session that is being opened."""
         self._in_flight: dict[RequestId, trio.CancelScope] = {}
 
     def take_line(self, line: bytes | TooLong) -> None:
@@ -188,6 +191,9 @@ class Connection:
                     error = refused
                 except (CoreEnded, AgentStartError) as ended:
                     error = RequestError(INTERNAL_ERROR, str(ended), {"errorCode": "agent_ended"})
+                except Exception:  # a defect costs this request, and not the sessions of the client
+                    _log.exception("a request has failed")
+                    error = RequestError(INTERNAL_ERROR, "an internal error; the log has it")
             if result is None and error is None:
                 error = RequestError(CANCELLED, "the request was cancelled")
         finally:
@@ -242,9 +248,7 @@ class Connection:
         return {"_meta": {}}
 
     async def _list(self, library: Library, params: Params) -> Mapping[str, object]:
-        cwd = params.nullable_text("cwd")
-        if cwd is not None and not cwd.startswith("/"):
-            raise params.invalid("cwd", "must be an absolute path")
+        cwd = params.nullable_path("cwd")
         cursor = params.nullable_text("cursor")
         read = partial(library.page, cwd, cursor, trio.from_thread.check_cancelled)
         return await trio.to_thread.run_sync(read, abandon_on_cancel=True)
@@ -277,6 +281,24 @@ class Connection:
         return Named({"sessionId": session.id, **session.described()}, session)
 
     async def _open_stored(self, library: Library, abilities: ClientAbilities, params: Params, *, shows: bool) -> Named:
+        async with self._opening_alone(params.text("sessionId")):
+            session = await self._stored(library, abilities, params)
+        await session.join(shows=shows)
+        return Named(session.described(), session)
+
+    @asynccontextmanager
+    async def _opening_alone(self, session_id: str) -> AsyncGenerator[None, None]:
+        """Let requests for one session open it one after another: the later ones find it open."""
+        lock = self._opening.setdefault(session_id, trio.Lock())
+        try:
+            async with lock:
+                yield
+        finally:
+            if not lock.locked():
+                self._opening.pop(session_id, None)
+
+    async def _stored(self, library: Library, abilities: ClientAbilities, params: Params) -> Session:
+        """Return a session that is stored: the open one, or one that is opened now."""
         session_id = params.text("sessionId")
         cwd = params.folder("cwd")
         servers, flags = _servers(params), _directory_flags(params)
@@ -289,12 +311,13 @@ class Connection:
                 # Most often another process has the session, which the agent has waited for.
                 await trio.to_thread.run_sync(library.check_free, stored.path)
                 raise
-        elif self._flags.get(session_id, []) != flags:
+            return session
+        await trio.to_thread.run_sync(check_folder, session.cwd, cwd)
+        if self._flags.get(session_id, []) != flags:
             raise params.invalid("additionalDirectories", "must be those with which the session is open, or close it")
-        elif servers and self._servers.get(session_id) != servers:
+        if servers and self._servers.get(session_id) != servers:
             raise params.invalid("mcpServers", "must be those with which the session is open, or close it")
-        await session.join(shows=shows)
-        return Named(session.described(), session)
+        return session
 
     async def _opened(
         self, cwd: str, stored: str | None, flags: Sequence[str], servers: str | None, abilities: ClientAbilities
@@ -380,11 +403,15 @@ def _servers(params: Params) -> str | None:
         for pair in server.objects(pairs):
             pair.text("name")
             pair.text("value")
+        from pinnace_agent.mcp.configuration import client_problem  # with the first server
+
+        if (problem := client_problem(server.fields)) is not None:
+            raise InvalidParams(server.path, problem)
         names.append(name)
         described.append(server.fields)
     if not described:
         return None
-    from pinnace_agent.mcp.configuration import client_text  # with the first server
+    from pinnace_agent.mcp.configuration import client_text
 
     return client_text(described)
 

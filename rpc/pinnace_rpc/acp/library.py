@@ -127,6 +127,16 @@ def _leased(path: Path) -> Generator[None]:
         raise _failed(f"{path}: {error.strerror}", "io_error") from None
 
 
+def check_folder(of_session: str, cwd: str) -> None:
+    """Check that a session that is open in a folder is asked for in that folder.
+
+    Raises:
+        InvalidParams: It is asked for in another one; the text names both.
+    """
+    if not _is_same(of_session, cwd):
+        raise InvalidParams("params.cwd", f"is {cwd}, but the session is open in {of_session}")
+
+
 def unknown_session(session_id: str) -> RequestError:
     """Return the error of an id that names no session."""
     return RequestError(NOT_FOUND, f"no session has the id {session_id[:200]!r}", {"errorCode": "session_not_found"})

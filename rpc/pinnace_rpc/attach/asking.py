@@ -18,28 +18,38 @@ from pinnace_rpc.host.protocol import (
     parse_host_control,
 )
 
+ANSWER_S: Final = 30.0
+"""How long a host may take for its first answer: it waits for an agent that ends, and starts another."""
 _READ_BYTES: Final = 64 * 1024
 
 
 class NoAnswer(Exception):
-    """The host refuses, or the connection to it is lost. The text is for the user."""
+    """The host refuses or is silent, or the connection to it is lost. The text is for the user."""
 
 
-def answers(environment: Mapping[str, str], request: Request) -> Iterator[Mapping[str, object]]:
+def answers(
+    environment: Mapping[str, str], request: Request, *, within_s: float = ANSWER_S
+) -> Iterator[Mapping[str, object]]:
     """Yield the answers of the host to one request, until it ends the connection.
 
     Args:
         environment: Names the agent folder, whose host is meant.
         request: Any but an attach.
+        within_s: The limit for the first answer.
 
     Raises:
         NoHost: There is none.
-        NoAnswer: It refuses, or is lost.
+        NoAnswer: It refuses, is silent, or is lost.
     """
     with connect(environment, starts=False) as connection:
+        connection.settimeout(within_s)
         try:
             connection.sendall(encode_request(request))
-            yield from _read(connection)
+            for answer in _read(connection):
+                connection.settimeout(None)
+                yield answer
+        except TimeoutError:
+            raise NoAnswer(f"the host has not answered within {within_s:g} seconds") from None
         except (OSError, ProtocolError) as error:
             raise NoAnswer(f"the connection to the host is lost: {error}") from None
 

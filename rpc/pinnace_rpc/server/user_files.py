@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # loaded with the first extension, and not with a reload
     from pinnace_agent.extensions.api.contexts import Context
     from pinnace_agent.extensions.loading.loading import Inline
     from pinnace_agent.extensions.ports.host_view import Mode
+    from pinnace_agent.mcp.definitions import OfferedTool
     from pinnace_agent.mcp.extension import Given
 
 _MODES: Final[Mapping[str, "Mode"]] = {"rpc": "rpc", "json": "json", "text": "print"}
@@ -53,6 +54,7 @@ class UserFiles:
         self._cwd = cwd
         self._configure = configure
         self._sandbox = sandbox
+        self._refused_tools: dict[str, OfferedTool] = {}
         # Taken out of the environment: no child of the agent is to have them.
         self._client_servers = os.environ.pop("PINNACE_MCP_SERVERS", None)
 
@@ -152,22 +154,20 @@ class UserFiles:
         await Servers(self._given_servers(), pi).begin(ctx)
 
     def _given_servers(self) -> "Given":
-        from pinnace_agent.core.json_access import as_amount, as_object
-        from pinnace_agent.mcp.extension import DEFAULT_WAIT_S, MOST_TOOLS, Given
+        from pinnace_agent.mcp.configuration import read_settings
+        from pinnace_agent.mcp.extension import Given
         from pinnace_rpc.cli.release import program_version
 
-        settings = as_object(self.raw_settings().get("mcp")) or {}
-        wait_s, most = as_amount(settings.get("startupWaitSeconds")), as_amount(settings.get("maxTools"))
         return Given(
             os.environ,
             lambda: shell_environment(os.environ, self.configuration.hidden_variables),
             program_version(),
             self._client_servers,
-            DEFAULT_WAIT_S if wait_s is None or wait_s < 0 else wait_s,
-            MOST_TOOLS if most is None or most < 1 else int(most),
+            read_settings(self.raw_settings()),
             (*(self._options.tools or ()), *self._options.exclude_tools),
             self._registry.provider_token,
             self._sandbox,
+            self._refused_tools,
         )
 
 

@@ -7,9 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinnace_agent.mcp.configuration import Configured, client_text, configured
+from pinnace_agent.mcp.configuration import Configured, client_text, configured, project_servers
 from pinnace_agent.mcp.definitions import plain_name, tool_names
 from pinnace_agent.mcp.entries import InvalidEntry, read_entry
+
+NO_ADDRESSES = (
+    *("http://", "http://[::1/", "http://x:99999/", "http://a..b/", "http://exa mple.com/", "http://\ud800/"),
+    *(" http://x/", "http://x/a\nb", f"http://{'x' * 64}.com/", "http://\u00fc\u200d.test/"),
+)
 
 
 def found(tmp_path: Path, user: object, project: object = None, *, is_trusted: bool = True) -> Configured:
@@ -49,12 +54,37 @@ def test_an_untrusted_project_is_not_read(tmp_path: Path) -> None:
         ('{"mcpServers": []}', 'expected an object with an "mcpServers" object'),
         ('{"autoEnableCodemode": 1}', "autoEnableCodemode must be a boolean"),
         ("{", "is not valid JSON"),
+        ('{"servers": {"a": {"command": "x"}}}', 'expected an object with an "mcpServers" object'),
+        ('{"mcpServer": {"a": {"command": "x"}}}', 'unknown key "mcpServer" is ignored; did you mean "mcpServers"?'),
     ],
 )
 def test_a_file_that_is_wrong_is_reported(tmp_path: Path, text: str, error: str) -> None:
     made = found(tmp_path, text)
     assert made.servers == {}
     assert error in made.errors[0]
+
+
+def test_a_mistyped_key_is_reported_and_the_server_is_there(tmp_path: Path) -> None:
+    """Keys of other clients are none of them."""
+    others = {"disabled": False, "autoApprove": [], "alwaysAllow": [], "envFile": ".env", "trust": True, "icon": "x"}
+    typed = {"command": "x", "enbaled": False, "arg": []}
+    made = found(
+        tmp_path, {"a": typed, "b": {"command": "x", **others}, "c": {"url": "http://x", "oauth": {"scopes": ""}}}
+    )
+    assert list(made.servers) == ["a", "b", "c"]
+    assert [error.partition(": ")[2] for error in made.errors] == [
+        'server "a": unknown key "enbaled" is ignored; did you mean "enabled"?',
+        'server "a": unknown key "arg" is ignored; did you mean "args"?',
+        'server "c": unknown key "oauth.scopes" is ignored; did you mean "oauth.scope"?',
+    ]
+
+
+def test_what_trust_starts_names_the_servers_that_a_project_enables(tmp_path: Path) -> None:
+    found(tmp_path, {}, {"mine": {"command": "x"}, "yours": {"enabled": True}, "off": {"enabled": False}, "bad": 5})
+    shown = project_servers(tmp_path / "work")
+    assert shown[:2] == ["MCP server mine: x", "MCP server yours: the one of your mcp.json, if it is disabled"]
+    assert len(shown) == 3
+    assert 'server "bad" must be an object' in shown[2]
 
 
 def test_names_that_differ_in_dashes_alone_collide(tmp_path: Path) -> None:
@@ -70,6 +100,8 @@ def test_names_that_differ_in_dashes_alone_collide(tmp_path: Path) -> None:
         ({}, 'needs either "command" (stdio) or "url" (streamable HTTP)'),
         ({"type": "sse", "url": "https://x"}, "legacy SSE transport is not supported; use the streamable HTTP URL"),
         ({"url": "ftp://x"}, "url must be an http or https URL"),
+        *(({"url": url}, "url must be an http or https URL") for url in NO_ADDRESSES),
+        ({"command": ""}, "command must not be empty"),
         ({"url": "https://x", "headers": {"a": 1}}, "headers must map names to strings"),
         (
             {"url": "http://x", "auth": {"provider": "p"}},
@@ -107,6 +139,16 @@ def test_tools_are_exposed_by_name_then_by_the_first_pattern() -> None:
     assert [entry.exposes(name) for name in ("get_one", "get_two", "other")] == [True, False, True]
 
 
+def test_an_address_is_shown_without_its_password() -> None:
+    shown = {
+        "https://me:mark@x.test:8/mcp?a=b": "https://me:***@x.test:8/mcp?a=b",
+        "https://:mark@[::1]/": "https://:***@[::1]/",
+        "https://me@x.test/": "https://me@x.test/",
+        "HTTPS://x.test": "HTTPS://x.test",
+    }
+    assert {url: read_entry("n", {"url": url}, "user", "f").address for url in shown} == shown
+
+
 def test_values_of_a_client_stand_for_themselves(tmp_path: Path) -> None:
     env = [{"name": "A", "value": "$HOME"}, {"name": "B", "value": "!rm"}]
     text = client_text([{"name": "My server!", "command": "x", "args": [], "env": env}])
@@ -114,6 +156,15 @@ def test_values_of_a_client_stand_for_themselves(tmp_path: Path) -> None:
     (entry,) = made.servers.values()
     assert (entry.name, entry.scope) == ("My_server_", "client")
     assert [value.reveal() for value in entry.env.values()] == ["$$HOME", "$!rm"]
+
+
+def test_servers_of_a_client_whose_names_become_equal_are_all_there(tmp_path: Path) -> None:
+    names = ["my server", "my_server", "my-server", "\u65e5\u672c", "\u4e2d\u56fd", ""]
+    text = client_text([{"name": name, "command": "x", "args": [name], "env": []} for name in names])
+    made = configured({"PI_CODING_AGENT_DIR": str(tmp_path)}, tmp_path, is_trusted=False, client=text)
+    assert made.errors == []
+    assert [entry.args[0] for entry in made.servers.values()] == names
+    assert list(made.servers) == ["my_server", "my_server_2", "my-server_3", "__", "___2", "_"]
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"a": {}}'])

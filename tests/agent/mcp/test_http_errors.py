@@ -204,13 +204,21 @@ async def test_a_header_is_not_sent_to_another_origin(web: WebServer, tmp_path: 
         await opened(web, tmp_path)
 
 
+async def certified(folder: Path, name: str) -> tuple[str, str]:
+    """Return the files of a certificate for a name that nobody else vouches for, and of its key."""
+    key, certificate = str(folder / "key.pem"), str(folder / "certificate.pem")
+    make = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    make += ["-days", "1", "-subj", "/CN=server", "-addext", f"subjectAltName={name}"]
+    await trio.run_process([*make, "-keyout", key, "-out", certificate], capture_stderr=True)
+    return certificate, key
+
+
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
 async def test_a_certificate_that_nobody_knows_is_refused(tmp_path: Path) -> None:
-    key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
-    make = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    make += ["-days", "1", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
-    await trio.run_process([*make, "-keyout", key, "-out", certificate], capture_stderr=True)
-    with web_server((certificate, key)) as web, pytest.raises(LinkLost, match="certificate verify failed"):
+    with (
+        web_server(await certified(tmp_path, "IP:127.0.0.1")) as web,
+        pytest.raises(LinkLost, match="certificate verify failed"),
+    ):
         await opened(web, tmp_path)
     assert web.seen == []
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pinnace_agent.tools import BUILTIN_TOOLS, DEFAULT_TOOLS, builtin_tools
 from pinnace_agent.tools.base import ToolError
-from pinnace_agent.tools.validation import malformed_arguments, validate_arguments
+from pinnace_agent.tools.validation import malformed_arguments, schema_problem, validate_arguments
 
 
 class Checked(NamedTuple):
@@ -133,6 +133,20 @@ def test_a_schema_may_refuse_properties_that_it_does_not_name() -> None:
 
     with pytest.raises(ToolError, match="  - y: is not a known property\n"):
         validate_arguments(tool, {"y": 1})
+
+
+@pytest.mark.parametrize("required", [[["x"]], [{}, 5, None], "x", {"x": 1}])
+def test_a_list_of_required_properties_that_holds_no_names_requires_nothing(required: object) -> None:
+    """Schemas of MCP servers may hold anything."""
+    schema: dict[str, object] = {"type": "object", "required": required, "properties": {"x": {"type": "string"}}}
+    assert validate_arguments(Checked(schema), {}) == {}
+    assert schema_problem({}, schema) is None
+
+
+def test_a_whole_number_of_any_length_is_an_integer() -> None:
+    long = 10**400
+    assert validate_arguments(one({"type": "integer"}), {"x": long}) == {"x": long}
+    assert schema_problem(long, {"type": "string"}) == "root: expected string, got integer"
 
 
 def test_a_refusal_lists_the_problems_and_what_was_received() -> None:

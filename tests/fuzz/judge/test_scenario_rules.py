@@ -29,7 +29,7 @@ NO_TRACE: Final[Mapping[str, str]] = {
     "R-FIL-05": "What an abort leaves of a file is on the disk, and how fast it is over; tests look.",
     "R-LLM-03": "How long an answer may be is in no record; tests read it from the requests.",
     **dict.fromkeys(
-        ("R-MCP-02", "R-MCP-03", "R-MCP-04", "R-MCP-05", "R-MCP-20"),
+        ("R-MCP-02", "R-MCP-03", "R-MCP-04", "R-MCP-05", "R-MCP-06", "R-MCP-20"),
         "A scenario has no MCP server that answers; tests connect real ones.",
     ),
     **dict.fromkeys(

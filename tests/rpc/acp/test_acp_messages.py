@@ -14,6 +14,7 @@ from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
 from pinnace_fuzz.script import Scripted
 
 FILES: dict[str, Any] = {"name": "files", "command": "/bin/files", "args": [], "env": []}
+WEB: dict[str, Any] = {"type": "http", "name": "web", "url": "http://x", "headers": []}
 _NEW: dict[str, Any] = {"jsonrpc": "2.0", "id": "x", "method": "session/new", "params": {"cwd": "/", "mcpServers": []}}
 
 
@@ -146,6 +147,7 @@ def test_a_session_that_does_not_exist_is_unknown_to_every_method(acp: StartAcp,
         ({"cwd": "/", "mcpServers": [], "additionalDirectories": ["/no/such"]}, "params.additionalDirectories[0]"),
         ({"cwd": "/", "mcpServers": [], "additionalDirectories": 7}, "params.additionalDirectories"),
         ({"cwd": "/", "mcpServers": [{**FILES, "type": "sse"}]}, "params.mcpServers[0].type"),
+        ({"cwd": "/", "mcpServers": [FILES, {**WEB, "url": "ftp://x"}]}, "params.mcpServers[1]"),
         (
             {"cwd": "/", "mcpServers": [{"type": "http", "name": "web", "url": "http://x"}]},
             "params.mcpServers[0].headers",
@@ -161,6 +163,15 @@ def test_a_session_needs_a_folder(acp: StartAcp, params: dict[str, Any], named: 
     assert error["data"]["path"] == named
 
 
+@pytest.mark.parametrize("cwd", ["/tmp/\ud800", "/tmp\0", "", "."])
+def test_a_folder_that_no_system_can_have_is_refused_by_every_method(acp: StartAcp, cwd: str) -> None:
+    agent = _initialized(acp())
+    for method in ("session/list", "session/new", "session/load", "session/resume"):
+        error = agent.error(method, cwd=cwd, sessionId="x", mcpServers=[])
+        assert (error["code"], error["message"]) == (-32602, "params.cwd: must be an absolute path"), method
+    assert agent.call("session/list")["sessions"] == []
+
+
 def test_a_prompt_needs_something_to_say(acp: StartAcp, work: Path) -> None:
     agent = acp(script=[{"text": "fine"}])
     session = opened(agent, work)
@@ -171,6 +182,7 @@ def test_a_prompt_needs_something_to_say(acp: StartAcp, work: Path) -> None:
         ([*text("see"), {"type": "image", "data": "?", "mimeType": "image/png"}], "params.prompt[1].data"),
         ([{"type": "image", "data": "AAAA", "mimeType": "image/tiff"}], "params.prompt[0].mimeType"),
         ([{"type": "resource", "resource": {"uri": "file:///a", "blob": "?"}}], "params.prompt[0].resource.blob"),
+        ([{"type": "resource", "resource": {"uri": "", "text": "t"}}], "params.prompt[0].resource.uri"),
     ]
     for blocks, named in cases:
         error = agent.error("session/prompt", sessionId=session, prompt=blocks)

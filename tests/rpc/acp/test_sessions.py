@@ -65,6 +65,33 @@ def test_a_session_belongs_to_its_folder(acp: StartAcp, work: Path) -> None:
         assert agent.error("session/load", sessionId=unknown, cwd=str(work), mcpServers=[])["code"] == -32002
 
 
+def test_a_session_that_is_open_belongs_to_its_folder_too(acp: StartAcp, work: Path) -> None:
+    agent = acp(script=[{"text": "one"}, {"text": "two"}])
+    session = opened(agent, work)
+    agent.call("session/prompt", sessionId=session, prompt=text("a"))
+    for method in ("session/load", "session/resume"):
+        error = agent.error(method, sessionId=session, cwd=str(work.parent), mcpServers=[])
+        assert (error["code"], error["data"]["path"]) == (-32602, "params.cwd")
+        assert str(work) in error["message"]
+    assert agent.call("session/prompt", sessionId=session, prompt=text("b"))["stopReason"] == "end_turn"
+
+
+def test_loads_of_one_session_at_once_share_its_opening(acp: StartAcp, work: Path) -> None:
+    first = acp(script=[{"text": "one"}])
+    session = opened(first, work)
+    first.call("session/prompt", sessionId=session, prompt=text("a"))
+    assert first.end() == 0
+    agent = acp(script=[{"text": "two"}])
+    agent.call("initialize", protocolVersion=1)
+    methods = ("session/load", "session/load", "session/resume")
+    requests = [agent.request(each, sessionId=session, cwd=str(work), mcpServers=[]) for each in methods]
+    answers = [agent.response(each) for each in requests]
+    assert ["result" in each for each in answers] == [True, True, True], answers
+    shown = [each["content"]["text"] for each in agent.updates(session) if each["sessionUpdate"].endswith("_chunk")]
+    assert shown == ["a", "one"] * 2
+    assert agent.call("session/prompt", sessionId=session, prompt=text("b"))["stopReason"] == "end_turn"
+
+
 def test_sessions_are_listed_a_page_at_a_time_and_deleted(acp: StartAcp, work: Path, tmp_path: Path) -> None:
     agent = acp()
     agent.call("initialize", protocolVersion=1)

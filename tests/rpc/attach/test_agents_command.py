@@ -8,6 +8,7 @@ import time
 import pytest
 from tests.rpc.attach.conftest import TIMEOUT_S, Host
 
+from pinnace_rpc.attach.asking import NoAnswer, answers
 from pinnace_rpc.cli.commands.agents import table
 from pinnace_rpc.host.protocol import AgentAction, Answer, ListAgents, Refused
 
@@ -54,6 +55,18 @@ def test_an_agent_is_acted_on(host: Host, action: str) -> None:
     out, err = running.communicate(timeout=TIMEOUT_S)
     expected = (1, "", "pinnace: there is no agent bot\n") if action == "stop" else (0, "", "")
     assert (running.returncode, out, err) == expected
+
+
+def test_a_host_that_ends_without_an_answer_is_reported(host: Host) -> None:
+    running = agents(host, "restart", "bot")
+    host.accept_request().close()
+    out, err = running.communicate(timeout=TIMEOUT_S)
+    assert (running.returncode, out, err) == (1, "", "pinnace: the host has ended without an answer\n")
+
+
+def test_a_host_that_does_not_answer_is_waited_for_a_limited_time(host: Host) -> None:
+    with pytest.raises(NoAnswer, match=r"has not answered within 0\.01 seconds"):
+        next(answers(host.environment, ListAgents(True), within_s=0.01))
 
 
 def test_a_table_has_the_columns_that_are_known() -> None:

@@ -116,7 +116,7 @@ def initialize(number: Any) -> None:
         return
     version = "9999-01-01" if MODE == "strange-version" else "2025-11-25"
     capabilities: Any = "all" if MODE == "strange-capabilities" else {"tools": {"listChanged": True}, "logging": {}}
-    if MODE == "changes":
+    if MODE in ("changes", "refuses-prompts"):
         capabilities = {"tools": {"listChanged": True}, "prompts": {}}
     info = {"name": "hostile", "version": "1"}
     send(id=number, result={"protocolVersion": version, "capabilities": capabilities, "serverInfo": info})
@@ -242,6 +242,8 @@ def main() -> None:
                 discover(message["id"])
             case "tools/list":
                 list_tools(message["id"], params.get("cursor"))
+            case "prompts/list" if MODE == "refuses-prompts":
+                send(id=message["id"], error={"code": -32000, "message": "no prompts today"})
             case "prompts/list":
                 send(id=message["id"], result={"prompts": [{"name": "greet", "arguments": [{"name": "who"}]}]})
             case "prompts/get":

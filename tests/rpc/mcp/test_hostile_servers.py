@@ -2,12 +2,13 @@
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.rpc.mcp.conftest import Start, hostile, memory_mib, status
+from tests.rpc.mcp.conftest import HERE, Start, hostile, memory_mib, status
 
 from pinnace_fuzz.trials.workbench import HomedAgent
 
@@ -27,6 +28,12 @@ CONNECTED = {
     "same-names": ["echo", "bad"],
     "large-tool": ["echo"],
     "same-cursor": ["echo"],
+    "endless-pages": ["echo"],
+    "many-tools": ["echo", *(f"t{number}" for number in range(99))],
+    "odd-names": [
+        *("a_b", "new_line", "mcp__inside__it", "_right", "dot_ted_618a4859", "dot_ted_0957d3aa", "_", "echo"),
+    ],
+    "references": ["echo", "recursive", "remote", "array", "types"],
     "list-is-text": [],
     "list-changed-flood": ["echo", "bad"],
     "log-flood": ["echo", "bad"],
@@ -152,6 +159,22 @@ def test_a_server_that_dies_is_started_again(with_servers: Start) -> None:
     first, second = pi.found({"type": "tool_execution_end"})
     assert (first["isError"], second["isError"]) == (True, False)
     assert second["result"]["content"] == [{"type": "text", "text": 'echo {"a": 1}'}]
+    pi.check_end()
+
+
+def test_a_call_that_finds_no_server_says_that_it_was_not_executed(with_servers: Start, tmp_path: Path) -> None:
+    program = tmp_path / "server.py"
+    program.write_text((HERE / "hostile_server.py").read_text())
+    bad = {"tool_calls": [{"name": "mcp__hostile__bad", "args": {}}]}
+    entry = {"command": sys.executable, "args": ["-S", str(program), "dies-in-call"]}
+    pi = with_servers({"hostile": entry}, [bad, bad, {"text": "fine"}])
+    pi.wait({"type": "mcp_status", "name": "hostile", "state": "connected"}, 20, since=0)
+    program.unlink()
+    prompt(pi, "go")
+    first, second = (end["result"]["content"][0]["text"] for end in pi.found({"type": "tool_execution_end"}))
+    assert first.endswith("The call may have taken effect.")
+    assert second.startswith("The MCP server hostile can't be reached: it has exited with exit code 2")
+    assert second.endswith(". The call was not executed.")
     pi.check_end()
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from tests.rpc.mcp.conftest import Start, hostile
 from tests.rpc.mcp.test_hostile_servers import declared, prompt
 
+from pinnace_fuzz.script import Scripted
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
 
 FAILING = {"command": "/nowhere/program"}
@@ -152,6 +153,13 @@ def test_models_are_offered_so_many_tools(with_servers: Start) -> None:
     pi.check_end()
 
 
+def test_wrong_settings_are_named_in_the_notice(with_servers: Start) -> None:
+    pi = with_servers({"good": hostile("none")}, settings={"mcp": {"maxTools": "3"}})
+    notice = pi.wait({"type": "extension_ui_request", "method": "notify", "notifyType": "warning"}, since=0)
+    assert "settings.json: mcp.maxTools must be a positive whole number" in notice["message"]
+    pi.check_end()
+
+
 def test_lists_of_tools_filter_those_of_servers_if_they_name_one(with_servers: Start) -> None:
     """R-TOL-06."""
     for flags, names in (
@@ -169,3 +177,34 @@ def test_discovery_comes_first_where_the_user_wants_it_and_falls_back(with_serve
     mark_of(pi, "none", "connected")
     mark_of(pi, "knows-no-handshake", "connected")
     pi.check_end()
+
+
+def test_a_tool_that_the_models_api_refuses_is_left_out_and_the_run_goes_on(with_servers: Start) -> None:
+    """R-MCP-06: for the process, and until its server defines it anew; other refusals end the run."""
+    text = "Invalid schema for function 'mcp__hostile__bad': array schema missing items"
+    refused: Scripted = {"error": {"status": 400, "body": {"error": {"message": text}}}}
+    other: Scripted = {"error": {"status": 400, "body": {"error": {"message": "mcp__other__tool: no"}}}}
+    script = [refused, {"text": "fine"}, {"text": "again"}, {"text": "new"}, other]
+    pi = with_servers({"hostile": hostile("none")}, script)
+    prompt(pi, "go")
+    assert [sorted(tools_of(each)) for each in pi.llm.requests] == [["bad", "echo"], ["echo"]]
+    assert [each["message"]["role"] for each in pi.found({"type": "message_end"})] == ["user", "assistant"]
+    assert pi.found({"type": "agent_end"})[-1]["messages"][-1]["stopReason"] == "stop"
+    shown = pi.wait({"type": "extension_ui_request", "method": "notify", "notifyType": "warning"}, since=0)
+    assert "The tool mcp__hostile__bad of the MCP server hostile is no longer offered" in shown["message"]
+    assert text in shown["message"]
+    pi.wait({"type": "mcp_status", "name": "hostile", "state": "connected", "tools": 1}, since=0)
+    prompt(pi, "go")
+    assert pi.request({"type": "new_session"})["success"]
+    prompt(pi, "go")
+    assert [tools_of(each) for each in pi.llm.requests[2:]] == [["echo"], ["echo"]]
+    prompt(pi, "go")
+    assert pi.found({"type": "agent_end"})[-1]["messages"][-1]["stopReason"] == "error"
+    assert len(pi.llm.requests) == 5
+    pi.check_end()
+
+
+def tools_of(request: Any) -> list[str]:
+    """Return the tools of the server in a request, as the server calls them."""
+    names = [each["function"]["name"] for each in request.body["tools"]]
+    return [name.removeprefix("mcp__hostile__") for name in names if name.startswith("mcp__")]

@@ -4,7 +4,7 @@ The run recorder calls a `RunObserver` after each record; nothing there waits. T
 `RunHooks`, whose answers decide what is sent, executed and kept. Extensions implement both.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Protocol
 
@@ -154,6 +154,15 @@ class RunHooks(Protocol):
 
     def of_request(self, model: "Model") -> "RequestHooks":
         """Return what the provider asks during a request."""
+        ...
+
+    def withdraws_tool(self, builder: "MessageBuilder", names: "Collection[str]") -> bool:
+        """Withdraw the tool because of which a request was refused; return whether there is one.
+
+        Args:
+            builder: The answer, which has ended.
+            names: Of the tools of the request, in its order.
+        """
         ...
 
     async def answer_ends(self, builder: "MessageBuilder") -> None:

@@ -6,7 +6,7 @@ E32, E40, E41.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Final, NamedTuple, cast
 
@@ -24,6 +24,7 @@ from pinnace_agent.extensions.hooks.request_hooks import ProviderHooks
 from pinnace_agent.extensions.hooks.run_event_publisher import RunEventPublisher
 from pinnace_agent.extensions.services.error_records import failure_record
 from pinnace_agent.llm.builder import MessageBuilder
+from pinnace_agent.llm.refused_tools import refused_tool
 from pinnace_agent.session.conversation import Session
 from pinnace_agent.session.store.message_repair import whole_message
 from pinnace_agent.tools.base import Tool, ToolResult
@@ -33,6 +34,7 @@ from pinnace_spec.rules import errors
 # Handlers get at most this share of a stream's time; but an event is held back for an instant at most.
 _SHARE: Final = 0.04
 _LONGEST_HELD_S: Final = 0.01
+_BAD_REQUEST: Final = 400
 # Fields that a replacement leaves out keep their values, but for optional ones.
 _KEPT: Final = (
     "content",
@@ -115,6 +117,14 @@ class RunHooks:
     def of_request(self, model: Model) -> ProviderHooks:
         """Return the hooks of a request (E33 to E36)."""
         return ProviderHooks(self._runner, model)
+
+    def withdraws_tool(self, builder: MessageBuilder, names: Collection[str]) -> bool:
+        """Let an extension withdraw its tool, because of which a provider has refused a request (R-MCP-06)."""
+        if builder.has_started or builder.signs.status != _BAD_REQUEST:
+            return False
+        text = builder.message.get("errorMessage", "")
+        tool = self._runner.tools().get(refused_tool(text, tuple(names)) or "")
+        return tool is not None and tool.withdraw(text)
 
     # The answer.
 

@@ -124,6 +124,11 @@ class ToolDefinition:
     """Whether its author declares that it changes nothing: approval hooks may allow it without asking."""
     annotations: Mapping[str, bool] = field(default_factory=dict[str, bool])
     """Hints of where the tool comes from, such as an MCP server. They are shown, and decide nothing."""
+    on_refused: Callable[..., object] | None = None
+    """Called as `on_refused(ctx, reason)` when a provider refuses a request because of this tool; must not wait.
+
+    It takes the tool back (`pi.unregister_tool`), and the request is sent once more. None: the run fails.
+    """
 
 
 class ToolRegistration(NamedTuple):

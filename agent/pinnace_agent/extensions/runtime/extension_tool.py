@@ -10,7 +10,7 @@ from functools import partial
 from typing import cast
 
 from pinnace_agent.core.json_values import is_object, json_copy
-from pinnace_agent.extensions.api.contexts import CURRENT_CALL, Binding, ToolContext
+from pinnace_agent.extensions.api.contexts import CURRENT_CALL, Binding, Context, ToolContext
 from pinnace_agent.extensions.handlers.calling import Caller
 from pinnace_agent.extensions.handlers.thread_proxy import thread_context
 from pinnace_agent.extensions.registration.registrations import Extension, ToolDefinition
@@ -79,6 +79,22 @@ class ExtensionTool:
     def is_read_only(self) -> bool:
         """Whether its author declares that it changes nothing."""
         return self.definition.is_read_only
+
+    def withdraw(self, reason: str) -> bool:
+        """Let the extension withdraw the tool, which a provider refuses; return whether it has.
+
+        Args:
+            reason: The provider's text.
+        """
+        withdraw = self.definition.on_refused
+        if withdraw is None:
+            return False
+        try:
+            withdraw(Context(self._binding, self.extension.path), reason)
+        except Exception:  # the extension's own code may raise anything
+            _log.exception("tool %s of %s can't be withdrawn", self.name, self.extension.path)
+            return False
+        return True
 
     def prepare(self, raw: Mapping[str, object]) -> Mapping[str, object]:
         """Repair arguments with the extension's function.

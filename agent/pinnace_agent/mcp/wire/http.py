@@ -4,6 +4,7 @@ What a response may hold, how long a message without an answer may take, and wit
 the library has, or shows, none of these, so they are held where its requests leave.
 """
 
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Final, NamedTuple, Protocol
@@ -18,8 +19,9 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCMessage, JSONRPCNotification
 
 from pinnace_agent.files.relaxed_json import is_object
+from pinnace_agent.llm.failures import retry_after_s
 from pinnace_agent.llm.transport.client import add_ca_certificates
-from pinnace_agent.llm.transport.proxies import configured_proxy, environment_routes
+from pinnace_agent.llm.transport.proxies import PROXY_VARIABLES, configured_proxy, environment_routes
 from pinnace_agent.mcp import limits
 from pinnace_agent.mcp.ports import Challenge, LinkLost
 from pinnace_agent.mcp.wire.incoming import Incoming
@@ -65,6 +67,8 @@ class Statuses:
         """The id that the server has given the session."""
         self.newest: Challenge | None = None
         """The newest of them."""
+        self.wait_s: float | None = None
+        """How long the server asks to wait with it; None: it does not."""
         self.failure: str | None = None
         """Why the newest message could not be sent, or its answer not be read; the library ends without saying it."""
 
@@ -73,9 +77,10 @@ class Statuses:
         if response.status_code >= _ERROR_STATUS:
             header = response.headers.get("www-authenticate", "")[:_MOST_CHALLENGE]
             self.newest = self._by_id[request_id] = Challenge(response.status_code, header)
+            self.wait_s = retry_after_s(response.headers, time.time())
         else:  # the second time, with another token
             self._by_id.pop(request_id, None)
-            self.newest = None
+            self.newest = self.wait_s = None
 
     def take(self, request_id: object) -> Challenge | None:
         """Return the status of a refused request, once; None: it was not refused by one."""
@@ -290,13 +295,21 @@ def _client(
 ) -> httpx2.AsyncClient:
     context = add_ca_certificates(httpx2.create_ssl_context())
 
-    def transport(proxy: str | None) -> httpx2.AsyncBaseTransport:
-        return wrapped(httpx2.AsyncHTTPTransport(verify=context, proxy=proxy))
+    def transport(proxy: str | None, name: str) -> httpx2.AsyncBaseTransport:
+        try:
+            return wrapped(httpx2.AsyncHTTPTransport(verify=context, proxy=proxy))
+        except ImportError:
+            problem = "SOCKS needs the Python package socksio"
+        except (ValueError, httpx2.InvalidURL):  # their texts may quote a password
+            problem = "it is no address of a proxy"
+        raise LinkLost(f"{name} cannot be used: {problem}")
 
     setting = configured_proxy(url)
+    of_environment = f"a proxy that the environment names ({', '.join(PROXY_VARIABLES)})"
+    routes = environment_routes().items()
     return httpx2.AsyncClient(
-        transport=transport(None if setting is None else setting.reveal()),
-        mounts={pattern: transport(proxy) for pattern, proxy in environment_routes().items()},
+        transport=transport(None if setting is None else setting.reveal(), "the proxy in settings.json (httpProxy)"),
+        mounts={pattern: transport(proxy, of_environment) for pattern, proxy in routes},
         headers=dict(headers),
         auth=auth,
         timeout=httpx2.Timeout(_CONNECT_S, read=None),

@@ -214,8 +214,11 @@ class _Connection:
         if refusal is None:
             return LinkLost(_text(error))
         status = refusal.status
-        is_transient = status in _TRANSIENT or (status >= _SERVER_ERROR and status != _NOT_IMPLEMENTED)
-        return (Unreachable if is_transient else LinkLost)(f"HTTP status {status}")
+        if status not in _TRANSIENT and (status < _SERVER_ERROR or status == _NOT_IMPLEMENTED):
+            return LinkLost(f"HTTP status {status}")
+        wait_s = self.statuses.wait_s
+        asked = "" if wait_s is None else f" (it asks to wait {wait_s:.0f} seconds)"
+        return Unreachable(f"HTTP status {status}{asked}", wait_s)
 
     # Requests.
 

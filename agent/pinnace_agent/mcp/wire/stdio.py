@@ -4,6 +4,7 @@ It runs in a session of its own, and all its descendants end with the connection
 noticed although a child may hold its stdout. Nothing that it writes is unbounded: lines, stderr, invalid text.
 """
 
+import os
 import subprocess
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -204,6 +205,8 @@ def _status_text(status: int | None) -> str:
 
 def _start_failure(launch: Launch, error: OSError | ValueError) -> str:
     name = launch.arguments[0]
+    if not os.path.isdir(launch.cwd):
+        return f"cwd: {launch.cwd} is no folder"
     if isinstance(error, FileNotFoundError):
         return f"spawn {name} ENOENT: there is no such program"
     reason = (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -51,6 +51,13 @@ class Params:
         """Return a text that may be null or absent."""
         return None if self.fields.get(name) is None else self.text(name)
 
+    def nullable_path(self, name: str) -> str | None:
+        """Return an absolute path, of what may not exist, that may be null or absent."""
+        path = self.nullable_text(name)
+        if path is not None and not _is_path(path):
+            raise self.invalid(name, "must be an absolute path")
+        return path
+
     def folder(self, name: str) -> str:
         """Return the path of a folder: absolute, and existing."""
         return self._folder(name, self.text(name))
@@ -60,9 +67,9 @@ class Params:
         return [self._folder(f"{name}[{index}]", folder) for index, folder in enumerate(self.texts(name))]
 
     def _folder(self, name: str, folder: str) -> str:
-        if not os.path.isabs(folder):
+        if not _is_path(folder):
             raise self.invalid(name, "must be an absolute path")
-        if "\0" in folder or not os.path.isdir(folder):
+        if not os.path.isdir(folder):
             raise self.invalid(name, "must be an existing folder")
         return folder
 
@@ -101,3 +108,11 @@ class Params:
     def invalid(self, name: str, expected: str) -> InvalidParams:
         """Return the error of a field."""
         return InvalidParams(f"{self.path}.{name}", expected)
+
+
+def _is_path(text: str) -> bool:
+    """Return whether a text is an absolute path that the system can have."""
+    try:
+        return os.path.isabs(text) and b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:  # half a character
+        return False

@@ -67,6 +67,8 @@ def _read_resource(
     resource: Params, text: list[str], context: list[Mapping[str, str]], images: list[Mapping[str, str]]
 ) -> None:
     uri = resource.text("uri")
+    if not uri:
+        raise resource.invalid("uri", "must not be empty")
     if isinstance(resource.fields.get("text"), str):
         text.append(_link(_last_segment(uri), uri))
         context.append({"uri": uri, "text": resource.text("text")})

@@ -57,8 +57,9 @@ def main(words: Sequence[str]) -> int:
     for action, command in _ACTIONS.items():
         if words[:1] == [action]:
             name: str = parse(command, words[1:])["agent"]
-            next(_answers(AgentAction(action, name)))
-            return 0
+            for _ in _answers(AgentAction(action, name)):
+                return 0
+            raise CommandError("the host has ended without an answer")
     given = parse(COMMAND, words)
     is_json: bool = given["is_json"]
     for answer in _answers(ListAgents(given["watches"])):

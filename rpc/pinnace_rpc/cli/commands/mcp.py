@@ -7,6 +7,7 @@ invalid, an enabled server can't be connected, or it can't be done; 2 usage erro
 
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -18,9 +19,10 @@ from pinnace_agent.config.configuration import load_configuration
 from pinnace_agent.core.visible_text import visible_line
 from pinnace_agent.files.file_lock import LockHeld
 from pinnace_agent.files.json_file import FileForm, edit_object, pretty
+from pinnace_agent.files.paths import agent_dir
 from pinnace_agent.files.relaxed_json import ConfigurationFileError, JsonObject, is_object
 from pinnace_agent.mcp.configuration import configured, project_file, project_servers, user_file
-from pinnace_agent.mcp.definitions import first_line
+from pinnace_agent.mcp.definitions import first_line, tool_names
 from pinnace_agent.mcp.entries import InvalidEntry, Scope, read_entry
 from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_agent.shell.environment import shell_environment
@@ -35,8 +37,10 @@ if TYPE_CHECKING:  # loaded with the first server that is connected
     from pinnace_agent.mcp.entries import ServerEntry
     from pinnace_agent.mcp.launching import Environment
     from pinnace_agent.mcp.ports import Link
+    from pinnace_agent.mcp.prompts import Prompt
     from pinnace_agent.mcp.server import Server
 
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LOCAL: Final = Option(("--local", "-l"), "is_local", "Use .pi/mcp.json of this folder instead of the user's file.")
 _JSON: Final = Option(("--json",), "as_json", "Print JSON.")
 _LIST: Final = Command("pinnace mcp list", "Connect the enabled servers, and show their state and tools.", [_JSON])
@@ -98,29 +102,49 @@ def main(words: Sequence[str]) -> int:
     for subcommand, run in zip(_GROUP.subcommands, runs, strict=True):
         if subcommand.name.endswith(f" {name}"):
             try:
-                return run(parse(subcommand, rest))
-            except (ConfigurationFileError, LockHeld) as error:
+                return run(parse(subcommand, _separated(rest) if subcommand is _ADD else rest))
+            except ConfigurationFileError as error:
+                from pinnace_agent.mcp.oauth.credentials import FILE_NAME  # the only one whose name is not said yet
+
+                raise CommandError(f"{agent_dir(os.environ) / FILE_NAME}: {error}") from None
+            except LockHeld as error:
                 raise CommandError(str(error)) from None
             except OSError as error:
                 raise CommandError(f"{error.filename or 'mcp.json'}: {error.strerror or error}") from None
     refuse_subcommand(name, [each.name.rpartition(" ")[2] for each in _GROUP.subcommands])
 
 
+def _separated(words: Sequence[str]) -> Sequence[str]:
+    """Return the words of `add` with `--` before the program, where it is left out: the original needs none."""
+    flags = {name for option in _ADD.options for name in option.names if not option.takes_value()}
+    place = count = 0
+    while place < len(words) and words[place] != "--":
+        word = words[place]
+        if word.startswith("-"):
+            place += 1 if word in flags or "=" in word else 2
+            continue
+        count += 1
+        if count == 2:  # behind the name
+            return [*words[:place], "--", *words[place:]]
+        place += 1
+    return words
+
+
 def _list(given: Mapping[str, object]) -> int:
     found = _found()
-    servers = _connected(found, None)
+    tried = _connected(found, None)
     if given["as_json"]:
-        echo(json.dumps({"servers": [_record(server) for server in servers], "errors": found.errors}, indent=2))
+        echo(json.dumps({"servers": [_record(each) for each in tried], "errors": found.errors}, indent=2))
     else:
-        for server in servers:
-            _show(server)
+        for each in tried:
+            _show(each)
         for error in found.errors:
             echo(f"error: {visible_line(error)}")
-        if not servers and not found.errors:
+        if not tried and not found.errors:
             echo(f"No MCP servers. Add one: pinnace mcp add NAME -- COMMAND, or to {user_file(os.environ)}")
     for line in found.overridden:
         echo(f"pinnace: overridden: {visible_line(line)}", is_error=True)
-    is_good = all(server.state in ("connected", "disabled") for server in servers)
+    is_good = all(each.server.state in ("connected", "disabled") for each in tried)
     return 0 if is_good and not found.errors else 1
 
 
@@ -138,21 +162,21 @@ def _test(given: Mapping[str, object]) -> int:
             arguments = None
         if not is_object(arguments):
             raise UsageError("ARGUMENTS must be a JSON object")
-    begun_s = time.monotonic()
     results: list[Mapping[str, object]] = []
-    (server,) = _connected(found, name, None if call is None else (str(call), arguments, results))
-    took_s = time.monotonic() - begun_s
-    record = {**_record(server), "seconds": round(took_s, 3)}
+    (tried,) = _connected(found, name, None if call is None else (str(call), arguments, results))
+    server = tried.server
+    record = {**_record(tried), "seconds": round(tried.connecting_s, 3)}
     if results:
-        record["result"] = results[0]
+        record |= {"callSeconds": round(tried.call_s, 3), "result": results[0]}
     if given["as_json"]:
         echo(REDACTOR.text(json.dumps(record, indent=2, ensure_ascii=False)))
     else:
-        _show(server)
-        echo(f"  took {took_s:.2f} s")
+        _show(tried)
+        echo(f"  connecting and listing took {tried.connecting_s:.2f} s")
         for line in server.dropped:
             echo(f"  dropped: {visible_line(line)}")
         for result in results:
+            echo(f"  the call took {tried.call_s:.2f} s")
             echo(REDACTOR.text(json.dumps(result, indent=2, ensure_ascii=False)))
     failed = any("error" in result or result.get("isError") is True for result in results)
     return 0 if server.state == "connected" and not failed else 1
@@ -175,6 +199,8 @@ def _add(given: Mapping[str, object]) -> int:
     if url is not None:
         headers = _pairs("header", given["header"])
         if given["bearer"] is not None:
+            if not _VARIABLE.fullmatch(str(given["bearer"])):
+                raise UsageError("--bearer-token-env-var must be the name of a variable")
             headers["Authorization"] = f"Bearer ${{{given['bearer']}}}"
         entry |= {"url": url, **({"headers": headers} if headers else {}), **({"oauth": oauth} if oauth else {})}
     else:
@@ -191,11 +217,18 @@ def _add(given: Mapping[str, object]) -> int:
     except InvalidEntry as error:
         raise CommandError(str(error)) from None
 
-    def change(content: JsonObject) -> JsonObject:
-        return {**content, "mcpServers": {**_servers_of(content), name: entry}}
+    said = "added to"
 
-    edit_object(path, change, FileForm(pretty))
-    echo(f"{name}: added to {path}")
+    def change(content: JsonObject) -> JsonObject:
+        nonlocal said
+        servers = _servers_of(content)
+        said = "replaced in" if name in servers else "added to"
+        return {**content, "mcpServers": {**servers, name: entry}}
+
+    _edit(path, change)
+    echo(f"{name}: {said} {path}")
+    if is_local and not load_configuration(os.environ, Path.cwd()).is_project_trusted:
+        echo("pinnace: the project is not trusted, so that no session uses it (pinnace trust)", is_error=True)
     if any("$" not in str(value) for value in _secret_values(entry)):
         echo("pinnace: warning: a value is in the file as it is; name a variable instead: ${NAME}", is_error=True)
     return 0
@@ -221,11 +254,18 @@ def _remove(given: Mapping[str, object]) -> int:
         return {**content, "mcpServers": servers} if removed else content
 
     if path.exists():
-        edit_object(path, change, FileForm(pretty))
+        _edit(path, change)
     if not removed:
         raise CommandError(f"{path} has no server {name}")
     echo(f"{name}: removed from {path}")
     return 0
+
+
+def _edit(path: Path, change: Callable[[JsonObject], JsonObject]) -> None:
+    try:
+        edit_object(path, change, FileForm(pretty))
+    except ConfigurationFileError as error:
+        raise CommandError(f"{path}: {error}") from None
 
 
 def _login(given: Mapping[str, object]) -> int:
@@ -378,28 +418,66 @@ def _found() -> "Configured":
     return found
 
 
+class _Tried:
+    """A server that was connected, or could not be."""
+
+    def __init__(self, server: "Server") -> None:
+        self.server = server
+        self.prompts: Mapping[str, Prompt] = {}
+        """By what it calls them."""
+        self.connecting_s = 0.0
+        """From its start until its tools were listed, or it was given up."""
+        self.call_s = 0.0
+
+    async def look(self) -> None:
+        """Read what is not read when a server is connected; what it refuses is among what is dropped."""
+        from pinnace_agent.mcp.ports import CallTimedOut, LinkLost, ServerError
+        from pinnace_agent.mcp.prompts import prompts_of
+
+        server = self.server
+        if server.state != "connected" or not server.offers("prompts"):
+            return
+        try:
+            self.prompts = await prompts_of(server)
+        except (ServerError, CallTimedOut, LinkLost) as error:
+            server.dropped = [*server.dropped, f"its prompts can't be listed: {str(error) or 'no answer'}"]
+
+
 def _connected(
     found: "Configured",
     only: str | None,
     call: "tuple[str, object, list[Mapping[str, object]]] | None" = None,
-) -> "Sequence[Server]":
+) -> Sequence[_Tried]:
     """Connect servers, all or one, until each has been tried; and call a tool of the one."""
     import trio
 
     from pinnace_agent.mcp.ports import CallTimedOut, LinkLost, ServerError
 
     entries = [entry for entry in found.servers.values() if only in (None, entry.name)]
-    tried: list[Server] = []
+    tried: list[_Tried] = []
+
+    begun_s = 0.0
+
+    def begin() -> None:
+        nonlocal begun_s
+        begun_s = time.monotonic()
 
     async def run() -> None:
-        async with _served(entries, _environment()) as servers:
-            tried[:] = servers
+        async with _served(entries, _environment(), begin) as servers:
+            tried[:] = [_Tried(server) for server in servers]
+            for each in tried:
+                each.connecting_s = time.monotonic() - begun_s
+            async with trio.open_nursery() as nursery:
+                for each in tried:
+                    nursery.start_soon(each.look)
             if call is not None and servers[0].state == "connected":
                 tool, arguments, results = call
+                called_s = time.monotonic()
                 try:
                     results.append(await servers[0].request("tools/call", {"name": tool, "arguments": arguments}))
                 except (ServerError, CallTimedOut, LinkLost) as error:
                     results.append({"error": str(error) or "no answer"})
+                tried[0].call_s = time.monotonic() - called_s
 
     _run(trio.run, run)
     return tried
@@ -425,6 +503,10 @@ def _environment(*, starts_servers: bool = True) -> "Environment":
 
     configuration = load_configuration(os.environ, Path.cwd())
     of_tools = shell_environment(os.environ, configuration.hidden_variables)
+    if (proxy := configuration.settings.http_proxy) is not None:
+        from pinnace_agent.llm.transport.proxies import use_proxy
+
+        use_proxy(proxy)
     sandbox = _sandbox(configuration) if starts_servers else None
     return Environment(of_tools, os.environ, str(Path.cwd()), configuration.registry.provider_token, sandbox)
 
@@ -448,8 +530,10 @@ def _notice(text: str) -> None:
 
 
 @asynccontextmanager
-async def _served(entries: "Sequence[ServerEntry]", given: "Environment") -> "AsyncGenerator[list[Server], None]":
-    """Connect servers; the block begins when each has been tried, and ends them."""
+async def _served(
+    entries: "Sequence[ServerEntry]", given: "Environment", begin: Callable[[], None] = lambda: None
+) -> "AsyncGenerator[list[Server], None]":
+    """Connect servers; the block begins when each has been tried, and ends them. `begin` is called before the first."""
     import trio
 
     from pinnace_agent.mcp.opening import MISSING, is_installed, load_library, open_link
@@ -469,6 +553,7 @@ async def _served(entries: "Sequence[ServerEntry]", given: "Environment") -> "As
         enabled = []
     if enabled:
         load_library()
+    begin()
     async with trio.open_nursery() as nursery:
         for server in enabled:
             nursery.start_soon(server.serve)
@@ -482,7 +567,8 @@ def _ignore(_said: object) -> None:
     """Take what a server reports unasked."""
 
 
-def _record(server: "Server") -> dict[str, object]:
+def _record(tried: _Tried) -> dict[str, object]:
+    server = tried.server
     entry = server.entry
     record: dict[str, object] = {
         "name": server.name,
@@ -492,11 +578,18 @@ def _record(server: "Server") -> dict[str, object]:
         "exposure": entry.exposure,
         "transport": entry.address,
         "state": server.state,
-        "tools": [name for name in server.tools if entry.exposes(name)],
+        "tools": list(server.tools),
+        "prompts": list(tried.prompts),
         "dropped": list(server.dropped),
     }
     if server.link is not None:
         record["protocol"] = server.link.protocol
+    if own := {name: how for name in server.tools if (how := entry.exposure_of(name)) != entry.exposure}:
+        record["toolExposure"] = own
+    if server.offers("resources"):
+        record["resources"] = True
+    if entry.auth_provider is not None:
+        record["authProvider"] = entry.auth_provider
     if entry.override is not None:
         record["override"] = entry.override
     if server.error is not None and server.state != "connected":
@@ -504,12 +597,18 @@ def _record(server: "Server") -> dict[str, object]:
     return record
 
 
-def _show(server: "Server") -> None:
+def _show(tried: _Tried) -> None:
+    server = tried.server
     entry = server.entry
     echo(f"{server.name}: {server.state} ({entry.scope}, {visible_line(entry.address)})")
     for name, tool in server.tools.items():
         hidden = "" if entry.exposes(name) else " (hidden)"
         echo(f"  {visible_line(name)}{hidden}: {first_line(tool.description, 100)}")
+    for name, command in tool_names(server.name, tried.prompts).items():
+        about = first_line(tried.prompts[name].description, 100)
+        echo(f"  /{command}{': ' if about else ''}{about}")
+    if server.offers("resources"):
+        echo("  offers resources")
     if server.state == "needs-auth":
         from pinnace_agent.mcp.oauth.commands import sign_in_hint
 

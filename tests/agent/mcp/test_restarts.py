@@ -1,0 +1,161 @@
+"""When a server is connected again: how often, after how long, and for how long as it asks to wait itself."""
+
+import math
+import random
+from collections.abc import Awaitable, Callable, Mapping
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from pinnace_agent.mcp.entries import read_entry
+from pinnace_agent.mcp.ports import Link, LinkLost, OnProgress, Unreachable
+from pinnace_agent.mcp.server import Server
+
+Outcome = Exception | float
+"""What becomes of a connection: it can't be made, or it lasts for so many seconds."""
+
+
+class Listed:
+    """A connection to a server without tools."""
+
+    capabilities: Mapping[str, object] = {}
+    instructions = protocol = reason = ""
+
+    def __init__(self) -> None:
+        """Be connected."""
+        self.ended = trio.Event()
+
+    async def request(
+        self, method: str, params: Mapping[str, object], timeout_s: float, on_progress: OnProgress | None = None
+    ) -> Mapping[str, object]:
+        assert not self.ended.is_set()
+        return {"answers": method}
+
+
+class Tries:
+    """The connections of one server, and when each began."""
+
+    def __init__(self, *outcomes: Outcome, url: bool = True) -> None:
+        """Have these outcomes, the last one for ever."""
+        self._outcomes = list(outcomes)
+        self.begun_s: list[float] = []
+        self.states: list[str] = []
+        self.ending_s = 0.0
+        """How long the processes of a server take to end."""
+        raw = {"url": "http://127.0.0.1:9/mcp"} if url else {"command": "x"}
+        self.server = Server(read_entry("s", raw, "user", ""), self.open, self._report)
+
+    async def open(self, server: Server, use: Callable[[Link], Awaitable[None]]) -> None:
+        assert server is self.server
+        self.begun_s.append(trio.current_time())
+        outcome = self._outcomes.pop(0) if len(self._outcomes) > 1 else self._outcomes[0]
+        if isinstance(outcome, Exception):
+            raise outcome
+        link = Listed()
+        with trio.move_on_after(outcome):
+            await use(link)
+        link.ended.set()
+        await trio.sleep(self.ending_s)
+        raise LinkLost("it has exited with exit code 1")
+
+    def _report(self, server: Server) -> None:
+        self.states.append(server.state)
+
+    async def run(self, for_s: float) -> list[float]:
+        """Serve for so long; return the times between one try and the next."""
+        with trio.move_on_after(for_s):
+            await self.server.serve()
+        return [round(later - sooner, 3) for sooner, later in zip(self.begun_s, self.begun_s[1:], strict=False)]
+
+
+@pytest.fixture(autouse=True)
+def exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let restarts come as late as on the average."""
+    monkeypatch.setattr(random, "uniform", lambda _least, _most: 1.0)
+
+
+async def test_a_server_that_ends_is_started_again_although_it_can_not_be_reached_at_first(
+    autojump_clock: MockClock,
+) -> None:
+    refused = Unreachable("connection refused")
+    tries = Tries(5.0, refused, refused, refused, math.inf)
+    assert await tries.run(100) == [6.0, 2.0, 4.0, 8.0]
+    assert tries.server.state == "connected"
+    assert "failed" not in tries.states
+
+
+async def test_a_program_that_does_not_start_again_fails_after_five_tries(autojump_clock: MockClock) -> None:
+    tries = Tries(5.0, LinkLost("it has exited with exit code 1"), url=False)
+    assert await tries.run(1000) == [6.0, 2.0, 4.0, 8.0, 16.0]
+    assert (tries.server.state, tries.server.error) == ("failed", "it has exited with exit code 1")
+    assert tries.states.count("failed") == 1
+
+
+async def test_a_server_that_was_never_there_is_tried_again_twice_over_http_alone(autojump_clock: MockClock) -> None:
+    refused = Unreachable("HTTP status 503")
+    assert await Tries(refused).run(1000) == [0.25, 1.0]
+    assert await Tries(refused, url=False).run(1000) == []
+    assert await Tries(LinkLost("HTTP status 404")).run(1000) == []
+
+
+async def test_a_server_is_tried_again_when_it_asks_to_be_but_for_a_long_time(autojump_clock: MockClock) -> None:
+    """`Retry-After`: shorter than the usual delay it changes nothing."""
+    soon, later, much_later = (Unreachable("HTTP status 429", wait_s) for wait_s in (0.1, 7.0, 3600.0))
+    assert await Tries(soon, later, math.inf).run(100) == [0.25, 7.0]
+    tries = Tries(much_later)
+    assert await tries.run(10_000) == []
+    assert tries.server.settled.is_set()
+
+
+async def test_a_connection_that_is_wanted_anew_counts_for_no_restart(autojump_clock: MockClock) -> None:
+    tries = Tries(math.inf)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(tries.server.serve)
+        for _ in range(10):
+            await tries.server.connect_anew()
+            assert tries.server.state == "connected"
+        nursery.cancel_scope.cancel()
+    assert "failed" not in tries.states
+    assert "disconnected" not in tries.states
+
+
+async def test_a_call_while_a_connection_ends_waits_for_the_next_one(autojump_clock: MockClock) -> None:
+    tries = Tries(5.0, math.inf, url=False)
+    tries.ending_s = 1.0
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(tries.server.serve)
+        await trio.sleep(5.5)
+        assert tries.server.state == "connected"
+        assert await tries.server.request("tools/call", {}) == {"answers": "tools/call"}
+        assert len(tries.begun_s) == 2
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_call_that_waits_for_a_server_fails_when_the_session_has_it_no_longer(
+    autojump_clock: MockClock,
+) -> None:
+    tries = Tries(LinkLost("no"), url=False)
+    serving = trio.CancelScope()
+    failed: list[str] = []
+
+    async def serve() -> None:
+        with serving:
+            await tries.server.serve()
+
+    async def call() -> None:
+        for _ in range(2):  # it waits for a try, and there will be none
+            try:
+                await tries.server.request("tools/call", {})
+            except LinkLost as error:
+                failed.append(str(error))
+
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(serve)
+            await tries.server.settled.wait()
+            serving.cancel()
+            nursery.start_soon(call)
+            await wait_all_tasks_blocked()
+            tries.server.end()
+    assert failed == ["the session has it no longer"] * 2
