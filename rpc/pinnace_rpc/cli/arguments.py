@@ -22,6 +22,8 @@ _PROMPTING: Final = frozenset({"-p", "--print", "--mode", "--"})
 # As `difflib` measures: two letters exchanged in a word of four, and one left out or doubled in a word of six.
 _NEAR: Final = 0.75
 _VERY_NEAR: Final = 0.85
+_OTHER_NAMES: Final[Mapping[str, str]] = {"help": "--help", "version": "--version", "login": "auth", "logout": "auth"}
+"""Words that other programs have as subcommands, and what has their effect here."""
 _OPENING: Final[Mapping[str, str]] = {"session": "--session", "continues": "--continue", "resume": "--resume"}
 """The options that open an existing session, by field."""
 
@@ -238,6 +240,10 @@ def refuse_misspelt_subcommand(words: Sequence[str]) -> None:
     from pinnace_rpc.cli.unsupported import FOREIGN_COMMANDS
 
     word = first.lower()
-    near = get_close_matches(word, SUBCOMMANDS, 1, _NEAR) or get_close_matches(word, FOREIGN_COMMANDS, 1, _VERY_NEAR)
+    near = (
+        [_OTHER_NAMES[word]]
+        if word in _OTHER_NAMES
+        else get_close_matches(word, SUBCOMMANDS, 1, _NEAR) or get_close_matches(word, FOREIGN_COMMANDS, 1, _VERY_NEAR)
+    )
     if near:
         raise UsageError(f"unknown subcommand {first}; did you mean {near[0]}? To ask a model: pinnace -p {first}")
