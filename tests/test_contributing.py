@@ -12,19 +12,20 @@ ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 TABLE = PAGE.partition("## Where to change what")[2].partition("\n## ")[0]
 ROWS = [line for line in TABLE.splitlines() if line.startswith("| ") and not line.startswith("| To add")]
+STEPS = [line for line in TABLE.splitlines() if re.match(r"\d+\. ", line)]
 NAMED_FILE = re.compile(r"\b(?:docs|scripts|tests|spec|examples)/[\w./-]*\w")
 NAMED_PATH = re.compile(r"`(?P<path>[\w./-]+)`(?: \(`(?P<name>\w+)`\))?")
 
 
-def places(row: str) -> Iterator[tuple[str, str | None]]:
-    """Yield the paths of a row, each with the name that is to be found in it."""
-    for match in NAMED_PATH.finditer(row):
+def places(entry: str) -> Iterator[tuple[str, str | None]]:
+    """Yield the paths of an entry, each with the name that must occur in it."""
+    for match in NAMED_PATH.finditer(entry):
         yield match["path"], match["name"]
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.split("|")[1].strip())
-def test_the_files_and_names_of_a_row_exist(row: str) -> None:
-    found = [(path, name) for path, name in places(row) if "/" in path]
+@pytest.mark.parametrize("line", [*ROWS, *STEPS], ids=lambda line: re.split(r"[|:]", line.lstrip("| "))[0].strip())
+def test_the_files_and_names_of_an_entry_exist(line: str) -> None:
+    found = [(path, name) for path, name in places(line) if "/" in path]
     assert found
     for path, name in found:
         assert (ROOT / path).exists(), path
@@ -33,7 +34,8 @@ def test_the_files_and_names_of_a_row_exist(row: str) -> None:
 
 
 def test_the_table_answers_what_a_newcomer_asks() -> None:
-    subjects = " ".join(row.split("|")[1] for row in ROWS)
+    subjects = " ".join([*re.findall(r"^### (.+)", TABLE, re.M), *(row.split("|")[1] for row in ROWS)])
+    assert len(STEPS) > 5
     for word in ("RPC command", "provider", "tool", "record", "retry", "option of the command line"):
         assert word in subjects
 
