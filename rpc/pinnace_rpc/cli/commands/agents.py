@@ -44,7 +44,7 @@ Row = Mapping[str, object]
 
 
 class HostUnavailable(CommandError):
-    """The host is not reached."""
+    """The host can't be reached."""
 
     def __init__(self, error: NoHost) -> None:
         """Take text and exit code over."""

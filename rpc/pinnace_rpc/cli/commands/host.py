@@ -1,6 +1,6 @@
 """`pinnace host`: runs the host of this agent folder in the foreground, asks a running one what it does, or ends it.
 
-Exit codes: 0; 1 if the host can't start or is not reached in order; 2 for a usage error; 69 if none runs.
+Exit codes: 0; 1 if the host can't start or can't be reached; 2 for a usage error; 69 if none runs.
 """
 
 import json
@@ -155,7 +155,7 @@ def _ask(request: AskStatus | StopHost, *, waits: bool = False) -> Mapping[str, 
     except (locations.LocationError, ProtocolError) as error:
         raise CommandError(str(error)) from None
     except OSError as error:
-        raise CommandError(f"the host is not reached: {error.strerror or error}") from None
+        raise CommandError(f"the host can't be reached: {error.strerror or error}") from None
     return answer
 
 
