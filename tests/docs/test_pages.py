@@ -96,9 +96,8 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "docs/quickstart.md: scripts/setup": _SETUP,
     'docs/quickstart.md: ANTHROPIC_API_KEY=... pinnace -p --model opus "What does this project do?"': _NEEDS_KEY,
     "docs/rpc-reference.md: *": "recorded from the agent; test_recorded_examples.py records them again",
-    "docs/sandbox.md: pinnace-conform judge --seed 7 --time 30m -- pinnace --mode rpc --sandbox workspace-write": (
-        "takes half an hour; test_our_agent.py plays a sample"
-    ),
+    "docs/sandbox.md: pinnace-conform judge --seed 7 --time 10m --jobs 2 -- pinnace --mode rpc "
+    "--sandbox workspace-write": "takes ten minutes; test_our_agent.py plays a sample",
     "docs/sandbox.md: PINNACE_TEST_SANDBOX=workspace-write .venv/bin/python -m pytest "
     "tests/agent/{tools,shell,search}": "takes minutes; test_tools_inside.py runs a sample",
     "docs/specification.md: PINNACE_COVERAGE=$PWD/reached .venv/bin/python -m pytest tests/rpc -q": "conftest.py "
