@@ -21,8 +21,8 @@ SEED: Final = "pi 0.80.2"
 COMMAND: Final = ".venv/bin/python tests/benchmarks/measure.py"
 INTRODUCTION: Final = f"""\
 This page is written by `{COMMAND}` from its
-[raw samples](measurements/samples.json); do not edit it. The remarks are in `measurements/remarks.md`; another page shows
-[how costs grow](measurements/growth.md) with sizes.
+[raw samples](measurements/samples.json); do not edit it. The remarks are in `measurements/remarks.md`; another page
+shows [how costs grow](measurements/growth.md) with sizes.
 
 pinnace speaks `--protocol 1.5` here, as pi 1.5.2 does, except in the table of the cumulative profiles. Each figure is a
 median with its range; the ratio is pinnace's median divided by the original's. Processes, pipes, files and the model

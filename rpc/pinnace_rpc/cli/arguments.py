@@ -22,8 +22,6 @@ _PROMPTING: Final = frozenset({"-p", "--print", "--mode", "--"})
 # As `difflib` measures: two letters exchanged in a word of four, and one left out or doubled in a word of six.
 _NEAR: Final = 0.75
 _VERY_NEAR: Final = 0.85
-_OTHER_NAMES: Final[Mapping[str, str]] = {"help": "--help", "version": "--version", "login": "auth", "logout": "auth"}
-"""Words that other programs have as subcommands, and what has their effect here."""
 _OPENING: Final[Mapping[str, str]] = {"session": "--session", "continues": "--continue", "resume": "--resume"}
 """The options that open an existing session, by field."""
 
@@ -237,13 +235,9 @@ def refuse_misspelt_subcommand(words: Sequence[str]) -> None:
         return
     from difflib import get_close_matches
 
-    from pinnace_rpc.cli.unsupported import FOREIGN_COMMANDS
+    from pinnace_rpc.cli.unsupported import FOREIGN_COMMANDS, OTHER_NAMES
 
     word = first.lower()
-    near = (
-        [_OTHER_NAMES[word]]
-        if word in _OTHER_NAMES
-        else get_close_matches(word, SUBCOMMANDS, 1, _NEAR) or get_close_matches(word, FOREIGN_COMMANDS, 1, _VERY_NEAR)
-    )
-    if near:
+    near = [OTHER_NAMES[word]] if word in OTHER_NAMES else get_close_matches(word, SUBCOMMANDS, 1, _NEAR)
+    if near := near or get_close_matches(word, FOREIGN_COMMANDS, 1, _VERY_NEAR):
         raise UsageError(f"unknown subcommand {first}; did you mean {near[0]}? To ask a model: pinnace -p {first}")

@@ -51,7 +51,7 @@ _SPEC: Final = (
     "typescript",
 )
 SUBCOMMANDS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
-    "acp": ("The same as --mode acp: serve an editor.", ()),
+    "acp": ("The same as --mode acp.", ()),
     "agents": ("List the agents of the host; stop, restart or remove one.", ("stop", "restart", "remove")),
     "attach": ("Attach to an agent that outlives its client.", ()),
     "auth": ("Store, remove or list keys of providers.", ("login", "logout", "status")),
@@ -123,7 +123,7 @@ _MODE: Final = Group(
         Option(
             ("--on-eof",),
             "on_eof",
-            "In mode rpc, when stdin ends: abort the run (default), or finish it first (drain).",
+            "In mode rpc, when stdin ends: abort the run (default), or finish it first.",
             "abort|drain",
             completed=ON_EOF,
             read=values.one_of(ON_EOF, " or ".join(ON_EOF)),
@@ -131,8 +131,7 @@ _MODE: Final = Group(
         Option(
             ("--on-restore",),
             "on_restore",
-            "In mode rpc, queued messages of a session that is opened: keep them until the next message "
-            "(pause, the default), or deliver them (continue).",
+            "In mode rpc, messages queued in the session: keep them until the next one (default), or deliver them.",
             "pause|continue",
             completed=ON_RESTORE,
             read=values.one_of(ON_RESTORE, " or ".join(ON_RESTORE)),
@@ -199,7 +198,7 @@ _MODEL: Final = Group(
         Option(
             ("--models",),
             "models",
-            "The models to cycle through: names separated by commas, with * and ?.",
+            "The models to cycle through, separated by commas, with * and ?.",
             "LIST",
             completed="models",
             read=values.items,
@@ -277,7 +276,7 @@ _PROMPT_AND_TOOLS: Final = Group(
         Option(
             ("--tools", "-t"),
             "tools",
-            "The active tools: names separated by commas, with *; or changes to the default: +name, -name.",
+            "The active tools, separated by commas, with *; or changes of the default: +name, -name.",
             "LIST",
             completed="tools",
             read=values.items,
@@ -285,7 +284,7 @@ _PROMPT_AND_TOOLS: Final = Group(
         Option(
             ("--exclude-tools", "-xt"),
             "exclude_tools",
-            "Tools to leave out: names separated by commas, with *.",
+            "Tools to leave out, separated by commas, with *.",
             "LIST",
             completed="tools",
             read=values.items,
@@ -369,7 +368,7 @@ _SESSION: Final = Group(
         Option(
             ("--message-id",),
             "message_id",
-            "The id of the prompt. A session that already has it continues, and does not run it again.",
+            "The id of the prompt. A session that has it continues, and does not run it again.",
             "ID",
             read=values.message_id,
         ),
