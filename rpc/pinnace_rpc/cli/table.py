@@ -83,7 +83,7 @@ _MODE: Final = Group(
         Option(
             ("--print", "-p"),
             "is_print",
-            "Send stdin, @FILEs and TEXTs as prompts, print the answer and exit.",
+            "Send stdin, @FILEs and TEXTs, print the answer and exit.",
             text_prefix="---",  # a prompt with front matter
         ),
         Option(
@@ -206,7 +206,7 @@ _MODEL: Final = Group(
         Option(
             ("--login",),
             "login",
-            "Ask for a key of PROVIDER without echo, store it and exit, in any mode: for editors.",
+            "Ask for a key of PROVIDER without echo, store it and exit: for editors.",
             "[PROVIDER]",
             implied="",
             read=values.readable,
@@ -345,7 +345,7 @@ _SESSION: Final = Group(
         Option(
             ("--session",),
             "session",
-            "Continue a session, named by its file, its id or the beginning of its id.",
+            "Continue a session: its file, its id or the beginning of its id.",
             "FILE|ID",
             completed="file",
             read=values.not_empty,
@@ -474,9 +474,8 @@ def attach_command() -> Command:
 
     return Command(
         "pinnace attach",
-        "Speak the protocol on stdin and stdout with an agent of the host, which outlives this process. Starts the "
-        "host if none runs. NAME is the name of an agent, which is started if it does not exist; SESSION is the id "
-        "of a session or its file. Agent flags are passed to an agent that is started.",
+        "Speak the protocol on stdin and stdout with an agent of the host, which outlives this process. Starts a "
+        "host if none runs, and an agent with the AGENT FLAGS if none has this NAME or SESSION (an id or a file).",
         [Option((name,), field, text, metavar, completed=values) for name, field, text, metavar, values in ROWS],
         [Argument("agent", "[NAME|SESSION]"), Argument("flags", "[AGENT FLAGS]")],
     )
