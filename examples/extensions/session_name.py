@@ -10,7 +10,7 @@ from pinnace.extensions import events as ev
 
 
 def extension(pi: ExtensionAPI) -> None:
-    @pi.command("name-session", description="Name this session, or tell its name")
+    @pi.command("name-session", description="Name this session, or show its name")
     def name(ctx: CommandContext, args: str) -> None:
         if args.strip():
             pi.session_name = args.strip()

@@ -38,7 +38,7 @@ _TITLES: Final[Mapping[str, str]] = {
     ERRORS: "error codes",
     ARMED: "invariants armed",
 }
-# Of what was not reached: whoever has so much before him needs no list.
+# Of what was not reached: a longer list helps no reader.
 _MAX_NAMED: Final = 40
 # Errors of this program that no client can cause: each with its reason, which the table shows.
 UNREACHABLE: Final[Mapping[str, str]] = {

@@ -1,7 +1,7 @@
-"""Finds the specification's own files: the written ones (rules, deviations, …) and what is published of them.
+"""Finds the specification's own files: those written by hand (rules, deviations, …) and the published ones.
 
-In a checkout they lie beside the package, in `spec/`; in a wheel inside of it, in `published/`. Whoever reads one says
-its name as it is in `spec/` (`rules.toml`, `schema/pi.json`) and need not know which. Reads, never writes.
+In a checkout they are beside the package, in `spec/`; in a wheel inside it, in `published/`. Readers use the name in
+`spec/` (`rules.toml`, `schema/pi.json`) in both cases. Reads, never writes.
 """
 
 import tomllib

@@ -236,11 +236,11 @@ export interface ClientResponseCommand {
   type: "client_response";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
-  /** True: it is done. Anything else refuses the request. */
+  /** True: the operation was done. Anything else refuses the request. */
   success?: unknown;
-  /** What was read: all of the file as the client has it. */
+  /** The complete content of the file as the client has it. */
   content?: unknown;
-  /** Why the request is refused; models read it. */
+  /** Why the request is refused; the model reads it. */
   error?: unknown;
   /** `unsupported`: the client can't do this at all. */
   errorCode?: unknown;
@@ -348,7 +348,7 @@ export interface FollowUpCommand {
   /** Files that accompany the message. */
   attachments?: Attachment[] | null;
   /**
-   * Texts that go with the message; they stand behind its text.
+   * Texts that go with the message; they follow its text.
    * This program's alone.
    */
   context?: ContextItem[] | null;
@@ -546,7 +546,7 @@ export interface HelloCommand {
   /** The profile of the protocol. */
   protocol?: "pi" | "seed" | "1.5" | "0.5x" | "0.18" | null;
   /**
-   * What the client does with files from now on, in the place of its former offer.
+   * The file methods that the client offers from now on; replaces its previous offer.
    * This program's alone.
    */
   delegate?: ("read_text_file" | "write_text_file")[] | null;
@@ -566,7 +566,7 @@ export interface ListSessionsCommand {
   cwd?: string | null;
   /** Whether to list the sessions of all working folders. */
   all?: boolean | null;
-  /** The `nextCursor` of the former page; absent for the first one. */
+  /** The `nextCursor` of the previous page; absent for the first one. */
   cursor?: string | null;
   /** How many sessions to return at most; 50 by default. */
   limit?: number | null;
@@ -584,9 +584,9 @@ export interface NavigateTreeCommand {
   id?: string | number | null;
   /** The entry to continue from; null: before the first entry. */
   entryId: string | null;
-  /** Whether to have the model summarise the branch that is left. */
+  /** Whether the model summarises the abandoned branch. */
   summarize?: boolean | null;
-  /** What the summary should attend to, beside the usual. */
+  /** Additional instructions for the summary. */
   instructions?: string | null;
 }
 
@@ -627,7 +627,7 @@ export interface PromptCommand {
    */
   attachments?: Attachment[] | null;
   /**
-   * Texts that go with the message; they stand behind its text.
+   * Texts that go with the message; they follow its text.
    * This program's alone.
    */
   context?: ContextItem[] | null;
@@ -863,7 +863,7 @@ export interface SteerCommand {
   /** Files that accompany the message. */
   attachments?: Attachment[] | null;
   /**
-   * Texts that go with the message; they stand behind its text.
+   * Texts that go with the message; they follow its text.
    * This program's alone.
    */
   context?: ContextItem[] | null;
@@ -1813,15 +1813,15 @@ export interface ClientRequest {
   type: "client_request";
   /** The id that the answer repeats. */
   id: string;
-  /** What is to be done with the file. */
+  /** The operation on the file. */
   method: "read_text_file" | "write_text_file";
   /** The call that asks. */
   toolCallId: string;
   /** Absolute. */
   path: string;
-  /** What is to be written, in `write_text_file`: all of the file. */
+  /** The complete new content of the file, in `write_text_file`. */
   content?: string;
-  /** After how many milliseconds the call does without the answer. */
+  /** The time in milliseconds after which the call continues without the answer. */
   timeout: number;
 }
 
@@ -1941,13 +1941,13 @@ export interface McpStatus {
   type: "mcp_status";
   /** The name of the server. */
   name: string;
-  /** Whether it is connected. `closed`: the session has it no more. */
+  /** Whether it is connected. `closed`: the session no longer has it. */
   state: "disabled" | "starting" | "connecting" | "connected" | "disconnected" | "failed" | "needs-auth" | "closed";
-  /** What has configured it: the client, the files of project or user, or an extension. */
+  /** Where it is configured: the client, the files of the project or the user, or an extension. */
   source: "client" | "project" | "user" | "extension";
   /** How it is reached. */
   transport: "stdio" | "http";
-  /** How many of its tools models may see. */
+  /** The number of its tools that are offered to models. */
   tools: number;
   /** Why it is not connected; the end of its stderr follows. */
   error?: string;
@@ -2110,7 +2110,7 @@ export interface ToolExecutionStart {
   toolCallId: string;
   /** The name of the tool. */
   toolName: string;
-  /** The arguments of the call, as the tool got them. */
+  /** The arguments of the call, as the tool received them. */
   args: Record<string, unknown>;
   /**
    * The entry of the session that the result of the call will be.
@@ -2146,7 +2146,7 @@ export interface ToolExecutionUpdate {
   toolCallId: string;
   /** The name of the tool. */
   toolName: string;
-  /** The arguments of the call, as the tool got them. */
+  /** The arguments of the call, as the tool received them. */
   args: Record<string, unknown>;
   /** The result so far. */
   partialResult: ToolOutput;
@@ -2201,7 +2201,7 @@ export interface AssistantMessage {
   role: "assistant";
   /** The blocks of the answer: text, thoughts and calls. */
   content: AssistantContent[];
-  /** The API that the model is spoken to by, such as `openai-completions`. */
+  /** The API of the model's server, such as `openai-completions`. */
   api: string;
   /** The provider's id. */
   provider: string;
@@ -2312,7 +2312,7 @@ export interface BranchSummaryMessage {
   role: "branchSummary";
   /** The summary. */
   summary: string;
-  /** The entry that the branch ended with. */
+  /** The last entry of the branch. */
   fromId: string;
   /** When it was made. */
   timestamp: number;
@@ -2440,7 +2440,7 @@ export interface ContextItem {
   uri: string;
   /** The text itself. */
   text: string;
-  /** What kind of text it is. Models do not see it. */
+  /** The media type of the text. Models do not receive it. */
   mimeType?: string | null;
 }
 
@@ -2540,7 +2540,7 @@ export interface EditorRequest {
 export interface Entries {
   /** Entries of the session, oldest first. */
   entries: SessionEntry[];
-  /** The entry at which the session is; null before the first. */
+  /** The current entry of the session; null before the first. */
   leafId: string | null;
 }
 
@@ -2699,13 +2699,13 @@ export interface Limits {
 export interface McpServer {
   /** The name of the server. */
   name: string;
-  /** Whether it is connected. `closed`: the session has it no more. */
+  /** Whether it is connected. `closed`: the session no longer has it. */
   state: "disabled" | "starting" | "connecting" | "connected" | "disconnected" | "failed" | "needs-auth" | "closed";
-  /** What has configured it: the client, the files of project or user, or an extension. */
+  /** Where it is configured: the client, the files of the project or the user, or an extension. */
   source: "client" | "project" | "user" | "extension";
   /** How it is reached. */
   transport: "stdio" | "http";
-  /** How many of its tools models may see. */
+  /** The number of its tools that are offered to models. */
   tools: number;
   /** Why it is not connected; the end of its stderr follows. */
   error?: string;
@@ -2740,7 +2740,7 @@ export interface Model {
   id: string;
   /** The name. */
   name: string;
-  /** The API that the model is spoken to by, such as `openai-completions`. */
+  /** The API of the model's server, such as `openai-completions`. */
   api: string;
   /** The provider's id. */
   provider: string;
@@ -2754,19 +2754,19 @@ export interface Model {
   cost: ModelCost;
   /** The size of the model's context window in tokens. */
   contextWindow: number;
-  /** The most tokens that an answer may have. */
+  /** The largest number of tokens in an answer. */
   maxTokens: number;
-  /** How the server differs from the usual one of its API. */
+  /** How the server deviates from its API. */
   compat?: Record<string, unknown>;
   /** Level to what the provider calls it; null: not supported. */
   thinkingLevelMap?: Record<string, unknown>;
-  /** What the model takes at most of images and other input. */
+  /** The model's limits for images and other input. */
   inputLimits?: Record<string, unknown>;
   /** How the model's provider caches prompts. */
   promptCache?: Record<string, unknown>;
   /** Sampling parameters of requests to the model. */
   samplingParams?: Record<string, unknown>;
-  /** Sampling parameters for single thinking levels, in place of the others. */
+  /** Sampling parameters for individual thinking levels, instead of the others. */
   samplingParamsByThinkingLevel?: Record<string, unknown>;
 }
 
@@ -2826,7 +2826,7 @@ export interface Path {
 
 /** Prices of a whole request whose input is larger than `inputTokensAbove`. */
 export interface PriceTier {
-  /** The tier holds for requests of more tokens than this. */
+  /** The tier applies to requests of more tokens than this. */
   inputTokensAbove: number;
   /** USD for a million tokens of a request. */
   input: number;
@@ -2930,7 +2930,7 @@ export interface SelectRequest {
   method: "select";
   /** The title. */
   title: string;
-  /** What the user chooses from. */
+  /** The choices of the user. */
   options: string[];
   /** When the dialog ends by itself, in milliseconds. */
   timeout?: number;
@@ -3085,7 +3085,7 @@ export interface SourceInfo {
   scope: "user" | "project" | "temporary";
   /** The origin: a package, or a place of its own. */
   origin: "package" | "top-level";
-  /** The folder that relative paths of the resource start from. */
+  /** The folder to which paths of the resource are relative. */
   baseDir?: string;
 }
 
@@ -3487,7 +3487,7 @@ export interface Totals {
 export interface Tree {
   /** The roots of the tree. */
   tree: TreeNode[];
-  /** The entry at which the session is; null before the first. */
+  /** The current entry of the session; null before the first. */
   leafId: string | null;
 }
 
@@ -3522,7 +3522,7 @@ export interface Usage {
   cost: Cost;
   /** The part of `output` spent on thinking, where the provider reports. */
   reasoning?: number;
-  /** Those of `cacheWrite` that stay for an hour. */
+  /** The part of `cacheWrite` that is cached for an hour. */
   cacheWrite1h?: number;
 }
 

@@ -1,7 +1,7 @@
-"""What the chart asks for, in the order in which it is to be performed.
+"""The operations that the statechart requests, in the order in which they are performed.
 
-Values only. The host performs all effects of a step with no checkpoint between them, so the order of effects is the
-order of records on the wire. Effects name records and jobs; what stands in a record is the host's to know.
+Values only. The interpreter performs all effects of a step with no checkpoint between them, so the order of effects is
+the order of records on the wire. Effects name records and jobs; the interpreter knows the content of a record.
 """
 
 from typing import Literal, NamedTuple

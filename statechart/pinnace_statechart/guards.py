@@ -1,6 +1,6 @@
-"""Guards: one small pure question for each name in the rows' guard column.
+"""Guards: one small pure predicate for each guard that a transition names.
 
-A guard looks and changes nothing.
+A guard reads the state and changes nothing.
 """
 
 from collections.abc import Callable

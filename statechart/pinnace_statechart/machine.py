@@ -1,8 +1,8 @@
-"""The chart at work: flat state machines built from the rows, behind one typed `step`.
+"""The running statechart: flat state machines built from the transitions, behind one typed `step`.
 
-Each region is a flat synchronous `transitions.Machine`. Its conditions are the guards, its only callback notes which
-row was taken; the actions of the row run after the state has moved, so that an error in one cannot leave a half-taken
-transition unseen: it leaves `step`. Pure: no clock, no trio, no input or output.
+Each region is a flat synchronous `transitions.Machine`. Its conditions are the guards; its only callback records which
+transition was taken. The actions of the transition run after the state has changed, so that an error in one cannot hide
+a half-taken transition: it propagates out of `step`. Pure: no clock, no trio, no input or output.
 
 Must not know any state or trigger by name but `always` and the job triggers, whose numbers it checks.
 """

@@ -13,9 +13,9 @@ AbortQueue = Literal["hold", "clear", "continue"]
 QueueMode = Literal["all", "one-at-a-time"]
 
 NO_REPLY: Final = 0
-"""In the place of a serial number: the command comes from inside and expects no answer.
+"""In place of a serial number: an internal command without a reply.
 
-Numbers below it belong to commands from inside whose answer somebody waits for.
+Lower numbers belong to internal commands whose reply is awaited.
 """
 
 

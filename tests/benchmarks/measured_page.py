@@ -21,14 +21,14 @@ SEED: Final = "pi 0.80.2"
 COMMAND: Final = ".venv/bin/python tests/benchmarks/measure.py"
 INTRODUCTION: Final = f"""\
 This page is written by `{COMMAND}` from its
-[raw samples](measurements/samples.json); do not edit it. What people say about the figures goes into `remarks.md`, how
-costs grow with sizes into `growth.md`, both beside the samples.
+[raw samples](measurements/samples.json); do not edit it. The remarks are in `measurements/remarks.md`; another page
+shows [how costs grow](measurements/growth.md) with sizes.
 
-pinnace speaks `--protocol 1.5` here, which is what pi 1.5.2 writes, but for the table of the cumulative profiles. Each
-figure is a median with its range; the ratio is pinnace's median divided by the original's. Processes, pipes, files and
-the model server are real; programs take turns. Neither program is measured in the very first run of its home, since
-both keep compiled code. Private memory is what a process has for itself alone; the proportional share adds its part of
-what it shares. `p50` and `p99` are percentiles within a run.
+pinnace speaks `--protocol 1.5` here, as pi 1.5.2 does, except in the table of the cumulative profiles. Each figure is a
+median with its range; the ratio is pinnace's median divided by the original's. Processes, pipes, files and the model
+server are real, and the programs run alternately. Neither program is measured in the first run of its home, since both
+keep compiled code. Private memory belongs to one process alone; the proportional share adds its part of shared memory.
+`p50` and `p99` are percentiles within a run.
 """
 
 Kind = Literal["ratio at most", "ratio at least", "at most"]

@@ -12,7 +12,7 @@ from pinnace_spec.records.entries import Entry
 
 
 class FrozenValueError(TypeError):
-    """Somebody tried to change what is only to be read."""
+    """A read-only value was to be changed."""
 
 
 def _refuse(*_arguments: object, **_options: object) -> NoReturn:

@@ -1,8 +1,7 @@
-"""A nursery for tasks that are an inside matter of one function.
+"""A nursery for tasks that are an implementation detail of one function.
 
-trio hands everything out of a nursery in a group, a plain cancellation too. Whoever calls a function must not
-have to know that it has tasks, so this one hands out what a function without tasks would raise. Must not know
-any task.
+trio raises everything out of a nursery in a group, even a plain cancellation. The caller of a function must not depend
+on whether it has tasks, so this nursery raises what a function without tasks would raise. Knows no particular task.
 """
 
 from collections.abc import AsyncGenerator

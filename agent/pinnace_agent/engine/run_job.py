@@ -193,7 +193,7 @@ class RunJob:
         """Do the next step until no effect has set one.
 
         Raises:
-            InternalError: A defect has spoilt the run's records, so it must end.
+            InternalError: A defect has made the run's records inconsistent, so the run must end.
         """
         with self._scope:
             await self._work()

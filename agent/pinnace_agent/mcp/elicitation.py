@@ -1,7 +1,7 @@
 """Questions of servers to the user, as dialogs: first whether to answer at all, then one for each field.
 
-A server may ask at any time and as often as it likes: one question is open at a time, and only so many a call. Whoever
-declines, or does not answer in time, has answered. A form that is not flat is declined.
+A server may ask at any time and as often as it likes: one question is open at a time, and their number per call is
+limited. Declining, and not answering in time, are answers. A form that is not flat is declined.
 """
 
 import math

@@ -229,7 +229,7 @@ def find_session(reference: str, root: Path, folder: SessionFolder, cwd: str) ->
         raise NotFound(f"No session matches '{_printable(reference)}'")
     raise NotFound(
         f"No session of this folder matches '{_printable(reference)}'. Start in the folder that it belongs to, or use "
-        f"`--fork` to go on in a copy here:{_lines_of(elsewhere)}"
+        f"`--fork` to continue in a copy here:{_lines_of(elsewhere)}"
     )
 
 

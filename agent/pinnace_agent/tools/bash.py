@@ -245,7 +245,7 @@ def _timeout_text(timeout: CommandTimedOut, timeout_s: float | None) -> str:
         return text
     return (
         f"{text} (the shell itself exited with code {timeout.exit_code} after {timeout.exited_after_s:.1f} "
-        "seconds; processes that it left behind went on writing and were killed)"
+        "seconds; its background processes continued to write and were killed)"
     )
 
 

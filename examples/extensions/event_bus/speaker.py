@@ -9,7 +9,7 @@ from pinnace.extensions import CommandContext, ExtensionAPI
 
 
 def extension(pi: ExtensionAPI) -> None:
-    @pi.command("announce", description="Tell all extensions a text")
+    @pi.command("announce", description="Send a text to all extensions")
     def announce(ctx: CommandContext, args: str) -> None:
         # Does not wait for async listeners; a failing listener does not affect others.
         pi.events.emit("announcement", {"text": args, "from": "speaker"})

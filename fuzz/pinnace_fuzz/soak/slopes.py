@@ -1,7 +1,7 @@
 """Whether a series of measurements grows: Sen's slope, with its interval. Pure.
 
-The median of the slopes between all pairs of points: some outliers, a garbage collection or a buffer that was given
-back, do not move it. What comes first, while caches fill, is left out by whoever calls.
+The median of the slopes between all pairs of points: a few outliers, such as a garbage collection or a buffer that was
+freed, do not change it. The caller leaves out the first measurements, while caches fill.
 """
 
 import math

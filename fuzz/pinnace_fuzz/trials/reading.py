@@ -11,7 +11,7 @@ from pinnace_spec.observers import Checks, End, Report, judge
 from pinnace_spec.observers.trace_file import steps_of
 from pinnace_spec.profiles.generations import generation
 
-# What there is when somebody else has read the lines: records, in order, and how it went on.
+# The result when another reader has read the lines: records, in order, and what followed.
 OUTPUTS = Checks(has_inputs=False, has_times=False)
 
 

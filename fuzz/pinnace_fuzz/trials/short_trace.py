@@ -92,7 +92,7 @@ def _item(text: str) -> _Item:
 
 
 def _end(item: _Item) -> End:
-    # cast: whoever writes another word sees it in the verdicts
+    # cast: another word shows in the verdicts
     code = int(item.arguments[0]) if item.arguments else None
     return End(cast("Ending", item.word), code, **item.fields)
 

@@ -36,7 +36,7 @@ LEFT_BEHIND_TIMEOUT_S = 60.0
 MAX_PROBLEMS_SHOWN = 20
 OUR_COMMANDS = generation("pi").commands
 
-# Who is given one of these may begin with a conversation, or with somebody else's texts.
+# An agent with one of these may begin with a conversation, or with messages of another client.
 _SESSION_FLAGS = frozenset({"--session", "--continue", "-c", "--resume", "-r", "--fork", "--session-id"})
 _EXTENSION_FLAGS = frozenset({"-e", "--extension"})
 
@@ -53,7 +53,7 @@ class HomedAgent(Agent):
         stdin: Path | None = None,
         profile: ClientProfile | None = None,
     ) -> None:
-        """Start the command in that home; whoever made the home and the LLM ends them.
+        """Start the command in that home; the caller ends the home and the LLM.
 
         Args:
             command: With all its arguments.

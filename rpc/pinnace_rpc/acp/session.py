@@ -256,7 +256,7 @@ class Session:
             return
         if self._is_at_work:
             self._show_work()
-        text = "the client is gone; the agent goes on, and session/load shows what it has done"
+        text = "the client has left; the agent continues, and session/load shows its work"
         self._answer_all(RequestError(INTERNAL_ERROR, text, {"errorCode": "detached"}))
 
     async def close(self) -> None:

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 ON_EOF = ("detach", "end")
 ROWS: "Sequence[tuple[str, str, str, str | None, Sequence[str]]]" = (
-    ("--new", "is_new", "A new agent, also without a NAME. Default if there is neither NAME nor SESSION.", None, ()),
+    ("--new", "is_new", "Start a new agent. The default without NAME and SESSION.", None, ()),
     ("--since", "since", "Replay what followed this cursor, JOURNAL.EPOCH:SEQ; implies --cursors.", "CURSOR", ()),
     ("--cursors", "has_cursors", "Begin with a record `attached`, and number events by `seq`.", None, ()),
-    ("--client", "client", "The run of a client program, the same at each reconnect: repeated ids.", "NAME", ()),
+    ("--client", "client", "The name of this client run: a command repeated after a reconnect runs once.", "NAME", ()),
     ("--on-eof", "on_eof", "When stdin ends: detach (default with NAME or SESSION), or end the agent.", "WHAT", ON_EOF),
     ("--tui", "is_terminal", "Open the terminal client on the agent (extra tui).", None, ()),
     ("--no-start", "starts_no_host", "Exit with 69 if no host runs, instead of starting one.", None, ()),
@@ -38,11 +38,11 @@ _SESSION_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class WrongWords(Exception):
-    """The command line is not understood. The text is for the user."""
+    """The command line is invalid. The text is for the user."""
 
 
 class Words:
-    """What an attach is asked for."""
+    """The parsed command line of an attach."""
 
     def __init__(self) -> None:
         """Begin with the defaults."""

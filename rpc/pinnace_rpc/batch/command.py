@@ -22,8 +22,8 @@ EXIT_FAILED: Final = 1
 EXIT_INTERRUPTED: Final = 130
 COMMAND: Final = Command(
     "pinnace batch",
-    "Run an agent for each line of TASKS, and keep the results in a folder. Started again, runs what has no result. "
-    "Further options are those of the agents.",
+    "Run an agent for each line of TASKS, and keep the results in a folder. Run it again with the same folder to "
+    "run the tasks that have no result. Other options are passed to each agent.",
     [
         Option(("--out",), "out", "The folder of the results.", "FOLDER", read=values.not_empty),
         Option(
@@ -33,10 +33,10 @@ COMMAND: Final = Command(
             "ENGINE",
             read=values.not_empty,
         ),
-        Option(("--workers",), "workers", "Agents at a time. Default: one a processor.", "NUMBER", read=values.count),
-        Option(("--work",), "work", "The folder of workspaces on the workers. Default: work in FOLDER.", "FOLDER"),
+        Option(("--workers",), "workers", "Agents at a time. Default: one per processor.", "NUMBER", read=values.count),
+        Option(("--work",), "work", "The folder of workspaces on the workers. Default: `work` in --out.", "FOLDER"),
         Option(("--retry",), "retries", "Also run tasks again whose result is retryable."),
-        Option(("--no-pages",), "has_no_pages", "Write no page of each session for the summary to link to."),
+        Option(("--no-pages",), "has_no_pages", "Do not write a page of each session."),
     ],
     [Argument("tasks", "TASKS"), Argument("flags", "[AGENT FLAGS]", is_required=False)],
 )

@@ -235,9 +235,9 @@ def refuse_misspelt_subcommand(words: Sequence[str]) -> None:
         return
     from difflib import get_close_matches
 
-    from pinnace_rpc.cli.unsupported import FOREIGN_COMMANDS
+    from pinnace_rpc.cli.unsupported import FOREIGN_COMMANDS, OTHER_NAMES
 
     word = first.lower()
-    near = get_close_matches(word, SUBCOMMANDS, 1, _NEAR) or get_close_matches(word, FOREIGN_COMMANDS, 1, _VERY_NEAR)
-    if near:
+    near = [OTHER_NAMES[word]] if word in OTHER_NAMES else get_close_matches(word, SUBCOMMANDS, 1, _NEAR)
+    if near := near or get_close_matches(word, FOREIGN_COMMANDS, 1, _VERY_NEAR):
         raise UsageError(f"unknown subcommand {first}; did you mean {near[0]}? To ask a model: pinnace -p {first}")

@@ -22,12 +22,13 @@ Usage: pinnace [OPTIONS] [TEXT ...]
                             open the terminal client (extra tui)
        pinnace -p [OPTIONS] [@FILE ...] [TEXT ...]
        pinnace --mode rpc [OPTIONS]
-       pinnace attach NAME  the same, with an agent that outlives its client
+       pinnace acp          serve an editor (Agent Client Protocol)
+       pinnace attach NAME  as --mode rpc; the agent outlives its client
        pinnace agents       list these agents; stop, restart or remove one
+       pinnace host         keep these agents running; status, stop
+       pinnace batch TASKS  run an agent for each task of a file
        pinnace auth         store, remove or list keys of providers
        pinnace trust [DIR]  let a project's .pi configure the agent; untrust
-       pinnace batch TASKS  run an agent for each task of a file
-       pinnace host         keep such agents running; status, stop
        pinnace mcp          list, test, add, remove MCP servers, sign in to them
        pinnace sessions     list the sessions of this folder as JSON lines
        pinnace completion SHELL
@@ -63,45 +64,48 @@ Models:
       "models": [{"id": "qwen3", "contextWindow": 32768, "maxTokens": 4096}]
     }}}
 
-  It is then --model local/qwen3. Without --model and --provider it is the
-  first of --models, else defaultProvider and defaultModel of settings.json,
-  else a newer model of the first provider that has a key. Without any the
-  process starts; prompts fail with an error that names what is missing.
+  Select it with --model local/qwen3. Without --model and --provider, pinnace
+  takes the first of --models, else defaultProvider and defaultModel of
+  settings.json, else the default model of the first provider that has a key.
+  Without any the process starts, and prompts fail with an error that names
+  what is missing.
 
 Keys, in order of precedence:
-  1. --api-key
+  1. --api-key, --api-key-file or --api-key-fd
   2. auth.json: {"local": {"type": "api_key", "key": "..."}}
   3. apiKey in models.json
   4. the provider's variable, such as OPENAI_API_KEY
 
   In files a key may be the text itself, $NAME or ${NAME} for a variable, or
   !command for what a command prints. `pinnace auth login PROVIDER` reads a
-  key from stdin and stores it in auth.json. Tools don't get the variables of
-  providers unless shellProviderKeys in settings.json is true.
+  key from stdin and stores it in auth.json. Commands of tools do not get the
+  variables of providers unless shellProviderKeys in settings.json is true.
 
 Files:
   models.json, auth.json and settings.json are in ~/.pi/agent. They are read
-  at start; none is needed, and only `pinnace auth` and `pinnace trust` write
-  there. Sessions are stored in ~/.pi/agent/sessions, a folder for each working
-  folder. The .pi/settings.json of a trusted project takes precedence over the
-  user's.
+  at start; none is required. Sessions are in ~/.pi/agent/sessions, a folder
+  for each working folder. The .pi/settings.json of a trusted project takes
+  precedence over the user's.
 
 Variables:
   PI_CODING_AGENT_DIR     Another folder than ~/.pi/agent.
   PI_CODING_AGENT_SESSION_DIR
                           The default of --session-dir.
+  PI_OFFLINE=1            The same as --offline.
   PINNACE_PROTOCOL        The default of --protocol.
-  PINNACE_OFFLINE_SCRIPT  The script of the offline model.
+  PINNACE_LOG             The default of --log-file.
+  PINNACE_OFFLINE_SCRIPT, PINNACE_OFFLINE_DELAY_MS
+                          The script and the delay of the offline model.
 
 Single questions (-p, --mode json, or stdin that is not a terminal):
   The first prompt is the text of stdin, the files, and the first TEXT, one
   after the other; each further TEXT is a prompt of its own. Images are
-  attached. No question is asked: each takes its default.
+  attached. Questions of extensions take their defaults.
 
 Exit codes:
-  0         Done. In mode json also if the model failed.
-  1         The request can't be done. In mode text also: the
-            model failed or its answer was cut. A limit was reached.
+  0         Success. In mode json also if the model failed.
+  1         The model, a key, a file or a session is missing; a limit was
+            reached; in mode text, the model failed or its answer was cut.
   2         Usage error, or a feature of pi that pinnace does not support.
   70        A defect of pinnace: every command is answered with internal_error,
             the session is saved. The log on stderr has the traceback.

@@ -88,10 +88,10 @@ def _run(words: list[str]) -> int:
             return spec_command.main(rest)
         case ["agents" | "batch" | "host" as name, *rest]:
             return _keep_agents(name, rest)
-        case ["demo"]:
+        case ["demo", *rest]:
             from pinnace_rpc.cli.commands import demo
 
-            return demo.main()
+            return demo.main(rest)
         case _:
             return _serve(words)
 

@@ -53,7 +53,7 @@ _SPEC: Final = (
 SUBCOMMANDS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "acp": ("The same as --mode acp.", ()),
     "agents": ("List the agents of the host; stop, restart or remove one.", ("stop", "restart", "remove")),
-    "attach": ("Speak to an agent that outlives its client.", ()),
+    "attach": ("Attach to an agent that outlives its client.", ()),
     "auth": ("Store, remove or list keys of providers.", ("login", "logout", "status")),
     "batch": ("Run an agent for each task of a file, here or on many machines.", ()),
     "completion": ("Print the completion script of a shell.", ("bash", "fish", "zsh")),
@@ -67,8 +67,8 @@ SUBCOMMANDS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "sessions": ("List the sessions of this folder as JSON lines.", ()),
     "shim": ("Write `pi` and `cli.js` that start pinnace.", ()),
     "spec": ("Print a file of the specification.", _SPEC),
-    "trust": ("Let a project's .pi configure the agent.", ()),
-    "untrust": ("No more.", ()),
+    "trust": ("Trust a project: let its .pi configure the agent.", ()),
+    "untrust": ("Stop trusting a project.", ()),
 }
 """The subcommands, with their help and the words that may follow."""
 
@@ -83,23 +83,23 @@ _MODE: Final = Group(
         Option(
             ("--print", "-p"),
             "is_print",
-            "Ask the text of stdin, @FILEs and TEXTs, print the answer and exit.",
+            "Send stdin, @FILEs and TEXTs, print the answer and exit.",
             text_prefix="---",  # a prompt with front matter
         ),
         Option(
             ("--mode",),
             "mode",
-            "text: as --print. json: its records, one a line. rpc: commands on stdin, records on stdout. "
-            "acp: the same for editors, in their protocol.",
+            "text: as --print. json: events as JSON lines. rpc: commands on stdin, records on stdout. "
+            "acp: the protocol of editors (Agent Client Protocol).",
             "text|json|rpc|acp",
             completed=MODES,
             read=values.one_of(MODES, f"one of {', '.join(MODES)}"),
         ),
-        _flag("--fail-on-error", field="fails_on_error", help="Exit with 1 also in mode json if the model failed."),
+        _flag("--fail-on-error", field="fails_on_error", help="In mode json, exit with 1 if the model failed."),
         Option(
             ("--exit-codes",),
             "has_detailed_exit_codes",
-            "plain (default): 0, 1 or 2. detailed: one for each kind of end, see docs/command-line.md.",
+            "plain (default): as below. detailed: a code for each reason, see docs/command-line.md.",
             "plain|detailed",
             completed=EXIT_CODES,
             read=values.is_detailed,
@@ -123,7 +123,7 @@ _MODE: Final = Group(
         Option(
             ("--on-eof",),
             "on_eof",
-            "In mode rpc, when stdin ends: abort the run (default), or drain: finish it.",
+            "In mode rpc, when stdin ends: abort the run (default), or finish it first.",
             "abort|drain",
             completed=ON_EOF,
             read=values.one_of(ON_EOF, " or ".join(ON_EOF)),
@@ -131,7 +131,7 @@ _MODE: Final = Group(
         Option(
             ("--on-restore",),
             "on_restore",
-            "In mode rpc, messages that were queued: pause them until the next one (default), or continue with them.",
+            "In mode rpc, messages queued in the session: keep them until the next one (default), or deliver them.",
             "pause|continue",
             completed=ON_RESTORE,
             read=values.one_of(ON_RESTORE, " or ".join(ON_RESTORE)),
@@ -141,9 +141,9 @@ _MODE: Final = Group(
 _LIMITS: Final = Group(
     "Limits of a run, from its prompt until the agent has settled",
     [
-        Option(("--max-turns",), "max_turns", "Answers of the model.", "NUMBER", read=values.count),
-        Option(("--max-cost",), "max_cost", "By the prices of the models.", "USD", read=values.amount),
-        Option(("--max-run-seconds",), "max_run_s", "Work that exceeds it is aborted.", "SECONDS", read=values.amount),
+        Option(("--max-turns",), "max_turns", "The most answers of the model.", "NUMBER", read=values.count),
+        Option(("--max-cost",), "max_cost", "The highest cost, by the models' prices.", "USD", read=values.amount),
+        Option(("--max-run-seconds",), "max_run_s", "The longest duration.", "SECONDS", read=values.amount),
     ],
 )
 _MODEL: Final = Group(
@@ -198,7 +198,7 @@ _MODEL: Final = Group(
         Option(
             ("--models",),
             "models",
-            "The models to cycle between: a comma list, with * and ?.",
+            "The models to cycle through, separated by commas, with * and ?.",
             "LIST",
             completed="models",
             read=values.items,
@@ -206,7 +206,7 @@ _MODEL: Final = Group(
         Option(
             ("--login",),
             "login",
-            "Ask for a key of PROVIDER, without echo, store it and exit, whatever the mode: for editors.",
+            "Ask for a key of PROVIDER without echo, store it and exit: for editors.",
             "[PROVIDER]",
             implied="",
             read=values.readable,
@@ -245,7 +245,7 @@ _PROMPT_AND_TOOLS: Final = Group(
         Option(
             ("--add-dir",),
             "directories",
-            "Name one more folder in the prompt, and read its context file. Can be repeated.",
+            "Name another folder in the prompt, and read its context file. Can be repeated.",
             "DIR",
             completed="file",
             repeats=True,
@@ -276,7 +276,7 @@ _PROMPT_AND_TOOLS: Final = Group(
         Option(
             ("--tools", "-t"),
             "tools",
-            "The active tools: a comma list, with *; or changes: +name, -name.",
+            "The active tools, separated by commas, with *; or changes of the default: +name, -name.",
             "LIST",
             completed="tools",
             read=values.items,
@@ -284,7 +284,7 @@ _PROMPT_AND_TOOLS: Final = Group(
         Option(
             ("--exclude-tools", "-xt"),
             "exclude_tools",
-            "Tools to leave out: a comma list, with *.",
+            "Tools to leave out, separated by commas, with *.",
             "LIST",
             completed="tools",
             read=values.items,
@@ -307,7 +307,7 @@ _PROMPT_AND_TOOLS: Final = Group(
         Option(
             ("--sandbox",),
             "sandbox",
-            "off (default); workspace-write: commands write the working folder alone; read-only: nothing.",
+            "off (default); workspace-write: commands write only in the working folder; read-only: nowhere.",
             "MODE",
             completed=SANDBOXES,
             read=values.one_of(SANDBOXES, f"{', '.join(SANDBOXES[:-1])} or {SANDBOXES[-1]}"),
@@ -315,7 +315,7 @@ _PROMPT_AND_TOOLS: Final = Group(
         Option(
             ("--sandbox-network",),
             "sandbox_network",
-            "With a sandbox: off (default), or on: commands have the network of this machine.",
+            "With a sandbox: off (default), or on: commands use the network of this machine.",
             "off|on",
             completed=SANDBOX_NETWORKS,
             read=values.one_of(SANDBOX_NETWORKS, " or ".join(SANDBOX_NETWORKS)),
@@ -345,7 +345,7 @@ _SESSION: Final = Group(
         Option(
             ("--session",),
             "session",
-            "Continue a session: its file, or its id or the beginning of it.",
+            "Continue a session: its file, its id or the beginning of its id.",
             "FILE|ID",
             completed="file",
             read=values.not_empty,
@@ -361,14 +361,14 @@ _SESSION: Final = Group(
         Option(
             ("--session-id",),
             "session_id",
-            "Continue the session of this id, or begin it.",
+            "Continue the session with this id, or create it.",
             "ID",
             read=values.session_id,
         ),
         Option(
             ("--message-id",),
             "message_id",
-            "The id of the prompt: a session that has it does not run it again, but continues.",
+            "The id of the prompt. A session that has it continues, and does not run it again.",
             "ID",
             read=values.message_id,
         ),
@@ -401,7 +401,7 @@ _SESSION: Final = Group(
         Option(
             ("--export-branch",),
             "export_branch",
-            "The exported part: all branches (default), or active.",
+            "The exported part: all branches (default), or the active one.",
             "all|active",
             completed=("all", "active"),
             read=values.one_of(("all", "active"), "all or active"),
@@ -411,29 +411,29 @@ _SESSION: Final = Group(
 _OTHER: Final = Group(
     "Other",
     [
-        _flag("--approve", "--trust", "-a", field="approved", help="Trust this project for this run: read its .pi."),
+        _flag("--approve", "--trust", "-a", field="approved", help="Trust the project for this run: read its .pi."),
         _flag(
             "--no-approve",
             "-na",
             field="approved",
-            help="Do not trust it, despite an earlier decision.",
+            help="Do not trust the project for this run.",
             constant=False,
         ),
         _flag(
             "--offline",
             field="is_offline",
-            help="Send only requests to the model. Default: PI_OFFLINE=1, or not.",
+            help="Send nothing but requests to models. PI_OFFLINE=1 does the same.",
         ),
         Option(
             ("--log-file",),
             "log_file",
-            f"Log as JSON lines to FILE. Default: {LOG_VARIABLE}, or nowhere.",
+            f"Write a log of JSON lines to FILE. Default: {LOG_VARIABLE}, else no log.",
             "FILE",
             completed="file",
             read=values.not_empty,
         ),
         _flag(
-            "--verbose", field="verbose", help="Log to stderr; log tools, queues and reads as well, also to --log-file."
+            "--verbose", field="verbose", help="Log tools, queues and reads as well, and write the log to stderr, too."
         ),
         _flag("--version", "-v", field=VERSION, help="Print the version and exit."),
         _flag("--help", "-h", field=HELP, help="Print this help and exit."),
@@ -451,8 +451,14 @@ _IGNORED: Final = Group(
 _TERMINAL: Final = Group(
     "Terminal client (`pinnace` in a terminal, without a mode)",
     [
-        _flag("--resume", "-r", field="resume", help="Begin with a list of sessions."),
-        Option(("--use-theme",), "look", "Its theme.", "THEME", completed=("dark", "light", "high-contrast")),
+        _flag("--resume", "-r", field="resume", help="Choose a session from a list."),
+        Option(
+            ("--use-theme",),
+            "look",
+            "dark, light, high-contrast, or a theme file of pi by its name.",
+            "THEME",
+            completed=("dark", "light", "high-contrast"),
+        ),
     ],
 )
 
@@ -468,9 +474,8 @@ def attach_command() -> Command:
 
     return Command(
         "pinnace attach",
-        "Speak the protocol on stdin and stdout with an agent of the host, which outlives this process. Starts the "
-        "host if none runs. NAME is an agent's name, which is begun if there is none; SESSION is the id of a "
-        "session or its file. Flags of an agent that is begun are passed on.",
+        "Speak the protocol on stdin and stdout with an agent of the host, which outlives this process. Starts a "
+        "host if none runs, and an agent with the AGENT FLAGS if none has this NAME or SESSION (an id or a file).",
         [Option((name,), field, text, metavar, completed=values) for name, field, text, metavar, values in ROWS],
         [Argument("agent", "[NAME|SESSION]"), Argument("flags", "[AGENT FLAGS]")],
     )

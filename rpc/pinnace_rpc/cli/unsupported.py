@@ -71,6 +71,8 @@ FOREIGN_COMMANDS: Final[Mapping[str, UnsupportedFeature]] = {
     "uninstall": PACKAGES,
     "update": UPDATES,
 }
+OTHER_NAMES: Final[Mapping[str, str]] = {"help": "--help", "version": "--version", "login": "auth", "logout": "auth"}
+"""Subcommands of other programs, and what has their effect here."""
 _AUTH_FORMS: Final[Mapping[str, UnsupportedFeature]] = {
     "check": SHOWN_KEYS,
     "print-api-key": SHOWN_KEYS,

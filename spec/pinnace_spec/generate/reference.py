@@ -1,7 +1,7 @@
-"""Writes the reference: the whole specification for people, rule by rule, who need know neither Python nor us.
+"""Writes the reference: the whole specification for people, rule by rule, without knowledge of Python or this program.
 
-Everything in it comes from the sources; the words around it are here. Anchors are ids in lower
-case (`#r-que-07`), so that anybody can link to a rule.
+Everything in it comes from the sources; the words around it are here. Anchors are ids in lower case (`#r-que-07`), so
+that other pages can link to a rule.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,9 +22,9 @@ from pinnace_spec.statechart.transitions import STATES, Region, Transition
 FIRST_PAGE: Final = """\
 # The protocol: reference
 
-A coding agent that runs without a terminal is driven by a program: an editor, a chat, a build. The program starts the
-agent, writes **commands** to its standard input and reads **records** from its standard output, one JSON object a line.
-Each command gets one **response**; **events** report what happens in between.
+A headless coding agent is controlled by a program: an editor, a chat, a build. The program starts the agent, writes
+**commands** to its standard input and reads **records** from its standard output, one JSON object per line. Each
+command gets one **response**; **events** report what happens in between.
 
 ```text
 → {"id":"1","type":"prompt","message":"Say hello"}
@@ -34,38 +34,38 @@ Each command gets one **response**; **events** report what happens in between.
 ← {"type":"agent_end","messages":[…]}
 ```
 
-This page says everything that an agent promises in this exchange, as numbered rules. It is generated from the same
-files that run the agent and judge it: the rules, the table of the statechart, the models of the records. What it says
-of the program is therefore checked whenever the program is. Nothing here needs the source to be understood.
+This page states everything that an agent guarantees in this exchange, as numbered rules. It is generated from the files
+that the agent runs on and is judged by: the rules, the transitions of the statechart, the models of the records. So the
+tests of the program check this page as well. It can be read without the source.
 
-Words that mean something here:
+Terms:
 
-- A **run** is the work on a prompt: one or more **turns**, each of them one answer of the model with the tool calls
-  that it asks for.
-- While the agent works further texts can be **queued**: to *steer* (before the model's next answer) or to *follow up*
-  (when the agent would otherwise stop).
-- The agent has **settled** when nothing more will happen by itself.
-- A **generation** is a time in the life of the original program's protocol: 0.18, 0.5x, seed (the published protocol),
-  0.87, 1.5. This program speaks all of them at once as far as they agree; a **profile** chooses where they do not.
-- The **chart** is the statechart behind it all: regions (RUN, SESSION, SHELL, UI, IO) that each are in one state, and
-  rows that say what happens when something comes."""
+- A **run** is the work on a prompt: one or more **turns**, each of them one answer of the model with the results of its
+  tool calls.
+- While the agent works, further messages can be **queued**: to *steer* (delivered before the model's next answer) or to
+  *follow up* (delivered when the agent would otherwise stop).
+- The agent has **settled** when nothing more happens without a new command.
+- A **generation** is a range of releases of the original program with one protocol: 0.18, 0.5x, seed (the published
+  protocol), 0.87, 1.5. This program speaks all of them; where they differ, a **profile** selects one.
+- The **statechart** decides what every command does. Each of its regions (RUN, SESSION, SHELL, UI, IO) is in one state,
+  and its **transitions** define what happens on each trigger."""
 
 HOW_TO_READ: Final = """\
 - **Level**: MUST, SHOULD or MAY, as in RFC 2119.
-- **Origin**: *seed*, the published protocol says so; *observed*, the original program does so; *ours*, the original
-  leaves it open or gets it wrong. A finding about such a rule is reported for a foreign agent and does not count as a
-  failure.
-- **Generations**: those that the rule holds for. `pi` is this program.
-- **Transitions**: what carries the rule out. `run/llm/llm_stop[has_steering]` is region RUN in state `llm`, when
-  the answer has ended, if a steering text waits; effects stand behind it in the order of what they write.
-- **Searched for in the models**: properties that hold in every state that the model checker has seen, within bounds.
-- **Noticed by**: what would turn red if the rule were broken. An invariant (`I-…`) is judged on every trace; a scenario
-  is a script for any agent; a path names a test in the repository.
-- **Differs from the original**: a deviation on purpose.
+- **Origin**: *seed*, the published protocol requires it; *observed*, the original program behaves so; *ours*, the
+  original leaves it open or gets it wrong. A violation of a rule of origin *ours* is reported for a third-party agent,
+  and does not count as a failure.
+- **Generations**: those that the rule applies to. `pi` is this program.
+- **Transitions**: the implementation of the rule in the statechart. `run/llm/llm_stop[has_steering]` is region RUN in
+  state `llm`, on the end of the answer, if a steering message is queued. Effects follow, in the order of their records.
+- **Properties of the models**: they hold in every state that the model checker has visited, within bounds.
+- **Witnesses**: what fails if the rule is violated. An invariant (`I-…`) is judged on every trace; a scenario is a
+  script for any agent; a path names a test in the repository.
+- **Deviation**: a difference from the original, on purpose.
 
-The same can be asked of the program: `pinnace explain R-QUE-07`."""
+`pinnace explain R-QUE-07` prints the same."""
 
-NO_STATEMENT: Final = "Nothing yet: there is no model in this edition."
+NO_STATEMENT: Final = "This edition has no models."
 
 
 STATEMENT = "model/STATEMENT.md"
@@ -123,9 +123,9 @@ def _contents(chapters: Mapping[str, Sequence[Rule]]) -> Iterable[str]:
     for chapter, rules in chapters.items():
         yield f"- {_link(chapter)}: " + ", ".join(_link(rule.id) for rule in rules)
     yield from (f"- {_link(each)}" for each in APPENDICES)
-    yield "- Beside this page: [the chart as a drawing](chart.svg), [as SCXML](chart.scxml), [as Mermaid](chart.mmd); "
-    yield "  [command × state](matrix.md); [the records as JSON Schema](schema/), [as AsyncAPI](asyncapi.yaml); "
-    yield "  [all names for programs](meta.json)"
+    yield "- Beside this page: the statechart [as a drawing](chart.svg), [as SCXML](chart.scxml), "
+    yield "  [as Mermaid](chart.mmd); [command × state](matrix.md); the records [as JSON Schema](schema/), "
+    yield "  [as AsyncAPI](asyncapi.yaml); [all names for programs](meta.json)"
 
 
 def _rule(
@@ -142,14 +142,14 @@ def _rule(
     if names := ", ".join(f"[{name}](schema/pi.json)" for name in definitions):
         yield f"- Records: {names}."
     if rows := spec.rows_of(rule.id):
-        yield "- Rows of the chart, each reached by the search over all of it:"
+        yield "- Transitions, each reached by the exhaustive search:"
         yield from _rows(rows)
     if searched := [each for each in PROPERTIES if rule.id in each.rules]:
-        yield "- Searched for in the models: " + " ".join(f"{each.text} (`{each.name}`)" for each in searched)
+        yield "- Properties of the models: " + " ".join(f"{each.text} (`{each.name}`)" for each in searched)
     if noticed := [*_noticed(rule)]:
-        yield "- Noticed by: " + "; ".join(noticed) + "."
+        yield "- Witnesses: " + "; ".join(noticed) + "."
     for each in spec.deviations_of(rule.id):
-        yield f"- Differs from the original ({_link(each.id)}): {each.original} **Here:** {each.ours}"
+        yield f"- Deviation {_link(each.id)}. The original: {each.original} **Here:** {each.ours}"
     if shown := ", ".join(f"[{each.title}](#{anchor(each.title)})" for each in reported if rule.id in each.rules):
         yield f"- Example: {shown}."
 
@@ -187,7 +187,7 @@ def _noticed(rule: Rule) -> Iterable[str]:
 def _records() -> Iterable[str]:
     yield f"## {APPENDICES[0]}"
     yield ""
-    yield "Who knows what. The last column is this program in its profile `pi`."
+    yield "The commands and records of each generation. The last column is this program in its profile `pi`."
     yield ""
     parts: tuple[tuple[str, Kind], ...] = (("Commands", "commands"), ("Records beside responses", "records"))
     for title, kind in parts:
@@ -204,7 +204,7 @@ def _records() -> Iterable[str]:
 def _invariants() -> Iterable[str]:
     yield f"## {APPENDICES[1]}"
     yield ""
-    yield "What must hold of every trace. Each is judged by an observer that sees the records alone, of any agent."
+    yield "Each invariant must hold in every trace of any agent. An observer judges it from the records alone."
     for each in invariants().values():
         yield ""
         yield f"### {each.id}"
@@ -215,7 +215,7 @@ def _invariants() -> Iterable[str]:
 def _codes() -> Iterable[str]:
     yield f"## {APPENDICES[2]}"
     yield ""
-    yield "`errorCode` beside `error` in a response without success ([R-ERR-05](#r-err-05)): "
+    yield "The values of `errorCode` in a response with `success: false` ([R-ERR-05](#r-err-05)): "
     yield ", ".join(f"`{code.value}`" for code in ErrorCode) + "."
 
 
@@ -233,7 +233,7 @@ def _deviations(spec: Spec) -> Iterable[str]:
 def _conversations(reported: Sequence[Example]) -> Iterable[str]:
     yield f"## {APPENDICES[4]}"
     yield ""
-    yield "Recorded from this program. `→` goes in, `←` comes out; texts that would fill the page are cut at `…`."
+    yield "Recorded from this program. `→` is a line of the client, `←` one of the agent; long texts are cut at `…`."
     for example in reported:
         yield ""
         yield f"### {example.title}"
@@ -248,12 +248,12 @@ def _conversations(reported: Sequence[Example]) -> Iterable[str]:
 def _sentences() -> Iterable[str]:
     yield f"## {APPENDICES[5]}"
     yield ""
-    yield "Every sentence of the published protocol, restated in our words, with the rules that keep it."
+    yield "Every sentence of the published protocol, restated, with the rules that implement it."
     for document, sentences in data.table("seed_index.toml").items():
         yield ""
         yield f"### {document.capitalize()}"
         yield ""
-        yield "| | section | says | rules |"
+        yield "| | section | sentence | rules |"
         yield "|---|---|---|---|"
         for each in sentences:
             number = each["number"]

@@ -1,7 +1,7 @@
-"""Writes the statechart as SCXML: parallel regions, one transition a row, in the order in which rows are tried.
+"""Writes the statechart as SCXML: parallel regions, with transitions in the order in which they are tried.
 
-Guards are calls by name, effects are raised as events `effect.NAME`, which nothing in the chart waits for: what they do
-is the business of whoever runs it. `read` is the way back, so that nothing can be lost on the way.
+Guards are calls by name. Effects are raised as events `effect.NAME`, which no transition waits for: the program that
+executes the statechart implements them. `read` is the inverse, so a test can show that nothing is lost.
 """
 
 from collections.abc import Iterable

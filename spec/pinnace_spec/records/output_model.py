@@ -1,8 +1,8 @@
-"""What all models of output have in common: closed, exact, and built on first use.
+"""The base of all models of output: closed, exact, and built on first use.
 
-Output is judged, not taken in: an unknown key, null for an absent field, or text for a number is a fault of whoever
-wrote it. The closedness reaches into the plain dicts of `messages`, since pydantic hands a model's configuration down
-to the TypedDicts in its fields. Must not be imported by the agent: it writes plain dicts, and starts without these
+Output is judged, not consumed: an unknown key, null for an absent field, or text for a number is a fault of the
+writer. The plain dicts of `messages` are closed as well, since pydantic applies a model's configuration to the
+TypedDicts in its fields. Must not be imported by the agent: it writes plain dicts, and starts without these
 models. Source: R-PRO-01, R-MSG-01.
 """
 

@@ -136,9 +136,9 @@ SHUTTING_DOWN: Final = "Shutting down"
 # Clients match the first sentence; the rest helps a person.
 NO_MODEL: Final = (
     "No model selected.\n\n"
-    "Choose one with --provider and --model, or describe your own in models.json: pinnace --help reports how. "
-    "Without a network, --provider offline needs no key.\n\n"
-    "A running process takes set_model."
+    "Choose one with --provider and --model, or describe your own in models.json: pinnace --help shows how. "
+    "--provider offline needs neither a key nor a network.\n\n"
+    "In a running process, use set_model."
 )
 
 
@@ -161,7 +161,7 @@ def no_api_key(provider: str) -> str:
     return (
         f"No API key found for {named}.\n\n"
         "Set the provider's environment variable, pass --api-key, or write the key to auth.json: "
-        "pinnace --help reports how."
+        "pinnace --help shows how."
     )
 
 
@@ -249,7 +249,7 @@ def session_unreadable(path: str, reason: str) -> str:
 
 def session_read_only(path: str, reason: str) -> str:
     """Word that a session may be read and not appended to, and how to go on."""
-    return f"Session can only be read: {path}: {reason}. Clone it, or start with --fork, to go on in a copy."
+    return f"Session can only be read: {path}: {reason}. Clone it, or start with --fork, to continue in a copy."
 
 
 def not_exported(path: str, reason: str) -> str:

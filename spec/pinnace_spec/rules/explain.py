@@ -1,6 +1,7 @@
-"""Says everything that the specification has about one name: a rule, an invariant, a deviation, a row.
+"""Explains one name of the specification: a rule, an invariant, a deviation, a transition.
 
-For a terminal: lines of text, no colours. Every answer names what leads on: the rules of a row, the rows of a rule.
+For a terminal: lines of text, no colours. Every answer names related ones: the rules of a transition, the transitions
+of a rule.
 """
 
 import difflib
@@ -22,7 +23,7 @@ _MAX_NEAR: Final = 5
 
 
 def explain(name: str, spec: Spec) -> str | None:
-    """Return what there is to say about a name, whatever its case; None: the specification has no such name."""
+    """Return the explanation of a name, in any case of letters; None: the specification has no such name."""
     wanted = name.strip().casefold()
     for rule in spec.rules.values():
         if rule.id.casefold() == wanted:
@@ -40,7 +41,7 @@ def explain(name: str, spec: Spec) -> str | None:
 
 
 def near(name: str, spec: Spec) -> list[str]:
-    """Return the names that somebody may have meant, the likeliest first."""
+    """Return similar names, the most similar first."""
     known = {each.casefold(): each for each in names(spec)}
     wanted = name.strip().casefold()
     begun = [known[each] for each in known if wanted and each.startswith(wanted)]
@@ -67,7 +68,7 @@ def _rule(rule: Rule, spec: Spec) -> Iterable[str]:
     for each in spec.deviations_of(rule.id):
         yield from ("", f"{each.id}  differs from the original", *_both(each))
     if rows := spec.rows_of(rule.id):
-        yield from ("", f"Rows of the chart ({len(rows)})", *_row_lines(rows))
+        yield from ("", f"Transitions ({len(rows)})", *_row_lines(rows))
     yield from _searched(rule)
     yield from _witnesses(rule)
     yield from _scenarios(rule.id)
@@ -90,7 +91,7 @@ def _witnesses(rule: Rule) -> Iterable[str]:
 
 def _searched(rule: Rule) -> Iterable[str]:
     if found := [each for each in PROPERTIES if rule.id in each.rules]:
-        yield from ("", "Searched for in the models (pinnace spec model)")
+        yield from ("", "Properties of the models (pinnace spec model)")
         for each in found:
             yield from _wrapped(f"{each.name}  {each.text}", "  ")
 
@@ -126,7 +127,7 @@ def _invariant(each: Invariant, spec: Spec) -> Iterable[str]:
 
 def _rows(rows: Sequence[Transition], spec: Spec) -> Iterable[str]:
     """Report rows in the order in which they are tried, and their rules once."""
-    yield "The first whose guard holds is taken." if len(rows) > 1 else "A row of the chart."
+    yield "The first transition whose guard holds is taken." if len(rows) > 1 else "A transition of the statechart."
     yield ""
     yield from _row_lines(rows)
     yield from ("", "Rules")

@@ -124,7 +124,7 @@ CHAPTERS: Final[Mapping[str, tuple[str, ...]]] = {
     "The process and its configuration": ("R-CLI", "R-CFG"),
     "Results and batches": ("R-RES", "R-BAT"),
 }
-"""The order in which somebody reads: each chapter with its families of rules."""
+"""The chapters of the reference in their order, each with its families of rules."""
 
 
 def chapter_of(rule: Rule) -> str | None:

@@ -1,7 +1,6 @@
-"""Which scenario is about which rule: read from the heads of the scenarios, without a reader of YAML.
+"""Maps rules to scenarios: read from the heads of the scenarios, without a YAML parser.
 
-Only the lines `id:`, `title:` and `rules: [...]` of each entry count, written as all scenarios write them. What a
-scenario does is the business of whoever plays it.
+Only the lines `id:`, `title:` and `rules: [...]` of each entry are read, in the form that all scenarios use.
 """
 
 import re

@@ -1,23 +1,21 @@
-"""The statechart as rows: what may happen in which state, and what then happens. Names only, no behaviour.
+"""The statechart as a table of transitions. Names only, no behaviour.
 
-Five orthogonal regions, each a flat machine, and one extended state behind them (queues, line, flags):
+Five orthogonal regions, each a flat machine, with one extended state (queues, deferred commands, flags):
 
-- **run**: the conversation. idle, preflight (a prompt is checked), persisting (its text is on its way to the disk),
-  llm and tools (a run is open), retrying (the delay), compacting.manual, compacting.prompt (a prompt waits for it),
-  compacting.threshold, compacting.overflow, settling (extensions have their say),
-  navigating (the session moves to another entry), stopping.X (the cancelled job of
-  state X unwinds; stopping.run: of llm and tools), switching (a session is replaced).
-- **session**: quiet or asking, while a session command is validated and extensions are asked. RUN goes on meanwhile.
-- **shell**: quiet or running, the `bash` commands of the client. They never block RUN.
+- **run**: the conversation. preflight (a prompt is checked), persisting (its message is saved), llm and tools (a run is
+  open), retrying (the delay), compacting.prompt (a prompt waits for it), settling (the settle hook), navigating,
+  stopping.X (the cancelled job of state X unwinds; stopping.run: of llm and tools), switching (of the session).
+- **session**: confirming while extensions are asked about a session command. RUN continues meanwhile.
+- **shell**: running `bash` commands of the client, which never block RUN.
 - **ui**: quiet; answers to dialogs.
-- **io**: open, draining or closing (stdin ended or a signal came), closed.
+- **io**: open, draining or closing (stdin ended or a signal arrived), closed.
 
-A row is taken when its region is in `source`, its `trigger` happens and its `guard` (a name, empty: always) holds; the
-rows of a state are tried in order. `target` None means that the state stays. `effects` are names of actions, in the
-order of what they write. Trigger `always` is tried after every other trigger until nothing applies (SCXML: eventless).
+A transition is taken when its region is in `source`, its `trigger` arrives and its `guard` (a name; empty: always)
+holds; those of a state are tried in order. Without a `target` the state stays. `effects` are names of actions, in the
+order of their records. `always` is tried after every other trigger until nothing applies (SCXML: eventless).
 
-The table is total: for each command and each state of the region that answers it there is a row, and the last one has
-no guard; refusals are rows too. WARNING: guards and actions are bound by name in the statechart package, and a test
+The table is total: each command has a transition without a guard in each state of the region that answers it;
+rejections are transitions too. WARNING: guards and actions are bound by name in the statechart package, and a test
 compares both sets; a new name here needs a body there.
 
 This module must not know what a guard computes, what an effect writes, or that there is a clock.

@@ -69,6 +69,12 @@ async def used(starter: Starter) -> AsyncGenerator[FileHelpers, None]:
         starter.close()
 
 
+def stop(child: Child) -> None:
+    """Stop a process, and wait until it has stopped: until then its read may still take what is written."""
+    os.kill(child.pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WNOWAIT)
+
+
 async def outcome(tool: str, cwd: Path, **arguments: object) -> str:
     """Return the text of a call's result."""
     context = ToolContext(str(cwd), "c1", lambda _: None, {})
@@ -188,7 +194,7 @@ async def test_a_cancelled_read_leaves_a_hanging_helper_behind(project: Path) ->
     starter = Starter()
     async with used(starter) as helpers:
         assert await outcome("read", project, path="file") == "old\n"
-        os.kill(starter.started[0].pid, signal.SIGSTOP)
+        stop(starter.started[0])
         with trio.CancelScope() as scope:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(outcome_of, nursery, project)
@@ -210,8 +216,7 @@ async def test_a_cancelled_write_is_awaited(project: Path) -> None:
     starter = Starter()
     async with used(starter) as helpers:
         await outcome("read", project, path="file")
-        helper = starter.started[0].pid
-        os.kill(helper, signal.SIGSTOP)
+        stop(starter.started[0])
         ended = trio.Event()
 
         async def write() -> None:
@@ -249,7 +254,7 @@ async def test_a_write_whose_helper_ends_says_that_the_file_may_have_changed(pro
     async with used(starter) as helpers:
         await outcome("read", project, path="file")
         helper = starter.started[0].pid
-        os.kill(helper, signal.SIGSTOP)
+        stop(starter.started[0])
 
         async def write() -> None:
             with pytest.raises(CallRefused, match=r"has ended during the call: .*/file may have been changed"):
@@ -278,7 +283,7 @@ async def test_concurrent_calls_do_not_wait_for_one_that_hangs(project: Path) ->
     starter = Starter()
     async with used(starter):
         await outcome("read", project, path="file")
-        os.kill(starter.started[0].pid, signal.SIGSTOP)
+        stop(starter.started[0])
         async with trio.open_nursery() as nursery:
             nursery.start_soon(outcome_of, nursery, project)
             await starter.has_call()

@@ -134,7 +134,7 @@ def test_every_subcommand_is_one(home: Path) -> None:
     page = manual(["-ne"])
 
     assert [name for name in SUBCOMMANDS if name not in page] == []
-    for name in set(SUBCOMMANDS) - {"attach", "demo"}:
+    for name in set(SUBCOMMANDS) - {"attach"}:
         ended = subprocess.run(
             [*PINNACE, name, "--bogus"], env=environment(home), capture_output=True, text=True, timeout=60, check=False
         )

@@ -15,7 +15,7 @@ from pinnace_agent.config.models.catalog import read_catalog
 from pinnace_rpc.cli.arguments import parse_arguments
 from pinnace_rpc.cli.options import Options
 from pinnace_rpc.cli.parser import CommandError, UsageError
-from pinnace_rpc.cli.table import NAMES, OPTIONS
+from pinnace_rpc.cli.table import NAMES, OPTIONS, SUBCOMMANDS
 
 SERVE = ("--mode", "rpc", "--no-session")
 
@@ -86,7 +86,7 @@ def test_what_needs_a_terminal_is_refused_without_one(manual: str) -> None:
 
 
 def test_the_model_that_it_describes_is_one(manual: str, tmp_path: Path) -> None:
-    text = manual[manual.index('{"providers"') : manual.index("\n\n  It is then")]
+    text = manual[manual.index('{"providers"') : manual.index("\n\n  Select it")]
     (tmp_path / "models.json").write_text(text)
     catalog = read_catalog(tmp_path / "models.json")
 
@@ -142,3 +142,19 @@ def test_blanks_around_a_value_mean_nothing() -> None:
 
     options = Options(name="N", api_key="k", tools=("read", "bash"), is_persistent=False)
     assert options == parse_arguments(words, {})
+
+
+@pytest.mark.parametrize("name", SUBCOMMANDS)
+def test_every_subcommand_has_a_page(name: str) -> None:
+    """Also without a network, a host or a model, and none runs. `pinnace acp` has the page of the program."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "pinnace_rpc", name, "--help"],
+        env={"PATH": os.defpath, "PYTHONPATH": PYTHONPATH},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert (0, "") == (done.returncode, done.stderr)
+    assert done.stdout.startswith("Usage: pinnace [OPTIONS]" if name == "acp" else f"Usage: pinnace {name} ")

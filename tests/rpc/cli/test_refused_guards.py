@@ -200,6 +200,9 @@ def test_settings_of_pi_are_understood(home: PreparedHome) -> None:
         (["auht", "login", "openai"], "auth"),
         (["instal", "npm:x"], "install"),
         (["completions"], "completion"),
+        (["help"], "--help"),
+        (["version"], "--version"),
+        (["login", "openai"], "auth"),
     ],
 )
 def test_a_misspelt_subcommand_is_no_prompt(home: PreparedHome, words: list[str], near: str) -> None:

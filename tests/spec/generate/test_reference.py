@@ -39,7 +39,7 @@ def test_a_rule_is_reported_with_level_origin_generations_and_what_notices(name:
     assert f"**{rule.level}.** {rule.text}" in text
     assert f"- Origin: {rule.origin}, " in text
     assert f"- Generations: {', '.join(rule.generations) or 'all'}." in text
-    assert "- Noticed by: " in text or "- Rows of the chart" in text
+    assert "- Witnesses: " in text or "- Transitions, each reached" in text
     for each in SPEC.deviations_of(name):
         assert f"[{each.id}](#{each.id.lower()})" in text
 

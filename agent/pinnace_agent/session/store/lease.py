@@ -54,7 +54,7 @@ class LeaseHeld(Exception):
         owner = "another process" if holder is None else _describe(holder)
         self.text = (
             f"Session is in use: {path}: {owner} writes to it. "
-            "End that process, or start with --fork to go on in a copy."
+            "End that process, or start with --fork to continue in a copy."
         )
         super().__init__(self.text)
         self.holder = holder

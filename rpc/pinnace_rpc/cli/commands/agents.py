@@ -23,7 +23,7 @@ _ACTIONS: Final[Mapping[AgentActionName, Command]] = {
         "pinnace agents stop", "End the process of an agent. The next attach starts it again.", arguments=_NAME
     ),
     "restart": Command(
-        "pinnace agents restart", "Start the process of an agent anew, also after it has failed.", arguments=_NAME
+        "pinnace agents restart", "Restart the process of an agent, also after it has failed.", arguments=_NAME
     ),
     "remove": Command(
         "pinnace agents remove", "End an agent and delete its journal. Its session file stays.", arguments=_NAME
@@ -33,8 +33,8 @@ COMMAND: Final = Command(
     "pinnace agents",
     "List the agents of the host.",
     [
-        Option(("--json",), "is_json", 'One line of JSON: {"agents": [...]}.'),
-        Option(("--watch",), "watches", "List them again at each change."),
+        Option(("--json",), "is_json", 'Print one line of JSON: {"agents": [...]}.'),
+        Option(("--watch",), "watches", "Print the list again at each change."),
     ],
     subcommands=list(_ACTIONS.values()),
 )
@@ -44,7 +44,7 @@ Row = Mapping[str, object]
 
 
 class HostUnavailable(CommandError):
-    """The host is not reached."""
+    """The host can't be reached."""
 
     def __init__(self, error: NoHost) -> None:
         """Take text and exit code over."""

@@ -47,7 +47,7 @@ def main(words: Sequence[str]) -> int:
     if not words:
         from pinnace_rpc.cli.help import page
 
-        raise UsageError(page(_GROUP))
+        raise UsageError(f"auth requires a command\n\n{page(_GROUP)}")
     name, *rest = words
     if name.startswith("-"):
         parse(_GROUP, [name])
@@ -151,14 +151,13 @@ def _status(provider: str | None, as_json: bool) -> int:
 
 
 _PROVIDER: Final = Argument("provider", "PROVIDER")
-_FORCE: Final = Option(("--force",), "force", "A login gives way.")
 _LOGIN: Final = Command(
     "pinnace auth login",
-    "Store a key of a provider, read from stdin or a prompt without echo, or log in with an extension.",
+    "Store a key of a provider, from stdin or typed without echo. With -e, log in with an extension instead.",
     [
         Option(("--key-command",), "key_command", "Store a shell command that prints the key.", "COMMAND"),
         Option(("--env",), "env", "Store the name of a variable that holds the key.", "NAME"),
-        _FORCE,
+        Option(("--force",), "force", "Also replace a login."),
         Option(
             ("-e", "--extension"),
             "extension",
@@ -169,15 +168,20 @@ _LOGIN: Final = Command(
     ],
     [_PROVIDER],
 )
-_LOGOUT: Final = Command("pinnace auth logout", "Remove the stored key or login of a provider.", [_FORCE], [_PROVIDER])
+_LOGOUT: Final = Command(
+    "pinnace auth logout",
+    "Remove the stored key or login of a provider.",
+    [Option(("--force",), "force", "Also remove a login.")],
+    [_PROVIDER],
+)
 _STATUS: Final = Command(
     "pinnace auth status",
     "Show where each provider's key comes from. With a provider: exit code 1 if it has none.",
-    [Option(("--json",), "as_json", "One JSON object a line, for every provider.")],
+    [Option(("--json",), "as_json", "Print a line of JSON for each provider.")],
     [Argument("provider", "[PROVIDER]", is_required=False)],
 )
 _GROUP: Final = Command(
-    "pinnace auth", "Keys of model providers, in auth.json.", subcommands=[_LOGIN, _LOGOUT, _STATUS]
+    "pinnace auth", "Manage the keys of model providers in auth.json.", subcommands=[_LOGIN, _LOGOUT, _STATUS]
 )
 
 

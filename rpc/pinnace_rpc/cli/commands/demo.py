@@ -7,9 +7,10 @@ runs, and prints the records as they arrive. Also the shortest example of a clie
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import IO, Any, Final
 
+from pinnace_rpc.cli.parser import Command, parse
 from pinnace_rpc.cli.streams import echo
 
 # The edge of JSON: what another process wrote.
@@ -19,16 +20,22 @@ PROMPT: Final = "Please run `echo hello from the shell; sleep 1` and show me wha
 STEER: Final = "One more thing: answer in a single sentence."
 FLAGS: Final = ("--mode", "rpc", "--no-session", "--provider", "offline", "--protocol", "1.5")
 # -P: modules in the current folder must not be imported.
-COMMAND: Final = (sys.executable, "-P", "-m", "pinnace_rpc", *FLAGS)
+AGENT: Final = (sys.executable, "-P", "-m", "pinnace_rpc", *FLAGS)
+COMMAND: Final = Command(
+    "pinnace demo",
+    "Show a short conversation with the offline model: a prompt, a tool call, a steering message. Needs no key and no "
+    "network.",
+)
 
 # Escape codes of styles.
 _BOLD, _DIM, _RED, _GREEN, _YELLOW, _MAGENTA, _CYAN = 1, 2, 31, 32, 33, 35, 36
 
 
-def main() -> int:
-    """Hold the conversation; return the agent's exit code."""
+def main(words: Sequence[str]) -> int:
+    """Run `pinnace demo` with these words, and return the agent's exit code."""
+    parse(COMMAND, words)
     _print(f"$ pinnace {' '.join(FLAGS)}", _BOLD)
-    with subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as agent:
+    with subprocess.Popen(AGENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as agent:
         assert agent.stdin is not None
         assert agent.stdout is not None
         _send(agent.stdin, {"id": "1", "type": "prompt", "message": PROMPT})

@@ -1,6 +1,6 @@
 """`pinnace host`: runs the host of this agent folder in the foreground, asks a running one what it does, or ends it.
 
-Exit codes: 0; 1 if the host can't start or is not reached in order; 2 for a usage error; 69 if none runs.
+Exit codes: 0; 1 if the host can't start or can't be reached; 2 for a usage error; 69 if none runs.
 """
 
 import json
@@ -44,42 +44,43 @@ COMMAND: Final = Command(
         Option(
             ("--max-agents",),
             "max_agents",
-            "How many agents there may be. Default: 100.",
+            "The most agents. Default: 100.",
             "NUMBER",
             read=number(1, 10_000),
         ),
         Option(
             ("--max-clients",),
             "max_clients",
-            "How many clients may be attached at once, to all agents together. Default: 1000.",
+            "The most clients at once, of all agents together. Default: 1000.",
             "NUMBER",
             read=number(1, 10_000),
         ),
         Option(
             ("--idle-minutes",),
             "idle_minutes",
-            "An agent that has been without clients and work for so long ends until it is needed. Default: 30.",
+            "Put an agent to sleep after this time without clients and work. Default: 30.",
             "MINUTES",
             read=amount,
         ),
         Option(
             ("--agent-memory",),
             "agent_memory",
-            "The most address space of an agent. Default: unlimited.",
+            "The largest address space of an agent. Default: no limit.",
             "MIB",
             read=number(_LEAST_MEMORY_MIB),
         ),
         Option(
             ("--journal-bytes",),
             "journal_bytes",
-            "The most that an agent's journal takes on the disk; then its oldest records go. Default: 67108864.",
+            "The largest size of an agent's journal, whose oldest records are then removed. Default: 67108864.",
             "BYTES",
             read=number(_LEAST_JOURNAL_BYTES),
         ),
         Option(
             ("--on-crash",),
             "on_crash",
-            "After a crash of an agent, messages that were queued: pause them (default), or continue with them.",
+            "After a crash of an agent, its queued messages: keep them until the next message (pause, the default), "
+            "or deliver them (continue).",
             "pause|continue",
             completed=ON_CRASH,
             read=one_of(ON_CRASH, " or ".join(ON_CRASH)),
@@ -154,7 +155,7 @@ def _ask(request: AskStatus | StopHost, *, waits: bool = False) -> Mapping[str, 
     except (locations.LocationError, ProtocolError) as error:
         raise CommandError(str(error)) from None
     except OSError as error:
-        raise CommandError(f"the host is not reached: {error.strerror or error}") from None
+        raise CommandError(f"the host can't be reached: {error.strerror or error}") from None
     return answer
 
 

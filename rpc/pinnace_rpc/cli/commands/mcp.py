@@ -46,13 +46,13 @@ _JSON: Final = Option(("--json",), "as_json", "Print JSON.")
 _LIST: Final = Command("pinnace mcp list", "Connect the enabled servers, and show their state and tools.", [_JSON])
 _TEST: Final = Command(
     "pinnace mcp test",
-    "Connect one server, and show its tools, how long it took and what can't be used.",
+    "Connect one server and show its tools. Also shows the time it took, and what can't be used.",
     [_JSON, Option(("--call",), "call", "Call a tool, with the ARGUMENTS.", "TOOL")],
     [Argument("name", "NAME"), Argument("arguments", "[ARGUMENTS]", is_required=False)],
 )
 _ADD: Final = Command(
     "pinnace mcp add",
-    "Add a server, or replace it: a program behind --, or --url.",
+    "Add or replace a server: a program after --, or --url.",
     [
         _LOCAL,
         Option(("--url",), "url", "The address of a server over streamable HTTP.", "URL"),
@@ -60,33 +60,40 @@ _ADD: Final = Command(
         Option(("--cwd",), "cwd", "The folder of the program.", "DIR"),
         Option(("--header",), "header", "A header of every request. May be repeated.", "NAME=VALUE", repeats=True),
         Option(("--bearer-token-env-var",), "bearer", "Send the value of a variable as a bearer token.", "NAME"),
-        Option(("--oauth-client-id",), "clientId", "A client that you have registered.", "ID"),
+        Option(("--oauth-client-id",), "clientId", "The id of an OAuth client that you have registered.", "ID"),
         Option(("--oauth-client-secret",), "clientSecret", "Its secret: ${NAME} or !COMMAND.", "SECRET"),
-        Option(("--oauth-callback-port",), "callbackPort", "The port of the redirect of a sign-in.", "PORT"),
-        Option(("--oauth-client-name",), "clientName", "The name that is registered.", "NAME"),
-        Option(("--oauth-client-registration",), "clientRegistration", "auto or dcr.", "MODE"),
-        Option(("--exposure",), "exposure", "codemode, deferred, direct or hidden.", "MODE"),
-        Option(("--description",), "description", "What it offers, for the system prompt.", "TEXT"),
+        Option(("--oauth-callback-port",), "callbackPort", "The local port of the sign-in's redirect.", "PORT"),
+        Option(("--oauth-client-name",), "clientName", "The name under which pinnace registers itself.", "NAME"),
+        Option(("--oauth-client-registration",), "clientRegistration", "How it registers: auto or dcr.", "MODE"),
+        Option(
+            ("--exposure",),
+            "exposure",
+            "hidden keeps the tools from the model; codemode, deferred and direct declare them.",
+            "MODE",
+        ),
+        Option(("--description",), "description", "What the server offers, for the model.", "TEXT"),
     ],
     [Argument("name", "NAME"), Argument("command", "[-- COMMAND [ARG ...]]", is_required=False, repeats=True)],
 )
 _REMOVE: Final = Command("pinnace mcp remove", "Remove a server.", [_LOCAL], [Argument("name", "NAME")])
 _LOGIN: Final = Command(
     "pinnace mcp login",
-    "Sign in to a server over HTTP. Shows the address to open; the redirect may be pasted.",
+    "Sign in to a server over HTTP. Prints the address to open; the address of the redirect may be pasted.",
     [
         Option(("--local", "-l"), "is_local", "The server must be one of .pi/mcp.json of this folder."),
-        Option(("--timeout",), "timeout", "The limit for the whole sign-in, 300 by default.", "SECONDS"),
+        Option(("--timeout",), "timeout", "The limit of the whole sign-in. Default: 300.", "SECONDS"),
     ],
     [Argument("name", "NAME")],
 )
 _LOGOUT: Final = Command(
     "pinnace mcp logout",
-    "Remove what is stored of a sign-in.",
+    "Remove the stored tokens of a sign-in.",
     [Option(("--local", "-l"), "is_local", "The server must be one of .pi/mcp.json of this folder.")],
     [Argument("name", "NAME")],
 )
-_GROUP: Final = Command("pinnace mcp", "MCP servers.", subcommands=[_LIST, _TEST, _ADD, _REMOVE, _LOGIN, _LOGOUT])
+_GROUP: Final = Command(
+    "pinnace mcp", "Manage MCP servers.", subcommands=[_LIST, _TEST, _ADD, _REMOVE, _LOGIN, _LOGOUT]
+)
 
 
 def main(words: Sequence[str]) -> int:
@@ -94,7 +101,7 @@ def main(words: Sequence[str]) -> int:
     if not words:
         from pinnace_rpc.cli.help import page
 
-        raise UsageError(page(_GROUP))
+        raise UsageError(f"mcp requires a command\n\n{page(_GROUP)}")
     name, *rest = words
     if name.startswith("-"):
         parse(_GROUP, [name])

@@ -18,10 +18,10 @@ from pinnace_spec.wire.json_text import encode_record
 
 COMMAND: Final = Command(
     "pinnace sessions",
-    "List the sessions, newest first: one JSON object a line.",
+    "List the sessions of this folder, newest first, as JSON lines.",
     [
-        Option(("--all",), "is_all", "Of all working folders, not only of this one."),
-        Option(("--session-dir",), "session_dir", "Where session files are kept.", "FOLDER"),
+        Option(("--all",), "is_all", "List the sessions of all folders."),
+        Option(("--session-dir",), "session_dir", "The folder of session files.", "FOLDER"),
     ],
 )
 

@@ -33,8 +33,8 @@ COMMAND: Final = Command(
     "Print a file of the specification; without a name, list all names. NAME is one of: "
     f"{', '.join(f'{name} ({text})' for name, (_, text) in PUBLISHED.items())}.",
     [
-        Option(("--profile",), "profile", "Of schema: a generation. Default: pi.", "NAME"),
-        Option(("--model",), "model", "Of model: which one. Default: the first.", "NAME"),
+        Option(("--profile",), "profile", "For schema: the generation. Default: pi.", "NAME"),
+        Option(("--model",), "model", "For model: which one. Default: the first.", "NAME"),
     ],
     [Argument("name", "[NAME]", is_required=False, choices=tuple(PUBLISHED))],
 )

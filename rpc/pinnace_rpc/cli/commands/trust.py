@@ -20,11 +20,11 @@ from pinnace_rpc.cli.streams import echo
 def main(words: Sequence[str], *, decision: bool) -> int:
     """Run `pinnace trust`, or `pinnace untrust`, with these words and return the exit code."""
     name = "pinnace trust" if decision else "pinnace untrust"
-    purpose = "Let a project's own files (.pi) configure the agent" if decision else "Never read a project's own files"
+    purpose = "Trust a project: let its .pi configure the agent" if decision else "Stop trusting a project"
     command = Command(
         name,
-        f"{purpose}: of the folder, by default this one, and of those in it.",
-        [Option(("--list",), "is_listing", "List what has been decided.")],
+        f"{purpose}. Applies to FOLDER (default: this one) and the folders in it.",
+        [Option(("--list",), "is_listing", "List the decisions.")],
         [Argument("folder", "[FOLDER]", is_required=False)],
     )
     given = parse(command, words)

@@ -1,6 +1,6 @@
-"""The properties that the models are searched for, each with the rules that it proves.
+"""The properties that the searches of the models check, each with the rules that it proves.
 
-An assertion is named where it stands (`HOLDS(name, …)`); a formula is a claim of its own that one search looks for.
+An assertion is named where it is made (`HOLDS(name, …)`); a formula is a claim of its own, with a search of its own.
 `#` in a formula is the number of a command: the claim is made for each.
 """
 
@@ -25,36 +25,48 @@ class Property(NamedTuple):
 
 ASSERTED: Final = (
     Property("answered_once", "Every command has exactly one answer.", ("R-RSP-01", "C-9", "C-16")),
-    Property("one_fate", "A text is delivered once, or returned once, or refused.", ("R-QUE-01", "R-QUE-10", "C-13")),
     Property(
-        "never_lost", "When the process ends no accepted text is left without a fate.", ("C-2", "C-16", "R-EOF-01")
+        "one_fate", "A message is delivered once, or returned once, or rejected.", ("R-QUE-01", "R-QUE-10", "C-13")
     ),
     Property(
-        "fifo", "Texts of one queue are delivered in the order in which they came.", ("R-QUE-03", "R-QUE-04", "C-4")
+        "never_lost",
+        "When the process ends, every accepted message was delivered or returned, or is queued.",
+        ("C-2", "C-16", "R-EOF-01"),
     ),
-    Property("withdraws_earlier", "What a command withdraws came before it.", ("R-QUE-09", "C-7", "C-10")),
+    Property(
+        "fifo", "Messages of one queue are delivered in the order of their arrival.", ("R-QUE-03", "R-QUE-04", "C-4")
+    ),
+    Property(
+        "withdraws_earlier", "A command withdraws only messages that arrived before it.", ("R-QUE-09", "C-7", "C-10")
+    ),
     Property(
         "saved_first",
-        "A prompt is answered after its text was saved, and a refused one leaves no text.",
+        "A prompt is answered after its message was saved, and a rejected one leaves no message.",
         ("R-SES-05", "C-13"),
     ),
-    Property("silence", "After an abort nothing runs until a text that came later is accepted.", ("C-1", "C-7", "C-9")),
+    Property("silence", "After an abort nothing runs until a later message is accepted.", ("C-1", "C-7", "C-9")),
     Property("nothing_after_settled", "After agent_settled nothing starts by itself.", ("C-8",)),
-    Property("settled_closed", "agent_settled comes when every bracket is closed and no job lives.", ("C-8", "C-15")),
-    Property("abort_closes", "An abort is answered when every bracket is closed and no job lives.", ("C-6", "C-15")),
+    Property(
+        "settled_closed", "agent_settled is written when every bracket is closed and no job is active.", ("C-8", "C-15")
+    ),
+    Property(
+        "abort_closes", "An abort is answered when every bracket is closed and no job is active.", ("C-6", "C-15")
+    ),
     Property("abort_before_run", "An abort is answered before another run begins.", ("C-6", "C-7")),
     Property("abort_after_settled", "An abort is answered after agent_settled, unless a run follows.", ("C-6", "C-8")),
     Property("brackets", "Runs, turns, messages, tools and compactions nest.", ("C-15", "R-RUN-01", "R-RUN-03")),
     Property(
-        "one_job", "At most one job works on the conversation, and only a living one is cancelled.", ("C-6", "C-13")
+        "one_job", "At most one job works on the conversation, and only an active one is cancelled.", ("C-6", "C-13")
     ),
-    Property("continuation", "A run without a prompt delivers at least one queued text.", ("C-3",)),
-    Property("records_between_runs", "The record of a shell is not put between a call and its result.", ("R-BSH-03",)),
+    Property("continuation", "A run without a prompt delivers at least one queued message.", ("C-3",)),
+    Property(
+        "records_between_runs", "The entry of a shell command is not put between a call and its result.", ("R-BSH-03",)
+    ),
     Property("one_raised", "A step raises at most one trigger at a time.", ("R-ORD-01",)),
-    Property("total", "Every trigger has a row in every state.", ("R-ORD-01",)),
+    Property("total", "Every trigger has a transition in every state.", ("R-ORD-01",)),
     Property(
         "closed_clean",
-        "The process leaves with no job, bracket, shell or waiting command.",
+        "The process exits without an active job, an open bracket, a running shell or an unanswered command.",
         ("C-16", "C-17", "R-EOF-01"),
     ),
     Property(
@@ -66,7 +78,7 @@ ASSERTED: Final = (
     Property("starts_in_order", "Parallel calls start in call order, each once.", ("R-RUN-02",), models=("tools",)),
     Property(
         "ends_once",
-        "A call that started ends once, before the results, also when it is cut short.",
+        "A call that started ends once, before the results, also if it is cancelled.",
         ("R-RUN-02", "C-15"),
         models=("tools",),
     ),
@@ -90,7 +102,7 @@ ASSERTED: Final = (
     ),
     Property(
         "dialog_once",
-        "A dialog has exactly one outcome; answers that come late change nothing.",
+        "A dialog has exactly one outcome; late answers change nothing.",
         ("R-UI-01", "R-UI-02"),
         models=("shells",),
     ),
@@ -103,46 +115,49 @@ ASSERTED: Final = (
 )
 
 CLAIMED: Final = (
-    Property("settles", "A period ends.", ("C-8", "C-2"), "[] (period -> <> !period)"),
+    Property("settles", "Every streaming interval ends.", ("C-8", "C-2"), "[] (period -> <> !period)"),
     Property(
         "closes",
-        "Whatever happens, the process can end: there is no endless run of steps.",
+        "The process can always end: there is no infinite sequence of steps.",
         ("C-16", "C-17"),
         "<> (IO == io_closed)",
     ),
     Property(
-        "answers", "Every command is answered some time.", ("R-RSP-01", "C-9"), "[] (sent >= # -> <> answered[#])"
+        "answers", "Every command is eventually answered.", ("R-RSP-01", "C-9"), "[] (sent >= # -> <> answered[#])"
     ),
     Property(
         "delivers",
-        "A queued text is delivered, returned, or visibly held while idle.",
+        "A queued message is eventually delivered, returned, or visibly paused while the agent is idle.",
         ("C-1", "C-2", "C-3"),
         "[] ((fate[#] == 2 || fate[#] == 3) -> <> (fate[#] == 4 || (RUN == run_idle && held)))",
     ),
     Property(
         "idle_is_empty_or_held",
-        "Idle means that both queues are empty, or held.",
+        "While the agent is idle, both queues are empty or paused.",
         ("C-2",),
         "[] (RUN != run_idle || held || (len(qs) == 0 && len(qf) == 0))",
     ),
     Property(
         "idle_is_settled",
-        "Idle means that the period is over, or that a text which goes on with it is being saved.",
+        "While the agent is idle, the streaming interval is over, or a message that continues it is being saved.",
         ("C-8", "R-QUE-12"),
         "[] (RUN != run_idle || !period || saving)",
     ),
     Property(
         "quiet_after_abort",
-        "Between an abort's answer and the next accepted text no run is open.",
+        "Between the response to an abort and the next accepted message no run is open.",
         ("C-1", "C-6"),
         "[] (!(blocked && len(aborts) == 0 && !STOPPING && IO == io_open) || !ag)",
     ),
     Property(
-        "aborts_answered", "An abort is answered.", ("C-6", "C-7"), "[] (len(aborts) > 0 -> <> (len(aborts) == 0))"
+        "aborts_answered",
+        "An abort is eventually answered.",
+        ("C-6", "C-7"),
+        "[] (len(aborts) > 0 -> <> (len(aborts) == 0))",
     ),
     Property(
         "nesting",
-        "A message is open only in a turn, a turn only in a run, a compaction only outside of runs.",
+        "A message is open only in a turn, a turn only in a run, a compaction only outside runs.",
         ("C-15",),
         "[] ((!ms || tu) && (!to || tu) && (!tu || ag) && (!cb || !ag))",
     ),
@@ -160,7 +175,7 @@ def properties_file(_spec: Spec) -> str:
     """Return `model/properties.toml`: every property by its name, with what it says and proves."""
     lines = [
         f"# {NOTE}",
-        "# What the models are searched for. An assertion stands in the text; a formula is a claim of Spin's.",
+        "# The properties of the models. One without a formula is an assertion; a formula is a claim of Spin.",
     ]
     for each in PROPERTIES:
         lines += ["", f"[{each.name}]", f"text = {_quoted(each.text)}"]

@@ -1,9 +1,9 @@
 """The third model: the client's shells, and the dialogs of extensions.
 
 The rows are those of the first. A shell is a process that ends by itself or because it was killed, some time before its
-end is reported. A dialog is opened by whoever works (the asking about a session command, a job of RUN, a command of an
-extension), which waits for its outcome: an answer, its time, the default at an abort or at the end of input, or the
-cancellation of who asked.
+end is reported. A dialog is opened by a working task (the confirmation of a session command, a job of RUN, a command of
+an extension), which waits for its outcome: an answer, its timeout, the default at an abort or at the end of input, or
+the cancellation of the task.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""Makes the first page of the site: what somebody who writes a client looks for, in the order in which it is needed.
+"""Makes the first page of the site: what the author of a client needs, in this order.
 
 The words are here; commands, records, error codes and the recording are read from their sources.
 """
@@ -17,7 +17,7 @@ _BEGIN: Final = """\
 # Writing a client
 
 A client starts the agent as a child process, writes **commands** to its stdin and reads **records** from its stdout.
-Both are JSON objects, one a line.
+Both are JSON objects, one per line.
 
 ```sh
 pinnace --mode rpc                      # answers as soon as it has started; no greeting
@@ -30,23 +30,23 @@ RECORDING
 
 ## Rules of thumb
 
-- **Lines** end with LF alone, in both directions; a line is UTF-8, and U+2028 is not an end. Read stdout all the time:
-  an agent whose client does not read waits ([R-FRM-01](rules.html#r-frm-01)).
-- **Give every command an `id`**; its one response has the same. Other records come between a command and its response
+- **Lines** end only with LF, in both directions; they are UTF-8, and U+2028 does not end a line. Read stdout
+  continuously: an agent whose client does not read waits ([R-FRM-01](rules.html#r-frm-01)).
+- **Give every command an `id`**; its response has the same. Other records may come between a command and its response
   ([R-RSP-01](rules.html#r-rsp-01)).
-- **`success: true` of a `prompt` means accepted**, not done. The work is over with `agent_settled`; after `agent_end` a
-  retry, a compaction or a queued text may follow ([R-RUN-07](rules.html#r-run-07)).
+- **`success: true` of a `prompt` means accepted**, not finished. The work is over at `agent_settled`; after `agent_end`
+  a retry, a compaction or a queued message may follow ([R-RUN-07](rules.html#r-run-07)).
 - **While the agent works** a prompt needs `streamingBehavior`, or use `steer` and `follow_up`
   ([R-PRM-04](rules.html#r-prm-04)).
 - **Answer dialogs** (`extension_ui_request` with method `select`, `confirm`, `input` or `editor`) with
-  [extension_ui_response](commands/extension_ui_response.html), if only with no.
-- **Pass over records and fields that you do not know**: newer agents write more.
-- **To stop**: [abort](commands/abort.html) ends a run. Closing stdin ends the process: it aborts what runs, answers
+  [extension_ui_response](commands/extension_ui_response.html), even if only to decline.
+- **Ignore records and fields that you do not know**: newer agents write more.
+- **To stop**: [abort](commands/abort.html) ends a run. Closing stdin ends the process: it aborts its work, answers
   everything, saves the session and exits with 0 ([R-EOF-01](rules.html#r-eof-01)).
-- **Choose a profile** with [hello](commands/hello.html) as the first command, if you were written for one generation of
-  the protocol: `seed`, `1.5`, or `pi` for all at once ([R-PRO-01](rules.html#r-pro-01)).
+- **Select a profile** with [hello](commands/hello.html) as the first command, if your client is written for one
+  generation of the protocol: `seed`, `1.5`, or `pi` for all of them ([R-PRO-01](rules.html#r-pro-01)).
 
-Ready made: types for TypeScript in [protocol.ts](typescript/protocol.ts), [JSON Schema](schema/pi.json),
+Available: types for TypeScript in [protocol.ts](typescript/protocol.ts), [JSON Schema](schema/pi.json),
 [AsyncAPI](asyncapi.yaml), every name in [meta.json](meta.json). For Python the package has clients for trio, asyncio
 and threads.
 """
@@ -71,10 +71,10 @@ def start_page() -> Page:
         "<p>Each page has the request, the response, the errors, what happens in each state, and a recording.</p>",
         *command_lists("commands/"),
         '<h2 id="events">Events</h2>',
-        "<p>What the agent writes without being asked.</p>",
+        "<p>Records that the agent writes without a command.</p>",
         *_events(),
         '<h2 id="errors">Errors</h2>',
-        "<p>Every command may be refused with a text for people, <code>error</code>, and a code for programs.</p>",
+        "<p>Every command may be rejected with a text for people, <code>error</code>, and a code for programs.</p>",
         *_errors(),
         '<h2 id="more">More</h2>',
         '<p>What an agent promises, sentence by sentence: <a href="rules.html">the rules</a>. What happens when: '
