@@ -78,7 +78,10 @@ def _ray(address: str | None, workers: int) -> Engine:
     def made() -> Executor:
         if not ray.is_initialized():
             options = {"num_cpus": workers} if address is None else {"address": address}
-            ray.init(include_dashboard=False, log_to_driver=False, **options)
+            try:
+                ray.init(include_dashboard=False, log_to_driver=False, **options)
+            except (OSError, ValueError, RuntimeError) as error:
+                raise EngineError(f"--engine ray: no cluster answers at {address}: {error}") from None
         return _RayExecutor(ray)
 
     return made

@@ -12,10 +12,20 @@ import logging
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 from pinnace_agent.telemetry.conventions import BATCH_FAILED, BATCH_PASSED
 from pinnace_agent.telemetry.switch import begin_batch
 from pinnace_rpc.cli.streams import redact_streams
+
+
+class _Warnings(logging.Handler):
+    """Writes what can't be exported to stderr, without keys."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line."""
+        with suppress(OSError):
+            sys.stderr.write(f"pinnace: warning: batch: {self.format(record)}\n")
 
 
 def main(words: Sequence[str]) -> int:
@@ -23,7 +33,7 @@ def main(words: Sequence[str]) -> int:
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     redact_streams()
-    logging.basicConfig(format="pinnace: warning: batch: %(message)s")
+    logging.getLogger("pinnace").handlers[:] = [_Warnings(logging.WARNING)]
     [tasks] = words
     span = begin_batch(int(tasks))
     sys.stdout.write(json.dumps({} if span is None else span.variables) + "\n")

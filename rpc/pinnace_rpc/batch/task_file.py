@@ -84,6 +84,6 @@ def _text_of(error: ErrorDetails) -> str:
     if error["type"] == "json_invalid":
         return f"no JSON: {error['msg'].removeprefix('Invalid JSON: ')}"
     field = ".".join(str(part) for part in error["loc"]) or "task"
-    expected = PATTERNS.get(error["ctx"]["pattern"]) if error["type"] == "string_pattern_mismatch" else None
+    expected = PATTERNS.get(error.get("ctx", {}).get("pattern", ""))
     text = error["msg"].removeprefix("Value error, ") if expected is None else f"Input should be {expected}"
     return f"{field}: {text}"

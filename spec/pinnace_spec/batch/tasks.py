@@ -19,7 +19,7 @@ PATTERNS: Final[Mapping[str, str]] = {
     LISTED_PROMPT: "a text that is not blank and has no NUL characters",
     PROMPT: "a text that is not blank",
 }
-"""What users are told to be expected, by pattern."""
+"""What error texts name as expected, by pattern."""
 Word = Annotated[str, Field(min_length=1, max_length=30_000, pattern=WORD)]
 Value = Annotated[str, Field(max_length=30_000, pattern=VALUE)]
 ListedPrompt = Annotated[str, Field(min_length=1, max_length=30_000, pattern=LISTED_PROMPT)]
