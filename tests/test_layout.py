@@ -192,6 +192,8 @@ MAY_START = {
     "rpc/pinnace_rpc/server/stdio.py": {"ctypes.CDLL"},
     # On workers of batches and of the judge, where there is no agent.
     "spec/pinnace_engines/programs.py": {"subprocess.Popen"},
+    # Beside the coordinator of a batch, where there is no agent: ends with it, after an export.
+    "rpc/pinnace_rpc/batch/span.py": {"subprocess.Popen"},
     # The terminal client, a program of its own: the user's editor, the clipboard, and git for a list of files.
     "rpc/pinnace_tui/app.py": {"subprocess.run"},
     "rpc/pinnace_tui/clipboard.py": {"subprocess.run"},

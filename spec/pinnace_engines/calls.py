@@ -5,7 +5,7 @@ counts as the loss of the worker. What a repeated call finds of the first one is
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from pinnace_engines.engines import Engine
@@ -57,14 +57,17 @@ def run_calls(
         function: What a worker runs.
         calls: Read one by one.
         at_once: How many are submitted at a time: what is held in memory does not grow with the calls.
-        is_ending: Return whether no other call should start.
+        is_ending: Return whether no other call should start, in any thread. What has been submitted can be taken back
+            from threads of this process alone.
         on_loss: Called for a call that is submitted again, with what the engine says.
     """
-    submission = _Submission(engine, function)
+    submission = _Submission(engine, function, is_ending)
     running: dict[Future[Any], Call[Key]] = {}
     lost: list[Call[Key]] = []
     try:
         while True:
+            if is_ending():
+                submission.withdraw(running)
             while len(running) < at_once and not is_ending():
                 call = lost.pop() if lost else next(calls, None)
                 if call is None:
@@ -77,6 +80,8 @@ def run_calls(
                 call = running.pop(future)
                 try:
                     ended.append(Ended(call, future.result()))
+                except _NotStarted:
+                    continue
                 except Exception as error:  # whatever an engine raises for a worker that died
                     call = call._replace(losses=call.losses + 1)
                     if call.losses < LOST_CALLS:
@@ -91,24 +96,49 @@ def run_calls(
         end_programs()  # of this process; those elsewhere end with their workers
         raise
     finally:
+        submission.withdraw(running)
         submission.shutdown()
+
+
+class _NotStarted(Exception):
+    """A call was withdrawn in its last moment."""
 
 
 class _Submission:
     """Submits to the executor, and to another one when it is broken."""
 
-    def __init__(self, engine: Engine, function: Callable[[dict[str, Any]], Any]) -> None:
+    def __init__(
+        self, engine: Engine, function: Callable[[dict[str, Any]], Any], is_ending: Callable[[], bool]
+    ) -> None:
         self._engine = engine
         self._function = function
+        self._is_ending = is_ending
         self._executor: Executor = engine()
 
     def submit(self, arguments: Mapping[str, Any]) -> Future[Any]:
         try:
-            return self._executor.submit(self._function, dict(arguments))
+            return self._submit(dict(arguments))
         except BrokenExecutor:
             self._executor.shutdown(wait=False)
             self._executor = self._engine()
-            return self._executor.submit(self._function, dict(arguments))
+            return self._submit(dict(arguments))
+
+    def _submit(self, arguments: dict[str, Any]) -> Future[Any]:
+        if isinstance(self._executor, ThreadPoolExecutor):
+            return self._executor.submit(self._start, arguments)
+        return self._executor.submit(self._function, arguments)
+
+    def _start(self, arguments: dict[str, Any]) -> Any:  # Any: what the function returns
+        """Begin a call in a thread of this process, which may have waited for its turn until now."""
+        if self._is_ending():
+            raise _NotStarted
+        return self._function(arguments)
+
+    def withdraw(self, running: dict[Future[Any], Call[Key]]) -> None:
+        """Take back the calls that have not started; executors with other processes would cancel running ones."""
+        if isinstance(self._executor, ThreadPoolExecutor):
+            for future in [each for each in running if each.cancel()]:
+                del running[future]
 
     def shutdown(self) -> None:
         self._executor.shutdown()

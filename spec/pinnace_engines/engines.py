@@ -34,15 +34,20 @@ def find_engine(name: str, workers: int) -> Engine:
         return _dask(rest or None, workers)
     if kind == "ray":
         return _ray(rest or None, workers)
-    if not rest:
+    if not rest or kind.startswith(".") or kind in {"", "processes"}:
         raise EngineError(f"--engine takes processes, dask[:ADDRESS], ray[:ADDRESS] or MODULE:CALLABLE, not {name}")
     try:
         make = getattr(importlib.import_module(kind), rest)
-    except (ImportError, AttributeError) as error:
-        raise EngineError(f"--engine {name}: {error}") from None
+    except Exception as error:  # whatever a module of the user's raises
+        raise _failed(name, error) from None
+    if not callable(make):
+        raise EngineError(f"--engine {name}: {rest} is {type(make).__name__}, which is not callable")
 
     def made() -> Executor:
-        executor = make(workers)
+        try:
+            executor = make(workers)
+        except Exception as error:  # likewise
+            raise _failed(name, error) from None
         if not callable(getattr(executor, "submit", None)):
             raise EngineError(f"--engine {name}: it returned {type(executor).__name__}, which is no Executor")
         return executor  # type: ignore[no-any-return]  # checked as far as it can be
@@ -60,7 +65,7 @@ def _dask(address: str | None, workers: int) -> Engine:
         try:
             # Impure: Dask must not take the outcome of one call for that of another.
             executor: Executor = distributed.Client(target).get_executor(pure=False)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise EngineError(f"--engine dask: no scheduler answers at {address}: {error}") from None
         return executor
 
@@ -73,10 +78,17 @@ def _ray(address: str | None, workers: int) -> Engine:
     def made() -> Executor:
         if not ray.is_initialized():
             options = {"num_cpus": workers} if address is None else {"address": address}
-            ray.init(include_dashboard=False, log_to_driver=False, **options)
+            try:
+                ray.init(include_dashboard=False, log_to_driver=False, **options)
+            except (OSError, ValueError, RuntimeError) as error:
+                raise EngineError(f"--engine ray: no cluster answers at {address}: {error}") from None
         return _RayExecutor(ray)
 
     return made
+
+
+def _failed(name: str, error: Exception) -> EngineError:
+    return EngineError(f"--engine {name}: {type(error).__name__}: {error}")
 
 
 def _imported(module: str, extra: str) -> Any:  # Any: a module that is not installed everywhere

@@ -124,7 +124,8 @@ def write_target(name: str, session: Path, chunks: Iterable[str], cwd: str) -> N
         if named.is_symlink() and path.parent != Path(os.path.realpath(named.parent)):
             raise _refusal(name, f"it is a link to another folder, {path.parent}: name the file there")
         _check(path, session, name)
-        replace_file(path, (chunk.encode() for chunk in chunks))
+        # Half of a surrogate pair, which JSON may name, is no text.
+        replace_file(path, (chunk.encode("utf-8", "replace") for chunk in chunks))
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise _refusal(name, reason) from None

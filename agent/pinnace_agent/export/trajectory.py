@@ -47,7 +47,7 @@ def trajectory(source: Source, program_version: str) -> str:
         else:
             is_user = message["role"] in {"user", "bashExecution"}
             step = _step("user" if is_user else "system", message_text(message))
-        steps.append({"step_id": len(steps) + 1, "timestamp": iso_time(message["timestamp"]), **step})
+        steps.append({"step_id": len(steps) + 1, **_timestamp(message["timestamp"]), **step})
     if not steps:
         raise errors.ClientError(errors.EXPORT_NOTHING, errors.ErrorCode.SESSION_UNAVAILABLE)
     agent: dict[str, object] = {"name": "pinnace", "version": program_version}
@@ -95,6 +95,14 @@ def plain_text(content: object) -> str:
         elif block.get("type") == "image":
             parts.append(f"[image: {block.get('mimeType')}]")
     return "\n".join(parts)
+
+
+def _timestamp(ms: int) -> Step:
+    """Return the time of a step; nothing for one that no calendar has, which a damaged session may hold."""
+    try:
+        return {"timestamp": iso_time(int(ms))}
+    except (ValueError, OverflowError, OSError):
+        return {}
 
 
 def _step(source: str, message: str) -> Step:

@@ -1,4 +1,4 @@
-"""Has an agent observed where the standard variables ask for an export, and loads the library only then.
+"""Has an agent or a batch observed where the standard variables ask for an export, and loads the library only then.
 
 A problem is one line on stderr, and never one of the run. The keys of collectors are taken out of the environment: what
 a model runs could send them anywhere. Imports nothing of OpenTelemetry.
@@ -7,16 +7,18 @@ a model runs could send them anywhere. Imports nothing of OpenTelemetry.
 import os
 import sys
 from collections.abc import Callable, Mapping, MutableMapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import unquote
 
 from pinnace_agent.redaction.redactor import REDACTOR
-from pinnace_agent.telemetry.variables import CAPTURE, ENDPOINT, unsupported_capture, wanted
+from pinnace_agent.telemetry.variables import CAPTURE, ENDPOINT, Wanted, unsupported_capture, wanted
 
 if TYPE_CHECKING:  # loaded where something is exported
     from pinnace_agent.engine.profile import AgentProfile
+    from pinnace_agent.telemetry.otel.batch import BatchSpan
     from pinnace_agent.telemetry.otel.observer import Telemetry
 
+_Made = TypeVar("_Made")
 OnRecord = Callable[[Mapping[str, object]], None]
 
 EXTRA: Final = "otel"
@@ -44,10 +46,8 @@ def begin(profile: "AgentProfile", on_record: OnRecord | None) -> tuple[OnRecord
     Returns:
         What takes the records now, and what ends the export: it blocks for two seconds at most.
     """
-    try:
-        telemetry = _observer(os.environ)
-    finally:
-        _hide_keys(profile, os.environ)
+    telemetry = _made(os.environ, _observe)
+    profile.environment = {name: value for name, value in profile.environment.items() if name not in HEADERS}
     if telemetry is None:
         return on_record, _nothing
     profile.registry.wrap_provider = telemetry.provider
@@ -59,32 +59,50 @@ def _nothing() -> None:
     """There is nothing to end."""
 
 
-def _observer(environ: Mapping[str, str]) -> "Telemetry | None":
-    what = wanted(environ)
-    if what is None:
-        return None
-    for name in (ENDPOINT, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"):
-        REDACTOR.learn_address(environ.get(name, ""))
-    if (capture := unsupported_capture(environ)) is not None:
-        _report(f"{CAPTURE}={capture} is not supported, so no content is exported: use SPAN_ONLY")
-    try:
-        from pinnace_agent.telemetry.otel.observer import observe
+def begin_batch(tasks: int) -> "BatchSpan | None":
+    """Begin the span of a batch, if the variables ask for spans; `tasks` is how many are to be run.
 
-        return observe(what, environ)
+    Called in a process of its own. Never waits for a collector and never raises.
+    """
+
+    def begun(what: Wanted, environ: Mapping[str, str]) -> "BatchSpan | None":
+        if not what.traces:
+            return None
+        from pinnace_agent.telemetry.otel.batch import begin_span
+
+        return begin_span(what, environ, tasks)
+
+    return _made(os.environ, begun)
+
+
+def _observe(what: Wanted, environ: Mapping[str, str]) -> "Telemetry":
+    from pinnace_agent.telemetry.otel.observer import observe
+
+    return observe(what, environ)
+
+
+def _made(environ: MutableMapping[str, str], make: Callable[[Wanted, Mapping[str, str]], _Made]) -> _Made | None:
+    """Return what exports, or None; and take the keys of collectors out of the environment."""
+    what = wanted(environ)
+    try:
+        if what is None:
+            return None
+        for name in (ENDPOINT, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"):
+            REDACTOR.learn_address(environ.get(name, ""))
+        if (capture := unsupported_capture(environ)) is not None:
+            _report(f"{CAPTURE}={capture} is not supported, so no content is exported: use SPAN_ONLY")
+        return make(what, environ)
     except Exception as error:  # no library, or a value that it refuses: telemetry never ends a run
         reason = " ".join(str(error).split())
         if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "opentelemetry":
             reason = f"the extra {EXTRA} is not installed (pip install {DISTRIBUTIONS})"
         _report(f"nothing is exported: {reason}")
-    return None
-
-
-def _hide_keys(profile: "AgentProfile", environ: MutableMapping[str, str]) -> None:
-    for name in HEADERS:
-        for pair in environ.pop(name, "").split(","):
-            key, _, value = pair.partition("=")
-            REDACTOR.learn_headers({key.strip(): unquote(value.strip())})
-    profile.environment = {name: value for name, value in profile.environment.items() if name not in HEADERS}
+        return None
+    finally:
+        for name in HEADERS:
+            for pair in environ.pop(name, "").split(","):
+                key, _, value = pair.partition("=")
+                REDACTOR.learn_headers({key.strip(): unquote(value.strip())})
 
 
 def _report(text: str) -> None:

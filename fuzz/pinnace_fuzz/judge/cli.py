@@ -423,8 +423,11 @@ def merge(reports: tuple[Path, ...], output: Path) -> int:
     read: list[Any] = []
     try:
         for path in reports:
-            read.append(json.loads(path.read_text(encoding="utf-8")))
-            if "conform" not in read[-1] or read[-1]["conform"] != VERSION:
+            try:
+                read.append(json.loads(path.read_text(encoding="utf-8")))
+            except (ValueError, RecursionError) as error:
+                raise click.UsageError(f"{path} is no JSON: {error}") from None
+            if not isinstance(read[-1], dict) or ("conform", VERSION) not in read[-1].items():
                 raise click.UsageError(f"{path} is no report of this release")
         report = merged(read)
         output.write_text(json.dumps(report, ensure_ascii=True, indent=1) + "\n", encoding="utf-8")

@@ -191,7 +191,13 @@ def conduct(options: Options) -> Run:
         return Run(
             _agent(kit, found),
             {
-                **about(options, kit.meter.since(begun_s), seed=options.seed, time_s=options.time_s),
+                **about(
+                    options,
+                    kit.meter.since(begun_s),
+                    seed=options.seed,
+                    time_s=options.time_s,
+                    campaigns=options.campaigns,
+                ),
                 **({} if options.shard.is_whole else {"shard": str(options.shard)}),
             },
             tuple(options.command),
@@ -247,8 +253,13 @@ class Chosen(Protocol):
         ...
 
 
-def about(options: Chosen, load: Load, *, seed: int = 0, time_s: float = 0) -> dict[str, Any]:
-    """Return what a report says of a run: how it was made, and on what machine."""
+def about(
+    options: Chosen, load: Load, *, seed: int = 0, time_s: float = 0, campaigns: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """Return what a report says of a run: how it was made, and on what machine.
+
+    `campaigns` are those that were named; None: none was.
+    """
     return {
         "version": tester(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -260,6 +271,7 @@ def about(options: Chosen, load: Load, *, seed: int = 0, time_s: float = 0) -> d
         "strict": options.is_strict,
         "only": list(options.only),
         "skip": list(options.skip),
+        "campaigns": None if campaigns is None else sorted(campaigns),
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "cpus": os.cpu_count(),

@@ -16,6 +16,7 @@ from pinnace_rpc.cli import values
 from pinnace_rpc.cli.arguments import parse_arguments, unknown_option
 from pinnace_rpc.cli.extension_hints import may_find_extensions
 from pinnace_rpc.cli.parser import Argument, Command, CommandError, Option, UsageError, parse
+from pinnace_rpc.cli.streams import echo
 from pinnace_rpc.cli.table import OPTIONS
 
 EXIT_FAILED: Final = 1
@@ -52,6 +53,8 @@ def main(words: Sequence[str]) -> int:
     own, flags = split_words(words)
     _check_flags(flags)
     given = parse(COMMAND, own)
+    if (word := given["flags"]) is not None:
+        raise UsageError(f"Got unexpected extra argument ({word}); an option of an extension has its value behind =")
     if given["out"] is None:
         raise UsageError("--out is missing: the folder of the results")
     from pinnace_engines.engines import EngineError, find_engine
@@ -62,7 +65,7 @@ def main(words: Sequence[str]) -> int:
     try:
         tasks = TaskFile(Path(given["tasks"]))
         engine = find_engine(given["engine"] or "processes", workers)
-        folder = BatchFolder(Path(given["out"]).absolute())
+        folder = BatchFolder(Path(given["out"]).absolute(), work=given["work"] and Path(given["work"]).absolute())
     except TaskFileError as error:
         raise UsageError(str(error)) from None
     except (EngineError, BatchFolderError) as error:
@@ -70,9 +73,10 @@ def main(words: Sequence[str]) -> int:
     from pinnace_engines.calls import Call
     from pinnace_rpc.batch.coordinator import Coordinator
     from pinnace_rpc.batch.progress import Progress
+    from pinnace_rpc.batch.span import batch_span
     from pinnace_rpc.batch.summary import write_summary
 
-    work = Path(given["work"] or folder.path / "work").absolute()
+    own_folders = [str(folder.path), str(folder.work)]
     done = folder.done
     wanted = [each for each in tasks.ids if each not in done or (given["retries"] and done[each].is_retryable)]
 
@@ -80,9 +84,17 @@ def main(words: Sequence[str]) -> int:
         for task in tasks.tasks(iter(wanted)):
             former = done.get(task["id"])
             attempt = 1 if former is None else former.attempt + 1
-            place = str(work / task["id"] / str(attempt))
-            command = [sys.executable, "-P", "-m", "pinnace_rpc"]
-            yield Call(attempt, {"task": task, "place": place, "command": command, "flags": flags})
+            yield Call(
+                attempt,
+                {
+                    "task": task,
+                    "place": str(folder.work / task["id"] / str(attempt)),
+                    "command": [sys.executable, "-P", "-m", "pinnace_rpc"],
+                    "flags": flags,
+                    "trace": span.variables,
+                    "not_copied": own_folders,
+                },
+            )
 
     def forget(call: Call[int]) -> None:
         place = Path(call.arguments["place"])
@@ -91,17 +103,23 @@ def main(words: Sequence[str]) -> int:
             place.parent.rmdir()
 
     progress = Progress(len(tasks.ids), len(tasks.ids) - len(wanted))
-    try:
-        is_complete = Coordinator(engine, folder, progress, workers).run(calls(), forget=forget)
-    except EngineError as error:
-        raise CommandError(str(error)) from None
-    progress.show(0, is_last=True)
-    if not given["has_no_pages"]:
-        _write_pages(folder.path)
-    chosen = set(tasks.ids)
-    summary = write_summary(folder.path, len(chosen), (line for line in folder.lines() if line["id"] in chosen))
-    sys.stdout.write(f"{folder.path / 'index.html'}\n")
-    sys.stdout.flush()
+    with batch_span(len(wanted)) as span:
+        try:
+            is_complete = Coordinator(engine, folder, progress, workers).run(calls(), forget=forget)
+        except (EngineError, BatchFolderError) as error:
+            raise CommandError(str(error)) from None
+        span.end(passed=progress.passed, failed=progress.failed, is_interrupted=not is_complete)
+        progress.show(0, is_last=True)
+        if not given["has_no_pages"]:
+            _write_pages(folder.path)
+        chosen = set(tasks.ids)
+        lines = (line for line in folder.lines() if line["id"] in chosen)
+        try:
+            summary = write_summary(folder.path, len(chosen), lines)
+        except OSError as error:
+            text = f"{folder.path}: the summary can't be written, all results are there: {error.strerror or error}"
+            raise CommandError(text) from None
+    echo(folder.path / "index.html")
     if not is_complete:
         return EXIT_INTERRUPTED
     return 0 if summary.passed == summary.tasks else EXIT_FAILED
@@ -136,6 +154,8 @@ def split_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def _check_flags(flags: Sequence[str]) -> None:
     for word in flags:
+        if word == "--":
+            raise UsageError("-- is not supported in a batch: the prompts are those of the tasks")
         if (name := word.partition("=")[0]) in _REFUSED:
             raise UsageError(f"{name} is not supported in a batch: the worker gives each agent its own")
     options = parse_arguments(["-p", *flags], os.environ)

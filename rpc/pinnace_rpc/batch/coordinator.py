@@ -3,20 +3,23 @@
 At most twice as many tasks as workers are submitted at a time: what a batch holds in memory does not grow with its
 tasks. A call that the engine lost (its worker died) is submitted again for the same attempt, whose folder says how far
 it came; a task that loses too many workers has a result that says so. The first signal lets the running tasks end and
-starts no other; the second one ends the process, and with it the agents.
+starts no other; the second one ends the process, and with it the agents. So does a result that can't be written: what
+the running tasks have done stays in their folders.
 """
 
 import os
 import signal
-import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Final
 
 from pinnace_engines.calls import Call, Ended, run_calls
 from pinnace_engines.engines import Engine
 from pinnace_rpc.batch.progress import Progress
-from pinnace_rpc.batch.records import BatchFolder
+from pinnace_rpc.batch.records import BatchFolder, BatchFolderError
 from pinnace_rpc.batch.worker import made_result, run_task
 
+_ENDING: Final = "running tasks end, and no other starts"
 Attempt = int
 """The key of a call: which attempt of its task it is, from 1."""
 
@@ -39,6 +42,9 @@ class Coordinator:
         Args:
             calls: Read one by one.
             forget: Called when the outcome of a call is kept.
+
+        Raises:
+            BatchFolderError: A result can't be written.
         """
         former = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
         running = run_calls(
@@ -56,6 +62,9 @@ class Coordinator:
                     forget(each.call)
                 self._progress.show(self._submitted)
             return not self._signals
+        except BatchFolderError as error:
+            self._progress.note(f"{error}; {_ENDING}")
+            raise
         finally:
             running.close()  # its executor is shut down before the signals have their former meaning
             for number, handler in former.items():
@@ -78,7 +87,8 @@ class Coordinator:
         self._signals += 1
         if self._signals > 1:
             os._exit(128 + number)
-        sys.stderr.write("pinnace: batch: running tasks end, and no other starts; once more ends at once\n")
+        with suppress(OSError):  # not by a stream: this may interrupt one that is writing
+            os.write(2, f"pinnace: batch: {_ENDING}; once more ends at once\n".encode())
 
 
 def _id_of(call: Call[Attempt]) -> str:

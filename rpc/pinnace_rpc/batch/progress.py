@@ -22,11 +22,17 @@ class Progress:
         """Begin; `done` of `total` tasks need not be run."""
         self._total = total
         self._first = self._done = done
-        self._failed = 0
+        self.failed = 0
+        """How many of those that have ended since the beginning did not pass."""
         self._cost = 0.0
         self._tokens = 0
         self._begun = self._shown = time.monotonic()
         self._is_terminal = os.isatty(2)
+
+    @property
+    def passed(self) -> int:
+        """How many have passed since the beginning."""
+        return self._done - self._first - self.failed
 
     def ended(self, line: Mapping[str, Any]) -> None:
         """Count a task."""
@@ -34,7 +40,7 @@ class Progress:
         self._cost += line["cost"]
         self._tokens += line["usage"]["total"]
         if not has_passed(line):
-            self._failed += 1
+            self.failed += 1
             why = "verify failed" if line["reason"] == "completed" else line["reason"]
             message = "" if line["error"] is None else str(line["error"]["message"])
             self.note(f"{line['id']}: {why}" + (f": {message.splitlines()[0]}" if message else ""))
@@ -42,7 +48,7 @@ class Progress:
     def note(self, text: str) -> None:
         """Write a line."""
         start = "\r\x1b[K" if self._is_terminal else ""
-        sys.stderr.write(f"{start}pinnace: batch: {_clean(text)}\n")
+        _write(f"{start}pinnace: batch: {_clean(text)}\n")
 
     def show(self, running: int, *, is_last: bool = False) -> None:
         """Write how far the batch is, if it is time to."""
@@ -50,17 +56,25 @@ class Progress:
         if not is_last and now - self._shown < (_TERMINAL_S if self._is_terminal else _EVERY_S):
             return
         self._shown = now
-        words = [f"{self._done} of {self._total} done", f"{self._failed} failed", f"{running} submitted"]
+        words = [f"{self._done} of {self._total} done", f"{self.failed} failed", f"{running} submitted"]
         words += [f"${self._cost:.4f}", f"{self._tokens} tokens"]
         fresh = self._done - self._first
         if fresh and self._done < self._total:
             left_s = (now - self._begun) / fresh * (self._total - self._done)
             words.append(f"about {_time(left_s)} left")
         if self._is_terminal and not is_last:
-            sys.stderr.write(f"\r\x1b[Kpinnace: batch: {', '.join(words)}")
-            sys.stderr.flush()
+            _write(f"\r\x1b[Kpinnace: batch: {', '.join(words)}")
         else:
             self.note(", ".join(words))
+
+
+def _write(text: str) -> None:
+    """Write to stderr. Without a reader the batch goes on, and Python finds nothing to flush at its end."""
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def _time(left_s: float) -> str:

@@ -1,4 +1,4 @@
-"""The folder of a batch: `results.jsonl`, `sessions/`, and the lock that one coordinator at a time holds.
+"""The folder of a batch: `results.jsonl`, `sessions/`, and the locks that one coordinator at a time holds.
 
 A line of `results.jsonl` is on the disk before its task counts as done; a line that a crash has cut is removed. Of
 several lines of one task the last one counts. Blocks on the file system.
@@ -8,6 +8,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,27 +28,44 @@ class Done(NamedTuple):
 class BatchFolder:
     """The results of one batch."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, work: Path | None = None) -> None:
         """Make or open the folder.
 
+        Args:
+            path: The folder.
+            work: Where workspaces are, on the workers; None: in the folder.
+
         Raises:
-            BatchFolderError: It can't be written, or another coordinator uses it.
+            BatchFolderError: It can't be written, or another coordinator uses one of the two.
         """
         self.path = path
+        self.work = path / "work" if work is None else work
         try:
             (path / "sessions").mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise BatchFolderError(f"{path}: another `pinnace batch` uses this folder") from None
+            self._lock = _locked(path)
+            self._work_lock = None
+            if work is not None:
+                with suppress(OSError):  # it need not be on this machine
+                    work.mkdir(parents=True, exist_ok=True)
+                    self._work_lock = _locked(work)
             self._file = (path / "results.jsonl").open("a+b")
             self.done = self._read()
         except OSError as error:
             raise BatchFolderError(f"{path} can't be used: {error.strerror or error}") from None
 
     def add(self, outcome: Mapping[str, Any], attempt: int) -> Mapping[str, Any]:
-        """Keep an outcome; it is on the disk when this returns. Return the line."""
+        """Keep an outcome; it is on the disk when this returns. Return the line.
+
+        Raises:
+            BatchFolderError: It can't be written. The attempt's own folder still has the outcome.
+        """
+        try:
+            return self._add(outcome, attempt)
+        except OSError as error:
+            text = f"{self.path}: the result of {outcome['id']} can't be written: {error.strerror or error}"
+            raise BatchFolderError(text) from None
+
+    def _add(self, outcome: Mapping[str, Any], attempt: int) -> Mapping[str, Any]:
         session = f"sessions/{outcome['id']}.jsonl" if outcome["session"] else None
         if session is not None:
             self._write_session(self.path / session, outcome["session"])
@@ -84,17 +102,15 @@ class BatchFolder:
         place = 0
         self._file.seek(0)
         for line in self._file:
+            if not line.endswith(b"\n"):  # the last one
+                self._file.truncate(place)
+                break
             try:
-                if not line.endswith(b"\n"):
-                    raise ValueError
                 read = json.loads(line)
                 done[read["id"]] = _done(read)
             except (ValueError, KeyError, TypeError):
-                if self._file.read(1):
-                    text = f"{self.path / 'results.jsonl'} is damaged at byte {place}: it has to be repaired by hand"
-                    raise BatchFolderError(text) from None
-                self._file.truncate(place)
-                break
+                text = f"{self.path / 'results.jsonl'} is damaged at byte {place}: it has to be repaired by hand"
+                raise BatchFolderError(text) from None
             place += len(line)
         return done
 
@@ -105,6 +121,15 @@ class BatchFolder:
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
+
+
+def _locked(folder: Path) -> int:
+    lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise BatchFolderError(f"{folder}: another `pinnace batch` uses this folder") from None
+    return lock
 
 
 def has_passed(line: Mapping[str, Any]) -> bool:

@@ -4,26 +4,31 @@ Plain data in, plain data out, and no state but the folder of the attempt: it ho
 at the end, the outcome. An engine that repeats a call after a lost worker gets the outcome that is there, or the agent
 continues its session: no prompt runs twice (R-RES-02). A verification that has ended does not run again, either; one
 that its worker has not survived does. A call that a lost coordinator has left at work keeps its attempt: the next
-coordinator's call of it waits for its outcome. Never raises for what a task does. Blocks.
+coordinator's call of it waits for its outcome. A task that was changed meanwhile begins anew. Never raises for what a
+task does. Blocks.
 """
 
 import fcntl
 import json
 import os
+import shutil
 import signal
 import sys
 import time
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Final, TypedDict
 
 from pinnace_engines.programs import Ended, run_program
+from pinnace_rpc.batch.span import TRACE_VARIABLES
 from pinnace_rpc.batch.workspaces import WorkspaceError, make_workspace, remove_workspace
 from pinnace_spec.batch.results import ResultError, ResultReason, ResultRecord, ResultUsage, empty_result
 
 OUTCOME: Final = "outcome.json"
 VERIFIED: Final = "verified.json"
+TASK: Final = "task.json"
+LOCK: Final = "lock"
 # An agent with a limit on each prompt has so much longer to start, to end and to save.
 _SPARE_S: Final = 60.0
 
@@ -33,13 +38,15 @@ def run_task(call: Mapping[str, Any]) -> dict[str, Any]:
 
     Args:
         call: `task`, a task of the published schema; `place`, the folder of this attempt, the same when the call is
-            repeated; `command`, the agent's program; `flags`, further words of its command line.
+            repeated; `command`, the agent's program; `flags`, further words of its command line; `trace`, variables of
+            the trace that the task is part of; `not_copied`, folders that a copied workspace does not have.
 
     Returns:
         `id`, `result` (a result record), `verify` (or None), `session` (the session file as text) and `stderr`.
     """
     task, place = call["task"], Path(call["place"])
     with _alone(place):
+        _clear_if_changed(task, place)
         found = _read(place / OUTCOME)
         if found is None:
             found = _run(call, task, place)
@@ -52,7 +59,7 @@ def _run(call: Mapping[str, Any], task: Mapping[str, Any], place: Path) -> dict[
     verify, text, ended = None, "", None
     try:
         place.mkdir(parents=True, exist_ok=True)
-        folder = make_workspace(task, place)
+        folder = make_workspace(task, place, not_copied=call.get("not_copied", ()))
         was_begun = bool(_session_of(place))
         result = _completed_before(place)
         if result is None:
@@ -65,7 +72,7 @@ def _run(call: Mapping[str, Any], task: Mapping[str, Any], place: Path) -> dict[
             result["turns"], result["toolCalls"] = spent["turns"], spent["toolCalls"]
             result["usage"], result["cost"] = spent["usage"], spent["cost"]
         if task.get("verify") and result["reason"] == "completed":
-            verify = _verify(task, place, folder)
+            verify = _verify(call, task, place, folder)
         remove_workspace(place)
     except WorkspaceError as error:
         result = made_result("usage", str(error))
@@ -94,8 +101,15 @@ def _run_agent(call: Mapping[str, Any], task: Mapping[str, Any], place: Path, fo
     stdin = prompts[0].encode("utf-8", "replace") if len(prompts) == 1 else b""
     if len(prompts) > 1:
         words += ["--", *(f"\n{prompt}" if prompt.startswith("@") else prompt for prompt in prompts)]
-    environment = {**os.environ, **task.get("env", {})}
+    environment = _environment(call, task)
     return run_program(words, cwd=str(folder), env=environment, output=output, stdin=stdin, limit_s=limit_s)
+
+
+def _environment(call: Mapping[str, Any], task: Mapping[str, Any]) -> dict[str, str]:
+    """Return that of the worker, with the trace of the coordinator and the variables of the task."""
+    trace: Mapping[str, str] = call.get("trace", {})
+    own = {name: value for name, value in os.environ.items() if not (trace and name in TRACE_VARIABLES)}
+    return {**own, **trace, **task.get("env", {})}
 
 
 def _completed_before(place: Path) -> ResultRecord | None:
@@ -113,7 +127,7 @@ def _result_of(place: Path, ended: Ended) -> ResultRecord:
     except (OSError, ValueError):
         if ended.is_over_time:
             return made_result("limit_time", "the agent was killed at timeoutSeconds", code=ended.code)
-        how = f"killed by {signal.Signals(-ended.code).name}" if ended.code < 0 else f"ended with {ended.code}"
+        how = f"killed by {_signal_name(-ended.code)}" if ended.code < 0 else f"ended with {ended.code}"
         text = f"the agent left no result: {how}"
         return made_result("internal", text, is_retryable=ended.code < 0, code=ended.code)
     if ended.is_over_time and result["reason"] == "interrupted":
@@ -122,10 +136,10 @@ def _result_of(place: Path, ended: Ended) -> ResultRecord:
     return result
 
 
-def _verify(task: Mapping[str, Any], place: Path, folder: Path) -> dict[str, Any]:
+def _verify(call: Mapping[str, Any], task: Mapping[str, Any], place: Path, folder: Path) -> dict[str, Any]:
     if (former := _read(place / VERIFIED)) is not None:
         return former
-    environment = {**os.environ, **task.get("env", {})}
+    environment = _environment(call, task)
     limit_s = task.get("limits", {}).get("verifySeconds", 600.0)
     command = ["/bin/sh", "-c", task["verify"]]
     with (place / "verify-output").open("w+b") as output:
@@ -136,12 +150,34 @@ def _verify(task: Mapping[str, Any], place: Path, folder: Path) -> dict[str, Any
     return verified
 
 
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # one of the real-time signals
+        return f"signal {number}"
+
+
+def _clear_if_changed(task: Mapping[str, Any], place: Path) -> None:
+    """Remove what a former call for this attempt has left, if its task was another one; the lock stays."""
+    former = _read(place / TASK)
+    if former == task:
+        return
+    if former is not None:
+        for each in place.iterdir():
+            if each.is_dir() and not each.is_symlink():
+                shutil.rmtree(each, ignore_errors=True)
+            elif each.name != LOCK:
+                with suppress(OSError):
+                    each.unlink()
+    _write(place / TASK, json.dumps(task))
+
+
 @contextmanager
 def _alone(place: Path) -> Generator[None]:
     """Wait until no other call is at work on an attempt; the lock of one whose worker died is free."""
     try:
         place.mkdir(parents=True, exist_ok=True)
-        lock = os.open(place / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = os.open(place / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError:
         yield  # the attempt fails by itself, and says why
         return
@@ -206,10 +242,16 @@ def _write(path: Path, text: str) -> None:
     """Write a file whole or not at all; one that can't be written only costs a repetition."""
     beside = path.with_suffix(".new")
     try:
-        beside.write_text(text, encoding="utf-8")
+        with open(beside, "w", encoding="utf-8", opener=_open_private) as file:
+            file.write(text)
         beside.replace(path)
     except OSError as error:
         sys.stderr.write(f"pinnace: batch: {path} can't be written: {error}\n")
+
+
+def _open_private(path: str, flags: int) -> int:
+    """Open a file for its owner alone: the variables of a task, and its session, may hold keys."""
+    return os.open(path, flags, 0o600)
 
 
 def made_result(reason: ResultReason, text: str, *, is_retryable: bool = False, code: int = 1) -> ResultRecord:

@@ -112,6 +112,7 @@ def _keep_agents(name: str, rest: list[str]) -> int:
     if name == "batch":
         from pinnace_rpc.batch import command as batch_command
 
+        _replace_closed_streams()
         return batch_command.main(rest)
     if name == "host":
         from pinnace_rpc.cli.commands import host as host_command
@@ -222,12 +223,17 @@ def _is_at_terminal() -> bool:
 
 
 def _check_streams(*, needs_stdin: bool) -> None:
-    """Refuse to serve without stdin and stdout, and replace other closed streams: Python has None for each."""
+    """Refuse to serve without stdin and stdout, and replace other closed streams."""
     from pinnace_rpc.cli.parser import CommandError
 
     if sys.stdout is None or (needs_stdin and sys.stdin is None):
         streams = "stdin and stdout" if needs_stdin else "stdout"
         raise CommandError(f"{streams} must be open: the protocol uses them")
+    _replace_closed_streams()
+
+
+def _replace_closed_streams() -> None:
+    """Open what is closed of stdin and stderr: Python has None for each."""
     if sys.stdin is None:
         # The first file that is opened becomes descriptor 0.
         os.open(os.devnull, os.O_RDONLY)

@@ -144,3 +144,20 @@ def test_the_command_line_chooses(source: Source, tmp_path: Path, words: list[st
 
     assert code == done.returncode
     assert text in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("ms", "time"), [(10**20, TIME), (-(10**15), None), (1.5, "1970-01-01T00:00:00.001Z")])
+def test_a_session_with_odd_times_and_half_a_surrogate_pair_is_exported(
+    tmp_path: Path, ms: float, time: str | None
+) -> None:
+    message = {"role": "user", "content": "half \ud800 of a pair", "timestamp": ms}
+    entry = {"type": "message", "id": "00000001", "parentId": None, "timestamp": TIME, "message": message}
+    lines = [{"type": "session", "version": 3, "id": "s1", "timestamp": TIME, "cwd": "/"}, entry]
+    (tmp_path / "session.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    source = read_source("session.jsonl", str(tmp_path))
+    [step] = trajectory_of(source, tmp_path)["steps"]
+    export_transcript(source, "out.md", cwd=str(tmp_path), env={})
+
+    assert "half ? of a pair" == step["message"]
+    assert time == step.get("timestamp")
+    assert "half ? of a pair" in (tmp_path / "out.md").read_text(encoding="utf-8")

@@ -91,7 +91,16 @@ def test_every_item_is_in_exactly_one_shard(items: list[int], count: int, seed: 
 
 def report(shard: str | None, **kit: object) -> dict[str, Any]:
     agent = dict.fromkeys(("name", "version", "generation", "is_ours", "adapter", "capabilities"), "x")
-    given = {"version": "1", "seed": 1, "strict": False, "only": [], "skip": [], **kit}
+    given = {
+        "version": "1",
+        "seed": 1,
+        "strict": False,
+        "only": [],
+        "skip": [],
+        "campaigns": None,
+        "budget_s": 9,
+        **kit,
+    }
     return {"agent": agent, "kit": given if shard is None else {**given, "shard": shard}}
 
 
@@ -102,12 +111,36 @@ def report(shard: str | None, **kit: object) -> dict[str, Any]:
         ([report("1/2"), report("1/2")], "shard 1/2 is there twice"),
         ([report("1/2"), report("2/3")], "shard 2/3 is not one of 2"),
         ([report("1/2"), report("2/2", seed=2)], "shard 2/2 has another kit.seed: 2"),
+        ([report("1/2"), report("2/2", campaigns=["framing"])], r"shard 2/2 has another kit.campaigns: \['framing'\]"),
+        ([report("1/2"), report("2/2", budget_s=60)], "shard 2/2 has another kit.budget_s: 60"),
         ([report(None)], "made without --shard"),
     ],
 )
 def test_what_is_not_one_run_is_refused(reports: list[dict[str, Any]], why: str) -> None:
     with pytest.raises(NotOneRun, match=why):
         merged(reports)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{", "is no JSON: "),
+        ("\xff", "is no JSON: "),
+        ("[" * 100_000, "is no JSON: "),
+        ("null", "is no report of this release"),
+        ('{"conform": 0}', "is no report of this release"),
+        ('{"conform": 1, "kit": {"shard": "x"}}', "is not I/N"),
+    ],
+)
+def test_a_file_that_is_no_report_is_named(
+    text: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bad.json").write_text(text, encoding="latin-1")
+
+    assert 3 == main(["merge", str(tmp_path / "bad.json"), "-o", str(tmp_path / "report.json")])
+    assert why in (err := capsys.readouterr().err)
+    assert "I/N" in err or str(tmp_path / "bad.json") in err
+    assert not (tmp_path / "report.json").exists()
 
 
 @pytest.mark.parametrize(

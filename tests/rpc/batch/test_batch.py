@@ -95,8 +95,33 @@ def repository(tmp_path: Path) -> Path:
     for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"], ["tag", "one"]):
         subprocess.run([*git, *words], cwd=folder, check=True)
     (folder / "a.txt").write_text("second")
-    subprocess.run([*git, "commit", "-qam", "two"], cwd=folder, check=True)
+    (folder / "b.txt").write_text("of a branch")
+    for words in (["commit", "-qam", "two"], ["checkout", "-qb", "other"], ["add", "."], ["commit", "-qm", "three"]):
+        subprocess.run([*git, *words], cwd=folder, check=True)
+    subprocess.run([*git, "checkout", "-q", "-"], cwd=folder, check=True)
     return folder
+
+
+def test_a_copied_workspace_has_nothing_of_the_batch(bench: Bench) -> None:
+    """Which may be in the folder that is copied, and would be copied into itself."""
+    work = bench.folder / "elsewhere" / "work"
+    (bench.folder / "elsewhere").mkdir()
+    (bench.folder / "elsewhere" / "kept").touch()
+    task = {"prompt": "x", "workspace": {"copy": str(bench.folder)}, "verify": "ls; ls elsewhere"}
+    bench.run([{"id": "a", **task}, {"id": "b", **task}], "--work", str(work), "--workers", "1")
+
+    for name in ("a", "b"):
+        assert bench.results[name]["verify"]["output"].split() == ["agent", "elsewhere", "tasks.jsonl", "kept"]
+
+
+def test_no_folder_is_made_outside_of_a_workspace(bench: Bench) -> None:
+    copied = bench.folder / "copied"
+    copied.mkdir()
+    (copied / "link").symlink_to(bench.folder)
+    bench.run([{"id": "a", "prompt": "x", "workspace": {"copy": str(copied)}, "files": {"link/new/file": ""}}])
+
+    assert "files: link/new/file leads out" in bench.results["a"]["error"]["message"]
+    assert not (bench.folder / "new").exists()
 
 
 def test_every_invalid_line_is_named_with_its_field_before_anything_starts(bench: Bench) -> None:
@@ -125,20 +150,70 @@ def test_every_invalid_line_is_named_with_its_field_before_anything_starts(bench
     assert not bench.out.exists()
 
 
+def test_what_no_program_can_be_started_with_is_named_before_anything_starts(bench: Bench) -> None:
+    """R-BAT-01: a value that would lose a task's worker, or make its agent refuse its command line."""
+    lines = [
+        '{"id": "a", "prompt": ' + "[" * 5_000 + "]" * 5_000 + "}",
+        '{"id": "b", "prompt": "x", "limits": {"timeoutSeconds": Infinity}}',
+        '{"id": "c", "prompt": "x", "limits": {"maxTurns": 1000000000000000}}',
+        '{"id": "d", "prompt": "x", "env": {"A": "\\ud800"}}',
+        '{"id": "e", "prompts": ["x", "\\u0000 y"]}',
+        '{"id": "f", "prompt": "x", "verify": "\\u0000"}',
+        '{"id": "g", "prompt": " \\n"}',
+        json.dumps({"id": "h", "prompt": "x", "env": {"A": "x" * 200_000}}),
+        json.dumps({"id": "i", "prompts": ["x" * 30_000] * 34}),
+    ]
+    command = bench.command([])
+    (bench.folder / "tasks.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    done = subprocess.run(command, env=bench.env, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+
+    assert 2 == done.returncode
+    found = done.stderr.replace(f"{bench.folder / 'tasks.jsonl'}: ", "")
+    for line in (
+        "line 1: no JSON: recursion limit exceeded",
+        "line 2: limits.timeoutSeconds: Input should be less than or equal to 1000000",
+        "line 3: limits.maxTurns: Input should be less than or equal to 999999999",
+        "line 4: no JSON: unexpected end of hex escape",
+        "line 5: prompts.1: Input should be a text that is not blank and has no NUL characters",
+        "line 6: verify: Input should be a text without NUL characters",
+        "line 7: prompt: Input should be a text that is not blank",
+        "line 8: env.A: String should have at most 30000 characters",
+        "line 9: task: prompts and env have more than 1000000 bytes together",
+    ):
+        assert line in found
+    assert not bench.out.exists()
+
+
+def test_tasks_are_read_from_a_pipe_with_a_byte_order_mark(bench: Bench) -> None:
+    command = bench.command([])
+    command[command.index(str(bench.folder / "tasks.jsonl"))] = "/dev/stdin"
+    lines = b'\xef\xbb\xbf{"id": "a", "prompt": "x"}\r\n\n{"id": "b", "prompt": "x"}'
+    subprocess.run(command, env=bench.env, input=lines, timeout=TIMEOUT_S, check=True, capture_output=True)
+
+    assert {"a": "completed", "b": "completed"} == {name: line["reason"] for name, line in bench.results.items()}
+
+
 @pytest.mark.parametrize(
     ("words", "code", "why"),
     [
         (["--mode", "rpc"], 2, "--mode is not supported in a batch"),
         (["--max-turns", "none"], 2, "--max-turns takes a whole number"),
+        (["Do it"], 2, "unexpected extra argument (Do it)"),
+        (["--", "Do it"], 2, "-- is not supported in a batch"),
         (["--engine", "nothing"], 1, "--engine takes processes, dask"),
+        (["--engine", ":nothing"], 1, "--engine takes processes, dask"),
+        (["--engine", ".json:nothing"], 1, "--engine takes processes, dask"),
+        (["--engine", "processes:4"], 1, "--engine takes processes, dask"),
         (["--engine", "json:nothing"], 1, "--engine json:nothing"),
+        (["--engine", "json:__name__"], 1, "--engine json:__name__: __name__ is str, which is not callable"),
+        (["--engine", "json:loads"], 1, "--engine json:loads: TypeError: "),
     ],
 )
 def test_a_batch_that_can_not_run_does_not_start(bench: Bench, words: list[str], code: int, why: str) -> None:
     done = bench.run([{"id": "a", "prompt": "x"}], *words)
 
-    assert code == done.returncode
-    assert why in done.stderr
+    assert (code, why in done.stderr) == (done.returncode, True)
+    assert "Traceback" not in done.stderr
 
 
 def test_tasks_have_workspaces_and_are_verified(bench: Bench, repository: Path) -> None:
@@ -148,6 +223,7 @@ def test_tasks_have_workspaces_and_are_verified(bench: Bench, repository: Path) 
     tasks: list[Task] = [
         {"id": "copy", "prompt": "run `cat a.txt`", "workspace": {"copy": str(copied)}, "verify": "grep copied a.txt"},
         {"id": "git", "prompt": "x", "workspace": {"git": str(repository), "rev": "one"}, "verify": "grep first a.txt"},
+        {"id": "branch", "prompt": "x", "workspace": {"git": str(repository), "rev": "other"}, "verify": "cat b.txt"},
         {
             "id": "fails",
             "prompts": ["@x", "y"],
@@ -156,6 +232,7 @@ def test_tasks_have_workspaces_and_are_verified(bench: Bench, repository: Path) 
             "verify": "echo $F; cat d/e; ls q",
         },
         {"id": "no-rev", "prompt": "x", "workspace": {"git": str(repository), "rev": "nothing"}},
+        {"id": "option", "prompt": "x", "workspace": {"git": str(repository), "rev": "--force"}},
     ]
     bench.has_pages = True
     done = bench.run(tasks)
@@ -163,16 +240,17 @@ def test_tasks_have_workspaces_and_are_verified(bench: Bench, repository: Path) 
     again = bench.run(tasks)
 
     assert (1, 1) == (done.returncode, again.returncode)
-    assert {"copy", "git", "fails", "no-rev"} == set(results)
-    assert [True, True, False] == [results[name]["verify"]["passed"] for name in ("copy", "git", "fails")]
+    assert {"copy", "git", "branch", "fails", "no-rev", "option"} == set(results)
+    assert [True] * 3 + [False] == [results[name]["verify"]["passed"] for name in ("copy", "git", "branch", "fails")]
     assert results["fails"]["verify"]["output"].startswith("g\nz")
     assert ["\n@x", "y"] == bench.asked("fails")
     assert ("usage", 1, 1) == (results["no-rev"]["reason"], results["copy"]["toolCalls"], results["copy"]["attempt"])
-    assert 4 == len(bench.lines)  # the second batch had nothing to run
+    assert "rev: --force is no branch, tag or commit" in results["option"]["error"]["message"]
+    assert 6 == len(bench.lines)  # the second batch had nothing to run
     assert not list((bench.out / "work").rglob("*"))
     summary = json.loads((bench.out / "summary.json").read_text())
-    assert (4, 4, 2, 2) == tuple(summary[key] for key in ("tasks", "ended", "passed", "failed"))
-    assert {"completed": 2, "usage": 1, "verify_failed": 1} == summary["states"]
+    assert (6, 6, 3, 3) == tuple(summary[key] for key in ("tasks", "ended", "passed", "failed"))
+    assert {"completed": 3, "usage": 2, "verify_failed": 1} == summary["states"]
     page = (bench.out / "index.html").read_text()
     assert '<a href="sessions/fails.html">fails</a> <a href="sessions/fails.jsonl">jsonl</a>' in page
     assert "You said" in (bench.out / "sessions" / "fails.html").read_text()
@@ -195,10 +273,12 @@ def test_an_agent_that_is_killed_or_takes_too_long_has_a_result(bench: Bench) ->
     limits = {"timeoutSeconds": 3}
     tasks: list[Task] = [
         {"id": "killed", "prompt": "run `kill -9 $PPID`"},
+        {"id": "real-time", "prompt": "run `kill -35 $PPID`"},
         {"id": "slow", "prompt": "x", "files": hanging, "model": "script.yaml", "limits": limits},
     ]
     bench.run(tasks)
     killed, slow = bench.results["killed"], bench.results["slow"]
+    assert "killed by signal 35" in bench.results["real-time"]["error"]["message"]
 
     assert ("internal", True, -9) == (killed["reason"], killed["retryable"], killed["exitCode"])
     assert ["run `kill -9 $PPID`"] == bench.asked("killed")
@@ -242,8 +322,7 @@ def test_a_signal_lets_running_tasks_end_and_a_second_one_ends_at_once(
     _, err = process.communicate(timeout=TIMEOUT_S)
 
     assert 130 == process.returncode
-    assert "completed" == bench.results["gated"]["reason"]
-    assert len(bench.results) < 6
+    assert {"gated": "completed"} == {name: line["reason"] for name, line in bench.results.items()}
     assert b"of 6 done" in err
 
     again = bench.folder / "again"
@@ -278,6 +357,77 @@ def test_a_task_that_always_loses_its_worker_fails(bench: Bench) -> None:
 
     assert 1 == done.returncode
     assert ("internal", True) == (bench.results["t"]["reason"], bench.results["t"]["retryable"])
+
+
+def test_a_task_that_was_changed_while_no_coordinator_ran_begins_anew(
+    bench: Bench, gates: Callable[[], ShellGate]
+) -> None:
+    """What its former prompt has done is not taken for its result."""
+    gate = gates()
+    process = bench.start(gated(gate)[:1])
+    gate.wait_reached()
+    process.kill()
+    process.communicate(timeout=TIMEOUT_S)
+    done = bench.run([{"id": "gated", "prompt": "another"}])
+
+    assert 0 == done.returncode
+    assert ["another"] == bench.asked("gated")
+
+
+def test_a_folder_of_workspaces_is_that_of_one_batch(bench: Bench, gates: Callable[[], ShellGate]) -> None:
+    """Another one would take the results of tasks with the same ids for its own."""
+    gate = gates()
+    work = str(bench.folder / "work")
+    process = bench.start(gated(gate)[:1], "--work", work)
+    gate.wait_reached()
+    bench.out = bench.folder / "other"
+    refused = bench.run([{"id": "gated", "prompt": "x"}], "--work", work)
+    gate.release()
+    process.communicate(timeout=TIMEOUT_S)
+
+    assert (1, 0) == (refused.returncode, process.returncode)
+    assert f"{work}: another `pinnace batch` uses this folder" in refused.stderr
+    assert not (bench.out / "results.jsonl").exists()
+
+
+def test_a_result_that_can_not_be_written_ends_the_batch_and_is_written_by_the_next(bench: Bench) -> None:
+    tasks: list[Task] = [{"id": f"t{number}", "prompt": f"run `echo {number}`"} for number in range(3)]
+    (bench.out / "sessions" / "t0.new").mkdir(parents=True)  # as a disk that is full, or a mistake
+    failed = bench.run(tasks, "--workers", "1")
+    before = set(bench.results)
+    (bench.out / "sessions" / "t0.new").rmdir()
+    done = bench.run(tasks)
+
+    assert (1, 0) == (failed.returncode, done.returncode)
+    assert "the result of t0 can't be written: Is a directory; running tasks end" in failed.stderr
+    assert "Traceback" not in failed.stderr
+    assert "t0" not in before
+    assert 3 == len(bench.lines) == len(bench.results)
+    assert all([f"run `echo {number}`"] == bench.asked(f"t{number}") for number in range(3))
+
+
+def test_a_result_that_is_damaged_is_not_removed(bench: Bench) -> None:
+    """Unlike a line that a crash has cut, which has no end."""
+    bench.out.mkdir()
+    results = bench.out / "results.jsonl"
+    results.write_text('{"id": "a", "attempt": 1}\n')
+    done = bench.run([{"id": "a", "prompt": "x"}])
+
+    assert 1 == done.returncode
+    assert f"{results} is damaged at byte 0" in done.stderr
+    assert '{"id": "a", "attempt": 1}\n' == results.read_text()
+
+
+@pytest.mark.parametrize("streams", ["2>&-", "2> >(exec true)", "<&- >&- 2>&-"])
+def test_a_batch_whose_streams_are_closed_runs_all_tasks(bench: Bench, streams: str) -> None:
+    """A terminal that is gone, for example: the end of a batch is not that of who reads its progress."""
+    command = bench.command([{"id": "a", "prompt": "fail with 400"}, {"id": "b", "prompt": "x"}], "--workers", "1")
+    done = subprocess.run(
+        ["/bin/bash", "-c", f'exec "$@" {streams}', "bash", *command], env=bench.env, timeout=TIMEOUT_S, check=False
+    )
+
+    assert 1 == done.returncode
+    assert {"a": "model_error", "b": "completed"} == {name: line["reason"] for name, line in bench.results.items()}
 
 
 def test_a_second_coordinator_is_refused(bench: Bench, gates: Callable[[], ShellGate]) -> None:

@@ -9,14 +9,12 @@ import logging
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, cast
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
 from opentelemetry.metrics import Histogram, Meter
 from opentelemetry.trace import SpanKind, Status, StatusCode
-from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from pinnace_agent.core.json_access import as_object, compact_json
 from pinnace_agent.core.trace_context import TRACE_VARIABLES
@@ -25,6 +23,7 @@ from pinnace_agent.telemetry import content
 from pinnace_agent.telemetry import conventions as names
 from pinnace_agent.telemetry.conventions import Attributes
 from pinnace_agent.telemetry.otel.export import CLOSE_S, Content, Export, set_up
+from pinnace_agent.telemetry.otel.parents import NAME, VARIABLES, parent_in, release, variables_of
 from pinnace_agent.telemetry.variables import Wanted
 from pinnace_spec.records.messages import AssistantMessage, Message, Usage
 
@@ -37,10 +36,6 @@ if TYPE_CHECKING:  # for annotations alone
 _log = logging.getLogger("pinnace.telemetry")
 
 Record = Mapping[str, object]
-
-NAME: Final = "pinnace"
-_PARENT: Final = {"traceparent": "TRACEPARENT", "tracestate": "TRACESTATE"}
-_PROPAGATOR: Final = TraceContextTextMapPropagator()
 
 
 class Instruments:
@@ -297,10 +292,8 @@ class Telemetry:
         current = trace.set_span_in_context(operation.span)
         variables: dict[str, str] = {}
         with _contained("a call"):
-            carrier: dict[str, str] = {}
-            _PROPAGATOR.inject(carrier, current)
-            variables = {_PARENT[name]: value for name, value in carrier.items()}
-            others = {name: value for name, value in context.env.items() if name not in _PARENT.values()}
+            variables = variables_of(current)
+            others = {name: value for name, value in context.env.items() if name not in VARIABLES.values()}
             context.env = {**others, **variables}
         token, mark = otel_context.attach(current), TRACE_VARIABLES.set(variables)
         try:
@@ -389,15 +382,11 @@ def observe(wanted: Wanted, environ: Mapping[str, str]) -> Telemetry:
     Raises:
         Exception: A variable has a value that the library refuses.
     """
-    try:
-        release = version(NAME)
-    except PackageNotFoundError:  # a checkout that is not installed
-        release = "unknown"
-    export = set_up(wanted, environ, {"service.name": NAME, "service.version": release})
-    carrier = {name: environ[variable] for name, variable in _PARENT.items() if environ.get(variable)}
-    parent = _PROPAGATOR.extract(carrier, otel_context.Context())
+    made = release()
+    export = set_up(wanted, environ, {"service.name": NAME, "service.version": made})
+    parent = parent_in(environ)
     otel_context.attach(parent)  # of all tasks, for spans of other code: the connections of MCP servers, for example
-    return Telemetry(export, parent, release)
+    return Telemetry(export, parent, made)
 
 
 @contextmanager

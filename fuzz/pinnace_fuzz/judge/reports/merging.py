@@ -13,7 +13,7 @@ from pinnace_fuzz.judge.results import HARNESS_EXIT, NOTHING_JUDGED_EXIT
 
 Report = Mapping[str, Any]
 
-_SAME_OF_KIT: Final = ("version", "seed", "strict", "only", "skip")
+_SAME_OF_KIT: Final = ("version", "seed", "strict", "only", "skip", "campaigns", "budget_s")
 _SAME_OF_AGENT: Final = ("name", "version", "generation", "is_ours", "adapter", "capabilities")
 
 
