@@ -13,6 +13,7 @@ from textual.widgets import Static, TextArea
 
 from pinnace_tui.clipboard import as_files, read_picture
 from pinnace_tui.completion import Place, Suggestion, files_of, place_in, suggest_commands, suggest_files
+from pinnace_tui.content.rendering import plain, plain_line, without_controls
 from pinnace_tui.keys import Keys
 
 _PASTE_ENDINGS: Final = ("\r\n", "\r")
@@ -51,15 +52,24 @@ class Suggestions(Static):
         lines: list[Text] = []
         for place, each in enumerate(self.found):
             mark = "→" if place == self._chosen else " "
-            line = Text(f"{mark} {each.text.strip()}", "bold" if place == self._chosen else "", no_wrap=True)
-            if each.description:
-                line.append(f"  {each.description.splitlines()[0]}", "dim")
+            shown = plain_line(each.text.strip())  # names of files and commands are those of others
+            line = Text(f"{mark} {shown}", "bold" if place == self._chosen else "", no_wrap=True)
+            if each.description.strip():
+                line.append(f"  {plain(each.description.strip()).splitlines()[0]}", "dim")
             line.overflow = "ellipsis"
             lines.append(line)
         self.update(Text("\n", no_wrap=True, overflow="ellipsis").join(lines))
 
 
-class Editor(TextArea):
+class TextBox(TextArea):
+    """A text that is edited as it is, and shown without what changes a terminal."""
+
+    def get_line(self, line_index: int) -> Text:
+        """Return a line as it is shown: each character that is not shown as it is has one in its place."""
+        return Text(without_controls(self.document.get_line(line_index)), end="", no_wrap=True)
+
+
+class Editor(TextBox):
     """A text of any number of lines; Enter submits it."""
 
     DEFAULT_CSS = """
@@ -83,6 +93,9 @@ class Editor(TextArea):
             """Name it."""
             super().__init__()
             self.action = action
+
+    class Cleared(Message):
+        """The text was removed; it is in the history."""
 
     def __init__(self, keys: Keys, suggestions: Suggestions) -> None:
         """Begin empty."""
@@ -153,6 +166,10 @@ class Editor(TextArea):
                 self._pasting = asyncio.create_task(self._paste_picture())
             case "app.exit" if self.text:
                 return  # deletes a letter
+            case "app.clear" if self.text and not self.screen.get_selected_text():
+                self.remember(self.text)  # here, since the next key is for the empty editor
+                self.put("")
+                self.post_message(self.Cleared())
             case None if event.key == "up" and self.cursor_location[0] == 0 and self._history:
                 self._go(-1)
             case None if event.key == "down" and self._place is not None and self._is_in_last_line():
