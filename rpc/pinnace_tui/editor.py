@@ -108,6 +108,8 @@ class Editor(TextBox):
         self._place: int | None = None
         """In the history; None: a new text."""
         self._draft = ""
+        self._offered = ("", (0, 0))
+        """The text and the cursor that the completions are for."""
         self._files: list[str] | None = None
         self._listing: asyncio.Task[None] | None = None
         self._pasting: asyncio.Task[None] | None = None
@@ -149,6 +151,8 @@ class Editor(TextBox):
     async def on_key(self, event: events.Key) -> None:
         """Do what a key means here, before the text area inserts it."""
         action = self.keys.action(event.key)
+        if self._suggestions.found and self._offered != (self.text, self.cursor_location):
+            self._offer(is_asked=False)  # the event of the last change has not come yet
         if self._suggestions.found and self._complete(event.key, action):
             event.stop()
             event.prevent_default()
@@ -216,6 +220,7 @@ class Editor(TextBox):
         return place_in(str(self.document.get_line(row))[:column], is_first=row == 0)
 
     def _offer(self, *, is_asked: bool) -> None:
+        self._offered = (self.text, self.cursor_location)
         place = None if self._place is not None else self._written()
         if place is None:
             self._suggestions.offer([])

@@ -356,6 +356,20 @@ def test_a_key_behind_the_one_that_clears_the_editor_is_for_the_empty_editor(tmp
     play(check())
 
 
+def test_keys_that_come_at_once_are_not_completed_by_what_was_offered_before_them(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with terminal(tmp_path) as screen:
+            await screen.press("/")
+            await screen.until(lambda: bool(screen.app.query_one(Suggestions).found))
+            for key in (*"hotkeys", "enter"):
+                screen.app.post_message(Key(key, key if len(key) == 1 else None))
+            await screen.until(lambda: isinstance(screen.app.screen, Picker) or screen.editor.text not in ("/", ""))
+            await is_open(screen, Picker, Input)
+            await screen.press("escape")
+
+    play(check())
+
+
 def test_what_is_shown_or_run_before_the_agent_is_there_stays(tmp_path: Path) -> None:
     async def check() -> None:
         command = [sys.executable, "-P", "-m", "pinnace_rpc", "--mode", "rpc", "--provider", "offline"]
