@@ -9,6 +9,8 @@ A message that the agent refuses goes back into the editor. Must not know how th
 
 import asyncio
 import os
+import shlex
+import signal
 import subprocess
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -30,9 +32,9 @@ from textual.widgets import Static
 import pinnace
 from pinnace_tui.commands import Commands, queued_texts
 from pinnace_tui.content.look import LOOKS, Look
-from pinnace_tui.content.rendering import Renderer, changes_of, plain
+from pinnace_tui.content.rendering import Renderer, changes_of, plain, plain_line
 from pinnace_tui.content.transcript import Level, ShellItem, SummaryItem, ThinkingItem, ToolItem, Transcript
-from pinnace_tui.content.values import Record, mapping, text, texts
+from pinnace_tui.content.values import Record, mapping, number, text, texts
 from pinnace_tui.conversation import ConversationView
 from pinnace_tui.editor import Editor, Suggestions
 from pinnace_tui.footer import FooterState, branch_of, footer
@@ -81,6 +83,8 @@ class TerminalClient(App[str], inherit_bindings=False):
     #queue { color: $text-muted; }
     #work { color: $warning; }
     #footer { height: auto; padding: 0 1; color: $text-muted; }
+    /* Above the conversation, not over the editor and the questions, which are at the bottom. */
+    ToastRack { dock: top; align: right top; margin: 0; }
     """
 
     def __init__(
@@ -139,6 +143,8 @@ class TerminalClient(App[str], inherit_bindings=False):
         self._working_since: float | None = None
         self._is_compacting = False
         self._work_changes = 0
+        self._ended_by = 0
+        """The exit code of a signal."""
         self._lost_at = 0.0
         """When the connection to an agent of the host was lost, in seconds since the epoch; 0: it is there."""
         self._shells: list[ShellItem] = []
@@ -165,8 +171,15 @@ class TerminalClient(App[str], inherit_bindings=False):
         return self._client
 
     def take_terminal(self, terminal: TakesTitle) -> None:
-        """Take the terminal, whose title extensions may set."""
+        """Take the terminal, whose title extensions may set, and which is restored when the process is ended."""
         self._terminal = terminal
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._end)
+
+    def _end(self) -> None:
+        """Leave, as a signal wants; a second one ends the process at once."""
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
+        self._ended_by = 128 + signal.SIGTERM
+        self._perform(self.leave())
 
     def get_driver_class(self) -> type[Driver]:
         """Return the driver of the terminal."""
@@ -193,13 +206,16 @@ class TerminalClient(App[str], inherit_bindings=False):
 
     def on_mount(self) -> None:
         """Start the agent."""
-        for notice in self._notices:
-            self.transcript.notice(notice, "warning")
+        self.app_resume_signal.subscribe(self, self._redraw)  # pyright: ignore[reportUnknownMemberType] - a bare App
         self._editor.commands = self._commands.listed()
         self._draw_footer()
         self.set_interval(0.1, self._draw_work)
         # The editor is there first: what the agent needs takes longer to import than the editor to be drawn.
         self.call_after_refresh(self._start)
+
+    def _redraw(self, _: App[object]) -> None:
+        """Draw everything: another program had the terminal."""
+        self.refresh(layout=True)
 
     def _start(self) -> None:
         self._conversation = asyncio.create_task(self._converse())
@@ -241,10 +257,12 @@ class TerminalClient(App[str], inherit_bindings=False):
                 keeping.cancel()
             self._client = None
             self.left.set()
-            self.exit(failure)
+            self.exit(failure, return_code=self._ended_by or self.return_code or 0)
 
     def _begin(self) -> None:
-        """Do what the command line asks for."""
+        """Show what was wrong at the start, since the conversation is loaded now; do what the command line asks for."""
+        for notice in self._notices:
+            self.transcript.notice(notice, "warning")
         if self._opens_sessions:
             self._perform(self._commands.resume(""))
         for message in self._first_messages:
@@ -396,10 +414,10 @@ class TerminalClient(App[str], inherit_bindings=False):
         command = command.strip()
         if not command:
             return
-        item = self.transcript.start_shell(command, is_excluded=is_excluded)
 
         async def run() -> None:
-            await self._is_ready.wait()
+            await self._is_ready.wait()  # what is loaded then replaces what is shown
+            item = self.transcript.start_shell(command, is_excluded=is_excluded)
             self._shells.append(item)
             try:
                 result = await self.client.bash(command, exclude_from_context=is_excluded or None)
@@ -507,35 +525,37 @@ class TerminalClient(App[str], inherit_bindings=False):
             self.report("there is no other one")
         await self.refresh_state()
 
+    def on_editor_cleared(self, _: Editor.Cleared) -> None:
+        """Leave, if that is wanted again in a moment."""
+        self._cleared_at = monotonic()
+
     def _clear(self) -> None:
-        """Clear the editor; leave if that was done a moment ago."""
+        """Copy what is selected; with an empty editor leave, if this is the second time."""
         if self.screen.get_selected_text():
             self.screen.action_copy_text()
             self.screen.clear_selection()
             return
-        if not self._editor.text and monotonic() - self._cleared_at < 1:
+        if monotonic() - self._cleared_at < 1:
             self._perform(self.leave())
             return
         self._cleared_at = monotonic()
-        if self._editor.text:
-            self._editor.remember(self._editor.text)
-            self._editor.put("")
-        else:
-            self.report("Ctrl+C again leaves")
+        self.report("Ctrl+C again leaves")
 
     def _edit_outside(self) -> None:
-        """Edit the text in the user's own editor."""
+        """Edit the text in the user's own editor; it stays as it is if that fails."""
         program = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "nano"
-        with tempfile.TemporaryDirectory(prefix="pinnace-") as folder:
-            path = Path(folder) / "message.md"
-            path.write_text(self._editor.text, "utf-8")
+        content, problem = self._editor.text, ""
+        with self.suspend():  # which does not take the terminal back after an exception
             try:
-                with self.suspend():
-                    subprocess.run([*program.split(), str(path)], check=True)
-            except (OSError, subprocess.SubprocessError) as error:
-                self.report(f"{program}: {error}", "error")
-                return
-            self._editor.put(path.read_text("utf-8").removesuffix("\n"))
+                content = _edited(program, content)
+            except subprocess.CalledProcessError as error:
+                problem = f"it has ended with exit code {error.returncode}"
+            except (OSError, ValueError) as error:
+                problem = str(error)
+        if problem:
+            self.report(f"{program}: {problem}; the text is as it was", "error")
+        else:
+            self._editor.put(content)
 
     def on_conversation_view_toggled(self, event: ConversationView.Toggled) -> None:
         """Fold or unfold an item."""
@@ -546,6 +566,8 @@ class TerminalClient(App[str], inherit_bindings=False):
         """End the client; a running agent of the host goes on."""
         if self._conversation is not None:
             self._conversation.cancel()
+        else:
+            self.exit(return_code=self._ended_by)
 
     # --- questions -------------------------------------------------------------------------------------------------
 
@@ -570,6 +592,7 @@ class TerminalClient(App[str], inherit_bindings=False):
             _ = screen.dismiss(None)
 
     async def _ask_extension(self, request: Mapping[str, object]) -> str | None:
+        ends_at = _ends_at(request)
         await self._is_announced(request)
         match request.get("method"):
             case "select":
@@ -577,9 +600,11 @@ class TerminalClient(App[str], inherit_bindings=False):
                 # An Enter that was meant for the editor, when the question came, must permit nothing.
                 marked = kinds.index("reject_once") if "reject_once" in kinds[: len(options)] else 0
                 details = self._details(request)
-                screen: ModalScreen[str | None] = SelectDialog(text(request, "title"), options, details, marked=marked)
+                screen: ModalScreen[str | None] = SelectDialog(
+                    text(request, "title"), options, details, marked=marked, ends_at=ends_at
+                )
             case "input":
-                screen = InputDialog(text(request, "title"), text(request, "placeholder"))
+                screen = InputDialog(text(request, "title"), text(request, "placeholder"), ends_at=ends_at)
             case _:
                 screen = EditorDialog(text(request, "title"), text(request, "prefill"))
         return await self._ask_one(request, screen)
@@ -591,9 +616,11 @@ class TerminalClient(App[str], inherit_bindings=False):
         self._announced.pop(identity, None)
 
     async def _confirm(self, request: Mapping[str, object]) -> bool:
+        ends_at = _ends_at(request)
         await self._is_announced(request)
         title = "\n\n".join(filter(None, [text(request, "title"), text(request, "message")]))
-        return await self._ask_one(request, SelectDialog(title, ["Yes", "No"], self._details(request))) == "Yes"
+        screen = SelectDialog(title, ["Yes", "No"], self._details(request), ends_at=ends_at)
+        return await self._ask_one(request, screen) == "Yes"
 
     async def _ask_one(self, request: Mapping[str, object], screen: ModalScreen[str | None]) -> str | None:
         """Ask when no other question is open; None if it was closed."""
@@ -652,7 +679,7 @@ class TerminalClient(App[str], inherit_bindings=False):
                 title = text(request, "title")
                 self._draw("title", [title] if title else [])
                 if self._terminal is not None:
-                    self._terminal.set_title(plain(title).replace("\n", " ").replace("\N{REPLACEMENT CHARACTER}", ""))
+                    self._terminal.set_title(plain_line(title).replace("\N{REPLACEMENT CHARACTER}", ""))
             case "set_editor_text":
                 self._editor.put(text(request, "text"))
             case _:
@@ -760,6 +787,26 @@ class TerminalClient(App[str], inherit_bindings=False):
         keys = dict(self.keys.rows()).get("app.interrupt", "")
         sign = _SPINNER[int(monotonic() * 10) % len(_SPINNER)]
         self._draw("work", [f"{sign} {what} {spent} s · {keys}: abort"])
+
+
+def _ends_at(request: Mapping[str, object]) -> float | None:
+    """Return when the agent takes the default answer of a question that has just come; None: it waits."""
+    timeout_ms = number(request, "timeout")
+    return monotonic() + timeout_ms / 1000 if timeout_ms else None
+
+
+def _edited(program: str, content: str) -> str:
+    """Return a text as a program has changed it.
+
+    Raises:
+        CalledProcessError: The program has failed.
+        OSError, ValueError: It could not be started, or has left no text in UTF-8.
+    """
+    with tempfile.TemporaryDirectory(prefix="pinnace-") as folder:
+        path = Path(folder) / "message.md"
+        path.write_text(content, "utf-8")
+        subprocess.run([*shlex.split(program), str(path)], check=True)
+        return path.read_text("utf-8").removesuffix("\n")
 
 
 def _load_client() -> None:

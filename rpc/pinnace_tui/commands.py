@@ -222,6 +222,9 @@ class Commands:
             if not sessions and not is_all:
                 is_all = True
                 continue
+            if not sessions:
+                terminal.report("there is no session yet")
+                return
             hint = "Enter: open" if is_all else "Enter: open · Ctrl+A: sessions of all folders"
             rows = [_session_row(each, with_folder=is_all) for each in sessions]
             choice = await terminal.ask(Picker("Sessions", rows, actions={"ctrl+a": "all"}, hint=hint))

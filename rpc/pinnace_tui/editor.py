@@ -13,6 +13,7 @@ from textual.widgets import Static, TextArea
 
 from pinnace_tui.clipboard import as_files, read_picture
 from pinnace_tui.completion import Place, Suggestion, files_of, place_in, suggest_commands, suggest_files
+from pinnace_tui.content.rendering import plain, plain_line, without_controls
 from pinnace_tui.keys import Keys
 
 _PASTE_ENDINGS: Final = ("\r\n", "\r")
@@ -51,15 +52,24 @@ class Suggestions(Static):
         lines: list[Text] = []
         for place, each in enumerate(self.found):
             mark = "→" if place == self._chosen else " "
-            line = Text(f"{mark} {each.text.strip()}", "bold" if place == self._chosen else "", no_wrap=True)
-            if each.description:
-                line.append(f"  {each.description.splitlines()[0]}", "dim")
+            shown = plain_line(each.text.strip())  # names of files and commands are those of others
+            line = Text(f"{mark} {shown}", "bold" if place == self._chosen else "", no_wrap=True)
+            if each.description.strip():
+                line.append(f"  {plain(each.description.strip()).splitlines()[0]}", "dim")
             line.overflow = "ellipsis"
             lines.append(line)
         self.update(Text("\n", no_wrap=True, overflow="ellipsis").join(lines))
 
 
-class Editor(TextArea):
+class TextBox(TextArea):
+    """A text that is edited as it is, and shown without what changes a terminal."""
+
+    def get_line(self, line_index: int) -> Text:
+        """Return a line as it is shown: each character that is not shown as it is has one in its place."""
+        return Text(without_controls(self.document.get_line(line_index)), end="", no_wrap=True)
+
+
+class Editor(TextBox):
     """A text of any number of lines; Enter submits it."""
 
     DEFAULT_CSS = """
@@ -84,6 +94,9 @@ class Editor(TextArea):
             super().__init__()
             self.action = action
 
+    class Cleared(Message):
+        """The text was removed; it is in the history."""
+
     def __init__(self, keys: Keys, suggestions: Suggestions) -> None:
         """Begin empty."""
         super().__init__(soft_wrap=True, tab_behavior="focus", show_line_numbers=False, highlight_cursor_line=False)
@@ -95,6 +108,8 @@ class Editor(TextArea):
         self._place: int | None = None
         """In the history; None: a new text."""
         self._draft = ""
+        self._offered = ("", (0, 0))
+        """The text and the cursor that the completions are for."""
         self._files: list[str] | None = None
         self._listing: asyncio.Task[None] | None = None
         self._pasting: asyncio.Task[None] | None = None
@@ -136,6 +151,8 @@ class Editor(TextArea):
     async def on_key(self, event: events.Key) -> None:
         """Do what a key means here, before the text area inserts it."""
         action = self.keys.action(event.key)
+        if self._suggestions.found and self._offered != (self.text, self.cursor_location):
+            self._offer(is_asked=False)  # the event of the last change has not come yet
         if self._suggestions.found and self._complete(event.key, action):
             event.stop()
             event.prevent_default()
@@ -153,6 +170,10 @@ class Editor(TextArea):
                 self._pasting = asyncio.create_task(self._paste_picture())
             case "app.exit" if self.text:
                 return  # deletes a letter
+            case "app.clear" if self.text and not self.screen.get_selected_text():
+                self.remember(self.text)  # here, since the next key is for the empty editor
+                self.put("")
+                self.post_message(self.Cleared())
             case None if event.key == "up" and self.cursor_location[0] == 0 and self._history:
                 self._go(-1)
             case None if event.key == "down" and self._place is not None and self._is_in_last_line():
@@ -199,6 +220,7 @@ class Editor(TextArea):
         return place_in(str(self.document.get_line(row))[:column], is_first=row == 0)
 
     def _offer(self, *, is_asked: bool) -> None:
+        self._offered = (self.text, self.cursor_location)
         place = None if self._place is not None else self._written()
         if place is None:
             self._suggestions.offer([])

@@ -8,7 +8,7 @@ from typing import Final
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from pinnace_tui.content.rendering import plain
+from pinnace_tui.content.rendering import plain_line
 from pinnace_tui.content.values import Record, mapping, number, text
 
 _THOUSAND: Final = 1000
@@ -44,7 +44,7 @@ def footer(shown: FooterState, width: int) -> Text:
     right = f"{name} · {level}" if model.get("reasoning") is True and level else name
     lines = [first, _line(_usage(stats), right, width)]
     if shown.statuses:
-        lines.append(_cut(" · ".join(plain(each).replace("\n", " ") for each in shown.statuses.values()), width))
+        lines.append(_cut(" · ".join(plain_line(each) for each in shown.statuses.values()), width))
     return Text("\n".join(lines), no_wrap=True)
 
 
@@ -73,7 +73,7 @@ def _short(count: float) -> str:
 
 def _line(left: str, right: str, width: int) -> str:
     """Put two texts at the ends of a line; the left one gives way."""
-    left, right = plain(left).replace("\n", " "), _cut(plain(right).replace("\n", " "), width)
+    left, right = plain_line(left), _cut(plain_line(right), width)
     room = width - cell_len(right) - (2 if right else 0)
     left = _cut(left, max(room, 0))
     return f"{left}{' ' * max(width - cell_len(left) - cell_len(right), 0)}{right}"

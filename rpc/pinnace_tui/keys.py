@@ -5,7 +5,7 @@ Reads the user's file; a wrong one is reported and leaves the defaults. Must not
 
 import json
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, cast
 
@@ -51,6 +51,9 @@ DEFAULTS: Final[Mapping[str, tuple[str, ...]]] = {
 FILE_NAME: Final = "keybindings.json"
 _SPECIAL: Final[Mapping[str, str]] = {"esc": "escape", "return": "enter"}
 _MODIFIERS: Final = frozenset({"ctrl", "shift", "alt", "super"})
+_NAMES: Final = frozenset(
+    "escape enter tab space backspace delete insert clear home end pageup pagedown up down left right".split()
+) | {f"f{number}" for number in range(1, 25)}
 
 
 class Keys:
@@ -58,8 +61,11 @@ class Keys:
 
     def __init__(self, changes: Mapping[str, tuple[str, ...]] | None = None) -> None:
         """Take the user's changes to the defaults."""
-        self._keys = {**DEFAULTS, **(changes or {})}
-        self._actions = {_normal(key): action for action, keys in self._keys.items() for key in keys}
+        changes = changes or {}
+        self._keys = {**DEFAULTS, **changes}
+        # A key that the user gives to an action is no more the default one of another.
+        pairs = [*_pairs({each: keys for each, keys in DEFAULTS.items() if each not in changes}), *_pairs(changes)]
+        self._actions = {_normal(key): action for key, action in pairs}
 
     def action(self, key: str) -> str | None:
         """Return the action of a key, as Textual names it."""
@@ -67,7 +73,8 @@ class Keys:
 
     def rows(self) -> list[tuple[str, str]]:
         """Return actions that have keys, with their keys."""
-        return [(action, ", ".join(keys)) for action, keys in self._keys.items() if keys]
+        rows = [(action, [key for key in keys if self.action(key) == action]) for action, keys in self._keys.items()]
+        return [(action, ", ".join(keys)) for action, keys in rows if keys]
 
 
 def read_keys(path: Path) -> tuple[Keys, str | None]:
@@ -89,15 +96,38 @@ def read_keys(path: Path) -> tuple[Keys, str | None]:
             return Keys(), f"{path}: {action}: expected a key or a list of keys"
         if action in DEFAULTS:  # others are of parts that this client does not have
             changes[action] = tuple(cast("list[str]", given))
-    return Keys(changes), None
+    for key, action in _pairs(changes):
+        if not _is_key(key):
+            return Keys(), f"{path}: {action}: expected a key such as ctrl+o, alt+enter or f2, not {key!r}"
+    keys = Keys(changes)
+    for key, action in _pairs(changes):
+        if (other := keys.action(key)) != action:
+            return keys, f"{path}: {key} is given to {action} and to {other}, which has it now"
+    return keys, None
+
+
+def _pairs(keys: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
+    """Return each key with its action."""
+    return [(key, action) for action, each in keys.items() for key in each]
+
+
+def _is_key(key: str) -> bool:
+    """Return whether this is the name of a key, with or without modifiers."""
+    *modifiers, name = _parts(key) or [""]
+    is_named = len(name) == 1 or name.lower() in _NAMES or name.lower() in _SPECIAL
+    return is_named and all(each.lower() in _MODIFIERS for each in modifiers)
+
+
+def _parts(key: str) -> list[str]:
+    parts = key.split("+")
+    if key.endswith("+"):
+        parts = [*key[:-1].rstrip("+").split("+"), "+"]
+    return [part for part in parts if part]
 
 
 def _normal(key: str) -> frozenset[str]:
     """Return a key with its modifiers, however they are ordered and whichever of both programs names it."""
-    parts = key.split("+")
-    if key.endswith("+"):
-        parts = [*key[:-1].rstrip("+").split("+"), "+"]
-    *modifiers, name = [part for part in parts if part]
+    *modifiers, name = _parts(key)
     if len(name) == 1 and name.isalpha() and name.isupper():
         modifiers.append("shift")
     if len(name) == 1 and not name.isalnum():

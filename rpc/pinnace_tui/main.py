@@ -5,19 +5,22 @@ in mode rpc, with the flags of the command line; it ends with the terminal, its 
 """
 
 import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pinnace
-from pinnace_tui.app import Connect, TerminalClient
 from pinnace_tui.content.themes import named_look, read_looks
 from pinnace_tui.keys import FILE_NAME, read_keys
 
 if TYPE_CHECKING:
     from pinnace import AsyncioClient, Dialogs
+    from pinnace_tui.app import Connect
 
 # Updates that hold the delta alone: a long answer costs its length.
 _PROFILE: Final = ("--protocol", "1.5")
@@ -76,20 +79,56 @@ def theme_and_flags(flags: Sequence[str]) -> tuple[str | None, list[str]]:
 
 
 def _run(
-    connect: Connect,
+    connect: "Connect",
     *,
     look: str | None = None,
     agent: str = "",
     messages: Sequence[str] = (),
     opens_sessions: bool = False,
 ) -> int:
+    if _is_xterm(os.environ):
+        os.environ.setdefault("TEXTUAL_COLOR_SYSTEM", "256")  # read once, by the import
+    from pinnace_tui.app import TerminalClient
+
     folder = Path(os.environ.get("PI_CODING_AGENT_DIR") or "~/.pi/agent").expanduser()
     keys, problem = read_keys(folder / FILE_NAME)
     looks, notices = read_looks(folder / "themes")
     look = look or named_look(folder / "settings.json", os.environ)
+    if look is not None and look not in (names := [each.name for each in looks]):
+        notices = [*notices, f"no theme {look}; there are {', '.join(names)}"]
     make = partial(TerminalClient, connect, keys=keys, looks=looks, look=look, agent=agent, messages=messages)
     client = make(opens_sessions=opens_sessions, notices=[*notices, *([problem] if problem else [])])
-    if failure := client.run():
+    signal.signal(signal.SIGINT, _ignore)
+    with _screen():
+        failure = client.run()
+    if failure:
         sys.stderr.write(f"pinnace: {failure.removeprefix('pinnace: ')}\n")
         return 1
     return client.return_code or 0
+
+
+def _is_xterm(environment: Mapping[str, str]) -> bool:
+    """Return whether a terminal has 256 colours without saying so: Textual takes it for one with 8."""
+    return environment.get("TERM") == "xterm" and not environment.get("COLORTERM")
+
+
+def _ignore(_: int, __: object) -> None:
+    """Do nothing: Ctrl+C is a key here; as a signal it is for an editor that has the terminal."""
+
+
+@contextmanager
+def _screen() -> Generator[None]:
+    """Let Textual, which draws on stderr, draw in UTF-8 on the terminal of stdout, wherever stderr goes."""
+    error = sys.__stderr__
+    if isinstance(error, TextIOWrapper):
+        error.reconfigure(encoding="utf-8", errors="replace")
+    if os.isatty(2):
+        yield
+        return
+    kept = os.dup(2)
+    os.dup2(1, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)

@@ -5,6 +5,8 @@ A dialog shows its text whole and as it is, never as markup. Leaving one without
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from time import monotonic
 from typing import ClassVar, Final
 
 from rich.text import Text
@@ -14,9 +16,10 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Input, OptionList, Static, TextArea
+from textual.widgets import Input, OptionList, Static
 
-from pinnace_tui.content.rendering import plain
+from pinnace_tui.content.rendering import plain, plain_line
+from pinnace_tui.editor import TextBox
 
 _MOST_SHOWN: Final = 2000
 
@@ -42,11 +45,29 @@ class Dialog(ModalScreen[str | None]):
         Binding("pagedown", "scroll(1)", "Scroll", show=False, priority=True),
     ]
 
-    def __init__(self, title: str, details: Text | None = None) -> None:
-        """Ask; `details` are shown below the text."""
+    def __init__(self, title: str, details: Text | None = None, ends_at: float | None = None) -> None:
+        """Ask.
+
+        Args:
+            title: The text.
+            details: Shown below it.
+            ends_at: When the question is closed without an answer, as `monotonic` counts; None: never.
+        """
         super().__init__()
         self._title = title
         self._details = details
+        self._ends_at = ends_at
+        self._time_left = Static(classes="hint", markup=False)
+        self._time_left.display = ends_at is not None
+
+    def on_mount(self) -> None:
+        """Show the time that is left."""
+        if self._ends_at is not None:
+            self._show_time_left(self._ends_at)
+            self.set_interval(0.5, partial(self._show_time_left, self._ends_at))
+
+    def _show_time_left(self, ends_at: float) -> None:
+        self._time_left.update(f"closes in {max(ends_at - monotonic(), 0):.0f} s, without an answer")
 
     async def action_leave(self) -> None:
         """Answer nothing."""
@@ -66,14 +87,23 @@ class Dialog(ModalScreen[str | None]):
                 yield Static(Content(rest.strip("\n")))
             if self._details is not None:
                 yield Static(Content.from_rich_text(self._details))
+        yield self._time_left
 
 
 class SelectDialog(Dialog):
     """Choose one of some texts."""
 
-    def __init__(self, title: str, options: Sequence[str], details: Text | None = None, *, marked: int = 0) -> None:
+    def __init__(
+        self,
+        title: str,
+        options: Sequence[str],
+        details: Text | None = None,
+        *,
+        marked: int = 0,
+        ends_at: float | None = None,
+    ) -> None:
         """Ask; `marked` is the option that Enter chooses at first."""
-        super().__init__(title, details)
+        super().__init__(title, details, ends_at)
         self._options = options
         self._marked = marked
 
@@ -97,16 +127,16 @@ class SelectDialog(Dialog):
 class InputDialog(Dialog):
     """Enter one line."""
 
-    def __init__(self, title: str, placeholder: str = "", value: str = "") -> None:
+    def __init__(self, title: str, placeholder: str = "", value: str = "", *, ends_at: float | None = None) -> None:
         """Ask."""
-        super().__init__(title)
+        super().__init__(title, ends_at=ends_at)
         self._placeholder, self._value = placeholder, value
 
     def compose(self) -> ComposeResult:
         """Show the question."""
         with Vertical():
             yield from self.text_parts()
-            yield Input(self._value, placeholder=self._placeholder)
+            yield Input(plain_line(self._value), placeholder=plain_line(self._placeholder))
 
     def on_mount(self) -> None:
         """Begin in the line."""
@@ -135,22 +165,22 @@ class EditorDialog(Dialog):
         """Show the question."""
         with Vertical():
             yield from self.text_parts()
-            yield TextArea(self._value)
+            yield TextBox(self._value)
             yield Static("Enter: answer · Ctrl+J: new line · Escape: cancel", classes="hint", markup=False)
 
     def on_mount(self) -> None:
         """Begin in the text."""
-        editor = self.query_one(TextArea)
+        editor = self.query_one(TextBox)
         editor.focus()
         editor.move_cursor(editor.document.end)
 
     async def action_answer(self) -> None:
         """Answer with the text."""
-        _ = self.dismiss(self.query_one(TextArea).text)
+        _ = self.dismiss(self.query_one(TextBox).text)
 
     def action_newline(self) -> None:
         """Begin a line."""
-        self.query_one(TextArea).insert("\n")
+        self.query_one(TextBox).insert("\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +283,6 @@ class Picker(ModalScreen[Choice | None]):
         self._shown = near
         options = self.query_one(OptionList)
         options.clear_options()
-        options.add_options([Content(plain(self._rows[index]).replace("\n", " ")) for index in near])
+        options.add_options([Content(plain_line(self._rows[index])) for index in near])
         if near:
             options.highlighted = near.index(self._current) if not wanted and self._current in near else 0

@@ -3,6 +3,7 @@
 It is known by its name alone: it is a client of the program like any other, and nothing here may depend on it.
 """
 
+import os
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
@@ -27,6 +28,19 @@ class NotInstalled(CommandError):
         )
 
 
+class DumbTerminal(CommandError):
+    """The terminal says that it can't move its cursor."""
+
+    exit_code = 2
+
+    def __init__(self) -> None:
+        """Name the variable, and how to do without the client."""
+        super().__init__(
+            "the terminal client needs a terminal that can move its cursor, and TERM is dumb. Set TERM if yours can; "
+            "to ask once: pinnace -p TEXT"
+        )
+
+
 class _Program(Protocol):
     """What is called of it."""
 
@@ -44,6 +58,7 @@ def open_own(options: Options) -> int:
 
     Raises:
         NotInstalled: The extra is missing.
+        DumbTerminal: The terminal can't show it.
     """
     program = _program()
     return program.open_own(
@@ -56,6 +71,7 @@ def open_attached(name: str | None, flags: Sequence[str]) -> int:
 
     Raises:
         NotInstalled: The extra is missing.
+        DumbTerminal: The terminal can't show it.
     """
     return _program().open_attached(name, flags)
 
@@ -63,4 +79,6 @@ def open_attached(name: str | None, flags: Sequence[str]) -> int:
 def _program() -> _Program:
     if find_spec("textual") is None:
         raise NotInstalled
+    if os.environ.get("TERM") == "dumb":
+        raise DumbTerminal
     return cast("_Program", import_module(_PROGRAM))

@@ -13,6 +13,7 @@ from typing import Final, assert_never
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
+from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 from rich.theme import Theme
@@ -37,14 +38,26 @@ _FOLDED_DIFF_LINES: Final = 24
 _BULLETS: Final = {"written": "○", "running": "◐", "done": "●", "failed": "✗"}
 # What changes a terminal, then what shows nothing or the wrong thing there.
 _SEQUENCES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
-_CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _BOLD: Final = Style(bold=True)
+# Rows are of any number; Rich takes a width without a height for 80 on a terminal that is called `dumb`.
+_HEIGHT: Final = 25
 
 
 def plain(content: str) -> str:
     """Return a text that shows what it holds and changes no terminal."""
     content = _SEQUENCES.sub("", content.replace("\r\n", "\n"))
-    return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", content.expandtabs(4))
+    return without_controls(content.expandtabs(4))
+
+
+def plain_line(content: str) -> str:
+    """Return a text as `plain` does, in one line."""
+    return plain(content).replace("\n", " ")
+
+
+def without_controls(content: str) -> str:
+    """Return a text of the same length in which each character that changes a terminal is replaced, but for tabs."""
+    return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", content)
 
 
 class Renderer:
@@ -59,6 +72,7 @@ class Renderer:
         self._console = Console(
             file=StringIO(),
             width=self.width,
+            height=_HEIGHT,
             color_system="truecolor",
             force_terminal=True,
             legacy_windows=False,
@@ -90,7 +104,7 @@ class Renderer:
         """Render an item and the space after it."""
         has_space = not (isinstance(item, AnswerItem) and not item.is_last_part)
         lines = self._console.render_lines(self._renderable(item), pad=False)
-        strips = [Strip(line).simplify() for line in lines]
+        strips = [Strip([_shown(segment) for segment in line]).simplify() for line in lines]
         return [*strips, Strip([])] if has_space else [*strips]
 
     def _renderable(self, item: Item) -> RenderableType:
@@ -186,6 +200,12 @@ class Renderer:
         return Text("\n").join(parts)
 
 
+def _shown(segment: Segment) -> Segment:
+    """Return a piece of a line; Markdown also makes characters of entities, after its text was made plain."""
+    content, style, control = segment
+    return Segment(without_controls(content), style, control) if _CONTROLS.search(content) else segment
+
+
 def call_summary(item: ToolItem) -> str:
     """Return what a call is about, in one line."""
     arguments = item.arguments
@@ -194,7 +214,7 @@ def call_summary(item: ToolItem) -> str:
             first, *rest = plain(value).split("\n")
             return f"{first} …" if rest else first
     if arguments:
-        return ", ".join(f"{name}: {_brief(value)}" for name, value in arguments.items())
+        return ", ".join(f"{plain_line(name)}: {_brief(value)}" for name, value in arguments.items())
     return plain(item.written)[-200:].replace("\n", " ")
 
 
@@ -214,7 +234,7 @@ def searched_text(item: Item) -> str:
 
 
 def _brief(value: object) -> str:
-    content = plain(value if isinstance(value, str) else repr(value)).replace("\n", " ")
+    content = plain_line(value if isinstance(value, str) else repr(value))
     return content if len(content) <= 60 else f"{content[:59]}…"
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -11,13 +12,16 @@ import tempfile
 from collections.abc import Coroutine
 from pathlib import Path
 
+import pytest
 from tests.rpc.tui.terminal import Screen, environment, terminal
+from textual.events import Key
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
-from pinnace import AsyncioClient
+from pinnace import AsyncioClient, Dialogs
 from pinnace_tui.app import TerminalClient
 from pinnace_tui.conversation import ConversationView
+from pinnace_tui.editor import Suggestions
 from pinnace_tui.screens import Dialog, EditorDialog, Picker
 from pinnace_tui.search import SearchLine
 
@@ -159,6 +163,8 @@ def test_commands_of_the_client(tmp_path: Path) -> None:
             await is_open(screen, Picker, Input)
             await screen.press("escape")
 
+    play(check())
+
 
 def test_the_conversation_is_searched(tmp_path: Path) -> None:
     """Also what is folded or above the screen; behind the end it continues at the beginning."""
@@ -195,8 +201,6 @@ def test_the_conversation_is_searched(tmp_path: Path) -> None:
             screen.app.transcript.notice("below the end that is shown")
             view.scroll_y = view.max_scroll_y
             assert view.is_following
-
-    play(check())
 
     play(check())
 
@@ -287,6 +291,121 @@ def extension(pi):
         ui.notify("shown for a moment", "info")
         ui.notify("reported", "error")
 """
+
+
+def test_a_question_shows_its_time_and_is_closed_after_it(tmp_path: Path) -> None:
+    (tmp_path / "timed.py").write_text(TIMED)
+
+    async def check() -> None:
+        async with terminal(tmp_path, "-e", str(tmp_path / "timed.py")) as screen:
+            for kind in ("select", "confirm", "input"):
+                await screen.say(f"/timed {kind}")
+                await screen.until(lambda: isinstance(screen.app.screen, Dialog))
+                await screen.until(lambda: re.search(r"closes in [0-2] s, without an answer", screen.text) is not None)
+                await screen.until(lambda kind=kind: f"{kind} is over" in screen.line("#footer"))  # type: ignore[misc]
+                await screen.until(lambda: not isinstance(screen.app.screen, Dialog))
+
+    play(check())
+
+
+TIMED = """
+def extension(pi):
+    @pi.command("timed", description="asks for two seconds")
+    async def timed(ctx, args):
+        arguments = {"select": (["a"],), "confirm": ("?",), "input": ("",)}[args]
+        await getattr(ctx.ui, args)("Now?", *arguments, timeout=2)
+        ctx.ui.set_status("timed", f"{args} is over")
+"""
+
+
+def test_names_of_others_and_texts_in_the_editor_change_no_terminal(tmp_path: Path) -> None:
+    """A file's name or a message has control characters; they are kept, and shown as replacements."""
+    name = "evil\x1b]0;title\x07.txt"
+
+    async def check() -> None:
+        async with terminal(tmp_path) as screen:
+            (tmp_path / "project" / name).touch()
+            await screen.press(*"@evil")
+            suggestions = screen.app.query_one(Suggestions)
+            await screen.until(lambda: bool(suggestions.found))
+            assert str(suggestions.render()) == "→ @evil.txt"
+            await screen.press("tab")
+            await screen.until(lambda: screen.editor.text == f"@{name} ")
+            assert screen.editor.get_line(0).plain == "@evil\ufffd]0;title\ufffd.txt "
+            screen.editor.put("a\ud800b")
+            assert screen.editor.get_line(0).plain == "a\ufffdb"
+            await screen.shows("a\ufffdb")
+            screen.editor.put("")
+
+    play(check())
+
+
+def test_a_key_behind_the_one_that_clears_the_editor_is_for_the_empty_editor(tmp_path: Path) -> None:
+    """Both come at once, as a terminal sends them."""
+
+    async def check() -> None:
+        async with terminal(tmp_path) as screen:
+            screen.editor.put("not this")
+            for key in ("ctrl+c", "x"):
+                screen.app.post_message(Key(key, key if len(key) == 1 else None))
+            await screen.until(lambda: screen.editor.text == "x")
+            screen.editor.put("")
+            await screen.press("up")
+            await screen.until(lambda: screen.editor.text == "not this")
+
+    play(check())
+
+
+def test_keys_that_come_at_once_are_not_completed_by_what_was_offered_before_them(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with terminal(tmp_path) as screen:
+            await screen.press("/")
+            await screen.until(lambda: bool(screen.app.query_one(Suggestions).found))
+            for key in (*"hotkeys", "enter"):
+                screen.app.post_message(Key(key, key if len(key) == 1 else None))
+            await screen.until(lambda: isinstance(screen.app.screen, Picker) or screen.editor.text not in ("/", ""))
+            await is_open(screen, Picker, Input)
+            await screen.press("escape")
+
+    play(check())
+
+
+def test_what_is_shown_or_run_before_the_agent_is_there_stays(tmp_path: Path) -> None:
+    async def check() -> None:
+        command = [sys.executable, "-P", "-m", "pinnace_rpc", "--mode", "rpc", "--provider", "offline"]
+        env = environment(tmp_path)
+
+        def connect(dialogs: Dialogs) -> AsyncioClient:
+            return AsyncioClient(command, cwd=tmp_path / "project", env=env, dialogs=dialogs)
+
+        app = TerminalClient(connect, notices=["a theme is wrong"])
+        async with app.run_test() as pilot:
+            screen = Screen(app, pilot)
+            await screen.say("!echo $((6*7))")
+            await screen.until(lambda: "no model" not in screen.line("#footer"))
+            await screen.shows("! a theme is wrong", "$ echo $((6*7))", " 42")
+            await app.leave()
+            await app.left.wait()
+
+    play(check())
+
+
+class Broken(TerminalClient):
+    """A client with a defect, which shows when the conversation is there."""
+
+    def on_ready(self) -> None:
+        self.set_interval(0.01, self.fail)
+
+    def fail(self) -> None:
+        if self.transcript.prompts():
+            raise ZeroDivisionError
+
+
+def test_a_defect_of_the_client_is_its_exit_code(capfd: pytest.CaptureFixture[str]) -> None:
+    app = Broken(lambda dialogs: AsyncioClient([sys.executable, "-c", RACING], dialogs=dialogs))
+    assert app.run(headless=True) is None
+    assert app.return_code == 1
+    assert "ZeroDivisionError" in capfd.readouterr().err
 
 
 def test_what_cannot_be_sent_goes_back_into_the_editor(tmp_path: Path) -> None:

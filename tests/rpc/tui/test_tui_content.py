@@ -184,13 +184,21 @@ def test_folded_output_shows_its_end_and_how_much_is_left_out() -> None:
         AnswerItem("a\x1b[2Jb\x07\x9bc\u202ed"),
         ThinkingItem("a\x1b[2Jb\x07\x9bc\u202ed"),
         ToolItem("c", "ba\x1bsh", {"command": "a\x1b]0;title\x07b"}),
+        ToolItem("c", "x", {"a\x1b]0;title\x07b": 1, "b\ud800": 2}),
+        AnswerItem("a&#x202e;b"),
+        UserItem("a\ud800\u2028b"),
         NoticeItem("a\x1b[2Jb\x07\x9bc\u202ed"),
         SummaryItem("t", "a\x1b[2Jb\x07\x9bc\u202ed"),
     ],
 )
 def test_no_text_reaches_the_terminal_as_a_command(item: Item) -> None:
     shown = "\n".join(rendered(item, opens=True))
-    assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(shown)
+    assert not {"\x1b", "\x07", "\x9b", "\u202e", "\ud800", "\u2028"} & set(shown)
+
+
+def test_a_terminal_that_is_called_dumb_has_its_own_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    assert max(map(len, rendered(AnswerItem("word " * 100), width=40))) <= 40
 
 
 def test_wide_characters_keep_within_the_width() -> None:
@@ -268,7 +276,19 @@ def test_keys_of_the_originals_file_replace_the_defaults(tmp_path: Path) -> None
     assert Keys().action("pageup") == "tui.altScreen.pageUp"
 
 
-@pytest.mark.parametrize("content", ["[]", "{", '{"app.exit": 1}'])
+def test_a_key_of_the_user_is_no_more_the_default_one_of_another_action(tmp_path: Path) -> None:
+    path = tmp_path / "keybindings.json"
+    path.write_text('{"tui.input.newLine": "ctrl+o", "app.model.select": ["ctrl+l", "f2"], "app.session.tree": "f2"}')
+    keys, problem = read_keys(path)
+    assert keys.action("ctrl+o") == "tui.input.newLine"
+    assert dict(keys.rows())["app.model.select"] == "ctrl+l"
+    assert problem == f"{path}: f2 is given to app.model.select and to app.session.tree, which has it now"
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["[]", "{", '{"app.exit": 1}', '{"app.exit": "ctlr+q"}', '{"app.exit": "ctrl+pgup"}', '{"app.exit": ["f2", ""]}'],
+)
 def test_a_wrong_file_of_keys_is_reported(tmp_path: Path, content: str) -> None:
     path = tmp_path / "keybindings.json"
     path.write_text(content)
@@ -323,7 +343,8 @@ def test_the_footer_keeps_within_the_width(width: int) -> None:
 def test_an_empty_editor_needs_neither_the_client_nor_markdown() -> None:
     """They take longer to import than the editor to be drawn, which is why they come after it."""
     program = (
-        "import sys, pinnace_tui.main; print([n for n in ('trio', 'pinnace_rpc', 'markdown_it') if n in sys.modules])"
+        "import sys, pinnace_tui.main, pinnace_tui.app; "
+        "print([n for n in ('trio', 'pinnace_rpc', 'markdown_it') if n in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-P", "-c", program],

@@ -2,11 +2,12 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -25,8 +26,9 @@ class RealTerminal:
         self._env = {**env, "LC_ALL": "C.UTF-8", "LANG": "C.UTF-8"}
         script = folder / "run.sh"
         variables = "".join(f"export {name}='{value}'\n" for name, value in self._env.items())
-        program = " ".join(f"'{word}'" for word in words)
-        script.write_text(f"{variables}cd '{folder}/project'\n{program}\necho \"[left with $?]\"\nexec sleep 1000\n")
+        program = " ".join(word if word.startswith("2>") else f"'{word}'" for word in words)
+        lines = f"trap : INT\ncd '{folder}/project'\n{program}\necho \"[left with $?]\"\nexec sleep 1000\n"
+        script.write_text(variables + lines)
         self._tmux("new-session", "-d", "-x", str(width), "-y", str(height), f"sh '{script}'")
 
     def _tmux(self, *words: str) -> str:
@@ -64,6 +66,15 @@ class RealTerminal:
         while (title := self._tmux("display-message", "-p", "#{pane_title}").strip()) != wanted:
             assert time.monotonic() < deadline, f"the title is {title!r}"
             time.sleep(0.1)
+
+    def is_on_another_screen(self) -> bool:
+        """Return whether a program has the whole screen, which comes back when it ends."""
+        return self._tmux("display-message", "-p", "#{alternate_on}").strip() == "1"
+
+    def process(self) -> int:
+        """The id of the program."""
+        shell = self._tmux("display-message", "-p", "#{pane_pid}").strip()
+        return int(Path(f"/proc/{shell}/task/{shell}/children").read_text().split()[0])
 
     def end(self) -> None:
         subprocess.run([*self._command, "kill-server"], env=self._env, check=False, capture_output=True, timeout=30)
@@ -114,7 +125,7 @@ def test_a_whole_conversation(short: Path) -> None:
         terminal.resize(90, 24)
         terminal.shows("│and then?", "│at last", "Aborted.", "╭" + "─" * 88 + "╮")
         terminal.press("C-c")
-        terminal.shows("│   ")
+        wait_for(lambda: "│at last" not in terminal.screen())
         terminal.press("C-d")
         terminal.shows("[left with 0]")
     finally:
@@ -147,10 +158,79 @@ def test_a_terminal_without_colours_and_an_editor_that_gets_the_keys_alone(short
         terminal.write("/titled")
         terminal.press("Enter")
         terminal.has_title("A title")
-        terminal.press("C-c")
-        terminal.shows("│   ")
         terminal.press("C-d")
         terminal.shows("[left with 0]")
+    finally:
+        terminal.end()
+
+
+@NEEDS_TMUX
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_an_editor_that_fails_a_stop_and_a_signal_leave_a_terminal_that_works(short: Path) -> None:
+    """Also where stderr is a file and the locale is not UTF-8."""
+    (short / "editor").write_text(FAILING)
+    (short / "editor").chmod(0o700)
+    env = {**environment(short, VISUAL=str(short / "editor")), "TMPDIR": str(short), "PYTHONIOENCODING": "latin-1"}
+    env |= {"TERM": "xterm", "COLORTERM": ""}  # which has 256 colours without saying so
+    words = [*PINNACE, "--provider", "offline", "--use-theme", "nowhere", "日本 1"]
+    terminal = RealTerminal(short, [*words, "2>errors"], env, 90, 24)
+    try:
+        terminal.shows("> 日本 1", "no network", "! no theme nowhere; there are dark, light, high-contrast")
+        assert "8;5;" in terminal.screen("-e")
+        terminal.write("/resume")
+        terminal.press("Enter")
+        terminal.shows("Sessions", "日本 1")
+        terminal.press("Escape")
+        wait_for(lambda: "Sessions" not in terminal.screen())
+        terminal.write("/queue")
+        terminal.press("Enter")
+        wait_for(lambda: "no message is queued" in "".join(terminal.screen().splitlines()[:5]))  # not over the editor
+        terminal.write("text")
+        for shown in ("it has ended with exit code 3", "'utf-8' codec can't decode", "[Errno 2] No such file"):
+            terminal.press("C-g")
+            terminal.shows(f"editor: {shown}", "│text ")
+        terminal.press("C-g")
+        terminal.shows("now:")
+        terminal.press("C-c")
+        terminal.shows("│from outside ")
+        process = terminal.process()
+        terminal.press("C-z")
+        wait_for(lambda: Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "T")
+        os.kill(process, signal.SIGCONT)
+        wait_for(terminal.is_on_another_screen)
+        terminal.shows("> 日本 1", "no network", "│from outside ")
+        os.kill(process, signal.SIGTERM)
+        terminal.shows("[left with 143]")
+        assert not terminal.is_on_another_screen()
+        assert (short / "project" / "errors").read_text() == ""
+    finally:
+        terminal.end()
+
+
+FAILING: Final = """#!/bin/sh
+echo >> "$TMPDIR/count"
+case $(wc -l < "$TMPDIR/count") in
+    *1) exit 3 ;;
+    *2) printf '\\377' > "$1" ;;
+    *3) rm "$1" ;;
+    *4) trap 'echo from outside > "$1"; exit 0' INT; echo now:; while :; do sleep 0.1; done ;;
+esac
+"""
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@NEEDS_TMUX
+def test_a_terminal_that_cannot_show_it_is_refused(short: Path) -> None:
+    words = [*PINNACE, "--provider", "offline"]
+    terminal = RealTerminal(short, words, environment(short, TERM="dumb"), 140, 10)
+    try:
+        terminal.shows("TERM is dumb", "to ask once: pinnace -p", "[left with 2]")
     finally:
         terminal.end()
 
