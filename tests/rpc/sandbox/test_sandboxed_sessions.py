@@ -39,7 +39,7 @@ def test_the_sandbox_follows_a_session_into_its_folder_or_refuses_it(agent: Agen
     refused = {
         session_in(home, tmp_path / "home.jsonl"): "is the home folder",
         session_in(linked, tmp_path / "linked.jsonl"): "is a link",
-        session_in(pi.home.work, pi.home.work / "own.jsonl"): "it holds the session files",
+        session_in(pi.home.work, pi.home.work / "own.jsonl"): "it holds session files",
     }
     for path, text in refused.items():
         answer = pi.request({"type": "switch_session", "sessionPath": path})
