@@ -5,7 +5,7 @@ to R-BSH-04.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -39,8 +39,8 @@ class ShellJob:
     exclude_from_context: bool
     # DEVIATION D-12: a replaced session does not end its shells, and keeps their records.
     session: Session
-    output: "OutputTail"
     request_id: object = None
+    output: "OutputTail" = field(init=False)  # from the start of its work on
     result: "BashResult | None" = None
     failure: str | None = None
     failure_code: errors.ErrorCode = errors.ErrorCode.SHELL_UNAVAILABLE
@@ -90,32 +90,36 @@ class Shells:
         # Now, not when its task begins: a command that is admitted before a session command runs beside it.
         refusal, instance = self._refusal(), self._extensions()
         guard = None if instance is None else instance.guard_command()
+        output: OutputTail | None = None
 
         async def work() -> None:
+            # Here, where a failure is the command's: a process without descriptors can load nothing.
+            from pinnace_agent.redaction.growing import GrowingText  # not at start
+            from pinnace_agent.shell.output import OutputTail
+
+            nonlocal output
+            output = shell.output = OutputTail(sanitise=True)
+            # A key that the command prints in pieces is not written in pieces.
+            shown = GrowingText()
+
+            def write(delta: str) -> None:
+                record: dict[str, object] = {"type": "bash_execution_update", "delta": shown.add(delta)}
+                if shell.request_id is not None:
+                    record["id"] = shell.request_id
+                self._emitter.emit(record)
+
             if refusal is not None:
                 shell.failure = errors.tool_not_executed(refusal)
                 shell.failure_code = errors.ErrorCode.REFUSED_BY_EXTENSION
             elif guard is None or not await guard.run(shell, self._profile, write):
                 await self._run(shell, write)
 
-        from pinnace_agent.redaction.growing import GrowingText  # not at start
-        from pinnace_agent.shell.output import shell_result
-
-        # A key that the command prints in pieces is not written in pieces.
-        shown = GrowingText()
-
-        def write(delta: str) -> None:
-            record: dict[str, object] = {"type": "bash_execution_update", "delta": shown.add(delta)}
-            if shell.request_id is not None:
-                record["id"] = shell.request_id
-            self._emitter.emit(record)
-
         def finished(cancelled: bool, failure: BaseException | None) -> None:
             self._running.discard(shell.ref)
             if failure is not None:
                 shell.failure = str(failure)
             elif shell.result is None and shell.failure is None:
-                shell.result = shell_result(shell.output, None, cancelled=cancelled)
+                shell.result = CANCELLED if output is None else _unfinished(output, cancelled=cancelled)
             ended(shell.ref)
 
         self._jobs.start(f"bash:{shell.ref}", placed(work), finished)
@@ -169,6 +173,12 @@ def load() -> None:
     """Load what a first command needs: a process that only answers questions does without."""
     for name in ("redaction.growing", "shell.output", "shell.process"):
         import_module(f"pinnace_agent.{name}")
+
+
+def _unfinished(output: "OutputTail", *, cancelled: bool) -> "BashResult":
+    from pinnace_agent.shell.output import shell_result  # loaded by now
+
+    return shell_result(output, None, cancelled=cancelled)
 
 
 def _message(shell: ShellJob, result: "BashResult") -> BashExecutionMessage:

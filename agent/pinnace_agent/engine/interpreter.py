@@ -497,11 +497,8 @@ class EffectInterpreter:
             self.extensions.settled(aborted=effect.aborted)
 
     def _start_shell(self, ref: int) -> None:
-        from pinnace_agent.shell.output import OutputTail  # not at start
-
         request = self._client.shell_request(ref)
-        output = OutputTail(sanitise=True)
-        shell = ShellJob(ref, request.command, request.exclude_from_context, self.session, output, request.request_id)
+        shell = ShellJob(ref, request.command, request.exclude_from_context, self.session, request.request_id)
         self.shells.start(
             shell, lambda ended: self.submit(InternalEvent("shell_ended", ref=ended)), self.queue.behind_answers
         )

@@ -1,6 +1,7 @@
 """A defect of the program is answered, told and survived: R-RSP-01 holds for our faults too."""
 
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,30 @@ async def answers(*commands: dict[str, object]) -> list[dict[str, Any]]:
     records = [json.loads(line) for line in sink.data.splitlines()]
     coverage.note_records(records)
     return records
+
+
+async def test_a_shell_command_that_can_not_begin_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a process that has no descriptor left for the modules that its first command needs."""
+    monkeypatch.setitem(sys.modules, "pinnace_agent.shell.output", None)
+    registry = load_configuration({"HOME": "/nonexistent"}, Path("/nonexistent")).registry
+    prepared = Prepared(
+        AgentProfile(registry, {}, str), Session("/nonexistent"), Library(None), Selection(), Settings()
+    )
+    outbox, sink = Outbox(make_projection("pi")), Sink()
+    async with trio.open_nursery() as nursery:
+        dispatcher = compose(prepared, outbox, Jobs(nursery)).dispatcher
+        nursery.start_soon(outbox.pump, sink)
+        dispatcher.receive(b'{"id":"b","type":"bash","command":"echo hi"}')
+        with trio.fail_after(60):
+            while b'"id":"b"' not in sink.data:
+                await trio.lowlevel.checkpoint()
+        dispatcher.receive(b'{"id":"n","type":"get_state"}')
+        outbox.close()
+    answer, state = (json.loads(line) for line in sink.data.splitlines())
+
+    assert (False, "shell_unavailable") == (answer["success"], answer["errorCode"])
+    assert "pinnace_agent.shell.output" in answer["error"]
+    assert not state["data"]["isBashRunning"]
 
 
 async def test_a_read_and_a_setting_that_fail_are_answered_and_the_next_command_is_too() -> None:
