@@ -317,7 +317,7 @@ def start_sandbox(  # what options and settings hold
     FILE_CALLS.use(_file_helpers(sandbox))
     notice(sandbox.line())
     if os.geteuid() == 0:
-        notice("the sandbox is weaker for root, who can read what all users can; start as an ordinary user")
+        notice("as root, commands can read files of root that are not hidden; start as an ordinary user")
     return sandbox
 
 
