@@ -29,6 +29,9 @@ MOST_CHARACTERS: Final = 110
 SHOWN_CHARACTERS: Final = 80
 # Of several cases that show the same so many are told with their records; of the others the page tells the verdict.
 MOST_ALIKE: Final[Mapping[str, int]] = {"FAIL": 2, "CRASH": 2, "HANG": 2, "NON-STRICT": 1}
+# Of a conversation of thousands of records: the first ones, and what the first findings name.
+MOST_FINDINGS: Final = 20
+MOST_RECORDS: Final = 200
 VERDICTS: Final[Mapping[str, str]] = {
     "CRASH": "the process was gone",
     "HANG": "it no longer answered",
@@ -41,7 +44,8 @@ VERDICTS: Final[Mapping[str, str]] = {
     "NOT-RUN": "the case is not of its generation, or it or its adapter lacks what the case needs",
 }
 """What each says of a case, the worst first."""
-_CASE_FOLDER: Final = re.compile(r"/[^\s\"'\\]*/conform-[^/\s\"']+/case-\d+")
+# Also cut short, as a model's arguments are while they arrive.
+_CASE_FOLDER: Final = re.compile(r"/[^\s\"'\\]*/conform(-[^/\s\"'\\]*(/(case-\d+)?)?)?(?![\w-])")
 
 
 class Agent(NamedTuple):
@@ -136,11 +140,16 @@ def shipped(text: str, kept: Path) -> Mapping[str, Any]:
         if not is_told:
             case.pop("processes", None)
             case.pop("scenario", None)
+        case["findings"] = case.get("findings", [])[:MOST_FINDINGS]
+        named = {number for finding in case["findings"] for number in finding["steps"]}
         for process in case.get("processes", ()):
+            process["steps"] = [each for each in process["steps"] if each["n"] <= MOST_RECORDS or each["n"] in named]
             for step in process["steps"]:
                 step["line"] = shortened_line(step["line"])
             process["end"]["stderr"] = shortened(process["end"].get("stderr", ""))
-        case["transcript"] = [str(shortened(line)) for line in case.get("transcript", ())] if is_told else []
+        case["transcript"] = (
+            [str(shortened(line)) for line in case.get("transcript", ())[:MOST_RECORDS]] if is_told else []
+        )
         if "scenario" in case:
             case["scenario"] = shortened(case["scenario"])
     return report

@@ -98,7 +98,7 @@ def command_record(
         case "abort" if step.option:
             record["queue"] = _QUEUE[step.option]
         case "new_session" if _is_invalid(step, following):
-            record |= {"type": "switch_session", "sessionPath": "/nowhere/session.jsonl"}
+            record |= {"type": "switch_session", "sessionPath": "nowhere/session.jsonl"}
         case "bash":
             record["command"] = shell
         case "set_queue_mode":

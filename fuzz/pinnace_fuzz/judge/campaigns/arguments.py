@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 NAME = "arguments"
 _STATE = {"id": "before", "type": "get_state"}
 _AFTER = {"id": "after", "type": "get_state"}
-# Values of texts where any other would have no effect.
+# Values of texts where any other would have no effect; paths are relative, since some agents create what they name.
 _SENSIBLE: Mapping[str, Mapping[str, Any]] = {
     "bash": {"command": "true"},
     "export_html": {"outputPath": "page.html"},
     "set_model": {"provider": "fake", "modelId": "m2"},
-    "switch_session": {"sessionPath": "/nonexistent/session.jsonl"},
+    "switch_session": {"sessionPath": "nonexistent/session.jsonl"},
     "fork": {"entryId": "00000000"},
     "branch": {"entryIndex": 0},
     "get_entries": {},
