@@ -211,7 +211,7 @@ class MessageBuilder:
         self._stop_reason: StopReason = "stop"  # the stop reason of an unfinished message
         self._error_message: str | None = None
         self._message: AssistantMessage | None = None
-        self._size = 0  # characters of all deltas
+        self._size = 0  # characters of all deltas; added up in place, since a delta takes few calls
 
     @property
     def message(self) -> AssistantMessage:

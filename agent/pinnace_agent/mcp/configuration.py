@@ -10,9 +10,8 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from math import isfinite
 from pathlib import Path
-from typing import Final, NamedTuple, TypeGuard
+from typing import Final, NamedTuple
 
 from pinnace_agent.core.visible_text import visible_line
 from pinnace_agent.extensions.registration.registrations import McpServerInfo
@@ -22,6 +21,7 @@ from pinnace_agent.mcp.entries import (
     InvalidEntry,
     Scope,
     ServerEntry,
+    is_number,
     is_override,
     mistyped,
     namespace,
@@ -272,16 +272,12 @@ def read_settings(settings: Mapping[str, object]) -> McpSettings:
     made = McpSettings()
     problems = [f"settings.json: mcp: {text}" for text in mistyped(group, _SETTINGS)]
     wait_s, most = group.get("startupWaitSeconds"), group.get("maxTools")
-    if _is_number(wait_s) and wait_s >= 0:
+    if is_number(wait_s) and wait_s >= 0:
         made = made._replace(startup_wait_s=float(wait_s))
     elif wait_s is not None:
         problems.append("settings.json: mcp.startupWaitSeconds must be a number of seconds")
-    if _is_number(most) and most >= 1 and most == int(most):
+    if is_number(most) and most >= 1 and most == int(most):
         made = made._replace(max_tools=int(most))
     elif most is not None:
         problems.append("settings.json: mcp.maxTools must be a positive whole number")
     return made._replace(problems=tuple(problems))
-
-
-def _is_number(value: object) -> TypeGuard[int | float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)

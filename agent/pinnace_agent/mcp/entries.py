@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import Final, Literal, TypeAlias
+from math import isfinite
+from typing import Final, Literal, TypeAlias, TypeGuard
 from urllib.parse import SplitResult, urlsplit
 
 from pinnace_agent.files.relaxed_json import is_list, is_object
@@ -147,6 +148,11 @@ class ServerEntry:
 def namespace(server: str) -> str:
     """Return the beginning of the names of a server's tools. Servers of one namespace would share names."""
     return f"mcp__{server.replace('-', '_')}"
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Return whether a value of JSON is a number that is finite; a boolean is none."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
 
 
 def mistyped(raw: Mapping[str, object], known: Sequence[str] = _KEYS, inside: str = "") -> list[str]:

@@ -154,8 +154,7 @@ class Sandbox:
         if places == self.places:
             return
         self.places = places
-        _leave_out_of_module_path(self.writable)
-        WRITABLE[:] = self.writable
+        _run_nothing_from(self.writable)
         self._confinement = self._confined(places)
         CHILDREN.confinement = self._confinement
         if self._bash is not None:
@@ -308,10 +307,9 @@ def start_sandbox(  # what options and settings hold
         sandbox = set_up(expanded(policy, os.environ), places, os.environ)
     except Unavailable as error:
         raise Unavailable(f"the sandbox ({policy.mode}) can't be enforced, so nothing is started: {error}") from None
-    for each in _leave_out_of_module_path(sandbox.writable):
+    for each in _run_nothing_from(sandbox.writable):
         notice(f"nothing is imported from {each}, since commands can write there")
     HIDDEN[:] = sandbox.policy.hide
-    WRITABLE[:] = sandbox.writable
     atexit.register(sandbox.close)
     CHILDREN.confinement = sandbox.confinement
     FILE_CALLS.use(_file_helpers(sandbox))
@@ -321,11 +319,12 @@ def start_sandbox(  # what options and settings hold
     return sandbox
 
 
-def _leave_out_of_module_path(roots: Sequence[str]) -> list[str]:
-    """Import nothing any more from folders that commands can write, and return them.
+def _run_nothing_from(roots: Sequence[str]) -> list[str]:
+    """Run no program and import nothing any more from folders that commands can write; return those of the module path.
 
     Much is imported late, and so was what a command has written there. What holds this program's own packages stays.
     """
+    WRITABLE[:] = roots
     own = {os.path.dirname(os.path.realpath(each)) for each in _own_packages()}
     prefix = os.path.realpath(sys.prefix)
     left_out: list[str] = []

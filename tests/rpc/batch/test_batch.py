@@ -124,6 +124,15 @@ def test_no_folder_is_made_outside_of_a_workspace(bench: Bench) -> None:
     assert not (bench.folder / "new").exists()
 
 
+def assert_refused(bench: Bench, done: "subprocess.CompletedProcess[str]", *lines: str) -> None:
+    """Check that a batch has named these faults of its tasks, and started nothing."""
+    assert 2 == done.returncode
+    found = done.stderr.replace(f"{bench.folder / 'tasks.jsonl'}: ", "")
+    for line in lines:
+        assert line in found
+    assert not bench.out.exists()
+
+
 def test_every_invalid_line_is_named_with_its_field_before_anything_starts(bench: Bench) -> None:
     """R-BAT-01."""
     tasks: list[Task] = [
@@ -136,18 +145,16 @@ def test_every_invalid_line_is_named_with_its_field_before_anything_starts(bench
     ]
     done = bench.run(tasks)
 
-    assert 2 == done.returncode
-    found = done.stderr.replace(f"{bench.folder / 'tasks.jsonl'}: ", "")
-    for line in (
+    assert_refused(
+        bench,
+        done,
         "line 2: id: a is the id of an earlier line",
         "line 3: promt: Extra inputs are not permitted",
         "line 3: id: String should match pattern",
         "line 4: limits.maxTurns: Input should be greater than or equal to 1",
         "line 5: task: a task has either prompt or prompts",
         "line 6: task: files: ../x is no relative path in the working folder",
-    ):
-        assert line in found
-    assert not bench.out.exists()
+    )
 
 
 def test_what_no_program_can_be_started_with_is_named_before_anything_starts(bench: Bench) -> None:
@@ -167,9 +174,9 @@ def test_what_no_program_can_be_started_with_is_named_before_anything_starts(ben
     (bench.folder / "tasks.jsonl").write_text("\n".join(lines), encoding="utf-8")
     done = subprocess.run(command, env=bench.env, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
 
-    assert 2 == done.returncode
-    found = done.stderr.replace(f"{bench.folder / 'tasks.jsonl'}: ", "")
-    for line in (
+    assert_refused(
+        bench,
+        done,
         "line 1: no JSON: recursion limit exceeded",
         "line 2: limits.timeoutSeconds: Input should be less than or equal to 1000000",
         "line 3: limits.maxTurns: Input should be less than or equal to 999999999",
@@ -179,9 +186,7 @@ def test_what_no_program_can_be_started_with_is_named_before_anything_starts(ben
         "line 7: prompt: Input should be a text that is not blank",
         "line 8: env.A: String should have at most 30000 characters",
         "line 9: task: prompts and env have more than 1000000 bytes together",
-    ):
-        assert line in found
-    assert not bench.out.exists()
+    )
 
 
 def test_tasks_are_read_from_a_pipe_with_a_byte_order_mark(bench: Bench) -> None:

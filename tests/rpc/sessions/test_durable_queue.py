@@ -35,6 +35,13 @@ def terminate(pi: HomedAgent) -> None:
     pi.wait_exit()
 
 
+def left_queued(agent: AgentStarter, path: Path, former: HomedAgent) -> int:
+    """Return how many messages the next agent that opens a session has in its queue."""
+    state = agent((), "--session", str(path), again=former).request({"type": "get_state"})
+    count: int = state["data"]["pendingMessageCount"]
+    return count
+
+
 def streaming(agent: AgentStarter, *flags: str) -> HomedAgent:
     pi = agent([HANGING], *flags, has_session=True, is_checked=False)
     pi.request({"type": "prompt", "message": "go"})
@@ -183,8 +190,7 @@ def test_messages_whose_return_cannot_be_saved_stay_queued(agent: AgentStarter, 
     assert {"steering": ["S"], "followUp": ["F"]} == again
     path = session_file(pi)
     kill(pi)
-    after = agent((), "--session", str(path), again=pi)
-    assert 0 == after.request({"type": "get_state"})["data"]["pendingMessageCount"]
+    assert 0 == left_queued(agent, path, pi)
 
 
 def test_a_replaced_session_keeps_the_messages_whose_return_cannot_be_saved(agent: AgentStarter) -> None:
@@ -197,8 +203,7 @@ def test_a_replaced_session_keeps_the_messages_whose_return_cannot_be_saved(agen
     assert {"steering": [], "followUp": []} == data["cleared"]
     assert 0 == pi.request({"type": "get_state"})["data"]["pendingMessageCount"]
     kill(pi)
-    after = agent((), "--session", str(path), again=pi)
-    assert 1 == after.request({"type": "get_state"})["data"]["pendingMessageCount"]
+    assert 1 == left_queued(agent, path, pi)
 
 
 @pytest.mark.parametrize("name", ["clear_queue", "abort", "new_session"])
@@ -218,8 +223,7 @@ def test_what_was_delivered_or_returned_is_not_queued_again(agent: AgentStarter,
     assert "remove" == operations(path)[-1]["op"]
     kill(pi)
 
-    again = agent((), "--session", str(path), again=pi)
-    assert 0 == again.request({"type": "get_state"})["data"]["pendingMessageCount"]
+    assert 0 == left_queued(agent, path, pi)
 
 
 def test_a_copy_of_a_session_takes_no_queue_along(agent: AgentStarter) -> None:
@@ -260,8 +264,7 @@ def test_a_message_behind_a_command_that_replaces_the_session_is_saved_in_the_ne
 
     assert [] == operations(former)
     assert ["add"] == [each["op"] for each in operations(Path(state["sessionFile"]))]
-    again = agent((), "--session", str(former), again=pi)
-    assert 0 == again.request({"type": "get_state"})["data"]["pendingMessageCount"]
+    assert 0 == left_queued(agent, former, pi)
 
 
 def test_a_message_behind_a_switch_follows_the_queue_of_that_session(agent: AgentStarter) -> None:
@@ -279,8 +282,7 @@ def test_a_message_behind_a_switch_follows_the_queue_of_that_session(agent: Agen
     pi.wait(SETTLED)
     assert ["go", "F", "B"] == user_texts(pi)
     kill(pi)
-    again = agent((), "--session", str(path), again=pi)
-    assert 0 == again.request({"type": "get_state"})["data"]["pendingMessageCount"]
+    assert 0 == left_queued(agent, path, pi)
 
 
 def test_a_switch_to_the_same_session_returns_its_queue_alone(agent: AgentStarter) -> None:
@@ -301,8 +303,7 @@ def test_a_switch_to_the_same_session_returns_its_queue_alone(agent: AgentStarte
     assert ["go", "B"] == user_texts(pi)
     assert 0 == pi.request({"type": "get_state"})["data"]["pendingMessageCount"]
     kill(pi)
-    again = agent((), "--session", str(path), again=pi)
-    assert 0 == again.request({"type": "get_state"})["data"]["pendingMessageCount"]
+    assert 0 == left_queued(agent, path, pi)
 
 
 def test_without_a_session_file_messages_are_queued_in_memory(agent: AgentStarter) -> None:

@@ -7,7 +7,7 @@ when it does not stop.
 
 import math
 from collections.abc import Mapping
-from typing import Final, Protocol, TypeGuard
+from typing import Final, Protocol
 
 import orjson
 import trio
@@ -15,6 +15,7 @@ from mcp_types import JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, jsonr
 from pydantic import ValidationError
 
 from pinnace_agent.mcp import limits
+from pinnace_agent.mcp.entries import is_number
 from pinnace_agent.mcp.ports import LinkLost
 
 
@@ -108,11 +109,11 @@ class Incoming:
         match method:
             case "notifications/progress":
                 value, total, text = params.get("progress"), params.get("total"), params.get("message")
-                if _is_number(value):
+                if is_number(value):
                     self._listener.progressed(
                         params.get("progressToken"),
                         float(value),
-                        float(total) if _is_number(total) else None,
+                        float(total) if is_number(total) else None,
                         text if isinstance(text, str) else None,
                     )
             case "notifications/message":
@@ -146,10 +147,6 @@ class Incoming:
         if now_s - self._flooding_since_s > limits.FLOOD_S:
             raise LinkLost(f"it has been sending notifications without end for {limits.FLOOD_S:g} seconds")
         await trio.sleep(wait_s)
-
-
-def _is_number(value: object) -> TypeGuard[int | float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 REFUSED: Final = -32000
