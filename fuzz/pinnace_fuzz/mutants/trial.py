@@ -1,18 +1,21 @@
 """Puts a fault into a private copy of the checkout and runs its check there.
 
 The checkout itself is never touched. A fault is found when its check passes without it and fails with it: with a
-failure of the test, not an error in collecting it.
+failure of the test, not an error in collecting it. What a fault leaves behind may keep the check from ending; where it
+hangs is printed, and what the test has said until then counts.
 """
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from pinnace_fuzz.harness import coverage
 from pinnace_fuzz.mutants.catalogue import AgentMutant
 
 CHECKOUT: Final = Path(__file__).resolve().parents[3]
@@ -20,8 +23,12 @@ _FOLDERS: Final = ("spec", "statechart", "agent", "rpc", "fuzz", "tests")
 _FILES: Final = ("pyproject.toml", "README.md")
 _LEFT_OUT: Final = shutil.ignore_patterns("__pycache__", "*.pyc", "benchmarks", "data", "real_model")
 _TIMEOUT_S: Final = 120
+# From the signal to the end: the stacks of all threads are printed.
+_ABORT_S: Final = 10
 # Of pytest: all passed, some failed.
 _PASSED, _FAILED = 0, 1
+# How pytest's first line begins when the one test has failed.
+_FAILURE: Final = "F"
 
 
 class StaleMutant(Exception):
@@ -85,10 +92,13 @@ class Copy:
 
     def run(self, check: str) -> tuple[int, str]:
         """Run one test; return pytest's exit code and what it printed."""
-        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "HYPOTHESIS_PROFILE": "dev"}
-        environment.pop("PYTEST_XDIST_WORKER", None)
+        # One check needs few agents: new interpreters are quicker than a process to fork them from. What a program with
+        # a fault reaches of the specification counts for nothing.
+        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "HYPOTHESIS_PROFILE": "dev", "FRESH_AGENTS": "1"}
+        for name in ("PYTEST_XDIST_WORKER", coverage.VARIABLE):
+            environment.pop(name, None)
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", check]
-        ended = subprocess.run(
+        with subprocess.Popen(
             command,
             cwd=self.root,
             env=environment,
@@ -97,7 +107,16 @@ class Copy:
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-        return ended.returncode, ended.stdout
+            start_new_session=True,
+        ) as process:
+            try:
+                printed, _ = process.communicate(timeout=_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGABRT)  # pytest has the stacks printed
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(_ABORT_S)
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                printed, _ = process.communicate()
+                return _FAILED if printed.startswith(_FAILURE) else process.returncode, printed
+        return process.returncode, printed
