@@ -10,6 +10,7 @@ Pure: texts in, texts out. Source: R-FRM-01.
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, NoReturn, cast, get_args
 
@@ -22,6 +23,8 @@ _WRITTEN: Final = "< "
 _SAID: Final = "# "
 _ENDED: Final = "$ "
 _ENDINGS: Final = get_args(Ending)
+_ESCAPED_BYTE: Final = re.compile("[\udc80-\udcff]")
+"""What stands for a byte that is not UTF-8."""
 
 
 class Trace(NamedTuple):
@@ -58,7 +61,7 @@ def step_of(number: int, direction: Direction, line: str | bytes, at: float = 0.
 def record_of(line: str) -> Record | None:
     """Parse a line as a JSON object, as strictly as the protocol requires; None: it is not one."""
     text = line.removesuffix("\r")
-    if any("\udc80" <= character <= "\udcff" for character in text if not character.isascii()):
+    if not text.isascii() and _ESCAPED_BYTE.search(text):
         return None
     try:
         value: object = json.loads(text, parse_constant=_refuse, parse_float=_read_float)

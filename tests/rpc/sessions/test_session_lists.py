@@ -101,8 +101,7 @@ def test_other_commands_are_answered_meanwhile(agent: AgentStarter) -> None:
     pi = agent([], has_session=True)
     for number in range(300):
         saved(pi.home.sessions, number, pi.home.work)
-    pi.send({"id": "list", "type": "list_sessions", "limit": 200})
-    pi.send({"id": "state", "type": "get_state"})
+    pi.send_many([{"id": "list", "type": "list_sessions", "limit": 200}, {"id": "state", "type": "get_state"}])
     pi.wait_response("list")
     answered = [each.record["id"] for each in pi.records if each.record.get("id") in {"list", "state"}]
 
