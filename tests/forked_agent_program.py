@@ -2,8 +2,12 @@
 
 A fork is a sibling of this process and not its child, so the test that asked for it can wait for it. One thread, no
 event loop: what is loaded is the same for all, whatever the agents before have done.
+
+An agent that has ended in order waits for its threads and calls what is registered for the exit, as an interpreter
+does, and then leaves without taking its modules apart: that would copy all pages that it shares with this process.
 """
 
+import atexit
 import ctypes
 import gc
 import json
@@ -12,6 +16,7 @@ import platform
 import signal
 import socket
 import sys
+import threading
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -29,13 +34,19 @@ _LARGEST_ORDER: Final = 1 << 20
 _EXTENSION: Final = Path(__file__).parents[1] / "examples" / "extensions" / "session_name.py"
 _TRIAL: Final = (*"--mode rpc --no-session --provider offline --on-eof drain -e".split(), str(_EXTENSION))
 _PROMPT: Final = b'{"type":"prompt","message":"Hello"}\n'
+_HTTP: Final = (
+    *(f"pinnace_agent.llm.{api}.provider" for api in ("openai_chat", "openai_responses", "anthropic", "google")),
+    *"pinnace_agent.llm.transport.connections httpcore httpx encodings.idna encodings.utf_8_sig".split(),
+    "pinnace_agent.session.interruption",
+)
+"""What the first agent does not load, whose model is no server."""
 
 
 def main() -> None:
     """Load, and fork on request until the tests have ended; in a fork, run the program."""
     added = added_variables()
     connection = socket.socket(fileno=int(sys.argv[1]))
-    for name in (*_modules_of_an_agent(), *sys.argv[2:]):
+    for name in (*_modules_of_an_agent(), *_HTTP, *sys.argv[2:]):
         with suppress(ImportError):  # made by another module, not found by name
             import_module(name)
     gc.collect()
@@ -44,7 +55,7 @@ def main() -> None:
     _become(order, stdio, added)
     from pinnace_rpc.cli.main import main as run
 
-    sys.exit(run())
+    _leave(run())
 
 
 def _modules_of_an_agent() -> list[str]:
@@ -107,6 +118,18 @@ def _fork_sibling() -> int:
     else:
         ctypes.pythonapi.PyOS_AfterFork_Parent()
     return pid
+
+
+def _leave(code: int) -> None:
+    """End the process with this code."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (AttributeError, OSError, ValueError):  # closed: the interpreter has words for it
+        sys.exit(code)
+    os._exit(code)
 
 
 def _become(order: dict[str, Any], stdio: list[int], added: dict[str, str]) -> None:
