@@ -236,11 +236,12 @@ class _Playing:
 
     def _await_words(self, action: Action) -> None:
         deadline = time.monotonic() + STEP_TIMEOUT_S
-        while len(words := self._words()) < len(self._expected):
-            if time.monotonic() > deadline or not self._agent.alive:
+        while len(self._words()) < len(self._expected) and time.monotonic() < deadline:
+            if not self._agent.alive:
+                self._agent.wait_exit(STEP_TIMEOUT_S)  # everything that it wrote has been read then
                 break
             self._agent.journal.wait_until(lambda: len(self._words()) >= len(self._expected), 0.2)
-        self._compare(words[: len(self._expected)])
+        self._compare(self._words()[: len(self._expected)])
 
     def _words(self) -> list[str]:
         return words_of(self._agent.records[self._mark :])
