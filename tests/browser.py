@@ -51,6 +51,10 @@ def _moved(descriptor: int) -> int:
     return moved
 
 
+class Navigated(AssertionError):
+    """The page was left while it was asked for something."""
+
+
 class Browser:
     """One tab of a Chromium."""
 
@@ -94,6 +98,8 @@ class Browser:
         while True:
             answer = self._next()
             if answer.get("id") == self._ids:
+                if "navigated" in answer.get("error", {}).get("message", ""):
+                    raise Navigated(answer)
                 assert "error" not in answer, answer
                 result: dict[str, Any] = answer["result"]
                 return result
@@ -141,10 +147,17 @@ class Browser:
         return answer["result"].get("value")
 
     def until(self, expression: str) -> None:
-        """Wait until an expression holds; a page in which it never does is ended with its browser."""
-        self.run(
-            f"new Promise(done => {{ const look = () => {expression} ? done() : requestAnimationFrame(look); look() }})"
-        )
+        """Wait until an expression holds, on this page or one that it leads to.
+
+        A page in which it never does is ended with its browser.
+        """
+        look = f"const look = () => {expression} ? done() : requestAnimationFrame(look); look()"
+        while True:
+            try:
+                self.run(f"new Promise(done => {{ {look} }})")
+            except Navigated:
+                continue
+            return
 
     def press(self, key: str, text: str = "") -> None:
         """Press and release a key."""

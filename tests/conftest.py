@@ -82,13 +82,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    """Keep the garbage collector from visiting the modules and the 18,000 tests again and again: they all stay.
-
-    What a test makes is mostly large and free of cycles, such as records: it looks less often than it would.
-    """
+    """Keep the garbage collector from visiting the modules and the 18,000 tests again and again: they all stay."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(10_000, 10, 10)
 
 
 def _is_first_process(config: pytest.Config) -> bool:

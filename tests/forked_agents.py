@@ -2,10 +2,10 @@
 
 What a test starts with `python -P -m pinnace_rpc`, by any means of `subprocess`, is such a fork wherever nothing that
 only a new interpreter applies is asked for. It is a process of its own and the test's own child, with the same pipes,
-session, environment, folder and end. Two things differ: `/proc` shows the command line and the environment of the
-process that was forked, and what an agent imports before the end of its first prompt is loaded already, with the
-library of MCP where servers are configured. Every other command is left alone: subcommands, `-X importtime`, other
-users, signals that are ignored.
+session, environment, folder and end. Three things differ: `/proc` shows the command line and the environment of the
+process that was forked; what an agent imports before the end of its first prompt is loaded already, with HTTP, and with
+the library of MCP where servers are configured; and modules are not taken apart at its end. Every other command is left
+alone: subcommands, `-X importtime`, other users, signals that are ignored.
 
 FRESH_AGENTS=1 starts each agent in a new interpreter. Decides what is forked; must not know what an agent does.
 """

@@ -138,7 +138,7 @@ for fd in range(3, 64):
         "change the mode and the time of a file",
         "sh",
         "chmod 640 ~/victim; touch -d @1 ~/victim",
-        'stat -c "%a %Y" "$HOME/victim" | grep -q -e "640" -e " 1$"',
+        'stat -c "%a %Y" "$HOME/victim" | grep -q -e "^640 " -e " 1$"',
     ),
     # The namespaces and the kernel.
     Attempt(

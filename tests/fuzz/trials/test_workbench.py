@@ -13,6 +13,7 @@ import pytest
 from pinnace_fuzz.harness.adapters import prepare_pi_home
 from pinnace_fuzz.harness.agent_process import DriverTimeout
 from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
+from pinnace_fuzz.trials import workbench
 from pinnace_fuzz.trials.workbench import AgentStarter, find_problems
 from pinnace_spec.profiles.profiles import Profile
 
@@ -107,7 +108,11 @@ def test_an_agent_that_stays_after_the_end_of_stdin_fails(starter: AgentStarter)
         {"type": "spawn"},
     ],
 )
-def test_an_agent_that_breaks_the_contract_fails(starter: AgentStarter, command: dict[str, object]) -> None:
+def test_an_agent_that_breaks_the_contract_fails(
+    starter: AgentStarter, command: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What the agent leaves behind here does not end by itself.
+    monkeypatch.setattr(workbench, "LEFT_BEHIND_TIMEOUT_S", 1.0)
     agent = starter()
     agent.send({**command, "id": "1"})
     with pytest.raises(AssertionError):

@@ -324,7 +324,9 @@ def settled(record: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-TOOL: Final = RecordedTool("edit-tool", TRIALS, settled=settled)
+# Each record of a streamed answer holds all its calls.
+CALLS_A_TURN: Final = 25
+TOOL: Final = RecordedTool("edit-tool", TRIALS, settled=settled, turn={"calls_a_turn": CALLS_A_TURN})
 
 
 @pytest.mark.parametrize("index", range(len(TRIALS)))
