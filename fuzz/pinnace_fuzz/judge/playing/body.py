@@ -14,6 +14,8 @@ from pinnace_spec.observers.verdicts import End, Ending
 
 # What an agent has killed needs a moment to be gone.
 LEFT_BEHIND_S = 1.0
+# From the end of stdout to the exit, which a busy machine is late with.
+EXIT_SEEN_S = 5.0
 # A judged agent may write anything. A line of a conversation with all of its pictures is shorter, and so is everything
 # that the cases of one process bring about; both, read, fit into the memory of a small machine.
 MAX_LINE_BYTES: Final = 32 * 1024 * 1024
@@ -85,7 +87,9 @@ class Body(Agent):
         return self._how == "killed"
 
     def ending(self) -> str:
-        """Say how the process ended, for people."""
+        """Say how the process ended, for people; waits a moment for the exit, and for what was said until then."""
+        if self.process.await_exit(EXIT_SEEN_S):
+            self.process.take_stderr()
         code = self.process.exit_code
         if code is None:
             return "stdout ended but the process still runs"

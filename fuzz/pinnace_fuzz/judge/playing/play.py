@@ -163,7 +163,6 @@ def _explain(stage: Stage, kit: Kit, error: Exception, at: int) -> Stopped:
     if body.journal.excess:
         return Stopped("excess", body.journal.excess, at)
     if body.journal.has_ended or not body.alive:
-        body.process.await_exit(1.0)
         return Stopped("crash", f"{body.ending()}; {text}", at)
     if isinstance(error, StepFailed) or stage.has_ended_input:
         return Stopped("step", text, at)
