@@ -21,8 +21,6 @@ PROC = Path("/proc")
 # A killed process is gone within milliseconds, unless it is stuck in the kernel.
 KILL_DEADLINE_S = 5.0
 
-# In bytes: most environments are read at once.
-_PART: Final = 65_536
 _PR_SET_CHILD_SUBREAPER: Final = 36
 
 
@@ -191,11 +189,7 @@ def memory_kib(process_id: int, field: str = "VmRSS") -> int:
     Raises:
         ProcessLookupError: There is no such process, or only its zombie.
     """
-    try:
-        lines = (PROC / str(process_id) / "status").read_text().splitlines()
-    except OSError:
-        lines = []
-    for line in lines:
+    for line in _read(process_id, "status").decode(errors="replace").splitlines():
         if line.startswith(f"{field}:"):
             return int(line.split()[1])
     raise ProcessLookupError(process_id)
@@ -222,15 +216,7 @@ def _environment(process_id: int) -> bytes:
 def _read(process_id: int, name: str) -> bytes:
     """Read a file of a process; empty: it has ended meanwhile, or it is not ours to read."""
     try:
-        descriptor = os.open(f"{PROC}/{process_id}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+        with open(f"{PROC}/{process_id}/{name}", "rb", buffering=0) as file:
+            return file.readall()
     except OSError:
         return b""
-    try:
-        parts: list[bytes] = []
-        while part := os.read(descriptor, _PART):
-            parts.append(part)
-        return b"".join(parts)
-    except OSError:
-        return b""
-    finally:
-        os.close(descriptor)

@@ -66,9 +66,10 @@ def flat_command(name: str, value: Mapping[str, JsonValue], identity: JsonValue,
     if "message" in given and (given["message"] == "" or any(value.get(key) is not None for key in LISTS)):
         return None
     for key in ("messageId", "by"):
-        # A lone surrogate is not printable, and no string of the models.
+        # A lone surrogate is left out here, and no string of the models.
         if isinstance(identity_given := given.get(key), str) and not (
-            0 < len(identity_given) <= MAX_MESSAGE_ID_CHARS and identity_given.isprintable()
+            0 < len(identity_given) <= MAX_MESSAGE_ID_CHARS
+            and identity_given.encode(errors="ignore").decode() == identity_given
         ):
             return None
     if "name" in given and not str(given["name"]).strip():
