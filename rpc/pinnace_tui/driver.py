@@ -1,25 +1,26 @@
-"""Reads the keys of a terminal without kitty's keyboard protocol: there Alt+Enter is an escape and a carriage return.
+"""Reads the terminal for Textual, and sets its title.
 
-Textual reads the two as Enter. Here they pass as the sequence that kitty's protocol has for Alt+Enter, on their way to
-Textual's own driver, which does the rest; the title of the terminal is set here as well. Must not know the app.
+Textual's driver does the rest. Its own input thread is replaced as a whole: the decoder beside this module has a
+meaning for every byte (`terminal_input`). Must not know the app.
 """
 
 import os
 import signal
-import threading
-from collections.abc import Generator
-from contextlib import contextmanager
 from select import select
+from time import monotonic
 from typing import Final, Protocol, runtime_checkable
 
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
+from textual.message import Message
+
+from pinnace_tui.terminal_input import InputDecoder
 
 _READ_BYTES: Final = 4096
 _LONGEST_TITLE: Final = 200
-_ALT_ENTER: Final = b"\x1b[13;3u"
-# A terminal writes both bytes at once, but a connection may divide them. Textual itself waits 100 ms.
-_DIVIDED_S: Final = 0.03
+# How often the thread looks whether the terminal was left.
+_POLL_S: Final = 0.1
+_ASK_FOR_BACKGROUND: Final = "\x1b]11;?\x1b\\"
 
 
 @runtime_checkable
@@ -30,22 +31,19 @@ class HasTerminal(Protocol):
         """Take the terminal."""
 
 
-def with_alt_enter(data: bytes) -> bytes:
-    """Return what a terminal has sent, with Alt+Enter as a sequence of its own.
+class InputFailed(Message):
+    """Some input could not be decoded, and was lost."""
 
-    A terminal that marks Alt by the eighth bit, as xterm may, sends it as U+008D.
-    """
-    return data.replace(b"\x1b\r", _ALT_ENTER).replace(b"\xc2\x8d", _ALT_ENTER)
+    def __init__(self, error: Exception) -> None:
+        """Name the reason."""
+        super().__init__()
+        self.error = error
 
 
 class TerminalDriver(LinuxDriver):
-    """Textual's driver, whose input thread reads the keys from a pipe that another thread fills from the terminal."""
+    """Textual's driver, with the input decoded here."""
 
-    _terminal: int
     _has_title = False
-    _keys: int | None = None
-    _reader: int | None = None
-    """The input thread, which alone reads the pipe."""
 
     def __init__(self, app: App[object], **options: object) -> None:
         """Show an app, which may set the title."""
@@ -60,64 +58,38 @@ class TerminalDriver(LinuxDriver):
         self._has_title = True
         self.write(f"{keep}\x1b]0;{shown}\x07")
 
+    def ask_for_background(self) -> None:
+        """Ask the terminal for its background; one that knows it answers with `BackgroundReported`."""
+        self.write(_ASK_FOR_BACKGROUND)
+        self.flush()
+
     def close(self) -> None:
         """Restore the title, and end."""
         if self._has_title:
             self.write("\x1b[23;0t")
         super().close()
 
-    @property
-    def fileno(self) -> int:
-        """The terminal, or for the input thread the pipe."""
-        if self._keys is not None and threading.get_ident() == self._reader:
-            return self._keys
-        return self._terminal
-
-    @fileno.setter
-    def fileno(self, terminal: int) -> None:
-        self._terminal = terminal
-
     def run_input_thread(self) -> None:
-        """Read keys until the terminal is left, or lent to another program, which then gets every later key."""
-        with self._translating():
-            super().run_input_thread()
-
-    @contextmanager
-    def _translating(self) -> Generator[None]:
-        keys, translated = os.pipe()
-        stopped, stop = os.pipe()
-        ends = (self._terminal, translated, stopped)
-        translator = threading.Thread(target=_translate, args=ends, name="pinnace-keys")
-        self._keys, self._reader = keys, threading.get_ident()
-        translator.start()
-        try:
-            yield
-        finally:
-            os.close(stop)
-            self._keys = None
-            os.close(keys)  # a translator that still writes ends as well
-            translator.join()
-            os.close(stopped)
-
-
-def _translate(terminal: int, translated: int, stopped: int) -> None:
-    """Copy the terminal's keys until `stopped` is closed at its other end. The end of the terminal is a hangup."""
-    try:
-        while stopped not in select([terminal, stopped], [], [])[0]:
-            if not (data := _read(terminal)):
+        """Read until the terminal is left, or lent to another program. The end of the terminal is a hangup."""
+        decoder, terminal = InputDecoder(), self.fileno
+        decides_at: float | None = None
+        while not self.exit_event.is_set():
+            now = monotonic()
+            wait_s = _POLL_S if decides_at is None else min(max(decides_at - now, 0), _POLL_S)
+            try:
+                is_ready = bool(select([terminal], [], [], wait_s)[0])
+                data = os.read(terminal, _READ_BYTES) if is_ready else b""
+            except OSError:  # it was closed
+                is_ready, data = True, b""
+            if is_ready and not data:
                 signal.raise_signal(signal.SIGHUP)
                 return
-            if data.endswith(b"\x1b") and terminal in select([terminal, stopped], [], [], _DIVIDED_S)[0]:
-                data += _read(terminal)
-            os.write(translated, with_alt_enter(data))
-    except BrokenPipeError:  # the reader has ended
-        return
-    finally:
-        os.close(translated)
-
-
-def _read(terminal: int) -> bytes:
-    try:
-        return os.read(terminal, _READ_BYTES)
-    except OSError:  # it was closed
-        return b""
+            if not is_ready and (decides_at is None or monotonic() < decides_at):
+                continue
+            try:
+                messages = decoder.feed(data) if is_ready else decoder.expire()
+            except Exception as error:
+                messages, decoder = [InputFailed(error)], InputDecoder()
+            for message in messages:
+                self.process_message(message)
+            decides_at = None if decoder.wait_s is None else monotonic() + decoder.wait_s
