@@ -102,7 +102,7 @@ def _made(environ: MutableMapping[str, str], make: Callable[[Wanted, Mapping[str
         for name in HEADERS:
             for pair in environ.pop(name, "").split(","):
                 key, _, value = pair.partition("=")
-                REDACTOR.learn_headers({key.strip(): unquote(value.strip())})
+                REDACTOR.learn_values({key.strip(): unquote(value.strip())})
 
 
 def _report(text: str) -> None:
