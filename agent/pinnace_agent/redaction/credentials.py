@@ -33,7 +33,7 @@ _PUBLIC_HEADERS: Final = frozenset(
     "accept anthropic-beta anthropic-version content-type http-referer openai-beta referer user-agent x-title".split()
 )
 _SCHEME: Final = re.compile(
-    r"\A(?:(?:api-?key|basic|bearer|digest|negotiate|token)\s+(?=\S)|[A-Za-z-]+\s+(?=\S+\Z))", re.I
+    r"\A(?:(?P<known>api-?key|basic|bearer|digest|negotiate|token)\s+(?=\S)|[A-Za-z-]+\s+(?=\S+\Z))", re.I
 )
 _BASIC: Final = re.compile(r"\ABasic\s+([A-Za-z0-9+/]+={0,2})\Z", re.IGNORECASE)
 _PAIR: Final = re.compile(r"\s*([\w.-]+)\s*=\s*([^;]*)")
@@ -101,8 +101,10 @@ def _secrets_of_text(name: str, value: str) -> Iterator[str]:
             if is_key(password):
                 yield password
     if scheme := _SCHEME.match(value):
-        value = value[scheme.end() :]
-    if _is_secret(name, value):
+        rest = value[scheme.end() :]
+        if _is_secret(name, rest):
+            yield rest
+    if (scheme is None or not scheme["known"]) and _is_secret(name, value):
         yield value
     for pair in _PAIR.finditer(value):
         text = pair[2].strip()

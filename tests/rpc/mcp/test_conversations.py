@@ -152,7 +152,8 @@ def test_a_server_asks_the_user(with_servers: Start, entry: Mapping[str, Any]) -
     assert not is_error
 
 
-def test_what_a_server_knows_of_secrets_is_in_no_record_and_its_paths_are(with_servers: Start, tmp_path: Path) -> None:
+def test_what_a_server_knows_of_secrets_is_in_no_record(with_servers: Start, tmp_path: Path) -> None:
+    """A path that it knows stays in arguments, answers and the session."""
     path = f"{tmp_path}/notes/memory.json"
     of_server = {"OF_SERVER": "$OUTSIDE_TOKEN", "MEMORY_FILE_PATH": path}
     entry = {"command": sys.executable, "args": [SERVER], "env": of_server}
