@@ -316,12 +316,23 @@ class OpenCommands:
     # Responses.
 
     def _hello(self, ref: int, command: "cmd.Hello", agent: "AgentReads") -> Mapping[str, object]:
+        directories = None
+        if command.directories is not None:
+            from pinnace_rpc.server.directories import real_folders
+
+            directories = real_folders(command.directories)
         if command.protocol is not None:
             if ref != self._first_command:
                 raise errors.ClientError(errors.HELLO_TOO_LATE, errors.ErrorCode.TOO_LATE)
             self._outbox.projection = make_projection(command.protocol)
         if command.delegate is not None and "delegate" not in self.unknown_names:
             agent.offer_files(command.delegate)
+        if "directories" in self.unknown_names:
+            directories = None
+        elif directories is not None:
+            from pinnace_rpc.server.directories import use_directories
+
+            use_directories(agent, directories)
         from importlib.machinery import PathFinder  # not at start
 
         # A generation that lacks the own commands of this agent lacks this field, too.
@@ -339,6 +350,7 @@ class OpenCommands:
                 "servers": 0 if agent.extensions is None else len(agent.extensions.mcp_servers),
             },
             **({} if sandbox is None else {"sandbox": sandbox.record()}),
+            **({} if directories is None else {"directories": directories}),
         }
 
     @property
