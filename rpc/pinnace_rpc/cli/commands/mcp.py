@@ -29,6 +29,7 @@ from pinnace_agent.shell.environment import shell_environment
 from pinnace_rpc.cli.parser import Argument, Command, CommandError, Option, UsageError, parse, refuse_subcommand
 from pinnace_rpc.cli.release import program_version
 from pinnace_rpc.cli.streams import echo
+from pinnace_spec.nearest import did_you_mean
 
 if TYPE_CHECKING:  # loaded with the first server that is connected
     from pinnace_agent.config.configuration import Configuration
@@ -254,16 +255,18 @@ def _remove(given: Mapping[str, object]) -> int:
     name = str(given["name"])
     path = project_file(Path.cwd()) if given["is_local"] else user_file(os.environ)
     removed: list[object] = []
+    known: list[str] = []
 
     def change(content: JsonObject) -> JsonObject:
         servers = dict(_servers_of(content))
+        known[:] = servers
         removed[:] = [servers.pop(name)] if name in servers else []
         return {**content, "mcpServers": servers} if removed else content
 
     if path.exists():
         _edit(path, change)
     if not removed:
-        raise CommandError(f"{path} has no server {name}")
+        raise CommandError(f"{path} has no server {name}{did_you_mean(name, known)}")
     echo(f"{name}: removed from {path}")
     return 0
 
