@@ -93,9 +93,9 @@ def _answer(request: str, words: Sequence[str]) -> NoReturn:
 
         echo(manual(words))
     else:
-        from pinnace_rpc.cli.release import program_version
+        from pinnace_rpc.cli.release import shown_version
 
-        echo(program_version())
+        echo(shown_version())
     raise Leave
 
 
