@@ -329,7 +329,7 @@ def _check_packages(options: Any) -> None:
     if has_sequences and find_spec("hypothesis") is None:
         raise click.UsageError(
             "the campaign sequences needs hypothesis, which `pinnace-conform` needs and which is not installed: "
-            "pip install hypothesis, or name others with --campaign"
+            f"{sys.executable} -m pip install hypothesis, or name others with --campaign"
         )
 
 

@@ -282,13 +282,13 @@ def _login(given: Mapping[str, object]) -> int:
     import trio
 
     from pinnace_agent.mcp.oauth.sign_in import LIMIT_S, sign_in_to
-    from pinnace_agent.mcp.opening import MISSING, credentials_of, is_installed
+    from pinnace_agent.mcp.opening import credentials_of, is_installed, missing
     from pinnace_agent.mcp.ports import SignInFailed
 
     limit_s = _seconds(given["timeout"], LIMIT_S)
     entry = _to_sign_in(given, "login")
     if not is_installed():
-        raise CommandError(MISSING)
+        raise CommandError(missing())
     environment = _environment()
 
     async def run() -> None:
@@ -546,7 +546,7 @@ async def _served(
     """Connect servers; the block begins when each has been tried, and ends them. `begin` is called before the first."""
     import trio
 
-    from pinnace_agent.mcp.opening import MISSING, is_installed, load_library, open_link
+    from pinnace_agent.mcp.opening import is_installed, load_library, missing, open_link
     from pinnace_agent.mcp.ports import Hooks
     from pinnace_agent.mcp.server import Server
 
@@ -559,7 +559,7 @@ async def _served(
     enabled = [server for server in servers if server.entry.is_enabled]
     if enabled and not is_installed():
         for server in enabled:
-            server.fail(MISSING)
+            server.fail(missing())
         enabled = []
     if enabled:
         load_library()
