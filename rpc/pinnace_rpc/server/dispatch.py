@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
+import trio
+
 from pinnace_agent.engine.client_bash import CANCELLED, ShellRequest
 from pinnace_agent.engine.status_records import refusal
 from pinnace_agent.session.identity import new_message_id
@@ -78,6 +80,8 @@ class OpenCommands:
         self.slow_reads = SlowReads()
         self.defect: str | None = None
         """The error with which every command is answered after the statechart has failed; None: it has not."""
+        self.first_message = trio.Event()
+        """A prompt, or another message that a run may follow, has been read."""
         self._outbox = outbox
         self._closed = closed
         self._pending: dict[int, Pending] = {}
@@ -101,6 +105,7 @@ class OpenCommands:
 
     def read(self, trigger: Command, agent: "MessageReader") -> Command:
         """Return a message as it is submitted: it calls a command, awaits handlers of `input`, or is expanded."""
+        self.first_message.set()
         instance = None if agent.extensions is None else agent.extensions.instance
         if instance is not None and instance.has_command(trigger.text):
             if trigger.name == "prompt":
@@ -361,7 +366,10 @@ class OpenCommands:
         self._write(ref, {"success": True} if data is None else {"success": True, "data": data})
 
     def _fail(self, ref: int, error: errors.ProtocolError) -> None:
-        self._write(ref, {"success": False, "error": error.text, "errorCode": error.code})
+        outcome: dict[str, object] = {"success": False, "error": error.text, "errorCode": error.code}
+        if error.did_you_mean is not None:
+            outcome["didYouMean"] = error.did_you_mean
+        self._write(ref, outcome)
 
     def _write(self, ref: int, outcome: Mapping[str, object]) -> None:
         pending = self._pending[ref]
