@@ -40,13 +40,13 @@ from pinnace_tui.drafts import Drafts
 from pinnace_tui.editor import Editor, Suggestions
 from pinnace_tui.footer import FooterState, branch_of, footer
 from pinnace_tui.guarded import Guarded
-from pinnace_tui.keys import Keys
+from pinnace_tui.input.keys import Keys
 from pinnace_tui.screens import EditorDialog, InputDialog, SelectDialog
 from pinnace_tui.search import SearchLine
 
 if TYPE_CHECKING:
     from pinnace import AsyncioClient, Dialogs
-    from pinnace_tui.driver import InputFailed
+    from pinnace_tui.input.driver import InputFailed
 
 Answer = TypeVar("Answer")
 Connect = Callable[["Dialogs"], "AsyncioClient"]
@@ -203,7 +203,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         chosen = super().get_driver_class()
         if chosen is not LinuxDriver:  # of the environment, or on another system
             return chosen
-        from pinnace_tui.driver import TerminalDriver
+        from pinnace_tui.input.driver import TerminalDriver
 
         return TerminalDriver
 

@@ -14,7 +14,7 @@ from pinnace_tui.clipboard import as_files, read_picture
 from pinnace_tui.completion import Place, Suggestion, files_of, place_in, suggest_commands, suggest_files
 from pinnace_tui.content.rendering import plain, plain_line
 from pinnace_tui.fields import TextBox, with_line_ends
-from pinnace_tui.keys import Keys
+from pinnace_tui.input.keys import Keys
 
 
 class Suggestions(Static):

@@ -13,7 +13,7 @@ from textual.widgets import Input, OptionList, TextArea
 
 from pinnace_tui.content.rendering import plain_line, without_controls
 from pinnace_tui.guarded import Guarded
-from pinnace_tui.terminal_input import is_text
+from pinnace_tui.input.decoder import is_text
 
 _LINE_ENDS: Final = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 

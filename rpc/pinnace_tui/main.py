@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import pinnace
 from pinnace_tui.content.themes import named_look, read_looks
 from pinnace_tui.drafts import Drafts
-from pinnace_tui.keys import FILE_NAME, read_keys
+from pinnace_tui.input.keys import FILE_NAME, read_keys
 
 if TYPE_CHECKING:
     from pinnace import AsyncioClient, Dialogs

@@ -31,7 +31,7 @@ from pinnace_tui.content.transcript import (
 )
 from pinnace_tui.content.values import Record
 from pinnace_tui.footer import FooterState, footer
-from pinnace_tui.keys import Keys, read_keys
+from pinnace_tui.input.keys import Keys, read_keys
 from pinnace_tui.main import theme_and_flags
 
 

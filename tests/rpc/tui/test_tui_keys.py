@@ -14,8 +14,8 @@ from textual.widgets import Input, OptionList, TextArea
 from pinnace_tui.drafts import Drafts
 from pinnace_tui.editor import Editor
 from pinnace_tui.fields import LineInput, TextBox
+from pinnace_tui.input.decoder import InputDecoder
 from pinnace_tui.screens import Dialog, EditorDialog, Picker
-from pinnace_tui.terminal_input import InputDecoder
 
 # Newer than the tables of old runtimes, for private use, unassigned, spaces, marks of direction, halves of a family.
 RARE: Final = "🫨\ue0a0\u0378\xa0\u3000\u200e\u200d\xad👩‍👧é日"

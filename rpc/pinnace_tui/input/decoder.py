@@ -15,7 +15,7 @@ from textual import events
 from textual.message import Message
 from textual.messages import TerminalSupportsSynchronizedOutput
 
-from pinnace_tui.keys import key_name
+from pinnace_tui.input.keys import key_name
 
 _ESCAPE: Final = 0x1B
 _PASTE: Final = b"\x1b[200~"

@@ -1,7 +1,7 @@
 """Reads the terminal for Textual, and sets its title.
 
 Textual's driver does the rest. Its own input thread is replaced as a whole: the decoder beside this module has a
-meaning for every byte (`terminal_input`). Must not know the app.
+meaning for every byte (`decoder`). Must not know the app.
 """
 
 import os
@@ -14,7 +14,7 @@ from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
 
-from pinnace_tui.terminal_input import InputDecoder
+from pinnace_tui.input.decoder import InputDecoder
 
 _READ_BYTES: Final = 4096
 _LONGEST_TITLE: Final = 200

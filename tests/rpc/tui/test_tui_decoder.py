@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from textual import events
 from textual.message import Message
 
-from pinnace_tui.keys import Keys
-from pinnace_tui.terminal_input import BackgroundReported, InputDecoder, is_text
+from pinnace_tui.input.decoder import BackgroundReported, InputDecoder, is_text
+from pinnace_tui.input.keys import Keys
 
 START, END = b"\x1b[200~", b"\x1b[201~"
 PIECES = st.one_of(
