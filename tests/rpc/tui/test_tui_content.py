@@ -276,7 +276,7 @@ def test_a_key_of_the_user_is_no_more_the_default_one_of_another_action(tmp_path
     path.write_text('{"tui.input.newLine": "ctrl+o", "app.model.select": ["ctrl+l", "f2"], "app.session.tree": "f2"}')
     keys, problem = read_keys(path)
     assert keys.action("ctrl+o") == "tui.input.newLine"
-    assert dict(keys.rows())["app.model.select"] == "ctrl+l"
+    assert dict(keys.rows())["app.model.select"] == "Ctrl+L"
     assert problem == f"{path}: f2 is given to app.model.select and to app.session.tree, which has it now"
 
 

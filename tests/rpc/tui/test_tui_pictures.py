@@ -47,6 +47,7 @@ async def pictures(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, s
     """Hold a conversation; return the screens."""
     env = environment(folder)
     monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setattr("pinnace_tui.footer._version", lambda: "1.0")
     (folder / "project" / "hello.py").write_text(PROGRAM)
     (folder / "model.json").write_text(json.dumps(SCRIPT))
     flags = ("--model", "../model.json", "--tool-approval", "ask", "--name", "greeting")
