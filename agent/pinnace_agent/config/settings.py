@@ -1,15 +1,17 @@
 """settings.json of the user and of a trusted project: the settings that this program uses, with their defaults.
 
 Read only. A value of the wrong type is reported with its file and key, and the next source is used: the user's setting,
-then the default. A damaged file is reported and counts as empty. Unknown keys belong to other programs. Whether a
-project's file is read at all is decided elsewhere.
+then the default. A damaged file is reported and counts as empty. Unknown keys are reported as hints, except at the top,
+where a key that resembles no known one may belong to an extension. Whether a project's file is read at all is decided
+elsewhere.
 """
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeGuard, TypeVar, get_args
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar, get_args
 
 from pinnace_agent.config.models.thinking import is_level
 from pinnace_agent.config.settings_reader import (
@@ -21,7 +23,7 @@ from pinnace_agent.config.settings_reader import (
     whole_number,
 )
 from pinnace_agent.core.diagnostics import Diagnostic
-from pinnace_agent.files.relaxed_json import JsonObject, is_list, is_object
+from pinnace_agent.files.relaxed_json import JsonObject, is_object
 from pinnace_agent.redaction.policy import Secret
 from pinnace_spec.records.messages import QUEUE_MODES, THINKING_LEVELS, Model, QueueMode, ThinkingLevel
 
@@ -54,6 +56,40 @@ _MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "tools": ("timeoutSeconds",),
 }
+
+# Of other objects whose members are all known, those of pi among them: an unknown member has no effect, no more.
+_HINTED_MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "branchSummary": ("reserveTokens", "skipPrompt"),
+    "codemode": ("mode", "inlineBudget"),
+    "images": ("autoResize", "blockImages"),
+    "markdown": ("codeBlockIndent", "mermaid"),
+    "mcp": ("startupWaitSeconds", "maxTools"),
+    "terminal": (
+        "clearOnShrink",
+        "hyperlinks",
+        "imageWidthCells",
+        "images",
+        "showImages",
+        "showTerminalProgress",
+        "trueColor",
+    ),
+    "thinkingBudgets": _BUDGETED_LEVELS,
+    "warnings": ("anthropicExtraUsage",),
+}
+KNOWN_KEYS: Final = frozenset(
+    """
+    $schema autocompleteMaxVisible cacheWarming collapseChangelog defaultModel defaultProjectTrust defaultProvider
+    defaultThinkingLevel defaultTools deviceId doubleEscapeAction editorPaddingX enableAnalytics
+    enableInstallTelemetry enableSkillCommands enabledModels extensionChangelogVersions extensions externalEditor
+    followUpMode fullscreenCopyOnSelect fullscreenExitOutput fullscreenScrollbar fullscreenWheelScrollLines
+    hideThinkingBlock httpIdleTimeoutMs httpProxy lastChangelogVersion modelThinkingLevels npmCommand outputPad
+    packages prompts queueMode quietStartup recheckProjectTrust selfUpdateCommand sessionDir sessionShareDestination
+    shellCommandPrefix shellPath shellProviderKeys showCacheMissNotices showHardwareCursor skills steeringMode theme
+    themes trackingId transport treeFilterMode tuiMode websocketConnectTimeoutMs websockets
+    """.split()
+    + [group for group in (*_MEMBERS, *_HINTED_MEMBERS) if "." not in group]
+)
+"""Every key at the top that this program or pi knows."""
 
 
 class TokenOverride(NamedTuple):
@@ -198,6 +234,8 @@ class LoadedSettings(NamedTuple):
     diagnostics: tuple[Diagnostic, ...] = ()
     refusals: tuple[str, ...] = ()
     """The problems in limits and guards; no run may start with them."""
+    others: tuple[Diagnostic, ...] = ()
+    """Keys that are not known and resemble none: an extension may read them, so that a start does not report them."""
 
 
 def read_settings(path: Path, project: Path | None = None) -> LoadedSettings:
@@ -211,14 +249,40 @@ def settings_in(user: Scope, project: Scope | None = None) -> LoadedSettings:
     reader = SettingsReader([user] if project is None else [project, user])
     settings = _settings(reader)
     _find_misspelled(reader)
-    return LoadedSettings(settings, reader.diagnostics, reader.refusals)
+    _find_useless(reader, settings)
+    return LoadedSettings(settings, reader.diagnostics, reader.refusals, reader.others)
 
 
 def _find_misspelled(reader: SettingsReader) -> None:
-    """Report unknown keys of limits and guards. Unknown keys elsewhere belong to other programs."""
+    """Report unknown keys: of limits and guards as mistakes, others as hints."""
     for group, members in _MEMBERS.items():
         reader.members(group, members)
     reader.misspelled({group: _MEMBERS[group] for group in ("limits", "tools")}, (*_MEMBERS,))
+    reader.hint_at_unknown(_HINTED_MEMBERS, KNOWN_KEYS)
+
+
+def _find_useless(reader: SettingsReader, settings: Settings) -> None:
+    """Report values of the right type that can't work, as hints: what uses them fails."""
+    if settings.shell_path is not None and (problem := _shell_problem(settings.shell_path)) is not None:
+        reader.hint("shellPath", f"{problem}, so that commands will fail")
+    if settings.http_proxy is not None:
+        from pinnace_agent.llm.transport.proxies import proxy_problem
+
+        if (problem := proxy_problem(settings.http_proxy.reveal())) is not None:
+            reader.hint("httpProxy", f"{problem}, so that requests to models will fail")
+    if (settings.default_model is None) != (settings.default_provider is None):
+        given, missing = ("defaultModel", "defaultProvider")[:: 1 if settings.default_model is not None else -1]
+        reader.hint(given, f"has no effect without {missing}")
+
+
+def _shell_problem(path: str) -> str | None:
+    """Return why a shell can't be started; None: it probably can."""
+    path = os.path.expanduser(path)
+    if not os.path.exists(path):
+        return "no such file" if "/" in path else "must be a path, such as /bin/bash; there is no such file here"
+    if os.path.isdir(path):
+        return "is a folder"
+    return None if os.access(path, os.X_OK) else "is not executable"
 
 
 def _settings(reader: SettingsReader) -> Settings:
@@ -336,9 +400,12 @@ def _default_tools(reader: SettingsReader) -> tuple[str, ...] | None:
 
 
 def _resources(reader: SettingsReader) -> tuple[ResourceSettings, ...]:
-    packages = reader.each("packages", _packages, "a list of strings and objects with a source")
+    source = "with a source"
+    packages: dict[Scope, tuple[str | JsonObject, ...]] = reader.items(
+        "packages", _package, f"string or object {source}", f"strings and objects {source}"
+    )
     names = ("extensions", "skills", "prompts")
-    extensions, skills, prompts = (reader.each(name, texts_of, "a list of strings") for name in names)
+    extensions, skills, prompts = (reader.items(name, _text, "string", "strings") for name in names)
     return tuple(
         ResourceSettings(
             scope.path.parent,
@@ -367,12 +434,7 @@ def _token_override(value: object) -> TokenOverride | None:
     return TokenOverride(*numbers)
 
 
-def _packages(value: object) -> tuple[str | JsonObject, ...] | None:
-    if not is_list(value):
-        return None
-    packages = [item for item in value if _is_package(item)]
-    return tuple(packages) if len(packages) == len(value) else None
-
-
-def _is_package(value: object) -> TypeGuard[str | JsonObject]:
-    return isinstance(value, str) or (is_object(value) and isinstance(value.get("source"), str))
+def _package(value: object) -> str | JsonObject | None:
+    if isinstance(value, str):
+        return value
+    return value if is_object(value) and isinstance(value.get("source"), str) else None

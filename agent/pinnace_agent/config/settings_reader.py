@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
-from pinnace_agent.core.diagnostics import Diagnostic, Problem
+from pinnace_agent.core.diagnostics import Diagnostic, Problem, hints
 from pinnace_agent.files.relaxed_json import (
     ConfigurationFileError,
     JsonObject,
@@ -90,6 +90,10 @@ GUARDS: Final = (
 # A key this similar to the name of a group (difflib's ratio) is a misspelling; pi has no such key of its own.
 _NEARLY: Final = 0.85
 _UNKNOWN: Final = "is not known"
+# An unknown key at the top that is not as similar to a known one is most probably that of an extension.
+_RESEMBLING: Final = 0.75
+# Longer names of keys are cut.
+_MAX_SHOWN: Final = 100
 # A file that can't be read contains a guard if one of these is in it.
 _GUARD_IN_TEXT: Final = re.compile(r'"(limits|tools|sandbox|defaultTools|blockImages|recheckProjectTrust)"\s*:')
 _MAX_CHARS: Final = 1024 * 1024
@@ -111,6 +115,9 @@ class SettingsReader:
         """Read these files, in the order of their precedence."""
         self.scopes = scopes
         self._problems: dict[Scope, list[Problem]] = {scope: [] for scope in scopes}
+        self._hints: dict[Scope, list[Problem]] = {scope: [] for scope in scopes}
+        self._items: dict[Scope, list[Problem]] = {scope: [] for scope in scopes}
+        self._others: dict[Scope, list[Problem]] = {scope: [] for scope in scopes}
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -122,7 +129,20 @@ class SettingsReader:
             if problems := self._problems[scope]:
                 instead = "the user's setting or the default" if scope.is_project else "the default"
                 found.append(Diagnostic(str(scope.path), tuple(problems), f"{instead} is used in its place"))
+            if items := self._items[scope]:
+                found.append(Diagnostic(str(scope.path), tuple(items), "left out"))
+            found += hints(str(scope.path), self._hints[scope])
         return tuple(found)
+
+    @property
+    def others(self) -> tuple[Diagnostic, ...]:
+        """The unknown keys at the top that resemble none: an extension may read them."""
+        consequence = "without effect, unless an extension reads it"
+        return tuple(
+            Diagnostic(str(scope.path), tuple(problems), consequence)
+            for scope in reversed(self.scopes)
+            if (problems := self._others[scope])
+        )
 
     @property
     def refusals(self) -> tuple[str, ...]:
@@ -159,6 +179,35 @@ class SettingsReader:
                 elif near:
                     self.report(scope, name, f"{_UNKNOWN}; did you mean {near[0]}?")
 
+    def hint_at_unknown(self, groups: Mapping[str, Collection[str]], top: Collection[str]) -> None:
+        """Report keys that neither this program nor pi knows as hints: they cost nothing.
+
+        Args:
+            groups: The members of each object whose members are all known.
+            top: The keys at the top; others there may be those of extensions, unless they resemble one of these.
+        """
+        from pinnace_spec.nearest import nearest  # a start with a valid file needs it once, and it imports nothing
+
+        for scope in self.scopes:
+            reported = {problem.path for problem in self._problems[scope]}
+            for name in scope.content.keys() - top - reported:
+                near = nearest(name, top, _RESEMBLING)
+                shown = name[:_MAX_SHOWN]
+                if near is None:
+                    self._others[scope].append(Problem(shown, "is not known", is_hint=True))
+                else:
+                    self._hints[scope].append(Problem(shown, f"{_UNKNOWN}; did you mean {near}?", is_hint=True))
+            for group, known in groups.items():
+                value = scope.content.get(group)
+                for name in value.keys() - set(known) if is_object(value) else ():
+                    near = nearest(name, known)
+                    hint = "" if near is None else f"; did you mean {near}?"
+                    self._hints[scope].append(
+                        Problem(f"{group}.{name[:_MAX_SHOWN]}", f"{_UNKNOWN}{hint}", is_hint=True)
+                    )
+            self._hints[scope].sort()
+            self._others[scope].sort()
+
     def text(self, name: str) -> str | None:
         """Read a string; an empty one counts as absent."""
         return self.take(name, lambda value: value if isinstance(value, str) else None, None, "a string") or None
@@ -179,6 +228,20 @@ class SettingsReader:
     def texts(self, name: str) -> tuple[str, ...]:
         """Read a list of strings."""
         return self.take(name, texts_of, (), "a list of strings")
+
+    def items(
+        self, name: str, convert: Callable[[object], _T | None], expected: str, plural: str
+    ) -> dict[Scope, tuple[_T, ...]]:
+        """Read the list of each file, by the file; neither takes precedence. A wrong item costs itself alone."""
+        lists = self.each(name, lambda value: value if is_list(value) else None, f"a list of {plural}")
+        found: dict[Scope, tuple[_T, ...]] = {}
+        for scope, values in lists.items():
+            converted = [convert(value) for value in values]
+            for place, item in enumerate(converted):
+                if item is None:
+                    self._items[scope].append(Problem(f"{name}[{place}]", f"must be a {expected}"))
+            found[scope] = tuple(item for item in converted if item is not None)
+        return found
 
     def table(
         self,
@@ -241,6 +304,13 @@ class SettingsReader:
         problem = Problem(name, message)
         if problem not in self._problems[scope]:
             self._problems[scope].append(problem)
+
+    def hint(self, name: str, message: str) -> None:
+        """Add a hint about a value that was read, to the file that it is from."""
+        for scope in self.scopes:
+            if self._find(scope, name)[0]:
+                self._hints[scope].append(Problem(name, message, is_hint=True))
+                return
 
     def _find(self, scope: Scope, name: str) -> tuple[bool, object]:
         """Return whether a file has a value, and the value. Null for a group is null for all its members."""
@@ -335,7 +405,8 @@ def _migrate_retry(content: JsonObject) -> None:
     retry = content.get("retry")
     if not is_object(retry) or "maxDelayMs" not in retry:
         return
-    provider = retry.get("provider", {})
+    provider = retry.get("provider")
+    provider = {} if provider is None else provider
     if not is_object(provider):
         return
     retry = dict(retry)

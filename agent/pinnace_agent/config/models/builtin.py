@@ -67,6 +67,12 @@ def key_variables(provider: str) -> tuple[str, ...]:
     return index().key_variables.get(provider, ())
 
 
+def usual_variable(provider: str) -> str | None:
+    """Return the variable that users are told to set: the last one, which names a key and no token."""
+    variables = key_variables(provider)
+    return variables[-1] if variables else None
+
+
 def all_key_variables() -> frozenset[str]:
     """Return every environment variable that may hold the key of some provider."""
     return frozenset(name for names in index().key_variables.values() for name in names)

@@ -1,10 +1,11 @@
 """The schema of models.json and of the built-in files: checks every field and reports the place of each problem.
 
-Pure. Field names are those of the file. Unknown fields are allowed, since newer programs share the file; `compat` and
-sampling parameters are not checked. A message never repeats the value: it may be a key.
+Pure. Field names are those of the file. Unknown fields are hints, since newer programs share the file; they are named
+with the nearest known one. Of `compat`, whose flags are the provider's business, and of sampling parameters only the
+names of flags are checked. A message never repeats the value: it may be a key.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, TypeAlias, get_args
 
 from pinnace_agent.core.diagnostics import Problem
@@ -14,9 +15,24 @@ from pinnace_spec.records.messages import THINKING_LEVELS, InputKind
 Check: TypeAlias = Callable[[object, str], Iterator[Problem]]
 
 
-def check_models_file(content: Mapping[str, object]) -> list[Problem]:
-    """Return the problems of a models.json; empty if it is valid."""
+def check_file(content: Mapping[str, object]) -> list[Problem]:
+    """Return the problems of a models.json outside the entries of its providers."""
     return list(_FILE(content, ""))
+
+
+def check_provider(entry: object, path: str) -> list[Problem]:
+    """Return the problems of a provider's entry, without those of its models and overrides."""
+    return list(_PROVIDER(entry, path))
+
+
+def check_model(model: object, path: str) -> list[Problem]:
+    """Return the problems of one model of a provider."""
+    return list(_MODEL(model, path))
+
+
+def check_override(override: object, path: str) -> list[Problem]:
+    """Return the problems of one override of a model."""
+    return list(_OVERRIDE(override, path))
 
 
 def check_built_in_models(content: object) -> list[Problem]:
@@ -32,6 +48,9 @@ def _kind(test: Callable[[object], bool], expected: str) -> Check:
     return check
 
 
+# Longer names of fields are cut.
+_MAX_SHOWN: Final = 100
+
 # The largest whole number that every JSON reader keeps exact; a larger count of tokens is a mistake.
 _MAX_NUMBER: Final = 2**53
 
@@ -46,6 +65,8 @@ _FLAG = _kind(lambda value: isinstance(value, bool), "true or false")
 _NUMBER = _kind(_is_number, "a number")
 _TOKENS = _kind(lambda value: _is_number(value, least=1), "a number of at least 1")
 _OBJECT = _kind(is_object, "an object")
+_LIST = _kind(is_list, "a list")
+_ANY = _kind(lambda _: True, "anything")
 _LEVEL = _kind(lambda value: value is None or isinstance(value, str), "a string or null")
 _INPUT = _kind(lambda value: value in get_args(InputKind), " or ".join(f'"{kind}"' for kind in get_args(InputKind)))
 
@@ -81,15 +102,50 @@ def _record(fields: Mapping[str, Check], required: tuple[str, ...] = (), *, is_c
         for name in required:
             if name not in value:
                 yield Problem(prefix + name, "is missing")
-        for name in value if is_closed else ():
+        for name in value:
             if name not in fields:
-                yield Problem(prefix + name, "is not known")
+                yield _unknown(prefix, name, fields, is_hint=not is_closed)
         for name, check_member in fields.items():
             if name in value:
                 yield from check_member(value[name], prefix + name)
 
     return check
 
+
+def _unknown(prefix: str, name: str, known: Iterable[str], *, is_hint: bool) -> Problem:
+    from pinnace_spec.nearest import nearest  # imported only after a mistake
+
+    near = nearest(name, known)
+    hint = "" if near is None else f"; did you mean {near}?"
+    return Problem(f"{prefix}{name[:_MAX_SHOWN]}", f"is not known{hint}", is_hint)
+
+
+def _flags(value: object, path: str) -> Iterator[Problem]:
+    """Check the names of the flags of `compat`, which are checked where they are used."""
+    if not is_object(value):
+        yield Problem(path, "must be an object")
+        return
+    for name in value.keys() - COMPAT_FLAGS:
+        yield _unknown(f"{path}.", name, sorted(COMPAT_FLAGS), is_hint=True)
+
+
+COMPAT_FLAGS: Final = frozenset(
+    """
+    allowEmptySignature allowedFallbackModels cacheControlFormat chatTemplateArgs chatTemplateKwargs
+    forceAdaptiveThinking imageInput maxTokensField openRouterRouting promptCacheKeyMode reasoningEffortMap
+    requiresAssistantAfterToolResult requiresNonNullAssistantContent requiresReasoningContentOnAssistantMessages
+    requiresThinkingAsText requiresToolResultName requiresToolsWithToolHistory sendImageOptInHeader
+    sendSessionAffinityHeaders sessionAffinityFormat supportsAdditionalTools supportsCacheControlOnTools
+    supportsDeveloperRole supportsEagerToolInputStreaming supportsExplicitPromptCacheMode supportsFinishReason
+    supportsLongCacheRetention supportsMaxOutputTokens supportsMessageThreads supportsMidConvoEffort
+    supportsMidConvoSystemMessages supportsMidConvoToolAdditions supportsMidConvoToolChanges
+    supportsOpenAIGrammarTools supportsReasoningEffort supportsStore supportsStrictMode supportsStrictTools
+    supportsTemperature supportsThinkingTokenBudget supportsToolSearch supportsUsageInStreaming thinkingFormat
+    thinkingTokenBudgetField vercelGatewayRouting vllmPriority zaiToolStream
+    """.split()
+)
+"""The flags of `compat` that this program or pi knows."""
+_FLAGS: Final[Check] = _flags
 
 _RATES: Final[Mapping[str, Check]] = dict.fromkeys(("input", "output", "cacheRead", "cacheWrite"), _NUMBER)
 _TIER = _record({**_RATES, "inputTokensAbove": _NUMBER}, ("inputTokensAbove",))
@@ -107,32 +163,30 @@ _MODEL_FIELDS: Final[Mapping[str, Check]] = {
     "contextWindow": _TOKENS,
     "maxTokens": _TOKENS,
     "headers": _object_of(_TEXT),
-    "compat": _OBJECT,
+    "compat": _FLAGS,
     "promptCache": _OBJECT,
     "samplingParams": _OBJECT,
     "samplingParamsByThinkingLevel": _OBJECT,
 }
 
-_FILE = _record(
+_FILE = _record({"$schema": _ANY, "providers": _OBJECT})
+_PROVIDER = _record(
     {
-        "providers": _object_of(
-            _record(
-                {
-                    "name": _TEXT,
-                    "baseUrl": _NAME,
-                    "apiKey": _NAME,
-                    "api": _NAME,
-                    "headers": _object_of(_TEXT),
-                    "authHeader": _FLAG,
-                    "compat": _OBJECT,
-                    "oauth": _TEXT,
-                    "models": _list_of(_record({"id": _NAME, **_MODEL_FIELDS}, ("id",))),
-                    "modelOverrides": _object_of(_record(_MODEL_FIELDS)),
-                }
-            )
-        )
+        "name": _TEXT,
+        "baseUrl": _NAME,
+        "apiKey": _NAME,
+        "api": _NAME,
+        "headers": _object_of(_TEXT),
+        "authHeader": _FLAG,
+        "compat": _FLAGS,
+        "oauth": _TEXT,
+        "models": _LIST,
+        "modelOverrides": _OBJECT,
     }
 )
+_MODEL = _record({"id": _NAME, **_MODEL_FIELDS}, ("id",))
+# Neither is used; entries that were copied from a model have an id.
+_OVERRIDE = _record({"id": _ANY, **_MODEL_FIELDS})
 
 _LEVELS = _record(dict.fromkeys(THINKING_LEVELS, _LEVEL), is_closed=True)
 _REQUIRED: Final = ("id", "name", "reasoning", "input", "contextWindow", "maxTokens", "cost")
