@@ -84,7 +84,7 @@ class ExactProjection:
 
     profile: ClientProfile
     has_whole_updates = True
-    unknown_names: frozenset[str] = frozenset({"messageId", "context", "by", "delegate", *OWN_COMMANDS})
+    unknown_names: frozenset[str] = frozenset({"messageId", "context", "by", "delegate", "directories", *OWN_COMMANDS})
     roles: ClassVar[Mapping[str, Fields]] = _MESSAGES
     records: ClassVar[Mapping[str, Fields]] = _RECORDS
     compaction: ClassVar[Fields] = _COMPACTION

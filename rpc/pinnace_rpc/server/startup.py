@@ -117,8 +117,7 @@ def prepare(options: Options) -> Prepared:
 
     if has_extensions:
         files()  # takes what no child is to have out of the environment
-    resources = PromptResources(reader.read, tuple(toolbox.values()))
-    resources.on_added = reader.add
+    resources = _resources(reader, toolbox)
     if not has_extensions and options.extension_flags:
         if session.file is not None:
             session.file.abandon()
@@ -359,6 +358,13 @@ def _resource_choice(options: Options) -> ResourceChoice:
         appended=tuple(_read(argument) for argument in options.append_system_prompt),
         approved=options.approved,
     )
+
+
+def _resources(reader: FolderReader, toolbox: ToolRegistry) -> PromptResources:
+    resources = PromptResources(reader.read, tuple(toolbox.values()))
+    resources.on_added = reader.add
+    resources.on_directories = reader.use_directories
+    return resources
 
 
 def _directories(paths: Sequence[str]) -> tuple[str, ...]:

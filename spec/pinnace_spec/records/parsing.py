@@ -72,6 +72,7 @@ EXPECTED: Final[Mapping[str, str]] = {
     "all": "true or false",
     "cursor": "a string",
     "limit": f"an integer from 1 to {MAX_SESSIONS_LISTED}",
+    "directories": "a list of strings",
     "delegate": "a list of 'read_text_file' and 'write_text_file'",
     "protocol": "'pi', 'seed', '1.5', '0.5x' or '0.18'",
 }

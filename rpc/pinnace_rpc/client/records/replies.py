@@ -425,3 +425,4 @@ class Hello(TypedDict):
     limits: Limits
     mcp: McpSupport
     sandbox: NotRequired[SandboxState]
+    directories: NotRequired[list[str]]
