@@ -1931,6 +1931,8 @@ export interface Failure {
    * This program's alone.
    */
   errorCode: ErrorCode;
+  /** The existing command, model (`provider/id`) or tool whose name is nearest to the unknown one. */
+  didYouMean?: string;
 }
 
 /**

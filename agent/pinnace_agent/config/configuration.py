@@ -21,7 +21,6 @@ from pinnace_agent.config.trust import Trust, decide, trust_file
 from pinnace_agent.core.diagnostics import Diagnostic
 from pinnace_agent.files.folders import loose_modes
 from pinnace_agent.files.paths import agent_dir, expand_home, gated_project_files, project_dir
-from pinnace_agent.llm.transport.proxies import environment_problems
 
 # Files whose modes are checked.
 _KEPT_KEYS: Final = ("auth.json", "auth.json.bak")
@@ -59,7 +58,10 @@ def load_configuration(env: Mapping[str, str], cwd: Path, *, approved: bool | No
     auth = read_auth(folder / "auth.json")
     diagnostics = [*problems, *trust.diagnostics, *catalog.diagnostics, *auth.diagnostics]
     notices = [*map(str, diagnostics), *_not_trusted(cwd, trust)]
-    notices += environment_problems(env)
+    if any(name.lower().endswith("_proxy") for name in env):
+        from pinnace_agent.llm.transport.proxies import environment_problems
+
+        notices += environment_problems(env)
     notices += [loose for name in _KEPT_KEYS if (loose := loose_modes(folder / name)) is not None]
     session_dir, notice = configured_session_dir(settings, env, cwd)
     if notice is not None:

@@ -6,7 +6,6 @@ where a key that resembles no known one may belong to an extension. Whether a pr
 elsewhere.
 """
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import inf
@@ -34,11 +33,11 @@ _T = TypeVar("_T")
 
 ProjectTrust = Literal["ask", "always", "never"]
 PROJECT_TRUST: Final[tuple[ProjectTrust, ...]] = get_args(ProjectTrust)
-_BUDGETED_LEVELS: Final[tuple[ThinkingLevel, ...]] = ("minimal", "low", "medium", "high")
+BUDGETED_LEVELS: Final[tuple[ThinkingLevel, ...]] = ("minimal", "low", "medium", "high")
 
 
 # Every key of the groups that limit runs, those of pi among them.
-_MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
+GUARDED_MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     "compaction": ("enabled", "reserveTokens", "keepRecentTokens", "modelOverrides"),
     "limits": ("maxTurns", "maxCost", "maxRunSeconds"),
     "retry": ("enabled", "maxRetries", "baseDelayMs", "maxAgentDelayMs", "provider"),
@@ -56,40 +55,6 @@ _MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "tools": ("timeoutSeconds",),
 }
-
-# Of other objects whose members are all known, those of pi among them: an unknown member has no effect, no more.
-_HINTED_MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
-    "branchSummary": ("reserveTokens", "skipPrompt"),
-    "codemode": ("mode", "inlineBudget"),
-    "images": ("autoResize", "blockImages"),
-    "markdown": ("codeBlockIndent", "mermaid"),
-    "mcp": ("startupWaitSeconds", "maxTools"),
-    "terminal": (
-        "clearOnShrink",
-        "hyperlinks",
-        "imageWidthCells",
-        "images",
-        "showImages",
-        "showTerminalProgress",
-        "trueColor",
-    ),
-    "thinkingBudgets": _BUDGETED_LEVELS,
-    "warnings": ("anthropicExtraUsage",),
-}
-KNOWN_KEYS: Final = frozenset(
-    """
-    $schema autocompleteMaxVisible cacheWarming collapseChangelog defaultModel defaultProjectTrust defaultProvider
-    defaultThinkingLevel defaultTools deviceId doubleEscapeAction editorPaddingX enableAnalytics
-    enableInstallTelemetry enableSkillCommands enabledModels extensionChangelogVersions extensions externalEditor
-    followUpMode fullscreenCopyOnSelect fullscreenExitOutput fullscreenScrollbar fullscreenWheelScrollLines
-    hideThinkingBlock httpIdleTimeoutMs httpProxy lastChangelogVersion modelThinkingLevels npmCommand outputPad
-    packages prompts queueMode quietStartup recheckProjectTrust selfUpdateCommand sessionDir sessionShareDestination
-    shellCommandPrefix shellPath shellProviderKeys showCacheMissNotices showHardwareCursor skills steeringMode theme
-    themes trackingId transport treeFilterMode tuiMode websocketConnectTimeoutMs websockets
-    """.split()
-    + [group for group in (*_MEMBERS, *_HINTED_MEMBERS) if "." not in group]
-)
-"""Every key at the top that this program or pi knows."""
 
 
 class TokenOverride(NamedTuple):
@@ -249,40 +214,18 @@ def settings_in(user: Scope, project: Scope | None = None) -> LoadedSettings:
     reader = SettingsReader([user] if project is None else [project, user])
     settings = _settings(reader)
     _find_misspelled(reader)
-    _find_useless(reader, settings)
+    if any(scope.content for scope in reader.scopes):
+        from pinnace_agent.config.settings_hints import add_hints  # not at a start without settings
+
+        add_hints(reader, settings)
     return LoadedSettings(settings, reader.diagnostics, reader.refusals, reader.others)
 
 
 def _find_misspelled(reader: SettingsReader) -> None:
-    """Report unknown keys: of limits and guards as mistakes, others as hints."""
-    for group, members in _MEMBERS.items():
+    """Report unknown keys of limits and guards."""
+    for group, members in GUARDED_MEMBERS.items():
         reader.members(group, members)
-    reader.misspelled({group: _MEMBERS[group] for group in ("limits", "tools")}, (*_MEMBERS,))
-    reader.hint_at_unknown(_HINTED_MEMBERS, KNOWN_KEYS)
-
-
-def _find_useless(reader: SettingsReader, settings: Settings) -> None:
-    """Report values of the right type that can't work, as hints: what uses them fails."""
-    if settings.shell_path is not None and (problem := _shell_problem(settings.shell_path)) is not None:
-        reader.hint("shellPath", f"{problem}, so that commands will fail")
-    if settings.http_proxy is not None:
-        from pinnace_agent.llm.transport.proxies import proxy_problem
-
-        if (problem := proxy_problem(settings.http_proxy.reveal())) is not None:
-            reader.hint("httpProxy", f"{problem}, so that requests to models will fail")
-    if (settings.default_model is None) != (settings.default_provider is None):
-        given, missing = ("defaultModel", "defaultProvider")[:: 1 if settings.default_model is not None else -1]
-        reader.hint(given, f"has no effect without {missing}")
-
-
-def _shell_problem(path: str) -> str | None:
-    """Return why a shell can't be started; None: it probably can."""
-    path = os.path.expanduser(path)
-    if not os.path.exists(path):
-        return "no such file" if "/" in path else "must be a path, such as /bin/bash; there is no such file here"
-    if os.path.isdir(path):
-        return "is a folder"
-    return None if os.access(path, os.X_OK) else "is not executable"
+    reader.misspelled({group: GUARDED_MEMBERS[group] for group in ("limits", "tools")}, (*GUARDED_MEMBERS,))
 
 
 def _settings(reader: SettingsReader) -> Settings:
@@ -382,7 +325,7 @@ def _amount(value: object) -> float | None:
 
 def _thinking_budgets(reader: SettingsReader) -> dict[ThinkingLevel, int]:
     budgets: dict[ThinkingLevel, int] = {}
-    for level in _BUDGETED_LEVELS:
+    for level in BUDGETED_LEVELS:
         tokens = reader.integer(f"thinkingBudgets.{level}", None)
         if tokens is not None:
             budgets[level] = tokens

@@ -20,6 +20,7 @@ from pinnace_agent.files.relaxed_json import (
     read_object,
 )
 from pinnace_agent.files.text_file import TextFileError, read_beginning
+from pinnace_spec.nearest import nearest, nearest_or_all
 
 _T = TypeVar("_T")
 _D = TypeVar("_D")
@@ -90,10 +91,6 @@ GUARDS: Final = (
 # A key this similar to the name of a group (difflib's ratio) is a misspelling; pi has no such key of its own.
 _NEARLY: Final = 0.85
 _UNKNOWN: Final = "is not known"
-# An unknown key at the top that is not as similar to a known one is most probably that of an extension.
-_RESEMBLING: Final = 0.75
-# Longer names of keys are cut.
-_MAX_SHOWN: Final = 100
 # A file that can't be read contains a guard if one of these is in it.
 _GUARD_IN_TEXT: Final = re.compile(r'"(limits|tools|sandbox|defaultTools|blockImages|recheckProjectTrust)"\s*:')
 _MAX_CHARS: Final = 1024 * 1024
@@ -164,7 +161,7 @@ class SettingsReader:
             _, value = self._find(scope, group)
             if is_object(value):
                 for name in sorted(value.keys() - set(known)):
-                    self.report(scope, f"{group}.{name}", f"{_UNKNOWN}; {_nearest(name, known)}")
+                    self.report(scope, f"{group}.{name}", f"{_UNKNOWN}; {nearest_or_all(name, known)}")
 
     def misspelled(self, members: Mapping[str, Collection[str]], groups: Collection[str]) -> None:
         """Report keys at the top that are nearly the name of a group, or a member of a group."""
@@ -173,40 +170,11 @@ class SettingsReader:
             for name in sorted(scope.content.keys() - set(groups)):
                 # Few keys share most letters with a group; an exact comparison imports a module.
                 alike = [group for group in groups if len(set(name.lower()) ^ set(group)) <= 2]
-                near = _close(name.lower(), alike, _NEARLY) if alike else []
+                near = nearest(name, alike, _NEARLY)
                 if name in owners:
                     self.report(scope, name, f"{_UNKNOWN} here; did you mean {owners[name]}.{name}?")
                 elif near:
-                    self.report(scope, name, f"{_UNKNOWN}; did you mean {near[0]}?")
-
-    def hint_at_unknown(self, groups: Mapping[str, Collection[str]], top: Collection[str]) -> None:
-        """Report keys that neither this program nor pi knows as hints: they cost nothing.
-
-        Args:
-            groups: The members of each object whose members are all known.
-            top: The keys at the top; others there may be those of extensions, unless they resemble one of these.
-        """
-        from pinnace_spec.nearest import nearest  # a start with a valid file needs it once, and it imports nothing
-
-        for scope in self.scopes:
-            reported = {problem.path for problem in self._problems[scope]}
-            for name in scope.content.keys() - top - reported:
-                near = nearest(name, top, _RESEMBLING)
-                shown = name[:_MAX_SHOWN]
-                if near is None:
-                    self._others[scope].append(Problem(shown, "is not known", is_hint=True))
-                else:
-                    self._hints[scope].append(Problem(shown, f"{_UNKNOWN}; did you mean {near}?", is_hint=True))
-            for group, known in groups.items():
-                value = scope.content.get(group)
-                for name in value.keys() - set(known) if is_object(value) else ():
-                    near = nearest(name, known)
-                    hint = "" if near is None else f"; did you mean {near}?"
-                    self._hints[scope].append(
-                        Problem(f"{group}.{name[:_MAX_SHOWN]}", f"{_UNKNOWN}{hint}", is_hint=True)
-                    )
-            self._hints[scope].sort()
-            self._others[scope].sort()
+                    self.report(scope, name, f"{_UNKNOWN}; did you mean {near}?")
 
     def text(self, name: str) -> str | None:
         """Read a string; an empty one counts as absent."""
@@ -305,12 +273,21 @@ class SettingsReader:
         if problem not in self._problems[scope]:
             self._problems[scope].append(problem)
 
-    def hint(self, name: str, message: str) -> None:
-        """Add a hint about a value that was read, to the file that it is from."""
-        for scope in self.scopes:
-            if self._find(scope, name)[0]:
-                self._hints[scope].append(Problem(name, message, is_hint=True))
-                return
+    def hint(self, scope: Scope, name: str, message: str) -> None:
+        """Add a hint: a key that is not known, a value that can't work."""
+        self._hints[scope].append(Problem(name, message, is_hint=True))
+
+    def leave(self, scope: Scope, name: str) -> None:
+        """Add an unknown key that may be an extension's."""
+        self._others[scope].append(Problem(name, _UNKNOWN, is_hint=True))
+
+    def source(self, name: str) -> Scope | None:
+        """Return the file that has a value and takes precedence."""
+        return next((scope for scope in self.scopes if self._find(scope, name)[0]), None)
+
+    def is_reported(self, scope: Scope, name: str) -> bool:
+        """Return whether a mistake was reported for a key."""
+        return any(problem.path == name for problem in self._problems[scope])
 
     def _find(self, scope: Scope, name: str) -> tuple[bool, object]:
         """Return whether a file has a value, and the value. Null for a group is null for all its members."""
@@ -332,17 +309,6 @@ class SettingsReader:
 
 def _is_within(name: str, group: str) -> bool:
     return name == group or name.startswith((f"{group}.", f"{group}["))
-
-
-def _close(word: str, names: Collection[str], nearness: float = 0.6) -> list[str]:
-    from difflib import get_close_matches  # imported only after a mistake
-
-    return get_close_matches(word, names, 1, nearness)
-
-
-def _nearest(name: str, known: Collection[str]) -> str:
-    near = _close(name, known)
-    return f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
 
 
 def whole_number(value: object) -> int | None:

@@ -170,8 +170,8 @@ def mistyped(raw: Mapping[str, object], known: Sequence[str] = _KEYS, inside: st
             texts += mistyped(value, _OAUTH_KEYS, "oauth.")
         elif key == _OF_OTHERS and known is _KEYS and value is True:
             texts.append(f'unknown key "{key}" is ignored; did you mean "enabled": false?')
-        elif key not in known and (meant := nearest(key, known, 0.8)):
-            texts.append(f'unknown key "{inside}{key[:100]}" is ignored; did you mean "{inside}{meant}"?')
+        elif key not in known and (meant := nearest(key, known, 0.83)):
+            texts.append(f'unknown key "{inside}{key}" is ignored; did you mean "{inside}{meant}"?')
     return texts
 
 

@@ -22,7 +22,6 @@ _Made = TypeVar("_Made")
 OnRecord = Callable[[Mapping[str, object]], None]
 
 EXTRA: Final = "otel"
-DISTRIBUTIONS: Final = "opentelemetry-sdk opentelemetry-exporter-otlp-proto-http"
 """What the extra installs."""
 HEADERS: Final = (
     "OTEL_EXPORTER_OTLP_HEADERS",
@@ -95,14 +94,16 @@ def _made(environ: MutableMapping[str, str], make: Callable[[Wanted, Mapping[str
     except Exception as error:  # no library, or a value that it refuses: telemetry never ends a run
         reason = " ".join(str(error).split())
         if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "opentelemetry":
-            reason = f"the extra {EXTRA} is not installed (pip install {DISTRIBUTIONS})"
+            from pinnace_agent.core.installing import how_to_install
+
+            reason = f"the extra {EXTRA} is not installed. Install it with: {how_to_install(EXTRA)}"
         _report(f"nothing is exported: {reason}")
         return None
     finally:
         for name in HEADERS:
             for pair in environ.pop(name, "").split(","):
                 key, _, value = pair.partition("=")
-                REDACTOR.learn_headers({key.strip(): unquote(value.strip())})
+                REDACTOR.learn_values({key.strip(): unquote(value.strip())})
 
 
 def _report(text: str) -> None:

@@ -57,6 +57,7 @@ from pinnace_rpc.host.protocol import (
 )
 from pinnace_rpc.host.summary import resident_bytes
 from pinnace_rpc.host.table import forget_unused
+from pinnace_spec.nearest import did_you_mean
 from pinnace_spec.profiles.profiles import CLIENT_PROFILES
 
 _log = logging.getLogger("pinnace.host")
@@ -337,7 +338,7 @@ class Host:
     async def _act(self, request: AgentAction) -> None:
         agent = self._agents.get(request.agent)
         if agent is None:
-            raise RequestRefused(f"there is no agent {request.agent}")
+            raise RequestRefused(f"there is no agent {request.agent}{did_you_mean(request.agent, self._agents)}")
         if request.action == "restart":
             try:
                 agent.restart()

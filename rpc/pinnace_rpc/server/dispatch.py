@@ -366,7 +366,10 @@ class OpenCommands:
         self._write(ref, {"success": True} if data is None else {"success": True, "data": data})
 
     def _fail(self, ref: int, error: errors.ProtocolError) -> None:
-        self._write(ref, {"success": False, "error": error.text, "errorCode": error.code})
+        outcome: dict[str, object] = {"success": False, "error": error.text, "errorCode": error.code}
+        if error.did_you_mean is not None:
+            outcome["didYouMean"] = error.did_you_mean
+        self._write(ref, outcome)
 
     def _write(self, ref: int, outcome: Mapping[str, object]) -> None:
         pending = self._pending[ref]

@@ -166,7 +166,7 @@ class ExactProjection:
 
     def _response(self, record: Record) -> Record:
         if not record["success"]:
-            return {name: value for name, value in record.items() if name != "errorCode"}
+            return {name: value for name, value in record.items() if name not in {"errorCode", "didYouMean"}}
         command, data = str(record["command"]), record.get("data")
         if command in _TEXTS:
             return {name: value for name, value in record.items() if name != "data"}

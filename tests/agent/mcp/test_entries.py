@@ -54,8 +54,7 @@ def test_an_untrusted_project_is_not_read(tmp_path: Path) -> None:
         ('{"mcpServers": []}', 'expected an object with an "mcpServers" object'),
         ('{"autoEnableCodemode": 1}', "autoEnableCodemode must be a boolean"),
         ("{", "is not valid JSON"),
-        ('{"tools": {"a": {"command": "x"}}}', 'expected an object with an "mcpServers" object'),
-        ('{"servers": {"a": {"command": "x"}}}', 'unknown key "servers" is ignored; did you mean "mcpServers"?'),
+        ('{"servers": {"a": {"command": "x"}}}', 'expected an object with an "mcpServers" object'),
         ('{"mcpServer": {"a": {"command": "x"}}}', 'unknown key "mcpServer" is ignored; did you mean "mcpServers"?'),
     ],
 )

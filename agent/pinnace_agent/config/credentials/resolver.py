@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pinnace_agent.config.credentials.credentials import AUTHENTICATION_HEADERS, AuthFile, Credentials, StoredKey
 from pinnace_agent.config.credentials.known_keys import learn_keys, learn_login
-from pinnace_agent.config.models.builtin import index, key_variables, usual_variable
-from pinnace_agent.config.models.catalog import OFFLINE_PROVIDER, Catalog, HeaderValues, merge_headers
+from pinnace_agent.config.models.builtin import OFFLINE_PROVIDER, index, key_variables, usual_variable
+from pinnace_agent.config.models.catalog import Catalog, HeaderValues, merge_headers
 from pinnace_agent.config.values import (
     UnresolvedValue,
     interpolate,
@@ -145,7 +145,7 @@ class CredentialResolver:
         except UnresolvedValue as why:
             return Credentials(problem=_no_key(provider, f"{why}."))
         REDACTOR.learn(key)
-        REDACTOR.learn_headers(headers)
+        REDACTOR.learn_values(headers)
         is_sent = "authorization" in (name.lower() for name in headers)
         if key is not None and self._catalog.access_of(provider).has_auth_header:
             headers = {name: value for name, value in headers.items() if name.lower() != "authorization"}

@@ -14,6 +14,9 @@ import orjson
 
 from pinnace_agent.files.relaxed_json import JsonObject
 
+OFFLINE_PROVIDER: Final = "offline"
+"""The provider of the offline model, which no file describes."""
+
 # Not through importlib.resources, which costs a start a millisecond: a wheel is unpacked.
 FOLDER: Final = Path(__file__).parent / "providers"
 

@@ -14,20 +14,12 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, cast
 
 from pinnace_agent.config.models.builtin import index, read_descriptions
-from pinnace_agent.config.models.catalog_schema import check_file, check_model, check_override, check_provider
+from pinnace_agent.config.models.catalog_schema import check_models_file
 from pinnace_agent.config.models.description import built_in_models, described_models
-from pinnace_agent.core.diagnostics import Diagnostic, Problem, hints
-from pinnace_agent.files.relaxed_json import ConfigurationFileError, JsonObject, is_list, is_object, read_object
+from pinnace_agent.core.diagnostics import Diagnostic, Problem
+from pinnace_agent.files.relaxed_json import ConfigurationFileError, JsonObject, read_object
 from pinnace_agent.redaction.policy import Secret
 from pinnace_spec.records.messages import Model
-
-OFFLINE_PROVIDER: Final = "offline"
-
-# One screen. A file with more problems than this is of another kind.
-_MAX_PROBLEMS: Final = 20
-
-# A provider without models must have one of these, or its entry has no effect.
-_PROVIDER_FIELDS: Final = ("baseUrl", "compat", "modelOverrides", "headers", "apiKey", "oauth", "authHeader")
 
 HeaderValues = Mapping[str, Secret]
 
@@ -95,10 +87,8 @@ class Catalog:
         """
         entries = {name: each for name, each in self._entries.items() if name != provider}
         if entry is not None:
-            checked = _Entry(provider, entry)
-            if problems := _mistakes(
-                [*checked.problems, *(each for group in checked.left_out.values() for each in group)]
-            ):
+            problems = [each for each in check_models_file({"providers": {provider: entry}}) if not each.is_hint]
+            if problems:
                 raise ValueError(
                     "; ".join(f"{each.path}: {each.message}" if each.path else each.message for each in problems)
                 )
@@ -173,134 +163,15 @@ def read_catalog(path: Path) -> Catalog:
     try:
         content = read_object(path, is_relaxed=True)
     except ConfigurationFileError as error:
-        return Catalog(diagnostics=(_file_ignored(path, [Problem("", str(error))]),))
+        return Catalog(diagnostics=(Diagnostic(str(path), (Problem("", str(error)),), "the file is ignored"),))
     if content is None:
         return Catalog()
-    outside = check_file(content)
-    providers = content.get("providers", {})
-    if not is_object(providers):
-        return Catalog(diagnostics=(_file_ignored(path, outside),))
-    checked = [_Entry(provider, entry) for provider, entry in providers.items()]
-    return Catalog(
-        {each.provider: each.usable for each in checked if each.usable is not None},
-        (
-            *hints(str(path), outside),
-            *(diagnostic for each in checked for diagnostic in each.diagnostics(str(path))),
-        ),
-        left_out=_left_out(checked),
-    )
+    if not check_models_file(content):
+        return Catalog(cast("dict[str, JsonObject]", content.get("providers", {})))  # the schema was checked
+    # Not at a start with a valid file.
+    from pinnace_agent.config.models.damaged_catalog import usable_catalog
 
-
-def _file_ignored(path: Path, problems: list[Problem]) -> Diagnostic:
-    return Diagnostic(str(path), _screenful(problems), "the file is ignored")
-
-
-def _screenful(problems: Sequence[Problem]) -> tuple[Problem, ...]:
-    if len(problems) <= _MAX_PROBLEMS:
-        return tuple(problems)
-    rest = problems[_MAX_PROBLEMS:]
-    return (*problems[:_MAX_PROBLEMS], Problem("", f"and {len(rest)} more", all(each.is_hint for each in rest)))
-
-
-def _mistakes(problems: Sequence[Problem]) -> list[Problem]:
-    return [each for each in problems if not each.is_hint]
-
-
-class _Entry:
-    """The entry of one provider: what of it can be used, and what is wrong with the rest."""
-
-    def __init__(self, provider: str, entry: object) -> None:
-        """Check an entry of models.json."""
-        self.provider: Final = provider
-        self._path = f"providers.{provider}"
-        self.problems: Final = [*check_provider(entry, self._path)]
-        """Those of the provider itself, hints among them."""
-        self.left_out: Final[dict[str, list[Problem]]] = {}
-        """The mistakes in descriptions of models, by the id of the model that they describe; empty: it has none."""
-        self.damaged: Final[list[JsonObject]] = []
-        """The descriptions that can't be used, as they are in the file."""
-        self._hints: list[Problem] = []
-        self.usable: JsonObject | None = None
-        """The entry without damaged descriptions of models; None: nothing of it can be used."""
-        if not is_object(entry):
-            return
-        if not _mistakes(self.problems):
-            self.problems.extend(self._contradictions(entry))
-        models = list(self._models(entry))
-        overrides = self._overrides(entry)
-        if not _mistakes(self.problems):
-            # The groups that are there stay there, also if they are empty now.
-            kept = {name: group for name, group in (("models", models), ("modelOverrides", overrides)) if name in entry}
-            self.usable = {**entry, **kept}
-        else:
-            self.damaged.append(entry)
-
-    @property
-    def mistakes(self) -> list[Problem]:
-        """All problems but hints."""
-        return [*_mistakes(self.problems), *(each for group in self.left_out.values() for each in group)]
-
-    def diagnostics(self, file: str) -> Iterator[Diagnostic]:
-        """Return what to report."""
-        if self.usable is None:
-            too = ", with its built-in models" if self.provider in index().providers else ""
-            left_out = f'the provider "{self.provider}" is left out{too}'
-            yield Diagnostic(file, _screenful(_mistakes(self.problems)), left_out)
-        elif mistakes := self.mistakes:
-            left_out = f'these models of the provider "{self.provider}" are left out'
-            yield Diagnostic(file, _screenful(mistakes), left_out)
-        yield from hints(file, _screenful([each for each in (*self.problems, *self._hints) if each.is_hint]))
-
-    def _contradictions(self, entry: JsonObject) -> Iterator[Problem]:
-        if not self.provider.strip():
-            yield Problem("providers", "the id of a provider must not be empty")
-        if self.provider == OFFLINE_PROVIDER:
-            yield Problem(self._path, "this provider is built in and can't be described")
-        if not entry.get("models") and not any(name in entry for name in _PROVIDER_FIELDS):
-            is_harmless = self.provider in index().providers  # which stays as it is
-            yield Problem(self._path, f"needs models, or one of {', '.join(_PROVIDER_FIELDS)}", is_harmless)
-
-    def _models(self, entry: JsonObject) -> Iterator[JsonObject]:
-        models = entry.get("models", [])
-        for place, model in enumerate(models if is_list(models) else []):
-            path = f"{self._path}.models[{place}]"
-            problems = check_model(model, path)
-            if is_object(model) and self.provider not in index().providers:  # whose models supply missing fields
-                problems += [
-                    Problem(path, f"needs {name}, here or in the provider")
-                    for name in ("baseUrl", "api")
-                    if name not in model and name not in entry
-                ]
-            if self._is_usable(model, model.get("id") if is_object(model) else None, problems) and is_object(model):
-                yield model
-
-    def _overrides(self, entry: JsonObject) -> JsonObject:
-        overrides = entry.get("modelOverrides", {})
-        return {
-            model_id: override
-            for model_id, override in (overrides.items() if is_object(overrides) else ())
-            if self._is_usable(override, model_id, check_override(override, f"{self._path}.modelOverrides.{model_id}"))
-        }
-
-    def _is_usable(self, description: object, model_id: object, problems: Sequence[Problem]) -> bool:
-        mistakes = _mistakes(problems)
-        self._hints += [each for each in problems if each.is_hint]
-        if mistakes:
-            self.damaged.extend([description] if is_object(description) else [])
-            self.left_out.setdefault(model_id if isinstance(model_id, str) else "", []).extend(mistakes)
-        return not mistakes
-
-
-def _left_out(checked: Sequence[_Entry]) -> LeftOut:
-    damaged = [description for each in checked for description in each.damaged]
-    headers = [fields for each in damaged if is_object(fields := each.get("headers"))]
-    return LeftOut(
-        frozenset(each.provider for each in checked if each.usable is None),
-        frozenset((each.provider, model_id) for each in checked for model_id in each.left_out),
-        tuple(Secret(key) for each in damaged if isinstance(key := each.get("apiKey"), str)),
-        tuple({name: Secret(value) for name, value in each.items() if isinstance(value, str)} for each in headers),
-        tuple(Secret(address) for each in damaged if isinstance(address := each.get("baseUrl"), str)),
-    )
+    return usable_catalog(path, content)
 
 
 def _access(entry: JsonObject) -> ProviderAccess:

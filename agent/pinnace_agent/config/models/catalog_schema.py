@@ -6,13 +6,32 @@ names of flags are checked. A message never repeats the value: it may be a key.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final, TypeAlias, get_args
+from typing import Final, TypeAlias, cast, get_args
 
+from pinnace_agent.config.models.builtin import OFFLINE_PROVIDER, index
 from pinnace_agent.core.diagnostics import Problem
-from pinnace_agent.files.relaxed_json import is_list, is_object
+from pinnace_agent.files.relaxed_json import JsonObject, is_list, is_object
 from pinnace_spec.records.messages import THINKING_LEVELS, InputKind
 
 Check: TypeAlias = Callable[[object, str], Iterator[Problem]]
+
+
+# A provider without models must have one of these, or its entry has no effect.
+_PROVIDER_FIELDS: Final = ("baseUrl", "compat", "modelOverrides", "headers", "apiKey", "oauth", "authHeader")
+
+
+def check_models_file(content: Mapping[str, object]) -> list[Problem]:
+    """Return all problems of a models.json; empty if it is valid."""
+    problems, providers = check_file(content), content.get("providers", {})
+    for provider, entry in providers.items() if is_object(providers) else ():
+        path = f"providers.{provider}"
+        problems += check_provider(provider, entry, path)
+        models, overrides = (entry.get("models"), entry.get("modelOverrides")) if is_object(entry) else (None, None)
+        for place, model in enumerate(models if is_list(models) else ()):
+            problems += check_model(model, f"{path}.models[{place}]", provider, cast("JsonObject", entry))
+        for model_id, override in overrides.items() if is_object(overrides) else ():
+            problems += check_override(override, f"{path}.modelOverrides.{model_id}")
+    return problems
 
 
 def check_file(content: Mapping[str, object]) -> list[Problem]:
@@ -20,14 +39,29 @@ def check_file(content: Mapping[str, object]) -> list[Problem]:
     return list(_FILE(content, ""))
 
 
-def check_provider(entry: object, path: str) -> list[Problem]:
+def check_provider(provider: str, entry: object, path: str) -> list[Problem]:
     """Return the problems of a provider's entry, without those of its models and overrides."""
-    return list(_PROVIDER(entry, path))
+    problems = list(_PROVIDER(entry, path))
+    if not is_object(entry) or not all(each.is_hint for each in problems):
+        return problems
+    if not provider.strip():
+        problems.append(Problem("providers", "the id of a provider must not be empty"))
+    if provider == OFFLINE_PROVIDER:
+        problems.append(Problem(path, "this provider is built in and can't be described"))
+    if not entry.get("models") and not any(name in entry for name in _PROVIDER_FIELDS):
+        is_harmless = provider in index().providers  # which stays as it is
+        problems.append(Problem(path, f"needs models, or one of {', '.join(_PROVIDER_FIELDS)}", is_harmless))
+    return problems
 
 
-def check_model(model: object, path: str) -> list[Problem]:
-    """Return the problems of one model of a provider."""
-    return list(_MODEL(model, path))
+def check_model(model: object, path: str, provider: str, entry: JsonObject) -> list[Problem]:
+    """Return the problems of one model in the entry of a provider."""
+    problems = list(_MODEL(model, path))
+    if is_object(model) and provider not in index().providers:  # whose models supply missing fields
+        for name in ("baseUrl", "api"):
+            if name not in model and name not in entry:
+                problems.append(Problem(path, f"needs {name}, here or in the provider"))
+    return problems
 
 
 def check_override(override: object, path: str) -> list[Problem]:
@@ -87,8 +121,8 @@ def _list_of(check_item: Check) -> Check:
         if not is_list(value):
             yield Problem(path, "must be a list")
             return
-        for index, item in enumerate(value):
-            yield from check_item(item, f"{path}[{index}]")
+        for place, item in enumerate(value):
+            yield from check_item(item, f"{path}[{place}]")
 
     return check
 
@@ -125,26 +159,12 @@ def _flags(value: object, path: str) -> Iterator[Problem]:
     if not is_object(value):
         yield Problem(path, "must be an object")
         return
+    from pinnace_agent.config.models.compat_flags import COMPAT_FLAGS  # few files have any
+
     for name in value.keys() - COMPAT_FLAGS:
         yield _unknown(f"{path}.", name, sorted(COMPAT_FLAGS), is_hint=True)
 
 
-COMPAT_FLAGS: Final = frozenset(
-    """
-    allowEmptySignature allowedFallbackModels cacheControlFormat chatTemplateArgs chatTemplateKwargs
-    forceAdaptiveThinking imageInput maxTokensField openRouterRouting promptCacheKeyMode reasoningEffortMap
-    requiresAssistantAfterToolResult requiresNonNullAssistantContent requiresReasoningContentOnAssistantMessages
-    requiresThinkingAsText requiresToolResultName requiresToolsWithToolHistory sendImageOptInHeader
-    sendSessionAffinityHeaders sessionAffinityFormat supportsAdditionalTools supportsCacheControlOnTools
-    supportsDeveloperRole supportsEagerToolInputStreaming supportsExplicitPromptCacheMode supportsFinishReason
-    supportsLongCacheRetention supportsMaxOutputTokens supportsMessageThreads supportsMidConvoEffort
-    supportsMidConvoSystemMessages supportsMidConvoToolAdditions supportsMidConvoToolChanges
-    supportsOpenAIGrammarTools supportsReasoningEffort supportsStore supportsStrictMode supportsStrictTools
-    supportsTemperature supportsThinkingTokenBudget supportsToolSearch supportsUsageInStreaming thinkingFormat
-    thinkingTokenBudgetField vercelGatewayRouting vllmPriority zaiToolStream
-    """.split()
-)
-"""The flags of `compat` that this program or pi knows."""
 _FLAGS: Final[Check] = _flags
 
 _RATES: Final[Mapping[str, Check]] = dict.fromkeys(("input", "output", "cacheRead", "cacheWrite"), _NUMBER)

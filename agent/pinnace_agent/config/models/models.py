@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pinnace_agent.config.credentials.credentials import AuthFile, Credentials
 from pinnace_agent.config.credentials.resolver import CredentialResolver
-from pinnace_agent.config.models.builtin import index, usual_variable
-from pinnace_agent.config.models.catalog import OFFLINE_PROVIDER, Catalog
+from pinnace_agent.config.models.builtin import OFFLINE_PROVIDER, index
+from pinnace_agent.config.models.catalog import Catalog, LeftOut
 from pinnace_agent.config.models.patterns import (
     ModelRequest,
     PatternResolver,
@@ -23,7 +23,6 @@ from pinnace_agent.config.models.patterns import (
 )
 from pinnace_agent.config.models.thinking import clamp_level, next_level, supported_levels
 from pinnace_agent.files.relaxed_json import JsonObject
-from pinnace_spec.nearest import did_you_mean
 from pinnace_spec.records.messages import Model
 from pinnace_spec.rules import errors
 from pinnace_spec.rules.errors import ClientError, ErrorCode
@@ -137,8 +136,11 @@ class ModelRegistry:
         """Find the model that a request means; an API that is not supported is an error."""
         if offline_id := _offline_id(request):
             return _resolve_offline(offline_id)
-        if (left_out := self._left_out(request)) is not None:
-            return Resolution(error=f"{left_out} is left out, since models.json describes it with a mistake.")
+        if any(self._catalog.left_out):
+            from pinnace_agent.config.models.unusable import name_left_out
+
+            if (left_out := name_left_out(self._catalog.left_out, request)) is not None:
+                return Resolution(error=f"{left_out} is left out, since models.json describes it with a mistake.")
         found = PatternResolver(self, self.is_usable).resolve(request)
         if found.model is not None and not self._is_supported(found.model):
             name, api = full_name(found.model), found.model["api"]
@@ -146,40 +148,10 @@ class ModelRegistry:
             return Resolution(error=f'Model {name}: the API "{api}" is not supported. Supported: {supported}.')
         return found
 
-    def why_unusable(self, provider: str, model_id: str) -> str:
-        """Return why a model that is named in full is not usable, for the user."""
-        providers = self.providers()
-        if provider not in providers:
-            return f"there is no provider {provider}{did_you_mean(provider, providers)}"
-        if (left_out := self._left_out(ModelRequest(model_id, provider))) is not None:
-            return f"{left_out[0].lower()}{left_out[1:]} is left out, since models.json describes it with a mistake"
-        model = self.find(provider, model_id)
-        if model is None:
-            models = [each["id"] for each in self.models_of(provider)]
-            return f"{provider} has no model {model_id}{did_you_mean(model_id, models)}"
-        if not self._is_supported(model):
-            return f"the API {model['api']} is not supported"
-        variable = usual_variable(provider)
-        set_it = "" if variable is None else f"set {variable}, or "
-        return f"{provider} has no key: {set_it}run pinnace auth login {provider}"
-
-    def _left_out(self, request: ModelRequest) -> str | None:
-        """Return what a request names of that which damaged descriptions leave out.
-
-        It must not be taken for a part of another model's name, nor for a model that is not described.
-        """
-        left_out = self._catalog.left_out
-        pattern = request.pattern.strip().lower()
-        named = (request.provider or "").strip().lower()
-        for provider in left_out.providers:
-            if named == provider.lower() or (not named and pattern.startswith(f"{provider.lower()}/")):
-                return f'The provider "{provider}"'
-        texts = {pattern, split_level(pattern)[0]}
-        for provider, model_id in left_out.models:
-            whole = f"{provider}/{model_id}".lower()
-            if whole in texts or (named in ("", provider.lower()) and model_id.lower() in texts):
-                return f"The model {provider}/{model_id}"
-        return None
+    @property
+    def left_out(self) -> LeftOut:
+        """What damaged descriptions in models.json leave out."""
+        return self._catalog.left_out
 
     def has_own_server(self, model: Model) -> bool:
         """Return whether the server of a model is the user's: on this machine, or of a provider that is not built in.

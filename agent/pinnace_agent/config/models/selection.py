@@ -7,7 +7,7 @@ starts: prompts fail until `set_model`. A name that can't be resolved is an erro
 
 from typing import Final, NamedTuple
 
-from pinnace_agent.config.models.catalog import OFFLINE_PROVIDER
+from pinnace_agent.config.models.builtin import OFFLINE_PROVIDER
 from pinnace_agent.config.models.models import ModelRegistry
 from pinnace_agent.config.models.patterns import ModelRequest, full_name
 from pinnace_agent.config.models.scope import Scope, ScopedModel, resolve_scope
@@ -98,7 +98,7 @@ def _from_session(registry: ModelRegistry, settings: Settings, kept: Kept) -> _C
         return _Candidate(model)
     provider, model_id = kept.model
     instead = _from_settings(registry, settings)
-    why = registry.why_unusable(provider, model_id)
+    why = _why_unusable(registry, provider, model_id)
     return instead._replace(warning=f"The session's model {provider}/{model_id} is not available: {why}.")
 
 
@@ -144,5 +144,11 @@ def default_model_problem(registry: ModelRegistry, settings: Settings) -> str | 
     model = registry.find(provider, model_id)
     if model is not None and registry.is_usable(model):
         return None
-    why = registry.why_unusable(provider, model_id)
+    why = _why_unusable(registry, provider, model_id)
     return f"The saved default model {provider}/{model_id} is not available: {why}"
+
+
+def _why_unusable(registry: ModelRegistry, provider: str, model_id: str) -> str:
+    from pinnace_agent.config.models.unusable import why_unusable  # most starts have a model
+
+    return why_unusable(registry, provider, model_id)
