@@ -36,6 +36,7 @@ from pinnace_rpc.acp.translation.jsonrpc import (
 )
 from pinnace_rpc.acp.translation.params import InvalidParams, Params
 from pinnace_rpc.host.agents.ports import AgentStartError
+from pinnace_spec.rules.errors import NO_MODEL
 from pinnace_spec.wire.framing import MAX_RECORD_BYTES, TooLong
 
 _log: Final = logging.getLogger("pinnace.acp")
@@ -444,5 +445,4 @@ def _folders(params: Params) -> list[str]:
 
 
 def _no_model() -> RequestError:
-    text = "no model can be used: set the key of a provider in the environment, or run: pinnace auth login PROVIDER"
-    return RequestError(AUTH_REQUIRED, text, {"errorCode": "no_api_key"})
+    return RequestError(AUTH_REQUIRED, NO_MODEL, {"errorCode": "no_api_key"})
