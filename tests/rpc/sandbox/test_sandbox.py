@@ -102,7 +102,7 @@ def test_the_question_shows_all_that_would_run_outside(agent: AgentStarter, tmp_
 
     notes = [each for each in asked["title"].splitlines() if each.startswith("(")]
     expected = ["(by the shell /bin/bash)", *(f"(after shellCommandPrefix: {line})" for line in prefix.split("\n"))]
-    assert expected == notes[1:]
+    assert expected == notes[2:]
     assert not (tmp_path / "of-the-prefix").exists()
 
 
