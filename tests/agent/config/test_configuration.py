@@ -39,7 +39,7 @@ def test_what_is_wrong_with_each_file_is_a_notice(tmp_path: Path) -> None:
         (folder / name).chmod(0o600)
     loaded = load_configuration({"HOME": str(tmp_path)}, tmp_path / "work")
 
-    assert [str(folder / name) for name in names] == [notice.partition(": ")[0] for notice in loaded.notices]
+    assert [str(folder / name) for name in names] == [notice.text.partition(": ")[0] for notice in loaded.notices]
     assert Settings() == loaded.settings
     assert [] == loaded.registry.available()
 
@@ -53,8 +53,8 @@ def test_s2_an_untrusted_project_is_reported_to_the_user(tmp_path: Path) -> None
 
     assert (Settings(), False) == (loaded.settings, loaded.is_project_trusted)
     [notice] = loaded.notices
-    assert notice.startswith(f"{project}: this project is not trusted")
-    assert f"(.pi/settings.json, .pi/extensions, {tmp_path}/.agents/skills)" in notice
+    assert notice.text.startswith(f"{project}: this project is not trusted")
+    assert f"(.pi/settings.json, .pi/extensions, {tmp_path}/.agents/skills)" in notice.text
 
 
 def test_a_trusted_project_is_read_without_a_notice(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_problems_in_the_settings_of_a_trusted_project_are_reported(tmp_path: Pa
     (tmp_path / ".pi" / "settings.json").write_text("{")
     loaded = load_configuration({"HOME": str(tmp_path / "home")}, tmp_path, approved=True)
 
-    assert [f"{tmp_path / '.pi' / 'settings.json'}"] == [notice.partition(": ")[0] for notice in loaded.notices]
+    assert [f"{tmp_path / '.pi' / 'settings.json'}"] == [notice.text.partition(": ")[0] for notice in loaded.notices]
 
 
 @pytest.mark.parametrize("approved", [True, None])
