@@ -391,9 +391,16 @@ def places_of(
         agent_dir=os.path.realpath(agent_dir(env)),
         session_dirs=() if session_dir is None else (os.path.realpath(session_dir),),
         code=tuple(dict.fromkeys(map(os.path.realpath, code))),
+        runtime=_runtime(),
         outputs=_output_folders(),
         account_home=_account_home(home),
     )
+
+
+def _runtime() -> tuple[str, ...]:
+    """Return what the file helper and searches are run from, without folders below others of them."""
+    found = {os.path.realpath(each) for each in (sys.prefix, sys.base_prefix, sys.base_exec_prefix, *_own_packages())}
+    return tuple(sorted(each for each in found if not any(each != other and is_inside(each, other) for other in found)))
 
 
 def _account_home(home: str) -> str | None:
