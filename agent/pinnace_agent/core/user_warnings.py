@@ -67,8 +67,9 @@ class Warnings:
                 self._emit({"type": "warning", **notice.fields})
 
     def keep(self, notice: Notice) -> None:
-        """Have a warning current that another record reports: it has no record of its own."""
+        """Warn of what another record reports, such as `extension_error`: without a record of its own."""
         if self._take(notice):
+            self._say(notice.line)
             self._silent.add((notice.kind, notice.text))
 
     def renew(self, kinds: Iterable[WarningKind], notices: Iterable[Notice]) -> None:

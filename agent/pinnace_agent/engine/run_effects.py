@@ -185,7 +185,6 @@ class RunEffects:
         """Report once that a model's window is set larger than its server says."""
         if (warning := window_warning(model, tokens)) not in self._warnings:
             self._warnings.add(warning)
-            _log.warning("%s", warning)
             self._agent.profile.warnings.keep(Notice("models", warning, source="models.json"))
             self._agent.emitter.emit(extension_error("models.json", "context_window", warning))
 

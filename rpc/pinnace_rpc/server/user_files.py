@@ -173,6 +173,7 @@ class UserFiles:
             self._registry.provider_token,
             self._sandbox,
             self._refused_tools,
+            self._warnings,
         )
 
 

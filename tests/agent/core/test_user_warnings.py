@@ -53,10 +53,10 @@ def test_a_warning_that_still_holds_is_not_repeated(said: Said) -> None:
     assert (3, 3) == (len(said.lines), len(said.records))
 
 
-def test_a_warning_that_another_record_reports_is_only_kept(said: Said) -> None:
+def test_a_warning_that_another_record_reports_has_no_second_one(said: Said) -> None:
     said.warnings.keep(FIRST)
     said.publish()
-    assert ([FIRST], [], []) == (list(said.warnings.current.values()), said.lines, said.records)
+    assert ([FIRST], [FIRST.line], []) == (list(said.warnings.current.values()), said.lines, said.records)
 
 
 def test_warnings_about_one_thing_are_forgotten_alone(said: Said) -> None:

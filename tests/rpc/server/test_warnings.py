@@ -2,10 +2,13 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from pinnace_fuzz.trials.one_shot import OneShotStarter
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
 
 FAILING = 'def extension(pi):\n    raise ValueError("the gate is broken")\n'
@@ -102,3 +105,18 @@ def test_the_state_lists_extensions_that_were_left_out_with_reasons(agent: Agent
     state = pi.ask("get_state")
     assert {"extensionsLeftOut", "warnings"}.isdisjoint(state), json.dumps(state)
     pi.check_end()
+
+
+@pytest.mark.parametrize("flags", [("-p",), ("--mode", "json"), ("--mode", "json", "--protocol", "seed")])
+def test_print_modes_say_on_stderr_which_servers_have_failed(flags: Sequence[str], print_agent: OneShotStarter) -> None:
+    """Mode json has the records as well, in generations that know them; the exit code is that of the run."""
+    servers: dict[str, object] = {"gone": {"command": "/nowhere/program"}, "odd": {"command": 7}}
+    files: dict[str, object] = {"mcp.json": {"mcpServers": servers}}
+    printed = print_agent([*flags, "hello"], [{"text": "fine"}], files=files).end()
+    assert printed.code == 0, printed.err
+    lines = [line for line in printed.err.splitlines() if "MCP" in line]
+    assert ["gone" in line for line in lines].count(True) == 1
+    assert [".servers.odd" in line or "odd" in line for line in lines].count(True) == 1
+    assert all("pinnace mcp list" in line for line in lines)
+    texts = [each["text"] for each in printed.records if each["type"] == "warning"] if "json" in flags else []
+    assert len(texts) == (2 if flags == ("--mode", "json") else 0)
