@@ -536,7 +536,7 @@ export interface GetTreeCommand {
 
 /**
  * Identify the agent; as the first command, select the profile.
- * Rules: R-FIL-01, R-HEL-01, R-LIM-04, R-PRO-01, R-QUE-11, R-SBX-01.
+ * Rules: R-FIL-01, R-HEL-01, R-HEL-02, R-LIM-04, R-PRO-01, R-QUE-11, R-SBX-01.
  * This program's alone.
  */
 export interface HelloCommand {
@@ -551,6 +551,8 @@ export interface HelloCommand {
    * This program's alone.
    */
   delegate?: ("read_text_file" | "write_text_file")[] | null;
+  /** Present if the command has named some. */
+  directories?: string[] | null;
 }
 
 /**
@@ -1931,6 +1933,8 @@ export interface Failure {
    * This program's alone.
    */
   errorCode: ErrorCode;
+  /** The existing command, model (`provider/id`) or tool whose name is nearest to the unknown one. */
+  didYouMean?: string;
 }
 
 /**
@@ -2604,7 +2608,7 @@ export interface Forked {
   text: string;
 }
 
-/** The same, with the sandbox. */
+/** The same, with the sandbox and the additional folders. */
 export interface Hello {
   /** The name of the program. */
   name: string;
@@ -2627,6 +2631,8 @@ export interface Hello {
    * This program's alone.
    */
   sandbox?: SandboxState;
+  /** Present if the command has named some. */
+  directories?: string[];
 }
 
 /** An image for a model. */

@@ -20,6 +20,7 @@ from pinnace_agent.files.relaxed_json import (
     read_object,
 )
 from pinnace_agent.files.text_file import TextFileError, read_beginning
+from pinnace_spec.nearest import nearest, nearest_or_all
 
 _T = TypeVar("_T")
 _D = TypeVar("_D")
@@ -144,7 +145,7 @@ class SettingsReader:
             _, value = self._find(scope, group)
             if is_object(value):
                 for name in sorted(value.keys() - set(known)):
-                    self.report(scope, f"{group}.{name}", f"{_UNKNOWN}; {_nearest(name, known)}")
+                    self.report(scope, f"{group}.{name}", f"{_UNKNOWN}; {nearest_or_all(name, known)}")
 
     def misspelled(self, members: Mapping[str, Collection[str]], groups: Collection[str]) -> None:
         """Report keys at the top that are nearly the name of a group, or a member of a group."""
@@ -153,11 +154,11 @@ class SettingsReader:
             for name in sorted(scope.content.keys() - set(groups)):
                 # Few keys share most letters with a group; an exact comparison imports a module.
                 alike = [group for group in groups if len(set(name.lower()) ^ set(group)) <= 2]
-                near = _close(name.lower(), alike, _NEARLY) if alike else []
+                near = nearest(name, alike, _NEARLY)
                 if name in owners:
                     self.report(scope, name, f"{_UNKNOWN} here; did you mean {owners[name]}.{name}?")
                 elif near:
-                    self.report(scope, name, f"{_UNKNOWN}; did you mean {near[0]}?")
+                    self.report(scope, name, f"{_UNKNOWN}; did you mean {near}?")
 
     def text(self, name: str) -> str | None:
         """Read a string; an empty one counts as absent."""
@@ -262,17 +263,6 @@ class SettingsReader:
 
 def _is_within(name: str, group: str) -> bool:
     return name == group or name.startswith((f"{group}.", f"{group}["))
-
-
-def _close(word: str, names: Collection[str], nearness: float = 0.6) -> list[str]:
-    from difflib import get_close_matches  # imported only after a mistake
-
-    return get_close_matches(word, names, 1, nearness)
-
-
-def _nearest(name: str, known: Collection[str]) -> str:
-    near = _close(name, known)
-    return f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
 
 
 def whole_number(value: object) -> int | None:

@@ -33,7 +33,7 @@ from pinnace_agent.mcp.elicitation import Asking, Elicitation
 from pinnace_agent.mcp.entries import ServerEntry
 from pinnace_agent.mcp.late import PATH
 from pinnace_agent.mcp.oauth.commands import SignIns, sign_in_hint
-from pinnace_agent.mcp.opening import MISSING, is_installed, load_library, open_link
+from pinnace_agent.mcp.opening import is_installed, load_library, missing, open_link
 from pinnace_agent.mcp.ports import CallTimedOut, Hooks, Link, LinkLost, NeedsAuth, NotConnected, ServerError
 from pinnace_agent.mcp.prompts import WrongArguments, message_of, prompts_of, read_arguments
 from pinnace_agent.mcp.reporting import StateReports, paced
@@ -191,7 +191,7 @@ class Servers:
     async def _serve(self, server: Server, scope: trio.CancelScope) -> None:
         with scope:
             if not is_installed():
-                server.fail(MISSING)
+                server.fail(missing())
                 return
             async with self._loading:
                 await trio.to_thread.run_sync(load_library)

@@ -92,6 +92,11 @@ class FolderReader:
             skills=(*self._chosen.skills, *skills), templates=(*self._chosen.templates, *templates)
         )
 
+    def use_directories(self, directories: Sequence[str]) -> None:
+        """Read the context files of these additional folders from now on, in place of all others."""
+        self._chosen = self._chosen._replace(directories=directories)
+        self._choice = self._choice._replace(directories=directories)
+
     def decide(self, folder: Path, is_trusted: bool) -> None:
         """Set the decision about a project, for the life of the process."""
         self._decided[folder] = is_trusted

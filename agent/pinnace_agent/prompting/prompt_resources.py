@@ -51,6 +51,8 @@ class PromptResources:
         self.on_added: Callable[[Sequence[str], Sequence[str]], None] = _nothing_added
         """Takes paths of additional skills and templates, for everything that is read afterwards."""
         self._has_added = False
+        self.on_directories: Callable[[Sequence[str]], None] | None = None
+        """Takes the additional folders, likewise."""
 
     def renew(self, cwd: str) -> None:
         """Read the resources of a folder, and warn of what is wrong with them. Blocks on files."""

@@ -23,7 +23,6 @@ _Made = TypeVar("_Made")
 OnRecord = Callable[[Mapping[str, object]], None]
 
 EXTRA: Final = "otel"
-DISTRIBUTIONS: Final = "opentelemetry-sdk opentelemetry-exporter-otlp-proto-http"
 """What the extra installs."""
 HEADERS: Final = (
     "OTEL_EXPORTER_OTLP_HEADERS",
@@ -104,7 +103,9 @@ def _made(
     except Exception as error:  # no library, or a value that it refuses: telemetry never ends a run
         reason = " ".join(str(error).split())
         if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "opentelemetry":
-            reason = f"the extra {EXTRA} is not installed (pip install {DISTRIBUTIONS})"
+            from pinnace_agent.core.installing import how_to_install
+
+            reason = f"the extra {EXTRA} is not installed. Install it with: {how_to_install(EXTRA)}"
         report(f"nothing is exported: {reason}")
         return None
     finally:

@@ -159,8 +159,8 @@ WIRE_MUTANTS: Final = (
         "answered-twice",
         "Errors are answered twice.",
         _DISPATCH,
-        'self._write(ref, {"success": False, "error": error.text, "errorCode": error.code})',
-        'outcome = {"success": False, "error": error.text, "errorCode": error.code}\n'
+        'outcome["didYouMean"] = error.did_you_mean\n        self._write(ref, outcome)',
+        'outcome["didYouMean"] = error.did_you_mean\n'
         '        self._outbox.put({"id": self._pending[ref].id, "type": "response", "command":'
         " self._pending[ref].name, **outcome})\n"
         "        self._write(ref, outcome)",

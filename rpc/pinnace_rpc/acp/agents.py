@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import trio
 
 from pinnace_rpc.acp.translation.jsonrpc import INTERNAL_ERROR, RequestError
+from pinnace_rpc.acp.translation.options import Wanted
 from pinnace_rpc.host.agents.ports import AgentPipes, AgentProcess, AgentStart
 
 if TYPE_CHECKING:  # loaded with the second session
@@ -33,22 +34,30 @@ class Opened(NamedTuple):
     pipes: AgentPipes
     leave: Callable[[], None] | None = None
     """Lets it continue when its stdin is closed; None: it can't."""
+    name: str | None = None
+    """By which the host lists an agent that may have run before; None: it is new."""
+    other_options: Sequence[str] = ()
+    """The options in which it differs from what this session would be started with: it has run before."""
 
 
 class Agents:
     """Starts agents with the environment of this process."""
 
-    def __init__(self, nursery: trio.Nursery, words: tuple[str, ...], release: str, *, is_persistent: bool) -> None:
+    def __init__(
+        self, nursery: trio.Nursery, words: tuple[str, ...], wanted: Wanted, release: str, *, is_persistent: bool
+    ) -> None:
         """Start nothing yet.
 
         Args:
             nursery: Gets the tasks of processes.
             words: The command line of every agent.
+            wanted: What of it an agent that runs already can take.
             release: Of this program.
             is_persistent: Whether sessions have files, which agents of the host need.
         """
         self._nursery = nursery
         self._words = words
+        self.wanted: Final = wanted
         self._release = release
         self._is_persistent = is_persistent
         self._umask = os.umask(0o077)
@@ -78,7 +87,10 @@ class Agents:
             except HostGone as gone:
                 _log.warning("the agent is started without the host: %s", gone)
             else:
-                return Opened(agent, agent.leave)
+                accepted = agent.accepted
+                if session is None or accepted is None:
+                    return Opened(agent, agent.leave)
+                return Opened(agent, agent.leave, accepted.agent, accepted.other_options)
         words = (*flags, *(() if session is None else ("--session", session)))
         return Opened(await self.start(cwd, *words, servers=servers))
 

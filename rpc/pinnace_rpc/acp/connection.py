@@ -75,8 +75,8 @@ class Connection:
         self._release = release
         self._abilities: ClientAbilities | None = None
         self._sessions: dict[str, Session] = {}
-        self._flags: dict[str, Sequence[str]] = {}
-        """With which each was opened."""
+        self._folders: dict[str, Sequence[str]] = {}
+        """The additional folders with which each was opened."""
         self._servers: dict[str, str | None] = {}
         """Likewise, the MCP servers."""
         self._files: set[ClientFiles] = set()
@@ -273,8 +273,8 @@ class Connection:
 
     async def _new(self, abilities: ClientAbilities, params: Params) -> Named:
         cwd = params.folder("cwd")
-        servers, flags = _servers(params), _directory_flags(params)
-        session = await self._opened(cwd, None, flags, servers, abilities)
+        servers, folders = _servers(params), _folders(params)
+        session = await self._opened(cwd, None, folders, servers, abilities)
         if not session.has_model:
             await session.close()
             raise _no_model()
@@ -301,34 +301,38 @@ class Connection:
         """Return a session that is stored: the open one, or one that is opened now."""
         session_id = params.text("sessionId")
         cwd = params.folder("cwd")
-        servers, flags = _servers(params), _directory_flags(params)
+        servers, folders = _servers(params), _folders(params)
         session = self._sessions.get(session_id)
         if session is None:
             stored = await trio.to_thread.run_sync(library.find, session_id, cwd)
             try:
-                session = await self._opened(cwd, str(stored.path), flags, servers, abilities)
-            except (CoreEnded, AgentStartError):
+                session = await self._opened(cwd, str(stored.path), folders, servers, abilities)
+            except CoreEnded:
                 # Most often another process has the session, which the agent has waited for.
                 await trio.to_thread.run_sync(library.check_free, stored.path)
                 raise
             return session
         await trio.to_thread.run_sync(check_folder, session.cwd, cwd)
-        if self._flags.get(session_id, []) != flags:
+        if self._folders.get(session_id, []) != folders:
             raise params.invalid("additionalDirectories", "must be those with which the session is open, or close it")
         if servers and self._servers.get(session_id) != servers:
             raise params.invalid("mcpServers", "must be those with which the session is open, or close it")
         return session
 
     async def _opened(
-        self, cwd: str, stored: str | None, flags: Sequence[str], servers: str | None, abilities: ClientAbilities
+        self, cwd: str, stored: str | None, folders: Sequence[str], servers: str | None, abilities: ClientAbilities
     ) -> Session:
-        """Return a session with an agent of its own, started with these flags and servers: a stored one, or a new one.
+        """Return a session with an agent of its own, a stored one or a new one, with these folders and servers.
 
         Cancelled, a new agent is ended, and one that outlives this is left.
         """
-        core = self._attended(await self._agents.agent_of(cwd, stored, flags, servers))
+        flags = [word for folder in folders for word in ("--add-dir", folder)]
+        opened = await self._agents.agent_of(cwd, stored, flags, servers)
+        core = self._attended(opened)
         try:
             session = await open_session(core, cwd, self._outbox, abilities, self._nursery, self._files)
+            if opened.name is not None:
+                await session.adopt(opened.name, self._agents.wanted, opened.other_options, folders)
         except BaseException:
             if stored is None:
                 core.close()
@@ -336,7 +340,7 @@ class Connection:
                 core.leave()
             raise
         self._sessions[session.id] = session
-        self._flags[session.id] = flags
+        self._folders[session.id] = folders
         self._servers[session.id] = servers
         self._nursery.start_soon(self._attend, session)
         if servers is not None:
@@ -357,7 +361,7 @@ class Connection:
         await session.core.ended.wait()
         if self._sessions.get(session.id) is session:
             del self._sessions[session.id]
-            del self._flags[session.id]
+            del self._folders[session.id]
             del self._servers[session.id]
         session.ended(session.core.end_text)
 
@@ -416,15 +420,15 @@ def _servers(params: Params) -> str | None:
     return client_text(described)
 
 
-def _directory_flags(params: Params) -> list[str]:
-    """Return the flags for the additional folders of a request: what an earlier request had is not restored.
+def _folders(params: Params) -> list[str]:
+    """Return the additional folders of a request: what an earlier request had is not restored.
 
     Raises:
         InvalidParams: One is not absolute, or is no folder.
     """
     if params.fields.get("additionalDirectories") is None:
         return []
-    return [word for folder in params.folders("additionalDirectories") for word in ("--add-dir", folder)]
+    return params.folders("additionalDirectories")
 
 
 def _no_model() -> RequestError:

@@ -15,6 +15,7 @@ from pinnace_rpc.acp.agents import Agents
 from pinnace_rpc.acp.connection import Connection
 from pinnace_rpc.acp.library import Library
 from pinnace_rpc.acp.outbox import Outbox
+from pinnace_rpc.acp.translation.options import Wanted
 from pinnace_rpc.cli.options import Options, StartupError
 from pinnace_rpc.cli.release import program_version
 from pinnace_rpc.server import stdio
@@ -55,6 +56,9 @@ class _Server:
         self.signal_number: int | None = None
         self.is_stdout_gone = False
         self._words = tuple(words)
+        self._wanted = Wanted(
+            options.provider, options.model, options.thinking, options.tool_approval, options.directories
+        )
         self._library = Library(os.environ, options.session_dir) if options.is_persistent else None
         self._outbox = Outbox()
         self._ending = trio.Event()
@@ -66,7 +70,7 @@ class _Server:
             nursery.start_soon(self._watch_signals)
             async with trio.open_nursery() as agents:
                 release = program_version()
-                starter = Agents(agents, self._words, release, is_persistent=self._library is not None)
+                starter = Agents(agents, self._words, self._wanted, release, is_persistent=self._library is not None)
                 connection = Connection(agents, self._outbox, starter, self._library, release)
                 agents.start_soon(self._read, connection)
                 await self._ending.wait()

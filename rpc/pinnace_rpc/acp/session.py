@@ -6,6 +6,7 @@ that names the session is written. Must not know other sessions.
 """
 
 import logging
+import os
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +23,7 @@ from pinnace_rpc.acp.dialogs import DIALOGS, Dialogs
 from pinnace_rpc.acp.outbox import Outbox
 from pinnace_rpc.acp.translation.jsonrpc import INTERNAL_ERROR, RequestError, RequestId
 from pinnace_rpc.acp.translation.mcp_servers import UNUSED, McpServers
-from pinnace_rpc.acp.translation.options import Settings, mode_change
+from pinnace_rpc.acp.translation.options import Settings, Wanted, mode_change
 from pinnace_rpc.acp.translation.params import Params
 from pinnace_rpc.acp.translation.prompts import PromptMessage, first_text, read_prompt
 from pinnace_rpc.acp.translation.replay import active_branch, last_answer, replay, tail
@@ -35,6 +36,8 @@ from pinnace_rpc.acp.turns import Turn, Turns
 _log: Final = logging.getLogger("pinnace.acp")
 
 _COMPACT: Final = "/compact"
+_PROTOCOLS: Final = frozenset({"pi", "1.5"})
+"""Those whose records have all that the client is shown."""
 _SERVERS_S: Final = 3.0
 """How long the opening of a session waits for the servers of its client; they go on connecting behind it."""
 _NOTICE_SEVERITIES: Final = frozenset({"info", "warning", "error"})
@@ -106,6 +109,8 @@ class Session:
         """The requests to steer that the agent has not answered."""
         self._finishing: Callable[[], None] | None = None
         """Responds to the prompt whose turn is over but for the answers of aborts."""
+        self._kept_options: Sequence[str] = ()
+        """Options of the client that the agent, which has run before, could not take over."""
         self._notices: list[str] = []
         """For a client without notices: shown with the next turn."""
         self._warned: set[str] = set()
@@ -120,11 +125,15 @@ class Session:
 
     def described(self) -> dict[str, object]:
         """Return the fields of the response that names the session."""
-        servers = self._servers.described()
+        details: dict[str, object] = {}
+        if servers := self._servers.described():
+            details["mcpServers"] = servers
+        if self._kept_options:
+            details["keptOptions"] = self._kept_options
         return {
             "modes": self._settings.modes(),
             "configOptions": self._settings.options(has_switches=self._abilities.switches),
-            **({"_meta": {"pinnace": {"mcpServers": servers}}} if servers else {}),
+            **({"_meta": {"pinnace": details}} if details else {}),
         }
 
     async def use_servers(self, servers: str) -> None:
@@ -133,6 +142,50 @@ class Session:
             self.notify("warning", f"MCP servers that are not used: {', '.join(unused)}\n{UNUSED}")
         with trio.move_on_after(_SERVERS_S):
             await self._servers.settled()
+
+    async def adopt(self, agent: str, wanted: Wanted, others: Sequence[str], directories: Sequence[str]) -> None:
+        """Have an agent that has run before do what the client wants now, as far as it can; report what it can't.
+
+        Args:
+            agent: Its name in the host.
+            wanted: What the command line of the client wants.
+            others: The options in which it differs from that of the agent.
+            directories: The additional folders of this request.
+
+        Raises:
+            CoreEnded: The agent has ended.
+            RequestError: It speaks another protocol.
+        """
+        adoption = self._settings.adoption(wanted, others)
+        kept = dict.fromkeys(adoption.kept)
+        folders = [os.path.join(self.cwd, each) for each in (*wanted.directories, *directories)]
+        answer = await self.core.ask("hello", directories=folders)
+        data = as_object(answer.get("data")) or {}
+        if answer.get("success") is True and data.get("protocol") not in _PROTOCOLS:
+            text = (
+                f"the agent {agent} of the host speaks the protocol {data.get('protocol')}, which an editor can't be "
+                f"shown; end it with: pinnace agents stop {agent}"
+            )
+            raise RequestError(INTERNAL_ERROR, text, {"errorCode": "session_unavailable"})
+        if "directories" not in data:
+            kept["--add-dir"] = None
+        for option, change in adoption.changes:
+            try:
+                await self._change(change.command, change.fields)
+            except RequestError as refused:
+                _log.warning("%s: %s", option, refused)
+                kept[option] = None
+        if not kept:
+            return
+        self._kept_options = tuple(kept)
+        text = f"The agent of this session keeps the options that it was started with: {', '.join(kept)}"
+        if adoption.is_guarded:
+            text += (
+                f"\nIt approves tools by the mode {self._settings.mode!r}; only a choice of another mode lowers that."
+            )
+        text += f"\nTo start it with the options of now, close the session, or run: pinnace agents stop {agent}"
+        _log.warning("%s", text)
+        self.notify("warning", text)
 
     async def join(self, *, shows: bool) -> None:
         """Take up a session that has entries. What comes live follows them.

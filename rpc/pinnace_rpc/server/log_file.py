@@ -41,7 +41,7 @@ _LIKE_SECRETS: Final = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IG
 _MIN_SECRET_CHARS: Final = 8
 # The fields of each record that have no content of the conversation.
 _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "response": ("id", "command", "success", "error", "errorCode"),
+    "response": ("id", "command", "success", "error", "errorCode", "didYouMean"),
     "tool_execution_start": ("toolCallId", "toolName"),
     "tool_execution_end": ("toolCallId", "toolName", "isError", "durationMs"),
     "auto_retry_start": ("attempt", "maxAttempts", "delayMs", "errorCode", "status", "attempts"),

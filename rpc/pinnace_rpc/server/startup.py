@@ -118,8 +118,7 @@ def prepare(options: Options) -> Prepared:
 
     if has_extensions:
         files()  # takes what no child is to have out of the environment
-    resources = PromptResources(reader.read, tuple(toolbox.values()), warnings)
-    resources.on_added = reader.add
+    resources = _resources(reader, toolbox, warnings)
     if not has_extensions and options.extension_flags:
         if session.file is not None:
             session.file.abandon()
@@ -388,6 +387,13 @@ def _resource_choice(options: Options) -> ResourceChoice:
         appended=tuple(_read(argument) for argument in options.append_system_prompt),
         approved=options.approved,
     )
+
+
+def _resources(reader: FolderReader, toolbox: ToolRegistry, warnings: Warnings) -> PromptResources:
+    resources = PromptResources(reader.read, tuple(toolbox.values()), warnings)
+    resources.on_added = reader.add
+    resources.on_directories = reader.use_directories
+    return resources
 
 
 def _directories(paths: Sequence[str]) -> tuple[str, ...]:

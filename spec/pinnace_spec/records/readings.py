@@ -474,7 +474,9 @@ class SeedHello(OutputModel):
 
 
 class Hello(SeedHello):
-    """The same, with the sandbox."""
+    """The same, with the sandbox and the additional folders."""
 
     sandbox: SandboxState | None = None
     """Present while commands run in one."""
+    directories: list[str] | None = None
+    """Present if the command has named some."""

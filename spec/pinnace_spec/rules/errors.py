@@ -66,6 +66,8 @@ class ProtocolError(Exception):
         super().__init__(text)
         self.text = text
         self.code = code
+        self.did_you_mean: str | None = None
+        """The known name that is nearest to the one that was given, for `didYouMean`."""
 
     def __reduce__(self) -> tuple[object, ...]:
         # Copies and pickles carry every attribute, whatever the constructor of a subclass takes.
@@ -79,8 +81,9 @@ def _made(kind: type[ProtocolError], *args: object) -> ProtocolError:
 class ClientError(ProtocolError):
     """The client asked for what can't be done. Nothing was changed."""
 
-    def __init__(self, text: str, code: ErrorCode = ErrorCode.INVALID_FIELD) -> None:
+    def __init__(self, text: str, code: ErrorCode = ErrorCode.INVALID_FIELD, did_you_mean: str | None = None) -> None:
         super().__init__(text, code)
+        self.did_you_mean = did_you_mean
 
 
 class InternalError(ProtocolError):

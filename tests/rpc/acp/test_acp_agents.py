@@ -6,12 +6,15 @@ from pathlib import Path
 import trio
 
 from pinnace_rpc.acp.agents import Agents
+from pinnace_rpc.acp.translation.options import Wanted
 from pinnace_rpc.host.agents.ports import AgentProcess
+
+WANTED = Wanted("offline", None, None, "never", ())
 
 
 async def test_the_first_agent_is_new_and_later_ones_are_forks(tmp_path: Path) -> None:
     async with trio.open_nursery() as nursery:
-        agents = Agents(nursery, ("--no-session", "--provider", "offline"), "0.1", is_persistent=False)
+        agents = Agents(nursery, ("--no-session", "--provider", "offline"), WANTED, "0.1", is_persistent=False)
         started: list[AgentProcess] = [await agents.start(str(tmp_path)) for _ in range(3)]
         parents = [_parent(process.pid) for process in started]
         assert parents[0] == os.getpid()

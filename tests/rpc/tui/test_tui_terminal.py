@@ -245,7 +245,7 @@ def test_without_the_extra_one_line_says_how_to_install_it_and_how_to_ask_once(s
     (short / "hiding.py").write_text(hiding)
     terminal = RealTerminal(short, [sys.executable, "-P", str(short / "hiding.py")], environment(short), 140, 10)
     try:
-        terminal.shows("pip install 'textual>=8.2.8,<9'; to ask once: pinnace -p TEXT", "[left with 2]")
+        terminal.shows("needs the extra tui. Install it with: ", "To ask once: pinnace -p TEXT", "[left with 2]")
     finally:
         terminal.end()
 

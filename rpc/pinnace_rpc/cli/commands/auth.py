@@ -29,6 +29,7 @@ from pinnace_agent.redaction.policy import Secret
 from pinnace_rpc.cli.parser import Argument, Command, CommandError, Option, UsageError, parse, refuse_subcommand
 from pinnace_rpc.cli.streams import echo
 from pinnace_rpc.server.stdio import die_by
+from pinnace_spec.nearest import did_you_mean
 from pinnace_spec.wire.json_text import encode_record
 
 # Far more than any key: a file that was piped in by mistake is not read to its end.
@@ -78,7 +79,8 @@ def _login(provider: str, key_command: str | None, env: str | None, force: bool,
     provider = _checked(provider)
     if key_command is not None and env is not None:
         raise UsageError("--key-command and --env exclude each other: use one of them")
-    is_known = provider in read_catalog(_folder() / "models.json").providers()
+    providers = read_catalog(_folder() / "models.json").providers()
+    is_known = provider in providers
     if extension and (key_command is not None or env is not None):
         raise UsageError("-e logs in with an extension; it can't be combined with --key-command and --env")
     if key_command is None and env is None:
@@ -89,7 +91,8 @@ def _login(provider: str, key_command: str | None, env: str | None, force: bool,
         if extension:
             raise CommandError(f"none of the named extensions has logins for {provider}")
     if not is_known:
-        echo(f"pinnace: warning: no provider {provider} in the catalog or in models.json", is_error=True)
+        hint = did_you_mean(provider, providers)
+        echo(f"pinnace: warning: no provider {provider} in the catalog or in models.json{hint}", is_error=True)
     path = _auth_file()
     if key_command is not None:
         if not key_command.strip():

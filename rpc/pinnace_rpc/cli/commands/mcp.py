@@ -29,6 +29,7 @@ from pinnace_agent.shell.environment import shell_environment
 from pinnace_rpc.cli.parser import Argument, Command, CommandError, Option, UsageError, parse, refuse_subcommand
 from pinnace_rpc.cli.release import program_version
 from pinnace_rpc.cli.streams import echo
+from pinnace_spec.nearest import did_you_mean
 
 if TYPE_CHECKING:  # loaded with the first server that is connected
     from pinnace_agent.config.configuration import Configuration
@@ -254,16 +255,18 @@ def _remove(given: Mapping[str, object]) -> int:
     name = str(given["name"])
     path = project_file(Path.cwd()) if given["is_local"] else user_file(os.environ)
     removed: list[object] = []
+    known: list[str] = []
 
     def change(content: JsonObject) -> JsonObject:
         servers = dict(_servers_of(content))
+        known[:] = servers
         removed[:] = [servers.pop(name)] if name in servers else []
         return {**content, "mcpServers": servers} if removed else content
 
     if path.exists():
         _edit(path, change)
     if not removed:
-        raise CommandError(f"{path} has no server {name}")
+        raise CommandError(f"{path} has no server {name}{did_you_mean(name, known)}")
     echo(f"{name}: removed from {path}")
     return 0
 
@@ -279,13 +282,13 @@ def _login(given: Mapping[str, object]) -> int:
     import trio
 
     from pinnace_agent.mcp.oauth.sign_in import LIMIT_S, sign_in_to
-    from pinnace_agent.mcp.opening import MISSING, credentials_of, is_installed
+    from pinnace_agent.mcp.opening import credentials_of, is_installed, missing
     from pinnace_agent.mcp.ports import SignInFailed
 
     limit_s = _seconds(given["timeout"], LIMIT_S)
     entry = _to_sign_in(given, "login")
     if not is_installed():
-        raise CommandError(MISSING)
+        raise CommandError(missing())
     environment = _environment()
 
     async def run() -> None:
@@ -543,7 +546,7 @@ async def _served(
     """Connect servers; the block begins when each has been tried, and ends them. `begin` is called before the first."""
     import trio
 
-    from pinnace_agent.mcp.opening import MISSING, is_installed, load_library, open_link
+    from pinnace_agent.mcp.opening import is_installed, load_library, missing, open_link
     from pinnace_agent.mcp.ports import Hooks
     from pinnace_agent.mcp.server import Server
 
@@ -556,7 +559,7 @@ async def _served(
     enabled = [server for server in servers if server.entry.is_enabled]
     if enabled and not is_installed():
         for server in enabled:
-            server.fail(MISSING)
+            server.fail(missing())
         enabled = []
     if enabled:
         load_library()

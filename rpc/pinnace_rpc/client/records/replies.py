@@ -444,3 +444,4 @@ class Hello(TypedDict):
     limits: Limits
     mcp: McpSupport
     sandbox: NotRequired[SandboxState]
+    directories: NotRequired[list[str]]
