@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 import pinnace
 from pinnace_tui.content.themes import named_look, read_looks
-from pinnace_tui.keys import FILE_NAME, read_keys
+from pinnace_tui.drafts import Drafts
+from pinnace_tui.input.keys import FILE_NAME, read_keys
 
 if TYPE_CHECKING:
     from pinnace import AsyncioClient, Dialogs
@@ -97,10 +98,14 @@ def _run(
     if look is not None and look not in (names := [each.name for each in looks]):
         notices = [*notices, f"no theme {look}; there are {', '.join(names)}"]
     make = partial(TerminalClient, connect, keys=keys, looks=looks, look=look, agent=agent, messages=messages)
-    client = make(opens_sessions=opens_sessions, notices=[*notices, *([problem] if problem else [])])
+    drafts = Drafts(folder / "terminal", _working_folder())
+    client = make(opens_sessions=opens_sessions, notices=[*notices, *([problem] if problem else [])], drafts=drafts)
     signal.signal(signal.SIGINT, _ignore)
-    with _screen():
-        failure = client.run()
+    try:
+        with _screen():
+            failure = client.run()
+    finally:
+        client.keep_draft()
     if failure:
         sys.stderr.write(f"pinnace: {failure.removeprefix('pinnace: ')}\n")
         return 1
@@ -114,6 +119,13 @@ def _is_xterm(environment: Mapping[str, str]) -> bool:
 
 def _leave_out(_line: str) -> None:
     """Keep a line of the agent's stderr off the screen: what it warns of are records, and its end is in the error."""
+
+
+def _working_folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed
+        return ""
 
 
 def _ignore(_: int, __: object) -> None:

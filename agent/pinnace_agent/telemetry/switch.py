@@ -112,7 +112,7 @@ def _made(
         for name in HEADERS:
             for pair in environ.pop(name, "").split(","):
                 key, _, value = pair.partition("=")
-                REDACTOR.learn_headers({key.strip(): unquote(value.strip())})
+                REDACTOR.learn_values({key.strip(): unquote(value.strip())})
 
 
 def _report(text: str) -> None:

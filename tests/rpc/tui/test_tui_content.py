@@ -30,9 +30,8 @@ from pinnace_tui.content.transcript import (
     UserItem,
 )
 from pinnace_tui.content.values import Record
-from pinnace_tui.driver import with_alt_enter
 from pinnace_tui.footer import FooterState, footer
-from pinnace_tui.keys import Keys, read_keys
+from pinnace_tui.input.keys import Keys, read_keys
 from pinnace_tui.main import theme_and_flags
 
 
@@ -238,10 +237,6 @@ def test_listing_files_runs_nothing_that_the_repository_names(tmp_path: Path) ->
 
     assert files_of(str(tmp_path)) == ["x.py"]
     assert not ran.exists()
-
-
-def test_alt_enter_of_terminals_without_the_keyboard_protocol() -> None:
-    assert with_alt_enter(b"a\x1b\rb\xc2\x8d\r\x1b[A") == b"a\x1b[13;3ub\x1b[13;3u\r\x1b[A"
 
 
 def test_files_that_are_dragged_into_the_terminal(tmp_path: Path) -> None:

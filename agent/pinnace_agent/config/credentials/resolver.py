@@ -145,7 +145,7 @@ class CredentialResolver:
         except UnresolvedValue as why:
             return Credentials(problem=_no_key(provider, f"{why}."))
         REDACTOR.learn(key)
-        REDACTOR.learn_headers(headers)
+        REDACTOR.learn_values(headers)
         is_sent = "authorization" in (name.lower() for name in headers)
         if key is not None and self._catalog.access_of(provider).has_auth_header:
             headers = {name: value for name, value in headers.items() if name.lower() != "authorization"}

@@ -50,6 +50,15 @@ DEFAULTS: Final[Mapping[str, tuple[str, ...]]] = {
 
 FILE_NAME: Final = "keybindings.json"
 _SPECIAL: Final[Mapping[str, str]] = {"esc": "escape", "return": "enter"}
+# Where Textual's name of a key is not that of its character. Here, since `main` reads keys before Textual is imported.
+_SHORT_NAMES: Final[Mapping[str, str]] = {
+    "solidus": "slash",
+    "reverse_solidus": "backslash",
+    "commercial_at": "at",
+    "hyphen_minus": "minus",
+    "plus_sign": "plus",
+    "low_line": "underscore",
+}
 _MODIFIERS: Final = frozenset({"ctrl", "shift", "alt", "super"})
 _NAMES: Final = frozenset(
     "escape enter tab space backspace delete insert clear home end pageup pagedown up down left right".split()
@@ -75,6 +84,14 @@ class Keys:
         """Return actions that have keys, with their keys."""
         rows = [(action, [key for key in keys if self.action(key) == action]) for action, keys in self._keys.items()]
         return [(action, ", ".join(keys)) for action, keys in rows if keys]
+
+
+def key_name(character: str) -> str:
+    """Return the name of the key that writes a character, as Textual names it: the character itself has none."""
+    if character.isalnum():
+        return character
+    name = unicodedata.name(character, character).lower().replace("-", "_").replace(" ", "_")
+    return _SHORT_NAMES.get(name, name)
 
 
 def read_keys(path: Path) -> tuple[Keys, str | None]:
@@ -130,7 +147,5 @@ def _normal(key: str) -> frozenset[str]:
     *modifiers, name = _parts(key)
     if len(name) == 1 and name.isalpha() and name.isupper():
         modifiers.append("shift")
-    if len(name) == 1 and not name.isalnum():
-        name = unicodedata.name(name).replace(" ", "_").replace("-", "_")
-    name = name.lower()
+    name = (key_name(name) if len(name) == 1 else name).lower()
     return frozenset({*(each.lower() for each in modifiers if each.lower() in _MODIFIERS), _SPECIAL.get(name, name)})
