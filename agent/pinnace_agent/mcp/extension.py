@@ -52,6 +52,7 @@ _NOTICE_S: Final = 10.0
 _END_S: Final = 1.0
 _QUICK_END_S: Final = 0.5
 _MOST_LINE: Final = 250
+_MOST_DROPPED: Final = 10
 _MOST_SECTION: Final = 4096
 _PROMPT_S: Final = 30.0
 _LOOK_S: Final = 0.05
@@ -241,6 +242,7 @@ class Servers:
         lines = self._report_problems(ctx)
         if lines:
             text = "\n".join(f"  {line}" for line in lines)
+<<<<<<< HEAD
             ctx.ui.notify(f'MCP servers with problems:\n{text}\nRun "pinnace mcp list" for details.', "warning")
         self._notify_later = partial(self._notify_of, ctx)
 
@@ -280,6 +282,10 @@ class Servers:
             self._warnings.keep(notice)
         else:
             self._warnings.add(notice)
+=======
+            ctx.ui.notify(f'MCP servers with problems:\n{text}\nRun "pinnace mcp test NAME" for details.', "warning")
+        self._notify_later = partial(_notify_later, ctx)
+>>>>>>> main
 
     async def _open(self, ctx: Context, server: Server, use: Callable[[Link], Awaitable[None]]) -> None:
         elicitation = Elicitation(server.name)
@@ -313,6 +319,8 @@ class Servers:
             return
         self._reports.changed()
         self._sign_ins.changed(ctx, server)
+        for line in (server.error or "", *server.details.splitlines()) if server.details else ():
+            self._log.write(server.name, {"level": "error", "logger": "stderr", "data": line})
         if server.state in ("failed", "needs-auth") and server.name not in self._notified:
             self._notified.add(server.name)  # once, until it is connected again
             self._notify_later(server)
@@ -509,6 +517,7 @@ class Servers:
             tools = f", {len(server.tools)} tools" if server.state == "connected" else ""
             error = f"\n    {server.error}" if server.error and server.state != "connected" else ""
             lines.append(f"{server.name}: {server.state}{tools}{error}")
+            lines += [f"    left out: {first_line(line, _MOST_LINE)}" for line in server.dropped[:_MOST_DROPPED]]
         lines += [f"config error: {error}" for error in self._configured.errors]
         lines += [f"overridden: {line}" for line in self._configured.overridden]
         return (

@@ -180,6 +180,8 @@ def _test(given: Mapping[str, object]) -> int:
         echo(REDACTOR.text(json.dumps(record, indent=2, ensure_ascii=False)))
     else:
         _show(tried)
+        for line in REDACTOR.text(server.details).splitlines():
+            echo(f"    {visible_line(line)}")
         echo(f"  connecting and listing took {tried.connecting_s:.2f} s")
         for line in server.dropped:
             echo(f"  dropped: {visible_line(line)}")
@@ -604,6 +606,8 @@ def _record(tried: _Tried) -> dict[str, object]:
         record["override"] = entry.override
     if server.error is not None and server.state != "connected":
         record["error"] = REDACTOR.text(server.error)
+        if server.details:
+            record["details"] = REDACTOR.text(server.details)
     return record
 
 
@@ -624,5 +628,4 @@ def _show(tried: _Tried) -> None:
 
         echo(f"  {sign_in_hint(entry)}")
     if server.error is not None and server.state != "connected":
-        for line in REDACTOR.text(server.error).splitlines():
-            echo(f"  {visible_line(line)}")
+        echo(f"  {visible_line(REDACTOR.text(server.error))}")
