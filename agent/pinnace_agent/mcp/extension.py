@@ -242,8 +242,7 @@ class Servers:
         lines = self._report_problems(ctx)
         if lines:
             text = "\n".join(f"  {line}" for line in lines)
-<<<<<<< HEAD
-            ctx.ui.notify(f'MCP servers with problems:\n{text}\nRun "pinnace mcp list" for details.', "warning")
+            ctx.ui.notify(f'MCP servers with problems:\n{text}\nRun "pinnace mcp test NAME" for details.', "warning")
         self._notify_later = partial(self._notify_of, ctx)
 
     def _report_problems(self, ctx: Context, *, is_over: bool = False) -> list[str]:
@@ -277,15 +276,11 @@ class Servers:
 
     def _warn(self, ctx: Context, text: str, source: str | None = None) -> None:
         """Warn of a server. A client of the protocol gets a notification instead of a record."""
-        notice = Notice("mcp", text, "`pinnace mcp list` has details.", source)
+        notice = Notice("mcp", text, "`pinnace mcp test NAME` has details.", source)
         if ctx.has_ui:
             self._warnings.keep(notice)
         else:
             self._warnings.add(notice)
-=======
-            ctx.ui.notify(f'MCP servers with problems:\n{text}\nRun "pinnace mcp test NAME" for details.', "warning")
-        self._notify_later = partial(_notify_later, ctx)
->>>>>>> main
 
     async def _open(self, ctx: Context, server: Server, use: Callable[[Link], Awaitable[None]]) -> None:
         elicitation = Elicitation(server.name)

@@ -117,6 +117,6 @@ def test_print_modes_say_on_stderr_which_servers_have_failed(flags: Sequence[str
     lines = [line for line in printed.err.splitlines() if "MCP" in line]
     assert ["gone" in line for line in lines].count(True) == 1
     assert [".servers.odd" in line or "odd" in line for line in lines].count(True) == 1
-    assert all("pinnace mcp list" in line for line in lines)
+    assert all("pinnace mcp test" in line for line in lines)
     texts = [each["text"] for each in printed.records if each["type"] == "warning"] if "json" in flags else []
     assert len(texts) == (2 if flags == ("--mode", "json") else 0)
