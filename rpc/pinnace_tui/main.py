@@ -92,14 +92,14 @@ def _run(
     from pinnace_tui.app import TerminalClient
 
     folder = Path(os.environ.get("PI_CODING_AGENT_DIR") or "~/.pi/agent").expanduser()
-    keys, problem = read_keys(folder / FILE_NAME)
+    keys, problems = read_keys(folder / FILE_NAME)
     looks, notices = read_looks(folder / "themes")
     look = look or named_look(folder / "settings.json", os.environ)
     if look is not None and look not in (names := [each.name for each in looks]):
         notices = [*notices, f"no theme {look}; there are {', '.join(names)}"]
     make = partial(TerminalClient, connect, keys=keys, looks=looks, look=look, agent=agent, messages=messages)
     drafts = Drafts(folder / "terminal", _working_folder())
-    client = make(opens_sessions=opens_sessions, notices=[*notices, *([problem] if problem else [])], drafts=drafts)
+    client = make(opens_sessions=opens_sessions, notices=[*notices, *problems], drafts=drafts)
     signal.signal(signal.SIGINT, _ignore)
     try:
         with _screen():

@@ -18,6 +18,7 @@ from pinnace_agent.config.models.models import ModelRegistry
 from pinnace_agent.config.settings import LoadedSettings, Settings, settings_in
 from pinnace_agent.config.settings_reader import read_scope
 from pinnace_agent.config.trust import TRUST_REMEDY, Trust, decide, trust_file
+from pinnace_agent.core.diagnostics import Diagnostic
 from pinnace_agent.core.user_warnings import Notice
 from pinnace_agent.files.folders import loose_modes
 from pinnace_agent.files.paths import agent_dir, expand_home, gated_project_files, project_dir
@@ -38,7 +39,10 @@ class Configuration(NamedTuple):
     refusals: tuple[str, ...] = ()
     """The problems in limits and guards of the settings; no run may start with them."""
     mistakes: tuple[str, ...] = ()
-    """Every problem in a file: with the file, the place in it, and what was expected. A reload is refused for them."""
+    """Every problem in a file but hints: with the file, the place in it, and what was expected. A reload is refused
+    for them."""
+    others: tuple[Diagnostic, ...] = ()
+    """Keys of settings.json that are not known, and may be those of an extension."""
 
 
 def load_configuration(env: Mapping[str, str], cwd: Path, *, approved: bool | None = None) -> Configuration:
@@ -50,7 +54,7 @@ def load_configuration(env: Mapping[str, str], cwd: Path, *, approved: bool | No
         approved: Whether the command line trusts the project; None: it leaves that open.
     """
     folder = agent_dir(env)
-    (settings, problems, refusals), trust = _load_settings(env, cwd, approved)
+    (settings, problems, refusals, others), trust = _load_settings(env, cwd, approved)
     catalog = read_catalog(folder / "models.json")
     auth = read_auth(folder / "auth.json")
     diagnostics = [*problems, *trust.diagnostics, *catalog.diagnostics, *auth.diagnostics]
@@ -64,6 +68,10 @@ def load_configuration(env: Mapping[str, str], cwd: Path, *, approved: bool | No
     for name in _KEPT_KEYS:
         if (loose := loose_modes(folder / name)) is not None:
             notices.append(Notice("credentials", loose, source=str(folder / name)))
+    if any(name.lower().endswith("_proxy") for name in env):
+        from pinnace_agent.llm.transport.proxies import environment_problems
+
+        notices += [Notice("settings", text) for text in environment_problems(env)]
     session_dir, notice = configured_session_dir(settings, env, cwd)
     if notice is not None:
         notices.append(Notice("settings", notice))
@@ -74,7 +82,8 @@ def load_configuration(env: Mapping[str, str], cwd: Path, *, approved: bool | No
         trust.is_trusted,
         frozenset() if settings.shell_provider_keys else _key_variables(catalog, auth),
         refusals,
-        tuple(text for each in diagnostics for text in each.texts()),
+        tuple(text for each in diagnostics for text in each.mistakes()),
+        others,
     )
 
 

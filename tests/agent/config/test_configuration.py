@@ -6,6 +6,7 @@ import pytest
 
 from pinnace_agent.config.configuration import load_configuration, shell_of
 from pinnace_agent.config.settings import Settings
+from pinnace_agent.core.user_warnings import Notice
 
 
 @pytest.mark.parametrize(
@@ -107,3 +108,25 @@ def test_a_bare_project_folder_is_no_matter(tmp_path: Path) -> None:
 )
 def test_the_path_of_a_shell_may_begin_at_home(path: str | None, shell: str | None) -> None:
     assert shell == shell_of(Settings(shell_path=path), {"HOME": "/home/me"})
+
+
+@pytest.mark.parametrize(
+    ("name", "address", "is_wrong"),
+    [
+        ("HTTPS_PROXY", "http://proxy:8080", False),
+        ("https_proxy", "proxy:8080", False),
+        ("ALL_PROXY", "http://", True),
+        ("HTTP_PROXY", "http://proxy:port", True),
+        ("all_proxy", "ftp://hidden@proxy", True),
+        ("HTTPS_PROXY", "", False),
+    ],
+)
+def test_a_proxy_of_the_environment_that_is_no_address_is_reported_without_it(
+    name: str, address: str, is_wrong: bool, tmp_path: Path
+) -> None:
+    env = {"HOME": str(tmp_path), name: address}
+    expected = f"{name}: it is no address of a proxy, such as http://HOST:PORT, so that requests to models will fail"
+
+    assert load_configuration(env, tmp_path).notices == ((Notice("settings", expected),) if is_wrong else ())
+    # An exemption of every server means that none is used.
+    assert load_configuration({**env, "NO_PROXY": "*"}, tmp_path).notices == ()
