@@ -532,7 +532,7 @@ def _sandbox(configuration: "Configuration") -> "SandboxReport | None":
     from pinnace_agent.sandbox.sandbox import Unavailable, start_sandbox
 
     try:
-        return start_sandbox(None, None, (), settings, os.getcwd(), None, _notice)
+        return start_sandbox(None, None, (), settings, os.getcwd(), None, notice=_notice, warn=_notice)
     except Unavailable as error:
         raise CommandError(str(error)) from None
 
