@@ -41,7 +41,7 @@ def open_own(flags: Sequence[str], messages: Sequence[str], *, opens_sessions: b
     command = [*_PROGRAM, "--mode", "rpc", *profile, *flags]
 
     def connect(dialogs: "Dialogs") -> "AsyncioClient":
-        return pinnace.AsyncioClient(command, dialogs=dialogs)
+        return pinnace.AsyncioClient(command, dialogs=dialogs, on_stderr=_leave_out)
 
     return _run(connect, look=look, messages=messages, opens_sessions=opens_sessions)
 
@@ -56,7 +56,7 @@ def open_attached(name: str | None, flags: Sequence[str]) -> int:
     look, flags = theme_and_flags(flags)
 
     def connect(dialogs: "Dialogs") -> "AsyncioClient":
-        return pinnace.AsyncioClient.attach(name, dialogs=dialogs, flags=flags)
+        return pinnace.AsyncioClient.attach(name, dialogs=dialogs, on_stderr=_leave_out, flags=flags)
 
     return _run(connect, look=look, agent=name or "")
 
@@ -115,6 +115,10 @@ def _run(
 def _is_xterm(environment: Mapping[str, str]) -> bool:
     """Return whether a terminal has 256 colours without saying so: Textual takes it for one with 8."""
     return environment.get("TERM") == "xterm" and not environment.get("COLORTERM")
+
+
+def _leave_out(_line: str) -> None:
+    """Keep a line of the agent's stderr off the screen: what it warns of are records, and its end is in the error."""
 
 
 def _working_folder() -> str:

@@ -60,6 +60,10 @@ def saved_decision(decisions: Decisions, folder: Path) -> bool | None:
     return None
 
 
+TRUST_REMEDY: Final = "`pinnace trust` trusts it from now on, --approve for one run."
+"""What a user can do about a project that is not trusted."""
+
+
 def decide(
     path: Path,
     cwd: Path,

@@ -114,6 +114,8 @@ class Session:
         """Options of the client that the agent, which has run before, could not take over."""
         self._notices: list[str] = []
         """For a client without notices: shown with the next turn."""
+        self._warned: set[str] = set()
+        """The warnings of the state at the opening, which a record may repeat."""
 
     # Opening.
 
@@ -337,6 +339,25 @@ class Session:
         else:
             self._show_text(text)
 
+    def warn(self, state: Json) -> None:
+        """Show the user the warnings that the agent has when the session is opened."""
+        for each in as_array(state.get("warnings")):
+            text = _warning_text(as_object(each) or {})
+            self._warned.add(text)
+            self.notify("warning", text)
+
+    def _warn_of(self, record: Record) -> None:
+        """Show the user a warning, or the error of an extension, unless the state at the opening had it."""
+        if record["type"] == "extension_error":
+            text, severity = str(record.get("error", "")) or "an extension has failed", "error"
+            known = f"{record.get('extensionPath')}: {text}"
+        else:
+            known, severity = (text := _warning_text(record)), "warning"
+        if known in self._warned:
+            self._warned.remove(known)
+        else:
+            self.notify(severity, text)
+
     # Turns.
 
     def _advance(self) -> None:
@@ -482,8 +503,8 @@ class Session:
                 self._later(partial(self._files.ask, record))
             case "extension_ui_resolved":
                 self._dialogs.resolve(str(record.get("id")))
-            case "extension_error":
-                self.notify("error", str(record.get("error", "")) or "an extension has failed")
+            case "warning" | "extension_error":
+                self._warn_of(record)
             case "thinking_level_changed" if not (self._is_at_work or self._is_changing):
                 self._refresh(lambda: None)
             case _:
@@ -702,10 +723,16 @@ async def open_session(
             raise CoreEnded(core.end_text)
         settings = await _read_settings(core)
     session = Session(core, cwd, outbox, abilities, settings, nursery, files)
+    session.warn(settings.state)
     core.listen(session.take)
     if abilities.files:
         core.send("hello", {"delegate": abilities.files}, _log_refused_offer)
     return session
+
+
+def _warning_text(warning: Mapping[str, object]) -> str:
+    """Return a warning of the agent as a user reads it: what is wrong, and below what to do."""
+    return "\n".join(str(warning[name]) for name in ("text", "remedy") if warning.get(name))
 
 
 async def _read_settings(core: Core) -> Settings:
