@@ -33,8 +33,16 @@ import pinnace
 from pinnace_tui.commands import Commands, queued_texts
 from pinnace_tui.content.look import LOOKS, Look
 from pinnace_tui.content.rendering import Renderer, changes_of, plain, plain_line
-from pinnace_tui.content.transcript import Level, ShellItem, SummaryItem, ThinkingItem, ToolItem, Transcript
-from pinnace_tui.content.values import Record, mapping, number, text, texts
+from pinnace_tui.content.transcript import (
+    Level,
+    ShellItem,
+    SummaryItem,
+    ThinkingItem,
+    ToolItem,
+    Transcript,
+    warning_line,
+)
+from pinnace_tui.content.values import Record, mapping, number, objects, text, texts
 from pinnace_tui.conversation import ConversationView
 from pinnace_tui.drafts import Drafts
 from pinnace_tui.editor import Editor, Suggestions
@@ -146,6 +154,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         self._first_messages = list(messages)
         self._opens_sessions = opens_sessions
         self._notices = list(notices)
+        self._warned: set[str] = set()  # of the state, which a record may repeat
         self._client: AsyncioClient | None = None
         self._is_ready = asyncio.Event()
         self.left = asyncio.Event()
@@ -342,6 +351,9 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         """Show what was wrong at the start, since the conversation is loaded now; do what the command line asks for."""
         for notice in self._notices:
             self.transcript.notice(notice, "warning")
+        for warning in objects(self._shown.state, "warnings"):
+            self._warned.add(warning_line(warning))
+            self.transcript.notice(warning_line(warning), "warning")
         if self._opens_sessions:
             self._perform(self._commands.resume(""))
         for message in self._first_messages:
@@ -355,6 +367,9 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
 
     def _take(self, event: Record) -> None:
         kind = text(event, "type")
+        if kind in ("warning", "extension_error") and (line := warning_line(event)) in self._warned:
+            self._warned.remove(line)
+            return
         self.transcript.apply(event)
         if self._overlapping is not None:
             self._overlapping.append(event)

@@ -276,7 +276,9 @@ def start_sandbox(  # what options and settings hold
     settings: Settings,
     folder: str,
     session_file: str | None,
+    *,
     notice: Callable[[str], None],
+    warn: Callable[[str], None],
 ) -> Sandbox | None:
     """Set up the sandbox of a process, and start all its programs inside from now on; None: there is to be none.
 
@@ -287,7 +289,8 @@ def start_sandbox(  # what options and settings hold
         settings: The user's, and a trusted project's.
         folder: The folder of the session of the start.
         session_file: Its file; None: it is not kept.
-        notice: Reports to the user.
+        notice: Reports to the user that there is one.
+        warn: Reports what the user has to know about it.
 
     Raises:
         Unavailable: It can't be enforced.
@@ -299,24 +302,56 @@ def start_sandbox(  # what options and settings hold
             raise Unavailable("--sandbox-network needs a sandbox: add --sandbox")
         return None
     if ignored := ignored_settings(project):
-        notice(f"a project can't loosen the sandbox: {', '.join(ignored)} of its settings has no effect")
+        warn(f"a project can't loosen the sandbox: {', '.join(ignored)} of its settings has no effect")
     session_dir = None if session_file is None else os.path.dirname(session_file)
-    named = (PathEntries(each.extensions, str(each.folder), os.environ).paths for each in settings.resources)
-    places = places_of(os.environ, folder, session_dir, (*extensions, *chain.from_iterable(named)))
     try:
-        sandbox = set_up(expanded(policy, os.environ), places, os.environ)
+        sandbox = _made(policy, settings, folder, session_dir, extensions)
     except Unavailable as error:
         raise Unavailable(f"the sandbox ({policy.mode}) can't be enforced, so nothing is started: {error}") from None
     for each in _run_nothing_from(sandbox.writable):
-        notice(f"nothing is imported from {each}, since commands can write there")
+        warn(f"nothing is imported from {each}, since commands can write there")
     HIDDEN[:] = sandbox.policy.hide
     atexit.register(sandbox.close)
     CHILDREN.confinement = sandbox.confinement
     FILE_CALLS.use(_file_helpers(sandbox))
     notice(sandbox.line())
     if os.geteuid() == 0:
-        notice("as root, commands can read files of root that are not hidden; start as an ordinary user")
+        warn("as root, commands can read files of root that are not hidden; start as an ordinary user")
     return sandbox
+
+
+def tried_sandbox(settings: Settings, folder: str) -> str:
+    """Set up the sandbox that settings ask for, or `workspace-write` where they ask for none, and remove it again.
+
+    Returns:
+        A line about the sandbox that works.
+
+    Raises:
+        Unavailable: It can't be enforced.
+    """
+    user, project = (each or SandboxSettings() for each in (settings.sandbox, settings.project_sandbox))
+    policy = policy_of(None, None, user, project)
+    if not policy.is_active:
+        policy = policy_of("workspace-write", None, user, project)
+    sandbox = _made(policy, settings, folder, None, ())
+    try:
+        return sandbox.line()
+    finally:
+        sandbox.close()
+
+
+def asks_for_sandbox(settings: Settings) -> bool:
+    """Return whether settings ask for a sandbox."""
+    user, project = (each or SandboxSettings() for each in (settings.sandbox, settings.project_sandbox))
+    return policy_of(None, None, user, project).is_active
+
+
+def _made(
+    policy: SandboxPolicy, settings: Settings, folder: str, session_dir: str | None, extensions: Sequence[str]
+) -> Sandbox:
+    named = (PathEntries(each.extensions, str(each.folder), os.environ).paths for each in settings.resources)
+    places = places_of(os.environ, folder, session_dir, (*extensions, *chain.from_iterable(named)))
+    return set_up(expanded(policy, os.environ), places, os.environ)
 
 
 def _run_nothing_from(roots: Sequence[str]) -> list[str]:

@@ -122,7 +122,7 @@ def test_tool_approval_shows_the_diff_and_an_early_enter_permits_nothing(tmp_pat
             for keys, outcome in ((["enter"], "one\n"), (["down", "enter"], "eins\n")):
                 await screen.say("go")
                 await screen.until(lambda: isinstance(screen.app.screen, Dialog))
-                await screen.shows("Let the model use edit?", "edits[0].newText: eins", "-one", "+eins")
+                await screen.shows("Allow tool: edit", "edits[0].newText: eins", "-one", "+eins")
                 await screen.press(*keys)
                 await screen.is_settled()
                 assert (tmp_path / "project" / "a.txt").read_text() == outcome
@@ -413,6 +413,24 @@ class Broken(TerminalClient):
     def fail(self) -> None:
         if self.transcript.prompts():
             raise ZeroDivisionError
+
+
+def test_warnings_of_the_agent_are_shown_once(tmp_path: Path) -> None:
+    """What an extension that was left out would have guarded is not: its user has to know."""
+    environment(tmp_path)
+    folder = tmp_path / "home" / "agent" / "extensions"
+    folder.mkdir()
+    (folder / "gate.py").write_text("def extension(pi):\n    raise ValueError('no gate')\n")
+    (folder / "other.ts").write_text("")
+
+    async def check() -> None:
+        async with terminal(tmp_path, "--keep-going", size=(160, 40)) as screen:
+            await screen.shows("gate.py: ValueError: no gate", "TypeScript or JavaScript are left out")
+            await screen.say("count to 2")
+            await screen.shows("1 2")
+            assert (1, 1) == tuple(map(screen.text.count, ("no gate", "are left out")))
+
+    play(check())
 
 
 def test_a_defect_of_the_client_is_its_exit_code(capfd: pytest.CaptureFixture[str]) -> None:

@@ -81,7 +81,11 @@ def keys_and_headers(catalog: Catalog, auth: AuthFile) -> tuple[list[Secret], li
     access = [catalog.access_of(provider) for provider in catalog.described()]
     keys = [one.api_key for one in access] + [entry.key for entry in auth.entries.values()]
     of_models = [headers for provider in catalog.described() for headers in catalog.headers_of(provider).values()]
-    return [key for key in keys if key is not None], [*(one.headers for one in access), *of_models]
+    left_out = catalog.left_out
+    return (
+        [*(key for key in keys if key is not None), *left_out.keys],
+        [*(one.headers for one in access), *of_models, *left_out.headers],
+    )
 
 
 def learn_keys(catalog: Catalog, auth: AuthFile, env: Mapping[str, str], redactor: Redactor = REDACTOR) -> None:
@@ -131,6 +135,7 @@ def _value(value: Secret, env: Mapping[str, str]) -> str:
 
 def _addresses(catalog: Catalog) -> Iterator[str]:
     """Yield the addresses that the user describes; those of the built-in catalog hold no key."""
+    yield from (address.reveal() for address in catalog.left_out.addresses)
     for provider in catalog.described():
         entry = catalog.entry_of(provider) or {}
         models = cast("list[JsonObject]", entry.get("models", []))  # as the schema of models.json said
