@@ -63,6 +63,7 @@ class Session:
         tree: EntryTree | None = None,
         file: SessionFile | None = None,
         report: SessionReport | None = None,
+        is_continued: bool = False,
     ) -> None:
         """Take what was read, or begin with nothing.
 
@@ -73,6 +74,7 @@ class Session:
             tree: What its file holds.
             file: None keeps it in memory.
             report: What was wrong with its file.
+            is_continued: Whether its file is continued here; a copy is a new session.
         """
         self.cwd = cwd
         self.id = session_id or new_session_id()
@@ -80,6 +82,7 @@ class Session:
         self.tree = tree or EntryTree()
         self.file = file
         self.report = report or SessionReport()
+        self.is_continued = is_continued
         self.totals = RunningTotals()
         self.model: Model | None = None
         self.thinking_level: ThinkingLevel = "off"

@@ -173,6 +173,7 @@ class Library:
             tree=tree,
             file=file,
             report=report,
+            is_continued=True,
         )
         if file.read_only is None:
             for message in pending_shells(tree):
