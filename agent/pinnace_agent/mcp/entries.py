@@ -42,6 +42,10 @@ _OAUTH_KEYS: Final = (
 )
 
 
+_OF_OTHERS: Final = "disabled"
+"""A key of other clients that is not to be ignored in silence where it is true: the server is started."""
+
+
 class InvalidEntry(Exception):
     """An entry can't be used. The text names the server and the field, and no value that may be a secret."""
 
@@ -164,6 +168,8 @@ def mistyped(raw: Mapping[str, object], known: Sequence[str] = _KEYS, inside: st
     for key, value in raw.items():
         if key == "oauth" and known is _KEYS and is_object(value):
             texts += mistyped(value, _OAUTH_KEYS, "oauth.")
+        elif key == _OF_OTHERS and known is _KEYS and value is True:
+            texts.append(f'unknown key "{key}" is ignored; did you mean "enabled": false?')
         elif key not in known and (meant := nearest(key, known, 0.83)):
             texts.append(f'unknown key "{inside}{key}" is ignored; did you mean "{inside}{meant}"?')
     return texts

@@ -316,7 +316,7 @@ WIRE_MUTANTS: Final = (
         "short-key-in-errors",
         "A short key that a server sends back stands in the error.",
         "agent/pinnace_agent/redaction/secrets.py",
-        r'text = re.sub(rf"(?<![\w-]){re.escape(form)}(?![\w-])", REDACTED, text)',
+        r'text = re.sub(rf"(?<![\w-]){re.escape(self._short)}(?![\w-])", REDACTED, text)',
         "pass",
         "MOD/a-refusal-reveals-no-key",
         "R-CFG-02",

@@ -36,6 +36,7 @@ from pinnace_rpc.acp.translation.jsonrpc import (
 )
 from pinnace_rpc.acp.translation.params import InvalidParams, Params
 from pinnace_rpc.host.agents.ports import AgentStartError
+from pinnace_spec.rules.errors import NO_MODEL
 from pinnace_spec.wire.framing import MAX_RECORD_BYTES, TooLong
 
 _log: Final = logging.getLogger("pinnace.acp")
@@ -85,6 +86,7 @@ class Connection:
         self._opening: dict[str, trio.Lock] = {}
         """For each stored session that is being opened."""
         self._in_flight: dict[RequestId, trio.CancelScope] = {}
+        self._answered = trio.lowlevel.ParkingLot()
 
     def take_line(self, line: bytes | TooLong) -> None:
         """Take one line of the client."""
@@ -99,17 +101,26 @@ class Connection:
             case Request() as request:
                 self._requested(request)
 
-    def close(self) -> None:
-        """The client is gone: cancel everything and end all agents but those that outlive it."""
-        for scope in list(self._in_flight.values()):
-            scope.cancel()
+    def end_turns(self) -> None:
+        """The client sends no more: cancel all work that no agent continues. Other requests go on."""
         for session in list(self._sessions.values()):
             session.leave()
+
+    async def wait_answered(self) -> None:
+        """Wait until every request that is a task of its own is answered."""
+        while self._in_flight:
+            await self._answered.park()
+
+    def close(self) -> None:
+        """The client is gone: cancel what is left, and end all agents but those that outlive it."""
+        for scope in list(self._in_flight.values()):
+            scope.cancel()
         for core in self._cores:
             core.leave()
 
     async def wait_closed(self) -> None:
-        """Wait until all agents have ended."""
+        """Wait until all agents have ended, and every request is answered that their ends answer."""
+        await self.wait_answered()
         for core in list(self._cores):
             await core.ended.wait()
 
@@ -190,6 +201,7 @@ class Connection:
                 except RequestError as refused:
                     error = refused
                 except (CoreEnded, AgentStartError) as ended:
+                    _log.error("%s", ended)
                     error = RequestError(INTERNAL_ERROR, str(ended), {"errorCode": "agent_ended"})
                 except Exception:  # a defect costs this request, and not the sessions of the client
                     _log.exception("a request has failed")
@@ -198,6 +210,7 @@ class Connection:
                 error = RequestError(CANCELLED, "the request was cancelled")
         finally:
             self._in_flight.pop(identity, None)
+            self._answered.unpark_all()
         if error is not None:
             self._outbox.refuse(identity, error)
         elif isinstance(result, Named):
@@ -227,7 +240,7 @@ class Connection:
                 "sessionCapabilities": sessions,
                 "auth": {},
             },
-            "authMethods": _auth_methods(self._abilities),
+            "authMethods": [] if self._agents.has_model() else _auth_methods(self._abilities),
             "agentInfo": {"name": "pinnace", "title": "pinnace", "version": self._release},
             "_meta": {"steering": {"supported": True}, "pinnace": {"limits": {"lineBytes": MAX_RECORD_BYTES}}},
         }
@@ -235,7 +248,7 @@ class Connection:
     async def _authenticate(self, params: Params) -> dict[str, object]:
         if params.text("methodId") != "api-key":
             raise params.invalid("methodId", 'must be "api-key"; "login" is for a terminal')
-        core = self._attended(Opened(await self._agents.start("/", "--no-session")))
+        core = self._attended(Opened(await self._agents.start_passing("/", "--no-session")))
         try:
             answer = await core.ask("get_available_models")
         finally:
@@ -432,5 +445,4 @@ def _folders(params: Params) -> list[str]:
 
 
 def _no_model() -> RequestError:
-    text = "no model can be used: set the key of a provider in the environment, or run: pinnace auth login PROVIDER"
-    return RequestError(AUTH_REQUIRED, text, {"errorCode": "no_api_key"})
+    return RequestError(AUTH_REQUIRED, NO_MODEL, {"errorCode": "no_api_key"})

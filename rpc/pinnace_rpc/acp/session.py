@@ -18,7 +18,7 @@ import trio
 
 from pinnace_agent.core.json_access import as_amount, as_array, as_object
 from pinnace_rpc.acp.client_files import ClientFiles
-from pinnace_rpc.acp.core import EXIT_S, Core, CoreEnded, Record
+from pinnace_rpc.acp.core import Core, CoreEnded, Record
 from pinnace_rpc.acp.dialogs import DIALOGS, Dialogs
 from pinnace_rpc.acp.outbox import Outbox
 from pinnace_rpc.acp.translation.jsonrpc import INTERNAL_ERROR, RequestError, RequestId
@@ -38,6 +38,7 @@ _log: Final = logging.getLogger("pinnace.acp")
 _COMPACT: Final = "/compact"
 _PROTOCOLS: Final = frozenset({"pi", "1.5"})
 """Those whose records have all that the client is shown."""
+_NO_ENTRY: Final = "-"
 _SERVERS_S: Final = 3.0
 """How long the opening of a session waits for the servers of its client; they go on connecting behind it."""
 _NOTICE_SEVERITIES: Final = frozenset({"info", "warning", "error"})
@@ -113,6 +114,8 @@ class Session:
         """Options of the client that the agent, which has run before, could not take over."""
         self._notices: list[str] = []
         """For a client without notices: shown with the next turn."""
+        self._warned: set[str] = set()
+        """The warnings of the state at the opening, which a record may repeat."""
 
     # Opening.
 
@@ -336,6 +339,25 @@ class Session:
         else:
             self._show_text(text)
 
+    def warn(self, state: Json) -> None:
+        """Show the user the warnings that the agent has when the session is opened."""
+        for each in as_array(state.get("warnings")):
+            text = _warning_text(as_object(each) or {})
+            self._warned.add(text)
+            self.notify("warning", text)
+
+    def _warn_of(self, record: Record) -> None:
+        """Show the user a warning, or the error of an extension, unless the state at the opening had it."""
+        if record["type"] == "extension_error":
+            text, severity = str(record.get("error", "")) or "an extension has failed", "error"
+            known = f"{record.get('extensionPath')}: {text}"
+        else:
+            known, severity = (text := _warning_text(record)), "warning"
+        if known in self._warned:
+            self._warned.remove(known)
+        else:
+            self.notify(severity, text)
+
     # Turns.
 
     def _advance(self) -> None:
@@ -481,8 +503,8 @@ class Session:
                 self._later(partial(self._files.ask, record))
             case "extension_ui_resolved":
                 self._dialogs.resolve(str(record.get("id")))
-            case "extension_error":
-                self.notify("error", str(record.get("error", "")) or "an extension has failed")
+            case "warning" | "extension_error":
+                self._warn_of(record)
             case "thinking_level_changed" if not (self._is_at_work or self._is_changing):
                 self._refresh(lambda: None)
             case _:
@@ -692,19 +714,31 @@ async def open_session(
         CoreEnded: It has ended.
         RequestError: It has refused.
     """
-    reads = ("get_state", "get_available_models", "get_available_thinking_levels")
-    state, models, levels = (_data(answer) for answer in await core.ask_all(*reads))
-    settings = Settings(state, cast("Sequence[Json]", models["models"]), _levels(levels))
-    if state.get("model") is None and settings.models:
-        # One is chosen at the start, unless that has failed: then reads are answered before the end.
-        with trio.move_on_after(EXIT_S):
+    settings = await _read_settings(core)
+    if settings.state.get("model") is None:
+        # Reads are answered while extensions load, which may bring a model or end the start. A move to an entry that
+        # does not exist is answered when that is over: refused, or withdrawn by an agent that ends.
+        if (await core.ask("navigate_tree", entryId=_NO_ENTRY)).get("success") is True:
             await core.ended.wait()
             raise CoreEnded(core.end_text)
+        settings = await _read_settings(core)
     session = Session(core, cwd, outbox, abilities, settings, nursery, files)
+    session.warn(settings.state)
     core.listen(session.take)
     if abilities.files:
         core.send("hello", {"delegate": abilities.files}, _log_refused_offer)
     return session
+
+
+def _warning_text(warning: Mapping[str, object]) -> str:
+    """Return a warning of the agent as a user reads it: what is wrong, and below what to do."""
+    return "\n".join(str(warning[name]) for name in ("text", "remedy") if warning.get(name))
+
+
+async def _read_settings(core: Core) -> Settings:
+    reads = ("get_state", "get_available_models", "get_available_thinking_levels")
+    state, models, levels = (_data(answer) for answer in await core.ask_all(*reads))
+    return Settings(state, cast("Sequence[Json]", models["models"]), _levels(levels))
 
 
 def _log_refused_offer(answer: Record) -> None:

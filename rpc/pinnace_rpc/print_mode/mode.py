@@ -15,6 +15,7 @@ from typing import Final, cast
 import trio
 
 from pinnace_agent.core.json_access import as_object
+from pinnace_agent.engine.status_records import WARNED_EVENTS
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.session.conversation import Session
 from pinnace_agent.shell.control_text import ControlTextFilter
@@ -148,8 +149,9 @@ class Listener:
                 # Seconds pass before anything else is known.
                 _report_retry(record)
             case "extension_error":
-                # The original has no such record, and no other reader could report it.
-                _report_error(record)
+                # The original has no such record, and no other reader could report it. The agent has warned of those.
+                if record["event"] not in WARNED_EVENTS:
+                    _report_error(record)
                 return None
             case "extension_ui_request":
                 # No client is there: the outbox declines dialogs at once, and notifications are not shown.

@@ -3,17 +3,14 @@
 Loaded with the first of them. Rule R-HEL-02.
 """
 
-import logging
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pinnace_spec.rules import errors
 
 if TYPE_CHECKING:  # for annotations alone
     from pinnace_agent.engine.ports import AgentReads
-
-_log: Final = logging.getLogger("pinnace.server")
 
 
 def real_folders(paths: Sequence[str]) -> list[str]:
@@ -35,5 +32,4 @@ def use_directories(agent: "AgentReads", directories: Sequence[str]) -> None:
     if list(directories) == list(resources.of(cwd).directories) or resources.on_directories is None:
         return
     resources.on_directories(directories)
-    for notice in resources.renew(cwd):
-        _log.warning("%s", notice)
+    resources.renew(cwd)

@@ -75,8 +75,17 @@ class Pending:
 class OpenCommands:
     """The commands of the client that are not answered yet. Implements the agent's `Responder` and `CommandStore`."""
 
-    def __init__(self, outbox: Outbox, closed: Callable[[], None]) -> None:
-        """Answer into `outbox`; `closed` is called when everything is answered and closed."""
+    def __init__(
+        self, outbox: Outbox, closed: Callable[[], None], on_first: "Callable[[], None] | None" = None
+    ) -> None:
+        """Answer into `outbox`.
+
+        Args:
+            outbox: Takes the responses.
+            closed: Called when everything is answered and closed.
+            on_first: Called after the first response.
+        """
+        self._on_first = on_first
         self.slow_reads = SlowReads()
         self.defect: str | None = None
         """The error with which every command is answered after the statechart has failed; None: it has not."""
@@ -382,6 +391,9 @@ class OpenCommands:
             text, code = f"Internal error: {error}", errors.ErrorCode.INTERNAL_ERROR
             self._outbox.put({**head, "success": False, "error": text, "errorCode": code})
         del self._pending[ref]
+        if (on_first := self._on_first) is not None:
+            self._on_first = None
+            on_first()
 
 
 class Dispatcher:

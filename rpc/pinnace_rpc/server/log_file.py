@@ -227,4 +227,4 @@ def _details(record: logging.LogRecord) -> Mapping[str, Any]:
 def _secret_variables(environ: Mapping[str, str]) -> Iterable[tuple[str, str]]:
     for name, value in environ.items():
         if _LIKE_SECRETS.search(name) and len(value) >= _MIN_SECRET_CHARS:
-            yield f"secret-{name}", value
+            yield name, value

@@ -250,6 +250,9 @@ def _hint(word: str, names: Sequence[str], least: float = 0.6) -> str:
 
 def _listed(title: str, names: Sequence[str]) -> str:
     if not names:
-        return "No provider has a key: set its variable, describe a server in models.json, or try --provider offline."
+        return (
+            "No provider has a key: set the variable of one, such as OPENAI_API_KEY, run pinnace auth login PROVIDER, "
+            "describe a server in models.json, or try --provider offline."
+        )
     more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
     return f"{title}: {', '.join(names[:_MAX_LISTED])}{more}."

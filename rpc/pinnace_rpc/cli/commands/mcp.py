@@ -180,9 +180,9 @@ def _test(given: Mapping[str, object]) -> int:
         echo(REDACTOR.text(json.dumps(record, ensure_ascii=False)))
     else:
         _show(tried)
+        for line in REDACTOR.text(server.details).splitlines():
+            echo(f"    {visible_line(line)}")
         echo(f"  connecting and listing took {tried.connecting_s:.2f} s")
-        for line in server.dropped:
-            echo(f"  dropped: {visible_line(line)}")
         for result in results:
             echo(f"  the call took {tried.call_s:.2f} s")
             echo(REDACTOR.text(json.dumps(result, indent=2, ensure_ascii=False)))
@@ -422,6 +422,8 @@ def _found() -> "Configured":
         echo(f"pinnace: {project_file(cwd)} is ignored: the project is not trusted (pinnace trust)", is_error=True)
         for line in project_servers(cwd):
             echo(f"pinnace: trust would start: {visible_line(line)}", is_error=True)
+    for entry in found.servers.values():
+        REDACTOR.learn_address(entry.url)  # also of one that is not connected
     for entry in found.enabled:
         if entry.is_exposed_to_networks:
             echo(f"pinnace: warning: {entry.name} is reached by http, which others can read", is_error=True)
@@ -530,7 +532,7 @@ def _sandbox(configuration: "Configuration") -> "SandboxReport | None":
     from pinnace_agent.sandbox.sandbox import Unavailable, start_sandbox
 
     try:
-        return start_sandbox(None, None, (), settings, os.getcwd(), None, _notice)
+        return start_sandbox(None, None, (), settings, os.getcwd(), None, notice=_notice, warn=_notice)
     except Unavailable as error:
         raise CommandError(str(error)) from None
 
@@ -604,6 +606,8 @@ def _record(tried: _Tried) -> dict[str, object]:
         record["override"] = entry.override
     if server.error is not None and server.state != "connected":
         record["error"] = REDACTOR.text(server.error)
+        if server.details:
+            record["details"] = REDACTOR.text(server.details)
     return record
 
 
@@ -617,6 +621,8 @@ def _show(tried: _Tried) -> None:
     for name, command in tool_names(server.name, tried.prompts).items():
         about = first_line(tried.prompts[name].description, 100)
         echo(f"  /{command}{': ' if about else ''}{about}")
+    for line in server.dropped:
+        echo(f"  dropped: {visible_line(line)}")
     if server.offers("resources"):
         echo("  offers resources")
     if server.state == "needs-auth":
@@ -624,5 +630,4 @@ def _show(tried: _Tried) -> None:
 
         echo(f"  {sign_in_hint(entry)}")
     if server.error is not None and server.state != "connected":
-        for line in REDACTOR.text(server.error).splitlines():
-            echo(f"  {visible_line(line)}")
+        echo(f"  {visible_line(REDACTOR.text(server.error))}")

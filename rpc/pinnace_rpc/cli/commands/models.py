@@ -55,8 +55,10 @@ def main(search: str, options: Options) -> int:
         sys.stdout.buffer.flush()
         return 0
     if not models:
-        hint = "Set the variable of a provider, such as OPENAI_API_KEY, or describe a server in"
-        text = f"No models available. {hint} {folder / 'models.json'}.\n"
+        text = (
+            "No models available. Set the variable of a provider, such as OPENAI_API_KEY, store a key (pinnace auth "
+            f"login PROVIDER), or describe a server in {folder / 'models.json'}.\n"
+        )
     elif not found:
         text = f'No models matching "{search}"\n'
     else:

@@ -57,7 +57,10 @@ def main(words: Sequence[str], *, decision: bool) -> int:
 
 
 def _list(path: Path, *, as_json: bool) -> None:
-    for folder, decision in sorted(read_decisions(path).items()):
+    decisions, diagnostics = read_decisions(path)
+    for diagnostic in diagnostics:
+        echo(f"pinnace: {diagnostic}", is_error=True)
+    for folder, decision in sorted(decisions.items()):
         if decision is None:
             continue
         if as_json:

@@ -71,7 +71,12 @@ class ZygoteStarter:
     """An `AgentStarter` that forks where it can."""
 
     def __init__(
-        self, nursery: trio.Nursery, environment: Mapping[str, str], *, memory_bytes: int | None = None
+        self,
+        nursery: trio.Nursery,
+        environment: Mapping[str, str],
+        *,
+        memory_bytes: int | None = None,
+        fresh: FreshStarter | None = None,
     ) -> None:
         """Begin to start a zygote.
 
@@ -80,11 +85,12 @@ class ZygoteStarter:
             environment: Gives the zygote its variables that only a start applies, and no other: agents whose own differ
                 start in a new interpreter.
             memory_bytes: The address space of an agent (RLIMIT_AS). Ignored where a limit can't be set.
+            fresh: Starts the agents in new interpreters, with others; None: one of its own does.
         """
         self._nursery = nursery
         self._environment = start_only(environment)
         self._memory_bytes = memory_bytes
-        self._fresh = FreshStarter(nursery, memory_bytes=memory_bytes)
+        self._fresh = fresh or FreshStarter(nursery, memory_bytes=memory_bytes)
         self._zygote: _Zygote | None = None
         self._is_coming = False
         """Whether a zygote loads, or will in a moment."""
