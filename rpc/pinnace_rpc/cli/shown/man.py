@@ -1,7 +1,7 @@
 """The manual page pinnace(1), from the tables of options.
 
-`python -m pinnace_rpc.cli.shown.man` writes docs/man/pinnace.1, which the wheel installs as share/man/man1/pinnace.1. Must
-not be loaded by the program.
+`python -m pinnace_rpc.cli.shown.man` writes docs/man/pinnace.1, which the wheel installs as share/man/man1/pinnace.1.
+Must not be loaded by the program.
 """
 
 import re
