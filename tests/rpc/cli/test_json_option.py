@@ -41,6 +41,7 @@ def test_every_option_of_this_name_is_the_same_one() -> None:
         ["mcp", "list"],
         ["--list-models", "m1"],
         ["host", "status"],
+        ["doctor"],
     ],
 )
 def test_each_line_of_stdout_is_an_object(
