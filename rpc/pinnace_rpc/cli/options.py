@@ -151,6 +151,8 @@ class Options(NamedTuple):
     protocol: ClientProfile = DEFAULT_PROFILE
     on_eof: OnEof = "abort"
     on_restore: OnRestore = "pause"
+    hosted: str | None = None
+    """The file by which a host, and the next process of its agent, know the current session."""
     mode: Mode = "rpc"
     is_interactive: bool = False
     """Whether to open the terminal client, whose agent is in mode rpc."""

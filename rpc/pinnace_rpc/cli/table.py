@@ -137,6 +137,14 @@ _MODE: Final = Group(
             completed=ON_RESTORE,
             read=values.one_of(ON_RESTORE, " or ".join(ON_RESTORE)),
         ),
+        Option(
+            ("--hosted",),
+            "hosted",
+            "For the host: continue the session that FILE names, and name each that replaces it there.",
+            "FILE",
+            completed="file",
+            read=values.not_empty,
+        ),
     ],
 )
 _LIMITS: Final = Group(
