@@ -68,6 +68,7 @@ class Session:
         tree: EntryTree | None = None,
         file: SessionFile | None = None,
         report: SessionReport | None = None,
+        is_continued: bool = False,
         take_over: "Callable[[Session], Opened] | None" = None,
     ) -> None:
         """Take what was read, or begin with nothing.
@@ -79,6 +80,7 @@ class Session:
             tree: What its file holds.
             file: None keeps it in memory.
             report: What was wrong with its file.
+            is_continued: Whether its file is continued here; a copy is a new session.
             take_over: Takes the lease of the file, which another process has, and opens it anew; raises `LeaseHeld`,
                 `ClientError` or OSError. None: there is no other process.
         """
@@ -88,6 +90,7 @@ class Session:
         self.tree = tree or EntryTree()
         self.file = file
         self.report = report or SessionReport()
+        self.is_continued = is_continued
         self.totals = RunningTotals()
         self.model: Model | None = None
         self.thinking_level: ThinkingLevel = "off"
