@@ -89,6 +89,11 @@ def test_without_a_key_it_says_how_to_give_one(run: Run) -> None:
         ("settings.json", {"mcp": {"maxTools": 0}}, "mcp.maxTools must be a positive whole number"),
         ("models.json", {"providers": {"local": LOCAL, "x": {"baseUrl": 1}}}, "providers.x.baseUrl: must be a string"),
         ("auth.json", {"openai": {"type": "key"}}, 'openai: type must be "api_key" or "oauth"'),
+        (
+            "auth.json",
+            {"openai": {"type": "api_key", "apiKey": KEY}},
+            "openai: has no key; did you mean key instead of",
+        ),
         ("mcp.json", {"mcpServers": {"a": {"comand": "x"}}}, 'server "a": unknown key "comand" is ignored'),
         ("trust.json", {"/": "yes"}, "/: must be true, false or null"),
         ("mcp-auth.json", "[", "is not valid JSON"),
@@ -108,6 +113,22 @@ def test_a_mistake_in_a_file_is_found_with_the_file_and_what_to_do(
     assert {str(tmp_path / "home/.pi/agent" / file)} == {each["name"] for each in found}
     assert text in found[0]["text"]
     assert all(file in each["remedy"] for each in found)
+
+
+def test_a_key_that_others_can_read_is_a_problem(run: Run, tmp_path: Path) -> None:
+    run({"auth.json": {"openai": {"type": "api_key", "key": KEY}}})
+    file = tmp_path / "home/.pi/agent/auth.json"
+    file.chmod(0o644)
+    _, report = run()
+
+    assert [f"chmod 600 {file}"] == [each["remedy"] for each in problems(report)]
+
+
+def test_a_proxy_of_the_environment_that_is_no_address_is_a_problem(run: Run) -> None:
+    code, report = run({"models.json": {"providers": {"local": LOCAL}}}, HTTPS_PROXY="ftp://proxy", no_proxy="")
+
+    assert 1 == code
+    assert ["HTTPS_PROXY"] == [each["name"] for each in problems(report, "environment")]
 
 
 def test_a_setting_that_may_be_an_extensions_is_a_note(run: Run) -> None:

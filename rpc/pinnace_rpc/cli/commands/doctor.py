@@ -21,6 +21,7 @@ from pinnace_agent.config.models.catalog import read_catalog
 from pinnace_agent.config.models.selection import Choice, select_initial
 from pinnace_agent.config.values import UnresolvedValue, interpolate, is_command
 from pinnace_agent.core.installing import how_to_install
+from pinnace_agent.core.user_warnings import Notice
 from pinnace_agent.core.visible_text import visible_line
 from pinnace_agent.files.paths import agent_dir, expand_home, gated_project_files, project_dir
 from pinnace_agent.files.relaxed_json import ConfigurationFileError, read_object
@@ -32,7 +33,8 @@ from pinnace_agent.session.folders import choose_folder
 from pinnace_agent.telemetry.variables import wanted as wanted_telemetry
 from pinnace_rpc.cli.extension_preview import Preview, add_providers, preview
 from pinnace_rpc.cli.parser import Command, Option, parse
-from pinnace_rpc.cli.release import shown_version
+from pinnace_rpc.cli.shown.tables import JSON
+from pinnace_rpc.cli.shown.version import shown_version
 from pinnace_rpc.cli.streams import echo
 from pinnace_spec.rules.errors import GIVE_A_KEY
 from pinnace_spec.wire.json_text import encode_record
@@ -46,12 +48,19 @@ COMMAND: Final = Command(
     "Check what a start would use: files, keys, extras, the sandbox, extensions and MCP servers. Says what is wrong "
     "and what to do. Exit code 1 if something is wrong.",
     [
-        Option(("--json",), "as_json", "Print JSON lines, and nothing else on stdout."),
+        JSON,
         Option(("--no-extensions", "-ne"), "no_extensions", "Load no extensions."),
     ],
 )
 # The module of each extra that shows whether it is installed.
-_EXTRAS: Final[Mapping[str, str]] = {"images": "PIL", "mcp": "mcp", "otel": "opentelemetry.sdk", "tui": "textual"}
+_EXTRAS: Final[Mapping[str, str]] = {
+    "dask": "distributed",
+    "images": "PIL",
+    "mcp": "mcp",
+    "otel": "opentelemetry.sdk",
+    "ray": "ray",
+    "tui": "textual",
+}
 _TITLES: Final[Mapping[str, str]] = {
     "program": "Program",
     "files": "Files",
@@ -130,29 +139,36 @@ def _files(configuration: Configuration, of_servers: Sequence[str], cwd: Path) -
     files += [folder / "keybindings.json", folder / MCP_LOGINS, folder / "auth.json.bak"]
     if configuration.is_project_trusted and project.resolve() != folder.resolve():
         files += [project / "settings.json", project_file(cwd)]
-    texts = [*configuration.refusals, *configuration.notices, *of_servers]
-    refused = frozenset(configuration.refusals)
+    # A notice repeats a refusal, with what is done about it if no agent is started.
+    notices = [each for each in configuration.notices if not each.text.startswith(configuration.refusals)]
     for file in files:
-        found = [text for text in texts if text.startswith((f"{file}: ", f"{file} "))]
-        found += _other_problems(file)
-        remedy = f"correct {file}"
-        for text in dict.fromkeys(found):
-            own = text.removeprefix(f"{file}: ")
-            if text in refused:
-                own = f"{own} (no agent starts, since this is a limit or a guard)"
-            yield Check("files", str(file), "problem", own, _remedy_of(file, text) or remedy)
+        refused = [text for text in configuration.refusals if text.startswith(f"{file}: ")]
+        yield from (
+            Check("files", str(file), "problem", f"{_own(file, text)} (so no agent starts)", f"correct {file}")
+            for text in refused
+        )
+        found = [each for each in notices if each.source == str(file)]
+        others = [text for text in of_servers if text.startswith(f"{file}: ")] + _other_problems(file)
+        found += [Notice("settings", text) for text in others]
+        for notice in found:
+            remedy = notice.remedy or _remedy_of(file, notice.text)
+            yield Check("files", str(file), "problem", _own(file, notice.text), remedy)
         for diagnostic in configuration.others:
             if diagnostic.file == str(file):
                 names = ", ".join(problem.path for problem in diagnostic.problems)
                 yield Check("files", str(file), "note", f"not known, and {diagnostic.consequence}: {names}")
-        if not found:
+        if not refused and not found:
             yield Check("files", str(file), "ok" if file.exists() else "absent")
-        texts = [text for text in texts if text not in found]
-    for text in texts:
-        if text in refused:
-            yield Check("files", "settings.json", "problem", text, "correct the setting")
-        elif "is not trusted" not in text:
-            yield Check("environment", text.partition(":")[0], "problem", text.partition(": ")[2] or text, "correct it")
+    checked = frozenset(map(str, files))
+    for notice in notices:
+        # Of a project that is not trusted `_project` reports.
+        if notice.source not in checked and notice.source != str(cwd):
+            name = notice.source or notice.kind
+            yield Check("environment", name, "problem", notice.text.removeprefix(f"{name}: "), notice.remedy)
+
+
+def _own(file: Path, text: str) -> str:
+    return text.removeprefix(f"{file}: ")
 
 
 def _other_problems(file: Path) -> list[str]:
@@ -173,11 +189,12 @@ def _other_problems(file: Path) -> list[str]:
     return []
 
 
-def _remedy_of(file: Path, text: str) -> str | None:
-    if file.name.startswith("auth.json") and "mode" in text:
+def _remedy_of(file: Path, text: str) -> str:
+    if "chmod 600" in text:
         return f"chmod 600 {file}"
     backup = file.with_name(f"{file.name}.bak")
-    return f"correct {file}, or restore it from {backup}" if "is not valid JSON" in text and backup.exists() else None
+    is_damaged = "is not valid JSON" in text and backup.exists()
+    return f"correct {file}, or restore it from {backup}" if is_damaged else f"correct {file}"
 
 
 def _project(configuration: Configuration, cwd: Path) -> Iterator[Check]:
