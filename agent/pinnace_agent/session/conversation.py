@@ -460,7 +460,8 @@ class Session:
 
         Those of a session that has no file yet wait for the text that makes one.
         """
-        self.claim()
+        if self._take_over is not None:
+            self.claim()
         model = self.model and (self.model["provider"], self.model["id"])
         if model is not None and model != self.recorded_model:
             self._keep("model_change", {"provider": model[0], "modelId": model[1]}, is_setup=True)
@@ -499,7 +500,8 @@ class Session:
         entry_id: str | None = None,
     ) -> tuple[Entry, SaveError | None]:
         """Append an entry to the file and to the tree, whose leaf it is then. Return why it is not in the file, too."""
-        self.claim()
+        if self._take_over is not None:
+            self.claim()
         if entry_id is None:
             entry_id = self.reserve_entry_id() if self._reserved else new_entry_id(self.tree.ids)
         if self._reserved:

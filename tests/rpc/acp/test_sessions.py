@@ -152,7 +152,10 @@ def test_without_session_files_nothing_stored_is_offered(acp: StartAcp, work: Pa
 def test_without_a_key_history_is_shown_and_a_prompt_names_what_to_do(
     acp: StartAcp, work: Path, tmp_path: Path
 ) -> None:
-    """The key is read again by `authenticate` and by the next prompt, and is in nothing that is written."""
+    """The key is read again by `authenticate` and by the next prompt, and is in nothing that is written.
+
+    Where a model has one, no method to log in is offered.
+    """
     first = acp(script=[{"text": "one"}, {"text": "two"}])
     session = opened(first, work)
     first.call("session/prompt", sessionId=session, prompt=text("a"))
@@ -180,6 +183,7 @@ def test_without_a_key_history_is_shown_and_a_prompt_names_what_to_do(
     assert agent.call("session/prompt", sessionId=session, prompt=text("b"))["stopReason"] == "end_turn"
     assert agent.end() == 0
     assert key not in str(agent.messages) + agent.stderr.decode()
+    assert acp(models=described).call("initialize", protocolVersion=1)["authMethods"] == []
 
 
 def test_a_session_that_another_process_uses_can_not_be_opened_or_deleted(acp: StartAcp, work: Path) -> None:
