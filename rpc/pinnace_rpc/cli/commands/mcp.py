@@ -183,8 +183,6 @@ def _test(given: Mapping[str, object]) -> int:
         for line in REDACTOR.text(server.details).splitlines():
             echo(f"    {visible_line(line)}")
         echo(f"  connecting and listing took {tried.connecting_s:.2f} s")
-        for line in server.dropped:
-            echo(f"  dropped: {visible_line(line)}")
         for result in results:
             echo(f"  the call took {tried.call_s:.2f} s")
             echo(REDACTOR.text(json.dumps(result, indent=2, ensure_ascii=False)))
@@ -424,6 +422,8 @@ def _found() -> "Configured":
         echo(f"pinnace: {project_file(cwd)} is ignored: the project is not trusted (pinnace trust)", is_error=True)
         for line in project_servers(cwd):
             echo(f"pinnace: trust would start: {visible_line(line)}", is_error=True)
+    for entry in found.servers.values():
+        REDACTOR.learn_address(entry.url)  # also of one that is not connected
     for entry in found.enabled:
         if entry.is_exposed_to_networks:
             echo(f"pinnace: warning: {entry.name} is reached by http, which others can read", is_error=True)
@@ -621,6 +621,8 @@ def _show(tried: _Tried) -> None:
     for name, command in tool_names(server.name, tried.prompts).items():
         about = first_line(tried.prompts[name].description, 100)
         echo(f"  /{command}{': ' if about else ''}{about}")
+    for line in server.dropped:
+        echo(f"  dropped: {visible_line(line)}")
     if server.offers("resources"):
         echo("  offers resources")
     if server.state == "needs-auth":
