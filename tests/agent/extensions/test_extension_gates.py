@@ -70,11 +70,11 @@ async def closes(_ctx: object, _event: object) -> None:
 
 
 def takes_a_call_for_an_answer(ctx: "Context", _event: object) -> object:
-    return None if ctx.ui.confirm("Run it?") else rs.Block()
+    return None if ctx.ui.confirm("Run it?") else rs.Block()  # type: ignore[truthy-bool]
 
 
 def compares_a_call(ctx: "Context", _event: object) -> object:
-    return rs.Block() if ctx.ui.confirm("Run it?") is False else None
+    return rs.Block() if ctx.ui.confirm("Run it?") is False else None  # type: ignore[comparison-overlap]
 
 
 async def drops_a_call(ctx: "Context", _event: object) -> None:
@@ -89,7 +89,7 @@ def keeps_a_call(ctx: "Context", _event: object) -> None:
 
 def swallows_the_hint(ctx: "Context", _event: object) -> None:
     with suppress(TypeError):
-        assert ctx.ui.confirm("Run it?")
+        assert ctx.ui.confirm("Run it?")  # type: ignore[truthy-bool]
 
 
 BAD_GATES = [

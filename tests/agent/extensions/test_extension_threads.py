@@ -370,7 +370,9 @@ def test_what_an_async_method_returns_is_neither_yes_nor_no() -> None:
     class Stub:
         __loop_thread__ = LoopThread()
 
-    functions = [(each.name, getattr(each.owner, each.name), (Stub(),)) for each in AWAITED]
+    functions: list[tuple[str, Any, tuple[object, ...]]] = [
+        (each.name, getattr(each.owner, each.name), (Stub(),)) for each in AWAITED
+    ]
     functions.append(("complete", pinnace.extensions.complete, ()))
     for name, function, given in functions:
         required = [
