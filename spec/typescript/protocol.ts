@@ -3014,7 +3014,7 @@ export interface SessionInfo {
   modified: number;
   /** The number of its messages, on all branches. */
   messageCount: number;
-  /** The first text of the user that is not empty. */
+  /** The first text of the user that is not empty, cut after 1,000 characters. */
   firstMessage: string;
   /** The path of the session that it was forked from. */
   parentSession?: string;

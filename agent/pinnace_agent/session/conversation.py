@@ -68,6 +68,7 @@ class Session:
         tree: EntryTree | None = None,
         file: SessionFile | None = None,
         report: SessionReport | None = None,
+        is_continued: bool = False,
         take_over: "Callable[[Session], Opened] | None" = None,
     ) -> None:
         """Take what was read, or begin with nothing.
@@ -79,6 +80,7 @@ class Session:
             tree: What its file holds.
             file: None keeps it in memory.
             report: What was wrong with its file.
+            is_continued: Whether its file is continued here; a copy is a new session.
             take_over: Takes the lease of the file, which another process has, and opens it anew; raises `LeaseHeld`,
                 `ClientError` or OSError. None: there is no other process.
         """
@@ -88,6 +90,7 @@ class Session:
         self.tree = tree or EntryTree()
         self.file = file
         self.report = report or SessionReport()
+        self.is_continued = is_continued
         self.totals = RunningTotals()
         self.model: Model | None = None
         self.thinking_level: ThinkingLevel = "off"
@@ -457,7 +460,8 @@ class Session:
 
         Those of a session that has no file yet wait for the text that makes one.
         """
-        self.claim()
+        if self._take_over is not None:
+            self.claim()
         model = self.model and (self.model["provider"], self.model["id"])
         if model is not None and model != self.recorded_model:
             self._keep("model_change", {"provider": model[0], "modelId": model[1]}, is_setup=True)
@@ -496,7 +500,8 @@ class Session:
         entry_id: str | None = None,
     ) -> tuple[Entry, SaveError | None]:
         """Append an entry to the file and to the tree, whose leaf it is then. Return why it is not in the file, too."""
-        self.claim()
+        if self._take_over is not None:
+            self.claim()
         if entry_id is None:
             entry_id = self.reserve_entry_id() if self._reserved else new_entry_id(self.tree.ids)
         if self._reserved:

@@ -186,6 +186,7 @@ class Library:
             tree=tree,
             file=file,
             report=report,
+            is_continued=True,
             take_over=None if held is None else partial(self._take_over, path, cwd),
         )
         if file.read_only is None:

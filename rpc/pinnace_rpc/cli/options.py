@@ -87,6 +87,8 @@ class Options(NamedTuple):
     """Patterns of the models to cycle between; empty: all that are available."""
     list_models: str | None = None
     """The search text for models, instead of serving; empty: list all."""
+    as_json: bool = False
+    """Whether they are listed as JSON lines."""
     login: str | None = None
     """The provider whose key is asked for, instead of serving; empty: it is asked for, too."""
     export: ExportOptions | None = None
