@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import trio
 
+from pinnace_agent.core.control_text import clean_text
 from pinnace_agent.core.jobs import ABORT_GRACE_S
 from pinnace_agent.core.ports.emitter import Emitter
 from pinnace_agent.engine.profile import AgentProfile
@@ -297,7 +298,7 @@ class RunJob:
                 return
         request = LlmRequest(
             model=model,
-            system_prompt=system_prompt,
+            system_prompt=clean_text(system_prompt),
             messages=tuple(without_images(messages)) if self._profile.blocks_images else messages,
             tools=self._profile.tool_specs(),
             thinking_level=self._session.thinking_level,

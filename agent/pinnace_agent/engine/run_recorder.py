@@ -2,7 +2,7 @@
 
 Records which brackets are open and what they hold; the statechart decides when they open and close. A message that ends
 is appended to the session. Each record is published to the run's observer, if there is one. Rules R-RUN-01 to R-RUN-06,
-C-15.
+C-15, R-TOL-11.
 """
 
 from collections import deque
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from pinnace_agent.core.ports.emitter import Emitter, Record
 from pinnace_agent.llm.builder import MessageBuilder
+from pinnace_agent.llm.context import clean_blocks
 from pinnace_agent.session.conversation import Session
 from pinnace_agent.tools.base import ToolResult
 from pinnace_spec.records.messages import (
@@ -231,6 +232,8 @@ class RunRecorder:
         if index not in self._started_calls:
             self.start_call(index)
         call = self.calls[index]
+        # Whatever a tool returns: it is in every later request.
+        result = result._replace(content=clean_blocks(result.content))
         body = result_body(result)
         record = {
             "type": "tool_execution_end",

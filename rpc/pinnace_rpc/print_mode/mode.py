@@ -13,10 +13,10 @@ from typing import Final, cast
 
 import trio
 
+from pinnace_agent.core.control_text import clean_text
 from pinnace_agent.core.json_access import as_object
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.session.conversation import Session
-from pinnace_agent.shell.control_text import ControlTextFilter
 from pinnace_rpc.cli.options import Options, StartupError
 from pinnace_rpc.print_mode.prompt_input import Prompt, read_prompts
 from pinnace_rpc.results.collector import ResultCollector, observed
@@ -275,7 +275,7 @@ class Talk:
 
     def _shown(self, text: str) -> str:
         """Return a text, for a terminal without control sequences."""
-        return clean(text) if self._is_at_terminal else text
+        return clean_text(text) if self._is_at_terminal else text
 
     def _fail(self, text: str) -> None:
         self.exit_code = EXIT_FAILED
@@ -313,11 +313,6 @@ def session_header(session: Session) -> bytes:
     return header_line(session.id, session.cwd, session.now_ms(), session.parent_session)
 
 
-def clean(text: str) -> str:
-    """Remove control sequences of terminals from a text."""
-    return ControlTextFilter().feed(text)
-
-
 def _report(text: str) -> None:
-    sys.stderr.write("".join(f"pinnace: {line}\n" for line in clean(text).rstrip().split("\n")))
+    sys.stderr.write("".join(f"pinnace: {line}\n" for line in clean_text(text).rstrip().split("\n")))
     sys.stderr.flush()

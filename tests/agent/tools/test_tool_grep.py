@@ -244,10 +244,11 @@ async def test_too_many_bytes_are_cut_at_a_line(tmp_path: Path) -> None:
 
 @both
 async def test_only_the_end_of_a_line_is_taken_off(tmp_path: Path) -> None:
+    """R-TOL-11: control characters are shown by pictures of them."""
     write(tmp_path, {"a": b"hit\r\nhit a\rb\nhit\xff\x1b[0m\n\rhit\r\r\n"})
 
     assert text_of(await run(tmp_path, "hit")).split("\n") == [
-        *("a:1: hit", "a:2: hit a\rb", "a:3: hit\ufffd\x1b[0m", "a:4: \rhit\r"),
+        *("a:1: hit", "a:2: hit a␍b", "a:3: hit\ufffd␛[0m", "a:4: ␍hit␍"),
     ]
 
 

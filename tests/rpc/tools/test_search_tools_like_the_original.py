@@ -97,7 +97,9 @@ CASES: Final = (
     grep("x", "long.txt"),
     grep("x", "wide.txt", limit=150),
     # What is no plain text.
-    grep("hit", "ends.txt"),
+    grep("hit", "ends.txt")._replace(
+        ours="ends.txt:1: hit\nends.txt:2: hit a␍b\nends.txt:3: hit\ufffdend\nends.txt:4: hit"
+    ),
     grep("hit", "binary.bin"),
     grep("hit", "names"),
     # Names.

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
+from pinnace_agent.core.control_text import visible_controls
 from pinnace_agent.shell.truncation import MAX_BYTES, Totals, byte_length, format_size, truncate_head
 from pinnace_agent.tools.base import ToolResult, number_argument, text_result
 
@@ -29,7 +30,8 @@ class ShownLines:
         return self._lines > 0
 
     def add(self, line: str) -> None:
-        """Add a line; a file name in it may contain LFs."""
+        """Add a line; a file name in it may contain LFs. Control characters are shown."""
+        line = visible_controls(line)
         size = (len(line) if line.isascii() else byte_length(line)) + (self._lines > 0)
         self._bytes += size
         # One line beyond the limit is kept, so that the cut is detected.
