@@ -25,7 +25,7 @@ from pinnace_agent.tools.images.header import SNIFF_BYTES, ImageType, image_type
 from pinnace_agent.tools.local.files import LOCAL_READ, is_same_outside, may_be_hidden
 from pinnace_agent.tools.operations import DetectsImages, ReadOperations, StreamsFiles
 from pinnace_agent.tools.parameters import FILE, fields, number
-from pinnace_agent.tools.paths import os_error_text, readable_paths
+from pinnace_agent.tools.paths import existing_path, os_error_text, readable_paths
 from pinnace_agent.tools.text.binary import binary_kind, binary_text
 from pinnace_agent.tools.text.window import CHUNK_BYTES, TextWindow, WindowReader
 
@@ -80,6 +80,9 @@ class ReadTool:
             target = await self._readable(paths)
         except FileNotFoundError as error:
             missing = error
+            other = await existing_path(request.path, ctx.cwd, self._exists)
+            if other != target and await self._exists(other):
+                target, missing = other, None
         served: bytes | None = None
         if (
             client is not None
@@ -125,6 +128,17 @@ class ReadTool:
                 raise ToolError(os_error_text(error, "access", path)) from error
         assert missing is not None  # there is at least one path
         raise missing
+
+    async def _exists(self, path: str) -> bool:
+        try:
+            await self._operations.access(path)
+        except FileNotFoundError:
+            return False
+        except IsADirectoryError:  # above the file
+            return True
+        except OSError as error:
+            raise ToolError(os_error_text(error, "access", path)) from error
+        return True
 
     async def _content(self, target: str, request: "_Request") -> "_Content":
         content = _Content(WindowReader(request.start, request.max_lines))

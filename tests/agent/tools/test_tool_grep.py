@@ -253,6 +253,41 @@ async def test_only_the_end_of_a_line_is_taken_off(tmp_path: Path) -> None:
 
 
 @both
+@pytest.mark.parametrize(
+    ("pattern", "numbers"),
+    [
+        ("hit$", [1, 2, 4]),
+        (r"hit\r$", [1]),
+        ("^$", [3]),
+        ("(hit$|other)", [1, 2, 4]),
+        (r"hit\$", [5]),
+        ("hit [$]", [6]),
+    ],
+)
+async def test_the_end_of_a_line_is_before_crlf_too(pattern: str, numbers: list[int], tmp_path: Path) -> None:
+    """R-TOL-07: unless the pattern is about CRs."""
+    write(tmp_path, {"a": b"hit\r\nhit\n\r\na hit\nhit$ x\r\nhit $ y\r\n"})
+
+    found = text_of(await run(tmp_path, pattern)).split("\n")
+    assert [int(line.split(":")[1]) for line in found] == numbers
+
+
+@both
+async def test_a_search_that_finds_nothing_says_that_ignored_files_match(tmp_path: Path) -> None:
+    """R-TOL-07: and a folder that is named is searched though all in it is ignored."""
+    write(tmp_path, {".git/HEAD": "", ".gitignore": "*.log\n", "out/a.log": "hit", "b": "no", "c.log": "other hit"})
+    ignored = "[Only files that .gitignore or another ignore file names match]"
+
+    assert text_of(await run(tmp_path, "other")) == (
+        "No matches found\n\n[Ignored files (.gitignore) were not searched, and some match, e.g. c.log. "
+        "To search them, give their folder as path]"
+    )
+    assert text_of(await run(tmp_path, "hit", path="out")) == f"a.log:1: hit\n\n{ignored}"
+    assert text_of(await run(tmp_path, "hit", path="c.log")) == "c.log:1: other hit"
+    assert text_of(await run(tmp_path, "nowhere")) == "No matches found"
+
+
+@both
 async def test_names_may_be_odd(tmp_path: Path) -> None:
     for name in (b"-rf", b"a b", b"new\nline", b"\xff\xfe", "é".encode(), b"{x}*"):
         (tmp_path / os.fsdecode(name)).write_text("hit")
@@ -578,5 +613,8 @@ def test_it_finds_what_a_plain_search_finds(
     write(folder, {".git/HEAD": "hit", ".gitignore": rules})
     found = trio.run(lambda: run(folder, "hit", context=context))
 
-    assert sorted(text_of(found).split("\n")) == (sorted(expected(tree, rules, context)) or ["No matches found"])
+    lines = sorted(expected(tree, rules, context))
+    text, _, notice = text_of(found).partition("\n\n[")
+    assert sorted(text.split("\n")) == (lines or ["No matches found"])
+    assert (notice != "") == (not lines and expected(tree, "", context) != [])
     shutil.rmtree(folder)

@@ -175,8 +175,26 @@ TRIALS: Final = (
     differs(bash("echo a\0b"), OWN_WORDS, content=["Cannot start /bin/bash: embedded null byte"]),
     differs(
         bash("echo " + "x" * 140_000),
-        OWN_WORDS,
-        content=["Cannot start /bin/bash: [Errno 7] Argument list too long: '/bin/bash'"],
+        "A command may be longer than an argument of a program.",
+        content=[shortened(f"{'x' * 51_200}\n\n{PARTIAL.format(1, '136.7KB')}")],
+        output=shortened("x" * 140_000 + "\n") + " 600",
+        isError=False,
+        details={
+            "truncation": {
+                "content": 51200,
+                "truncated": True,
+                "truncatedBy": "bytes",
+                "totalLines": 1,
+                "totalBytes": 140001,
+                "outputLines": 1,
+                "outputBytes": 51200,
+                "lastLinePartial": True,
+                "firstLineExceedsLimit": False,
+                "maxLines": 2000,
+                "maxBytes": 51200,
+            },
+            "fullOutputPath": "{output}",
+        },
     ),
 )
 TOOL: Final = RecordedTool(
