@@ -74,6 +74,8 @@ class Browser:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
+            # It makes a socket there, whose path must be short.
+            env={**os.environ, "TMPDIR": "/tmp"},
         )
         os.close(to_read)
         os.close(to_answer)

@@ -33,23 +33,35 @@ import pinnace
 from pinnace_tui.commands import Commands, queued_texts
 from pinnace_tui.content.look import LOOKS, Look
 from pinnace_tui.content.rendering import Renderer, changes_of, plain, plain_line
-from pinnace_tui.content.transcript import Level, ShellItem, SummaryItem, ThinkingItem, ToolItem, Transcript
-from pinnace_tui.content.values import Record, mapping, number, text, texts
+from pinnace_tui.content.transcript import (
+    Level,
+    ShellItem,
+    SummaryItem,
+    ThinkingItem,
+    ToolItem,
+    Transcript,
+    warning_line,
+)
+from pinnace_tui.content.values import Record, mapping, number, objects, text, texts
 from pinnace_tui.conversation import ConversationView
+from pinnace_tui.drafts import Drafts
 from pinnace_tui.editor import Editor, Suggestions
 from pinnace_tui.footer import FooterState, branch_of, footer
-from pinnace_tui.keys import Keys
+from pinnace_tui.guarded import Guarded
+from pinnace_tui.input.keys import Keys
 from pinnace_tui.screens import EditorDialog, InputDialog, SelectDialog
 from pinnace_tui.search import SearchLine
 
 if TYPE_CHECKING:
     from pinnace import AsyncioClient, Dialogs
+    from pinnace_tui.input.driver import InputFailed
 
 Answer = TypeVar("Answer")
 Connect = Callable[["Dialogs"], "AsyncioClient"]
 
 _SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 # Events after which state or usage are others.
+_ENDING_SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
 _TELLING: Final = frozenset(
     "agent_start agent_settled turn_end compaction_start compaction_end thinking_level_changed session_info_changed "
     "agent_restarted truncated".split()
@@ -62,6 +74,8 @@ _QUESTIONS: Final = frozenset({"select", "confirm", "input", "editor"})
 # Some milliseconds of work.
 _EVENTS_A_TURN: Final = 50
 _PAUSE_S: Final = 0.005
+# How often the draft is kept.
+_DRAFT_S: Final = 1.0
 
 
 class TakesTitle(Protocol):
@@ -71,7 +85,7 @@ class TakesTitle(Protocol):
         """Set the title."""
 
 
-class TerminalClient(App[str], inherit_bindings=False):
+class TerminalClient(Guarded, App[str], inherit_bindings=False):
     """The client's screen; it returns the text of an error with which it has ended, or None."""
 
     TITLE = "pinnace"
@@ -87,7 +101,7 @@ class TerminalClient(App[str], inherit_bindings=False):
     ToastRack { dock: top; align: right top; margin: 0; }
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - by name
         self,
         connect: Connect,
         *,
@@ -98,6 +112,7 @@ class TerminalClient(App[str], inherit_bindings=False):
         messages: Sequence[str] = (),
         opens_sessions: bool = False,
         notices: Sequence[str] = (),
+        drafts: Drafts | None = None,
     ) -> None:
         """Prepare; the agent is started when the screen is there.
 
@@ -110,6 +125,7 @@ class TerminalClient(App[str], inherit_bindings=False):
             messages: Sent when the agent is there.
             opens_sessions: Whether to begin with the list of sessions.
             notices: Shown at the beginning.
+            drafts: Where what was not sent is kept; None: nowhere.
         """
         self._terminal: TakesTitle | None = None  # the driver is made by the next line
         super().__init__()
@@ -130,7 +146,8 @@ class TerminalClient(App[str], inherit_bindings=False):
         self._widgets: dict[str, tuple[bool, list[str]]] = {}
         self._first_messages = list(messages)
         self._opens_sessions = opens_sessions
-        self._notices = notices
+        self._notices = list(notices)
+        self._warned: set[str] = set()  # of the state, which a record may repeat
         self._client: AsyncioClient | None = None
         self._is_ready = asyncio.Event()
         self.left = asyncio.Event()
@@ -150,6 +167,12 @@ class TerminalClient(App[str], inherit_bindings=False):
         self._shells: list[ShellItem] = []
         self._is_state_due = asyncio.Event()
         self._cleared_at = 0.0
+        self._drafts = drafts
+        self._has_lost_draft = False
+        self.last_failure = ""
+        """The defect that was reported last."""
+        self._unsent: list[str] = []
+        """Messages that the agent has not accepted yet."""
         self._session = ""
         self._loading = asyncio.Lock()
         self._overlapping: list[Record] | None = None
@@ -173,12 +196,15 @@ class TerminalClient(App[str], inherit_bindings=False):
     def take_terminal(self, terminal: TakesTitle) -> None:
         """Take the terminal, whose title extensions may set, and which is restored when the process is ended."""
         self._terminal = terminal
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._end)
+        for each in _ENDING_SIGNALS:
+            asyncio.get_running_loop().add_signal_handler(each, self._end, each)
 
-    def _end(self) -> None:
+    def _end(self, number: signal.Signals) -> None:
         """Leave, as a signal wants; a second one ends the process at once."""
-        asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
-        self._ended_by = 128 + signal.SIGTERM
+        self.keep_draft()
+        for each in _ENDING_SIGNALS:
+            asyncio.get_running_loop().remove_signal_handler(each)
+        self._ended_by = 128 + number
         self._perform(self.leave())
 
     def get_driver_class(self) -> type[Driver]:
@@ -186,7 +212,7 @@ class TerminalClient(App[str], inherit_bindings=False):
         chosen = super().get_driver_class()
         if chosen is not LinuxDriver:  # of the environment, or on another system
             return chosen
-        from pinnace_tui.driver import TerminalDriver
+        from pinnace_tui.input.driver import TerminalDriver
 
         return TerminalDriver
 
@@ -209,9 +235,52 @@ class TerminalClient(App[str], inherit_bindings=False):
         self.app_resume_signal.subscribe(self, self._redraw)  # pyright: ignore[reportUnknownMemberType] - a bare App
         self._editor.commands = self._commands.listed()
         self._draw_footer()
+        self._take_drafts()
         self.set_interval(0.1, self._draw_work)
+        self.set_interval(_DRAFT_S, self.keep_draft)
         # The editor is there first: what the agent needs takes longer to import than the editor to be drawn.
         self.call_after_refresh(self._start)
+
+    # --- drafts and failures ---------------------------------------------------------------------------------------
+
+    def _take_drafts(self) -> None:
+        """Offer what clients that have ended have not sent."""
+        if self._drafts is None:
+            return
+        try:
+            texts = self._drafts.take_others()
+        except OSError as error:
+            self._notices.append(f"unsent messages of an earlier terminal can't be taken: {error}")
+            return
+        if texts:
+            self._editor.give_back(texts)
+            self._notices.append("what an earlier terminal had not sent is in the editor; Ctrl+C clears it")
+
+    def keep_draft(self) -> None:
+        """Keep what is not sent, in case the client ends without warning."""
+        if self._drafts is None:
+            return
+        try:
+            self._drafts.keep("\n\n".join([*self._unsent, *([self._editor.text] if self._editor.text.strip() else [])]))
+        except OSError as error:
+            if self.is_running and not self._has_lost_draft:
+                self._has_lost_draft = True
+                self.report(f"the text in the editor is not kept in case of a crash: {error}", "warning")
+
+    def report_failure(self, error: Exception) -> None:
+        """Report a defect of the client, which costs the key or the event alone."""
+        if self._drafts is not None:
+            self._drafts.log(error)
+        notice = f"The terminal client has a defect ({type(error).__name__}: {error}); it continues."
+        if notice != self.last_failure:  # the next key may have the same
+            self.last_failure = notice
+            self.transcript.notice(notice, "error")
+
+    def on_input_failed(self, event: "InputFailed") -> None:
+        """Report input that could not be decoded."""
+        self.report_failure(event.error)
+
+    # --- the conversation ------------------------------------------------------------------------------------------
 
     def _redraw(self, _: App[object]) -> None:
         """Draw everything: another program had the terminal."""
@@ -223,8 +292,6 @@ class TerminalClient(App[str], inherit_bindings=False):
     def on_resize(self, event: Resize) -> None:
         """Lay out the footer anew, for the width that the screen is about to have."""
         self._draw_footer(event.size.width)
-
-    # --- the conversation ------------------------------------------------------------------------------------------
 
     async def _converse(self) -> None:
         failure: str | None = None
@@ -244,7 +311,7 @@ class TerminalClient(App[str], inherit_bindings=False):
                     while batch := await events.take():
                         # The screen and the keys have their turn, however much comes.
                         for count, event in enumerate(batch, 1):
-                            self._take(cast("Record", event))
+                            self._take_guarded(cast("Record", event))
                             if count % _EVENTS_A_TURN == 0:
                                 await asyncio.sleep(0)
                         await asyncio.sleep(_PAUSE_S)
@@ -252,6 +319,9 @@ class TerminalClient(App[str], inherit_bindings=False):
             failure = exited.stderr_tail.strip() or str(exited)
         except (pinnace.ClientFailure, OSError) as error:
             failure = str(error)
+        except Exception as error:
+            self.report_failure(error)
+            failure = f"the terminal client has a defect: {type(error).__name__}: {error}"
         finally:
             if keeping is not None:
                 keeping.cancel()
@@ -263,13 +333,25 @@ class TerminalClient(App[str], inherit_bindings=False):
         """Show what was wrong at the start, since the conversation is loaded now; do what the command line asks for."""
         for notice in self._notices:
             self.transcript.notice(notice, "warning")
+        for warning in objects(self._shown.state, "warnings"):
+            self._warned.add(warning_line(warning))
+            self.transcript.notice(warning_line(warning), "warning")
         if self._opens_sessions:
             self._perform(self._commands.resume(""))
         for message in self._first_messages:
             self._send(message, is_follow_up=True)
 
+    def _take_guarded(self, event: Record) -> None:
+        try:
+            self._take(event)
+        except Exception as error:
+            self.report_failure(error)
+
     def _take(self, event: Record) -> None:
         kind = text(event, "type")
+        if kind in ("warning", "extension_error") and (line := warning_line(event)) in self._warned:
+            self._warned.remove(line)
+            return
         self.transcript.apply(event)
         if self._overlapping is not None:
             self._overlapping.append(event)
@@ -399,6 +481,7 @@ class TerminalClient(App[str], inherit_bindings=False):
 
     def _send(self, message: str, *, is_follow_up: bool) -> None:
         async def send() -> None:
+            self._unsent.append(message)
             await self._is_ready.wait()
             self._editor.remember(message)  # again, if it was written before the session was loaded
             # Whether it is queued is the agent's to decide, which alone knows whether it is at work.
@@ -406,7 +489,9 @@ class TerminalClient(App[str], inherit_bindings=False):
                 await self.client.prompt(message, streaming_behavior="followUp" if is_follow_up else "steer")
             except pinnace.ClientFailure:
                 self._editor.give_back([message])
+                self._unsent.remove(message)
                 raise
+            self._unsent.remove(message)
 
         self._perform(send())
 
@@ -441,6 +526,8 @@ class TerminalClient(App[str], inherit_bindings=False):
                 self.report(failure.error, "error")
             except pinnace.ClientFailure as failure:
                 self.report(str(failure), "error")
+            except Exception as error:
+                self.report_failure(error)
 
         self.run_worker(perform(), group="commands", exit_on_error=True)
 

@@ -13,7 +13,7 @@ from textual.screen import ModalScreen
 
 from pinnace_tui.content.transcript import Level, Transcript
 from pinnace_tui.content.values import Record, content_text, mapping, objects, text
-from pinnace_tui.keys import Keys
+from pinnace_tui.input.keys import Keys
 from pinnace_tui.queueing import Change, HasPictures, Queued, change_queue, moved, queued, with_text, without
 from pinnace_tui.screens import EditorDialog, InputDialog, Picker
 

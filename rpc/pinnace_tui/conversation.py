@@ -20,13 +20,14 @@ from pinnace_tui.content.heights import Heights
 from pinnace_tui.content.look import Look
 from pinnace_tui.content.rendering import Renderer, searched_text
 from pinnace_tui.content.transcript import Item, Transcript, UserItem
+from pinnace_tui.guarded import Guarded
 
 FRAME_S: Final = 1 / 30
 # Some screens: what is scrolled back to is rendered again.
 _KEPT_LINES: Final = 1000
 
 
-class ConversationView(ScrollView, can_focus=False):
+class ConversationView(Guarded, ScrollView, can_focus=False):
     """Shows a transcript, of which it is the listener."""
 
     DEFAULT_CSS = """

@@ -4,7 +4,6 @@ Decides what keys mean while a message is written; what is done with a message, 
 """
 
 import asyncio
-from typing import Final
 
 from rich.text import Text
 from textual import events
@@ -13,10 +12,9 @@ from textual.widgets import Static, TextArea
 
 from pinnace_tui.clipboard import as_files, read_picture
 from pinnace_tui.completion import Place, Suggestion, files_of, place_in, suggest_commands, suggest_files
-from pinnace_tui.content.rendering import plain, plain_line, without_controls
-from pinnace_tui.keys import Keys
-
-_PASTE_ENDINGS: Final = ("\r\n", "\r")
+from pinnace_tui.content.rendering import plain, plain_line
+from pinnace_tui.fields import TextBox, with_line_ends
+from pinnace_tui.input.keys import Keys
 
 
 class Suggestions(Static):
@@ -61,19 +59,11 @@ class Suggestions(Static):
         self.update(Text("\n", no_wrap=True, overflow="ellipsis").join(lines))
 
 
-class TextBox(TextArea):
-    """A text that is edited as it is, and shown without what changes a terminal."""
-
-    def get_line(self, line_index: int) -> Text:
-        """Return a line as it is shown: each character that is not shown as it is has one in its place."""
-        return Text(without_controls(self.document.get_line(line_index)), end="", no_wrap=True)
-
-
 class Editor(TextBox):
     """A text of any number of lines; Enter submits it."""
 
     DEFAULT_CSS = """
-    Editor { height: auto; min-height: 3; max-height: 40%; border: round $primary; padding: 0; }
+    Editor { height: auto; min-height: 3; max-height: 40%; min-width: 8; border: round $primary; padding: 0; }
     Editor:focus { border: round $accent; }
     """
 
@@ -125,7 +115,7 @@ class Editor(TextBox):
 
     def put(self, content: str) -> None:
         """Replace the text, with the cursor at its end."""
-        self.load_text(content)
+        self.load_text(with_line_ends(content))
         self.move_cursor(self.document.end)
         self._place = None
 
@@ -136,10 +126,8 @@ class Editor(TextBox):
 
     async def on_paste(self, event: events.Paste) -> None:
         """Insert a text as it is, with the line ends of texts; paths of files as files."""
-        for ending in _PASTE_ENDINGS:
-            event.text = event.text.replace(ending, "\n")
-
-        event.text = as_files(event.text, self.folder) or event.text
+        text = with_line_ends(event.text)
+        event.text = as_files(text, self.folder) or text
 
     async def _paste_picture(self) -> None:
         """Insert the path of the clipboard's picture, which the agent can read; without one, what was copied here."""

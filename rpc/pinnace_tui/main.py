@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 import pinnace
 from pinnace_tui.content.themes import named_look, read_looks
-from pinnace_tui.keys import FILE_NAME, read_keys
+from pinnace_tui.drafts import Drafts
+from pinnace_tui.input.keys import FILE_NAME, read_keys
 
 if TYPE_CHECKING:
     from pinnace import AsyncioClient, Dialogs
@@ -40,7 +41,7 @@ def open_own(flags: Sequence[str], messages: Sequence[str], *, opens_sessions: b
     command = [*_PROGRAM, "--mode", "rpc", *profile, *flags]
 
     def connect(dialogs: "Dialogs") -> "AsyncioClient":
-        return pinnace.AsyncioClient(command, dialogs=dialogs)
+        return pinnace.AsyncioClient(command, dialogs=dialogs, on_stderr=_leave_out)
 
     return _run(connect, look=look, messages=messages, opens_sessions=opens_sessions)
 
@@ -55,7 +56,7 @@ def open_attached(name: str | None, flags: Sequence[str]) -> int:
     look, flags = theme_and_flags(flags)
 
     def connect(dialogs: "Dialogs") -> "AsyncioClient":
-        return pinnace.AsyncioClient.attach(name, dialogs=dialogs, flags=flags)
+        return pinnace.AsyncioClient.attach(name, dialogs=dialogs, on_stderr=_leave_out, flags=flags)
 
     return _run(connect, look=look, agent=name or "")
 
@@ -91,16 +92,20 @@ def _run(
     from pinnace_tui.app import TerminalClient
 
     folder = Path(os.environ.get("PI_CODING_AGENT_DIR") or "~/.pi/agent").expanduser()
-    keys, problem = read_keys(folder / FILE_NAME)
+    keys, problems = read_keys(folder / FILE_NAME)
     looks, notices = read_looks(folder / "themes")
     look = look or named_look(folder / "settings.json", os.environ)
     if look is not None and look not in (names := [each.name for each in looks]):
         notices = [*notices, f"no theme {look}; there are {', '.join(names)}"]
     make = partial(TerminalClient, connect, keys=keys, looks=looks, look=look, agent=agent, messages=messages)
-    client = make(opens_sessions=opens_sessions, notices=[*notices, *([problem] if problem else [])])
+    drafts = Drafts(folder / "terminal", _working_folder())
+    client = make(opens_sessions=opens_sessions, notices=[*notices, *problems], drafts=drafts)
     signal.signal(signal.SIGINT, _ignore)
-    with _screen():
-        failure = client.run()
+    try:
+        with _screen():
+            failure = client.run()
+    finally:
+        client.keep_draft()
     if failure:
         sys.stderr.write(f"pinnace: {failure.removeprefix('pinnace: ')}\n")
         return 1
@@ -110,6 +115,17 @@ def _run(
 def _is_xterm(environment: Mapping[str, str]) -> bool:
     """Return whether a terminal has 256 colours without saying so: Textual takes it for one with 8."""
     return environment.get("TERM") == "xterm" and not environment.get("COLORTERM")
+
+
+def _leave_out(_line: str) -> None:
+    """Keep a line of the agent's stderr off the screen: what it warns of are records, and its end is in the error."""
+
+
+def _working_folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed
+        return ""
 
 
 def _ignore(_: int, __: object) -> None:

@@ -1,6 +1,7 @@
 """Questions over the conversation: dialogs of extensions, and lists to choose from.
 
-A dialog shows its text whole and as it is, never as markup. Leaving one without an answer is None.
+A dialog shows its text whole and as it is, never as markup. Leaving one without an answer is None. On a terminal that
+is narrower than a question can be, its right side is cut off: a part without a width can't be drawn.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,17 +20,18 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 
 from pinnace_tui.content.rendering import plain, plain_line
-from pinnace_tui.editor import TextBox
+from pinnace_tui.fields import LineInput, Options, TextBox, with_line_ends
+from pinnace_tui.guarded import Guarded
 
 _MOST_SHOWN: Final = 2000
 
 
-class Dialog(ModalScreen[str | None]):
+class Dialog(Guarded, ModalScreen[str | None]):
     """A question with a text; the answer is a text."""
 
     DEFAULT_CSS = """
     Dialog { align: center bottom; }
-    Dialog > Vertical { width: 100%; height: auto; max-height: 90%; padding: 0 1; }
+    Dialog > Vertical { width: 100%; min-width: 16; height: auto; max-height: 90%; padding: 0 1; }
     Dialog > Vertical { border: round $accent; background: $surface; }
     Dialog VerticalScroll { height: auto; max-height: 60vh; }
     Dialog OptionList { height: auto; max-height: 12; background: $surface; }
@@ -111,7 +113,7 @@ class SelectDialog(Dialog):
         """Show the question."""
         with Vertical():
             yield from self.text_parts()
-            yield OptionList(*(Content(plain(option)) for option in self._options))
+            yield Options(*(Content(plain(option)) for option in self._options))
 
     def on_mount(self) -> None:
         """Begin with the marked option."""
@@ -136,7 +138,7 @@ class InputDialog(Dialog):
         """Show the question."""
         with Vertical():
             yield from self.text_parts()
-            yield Input(plain_line(self._value), placeholder=plain_line(self._placeholder))
+            yield LineInput(plain_line(self._value), placeholder=plain_line(self._placeholder))
 
     def on_mount(self) -> None:
         """Begin in the line."""
@@ -165,7 +167,7 @@ class EditorDialog(Dialog):
         """Show the question."""
         with Vertical():
             yield from self.text_parts()
-            yield TextBox(self._value)
+            yield TextBox(with_line_ends(self._value))
             yield Static("Enter: answer · Ctrl+J: new line · Escape: cancel", classes="hint", markup=False)
 
     def on_mount(self) -> None:
@@ -192,12 +194,12 @@ class Choice:
     """What to do with it."""
 
 
-class Picker(ModalScreen[Choice | None]):
+class Picker(Guarded, ModalScreen[Choice | None]):
     """A list with a line that filters it. Other keys than Enter may choose, too."""
 
     DEFAULT_CSS = """
     Picker { align: center bottom; }
-    Picker > Vertical { width: 100%; height: auto; max-height: 90%; padding: 0 1; }
+    Picker > Vertical { width: 100%; min-width: 16; height: auto; max-height: 90%; padding: 0 1; }
     Picker > Vertical { border: round $accent; background: $surface; }
     Picker OptionList { height: auto; max-height: 60vh; background: $surface; }
     Picker OptionList { text-wrap: nowrap; text-overflow: ellipsis; }
@@ -225,8 +227,8 @@ class Picker(ModalScreen[Choice | None]):
         """Show the list."""
         with Vertical():
             yield Static(Content.from_rich_text(Text(self._title, "bold")))
-            yield Input(placeholder="type to filter")
-            yield OptionList()
+            yield LineInput(placeholder="type to filter")
+            yield Options()
             if self._hint:
                 yield Static(self._hint, classes="hint", markup=False)
 

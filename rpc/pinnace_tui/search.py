@@ -6,10 +6,12 @@ from textual import events
 from textual.message import Message
 from textual.widgets import Input
 
+from pinnace_tui.fields import LineInput
+
 _STEPS: Final = {"enter": 1, "ctrl+g": 1, "down": 1, "shift+enter": -1, "ctrl+shift+g": -1, "up": -1}
 
 
-class SearchLine(Input):
+class SearchLine(LineInput):
     """Words to search for: Enter, Ctrl+G and Down go to the next line that has them, Up to the previous one."""
 
     DEFAULT_CSS = """

@@ -21,6 +21,15 @@ class EngineError(Exception):
     """There is no such engine, or it can't be used. The text is for the user."""
 
 
+class MissingEngine(EngineError):
+    """The packages of an engine can't be imported."""
+
+    def __init__(self, extra: str, error: ImportError) -> None:
+        """Name the extra that installs them, which has the name of the engine."""
+        super().__init__(f"--engine {extra} can't be used ({error}): it needs the extra {extra}")
+        self.extra = extra
+
+
 def find_engine(name: str, workers: int) -> Engine:
     """Return the engine of `--engine`.
 
@@ -95,8 +104,7 @@ def _imported(module: str, extra: str) -> Any:  # Any: a module that is not inst
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        text = f"--engine {extra} can't be used ({error}): install pinnace with the extra `{extra}`"
-        raise EngineError(text) from None
+        raise MissingEngine(extra, error) from None
 
 
 class _RayExecutor(Executor):

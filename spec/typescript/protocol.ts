@@ -63,6 +63,7 @@ export type Output =
   | ExtensionUiRequest
   | ClientRequest
   | McpStatus
+  | Warning
   | AgentEnd
   | MessageStart
   | MessageUpdate
@@ -499,7 +500,7 @@ export interface GetSessionStatsCommand {
 
 /**
  * Read the state of the agent and its selections.
- * Rules: C-11, C-9, R-EXT-13, R-MCP-01, R-OLD-01, R-QUE-15, R-SBX-01, R-SBX-08, R-SES-10, R-SET-07, R-STA-01.
+ * Rules: C-11, C-9, R-EXT-13, R-MCP-01, R-OLD-01, R-QUE-15, R-SBX-01, R-SBX-08, R-SES-10, R-SET-07, R-STA-01, R-WRN-01, R-WRN-02, R-WRN-03.
  * Since 0.16.0.
  */
 export interface GetStateCommand {
@@ -535,7 +536,7 @@ export interface GetTreeCommand {
 
 /**
  * Identify the agent; as the first command, select the profile.
- * Rules: R-FIL-01, R-HEL-01, R-LIM-04, R-PRO-01, R-QUE-11, R-SBX-01.
+ * Rules: R-FIL-01, R-HEL-01, R-HEL-02, R-LIM-04, R-PRO-01, R-QUE-11, R-SBX-01.
  * This program's alone.
  */
 export interface HelloCommand {
@@ -550,6 +551,8 @@ export interface HelloCommand {
    * This program's alone.
    */
   delegate?: ("read_text_file" | "write_text_file")[] | null;
+  /** Present if the command has named some. */
+  directories?: string[] | null;
 }
 
 /**
@@ -663,7 +666,7 @@ export interface QueueMessageCommand {
 
 /**
  * Read the user's files again: settings, models, keys, resources and extensions. The session stays.
- * Rules: C-11, C-9, R-CFG-03, R-CFG-04, R-CFG-05, R-ORD-01.
+ * Rules: C-11, C-9, R-CFG-03, R-CFG-04, R-CFG-05, R-ORD-01, R-WRN-02.
  * This program's alone.
  */
 export interface ReloadCommand {
@@ -1883,7 +1886,7 @@ export interface EntryAppended {
 
 /**
  * A handler of an extension has failed.
- * Rules: R-CFG-03, R-EXT-01, R-PRM-07, R-SBX-08.
+ * Rules: R-CFG-03, R-EXT-01, R-PRM-07, R-SBX-08, R-WRN-01.
  * Since 0.37.0.
  */
 export interface ExtensionError {
@@ -1899,6 +1902,7 @@ export interface ExtensionError {
 
 /**
  * A request to the user, or something to show him, by its method.
+ * Rules: R-WRN-01.
  * Since 0.37.0.
  */
 export type ExtensionUiRequest =
@@ -1929,6 +1933,8 @@ export interface Failure {
    * This program's alone.
    */
   errorCode: ErrorCode;
+  /** The existing command, model (`provider/id`) or tool whose name is nearest to the unknown one. */
+  didYouMean?: string;
 }
 
 /**
@@ -2189,6 +2195,34 @@ export interface TurnEnd {
 export interface TurnStart {
   /** The type of the record. */
   type: "turn_start";
+}
+
+/**
+ * A warning is new.
+ * Rules: R-WRN-01.
+ * This program's alone.
+ */
+export interface Warning {
+  /** The type of the record. */
+  type: "warning";
+  kind: "extension" | "project_trust" | "settings" | "models" | "credentials" | "resources" | "mcp" | "sandbox" | "session" | "tools" | "telemetry";
+  /** The text. */
+  text: string;
+  remedy?: string;
+  /** Where it comes from. */
+  source?: string;
+}
+
+/** Something that the user has to know, and that does not end the process. */
+export interface AgentWarning {
+  /** What the warning is about. `resources`: skills, templates and context files. */
+  kind: "extension" | "project_trust" | "settings" | "models" | "credentials" | "resources" | "mcp" | "sandbox" | "session" | "tools" | "telemetry";
+  /** The warning. */
+  text: string;
+  /** What the user can do. */
+  remedy?: string;
+  /** The file, server, extension or tool that the warning is about. */
+  source?: string;
 }
 
 export type ApprovalMode = "never" | "ask" | "read-only";
@@ -2574,7 +2608,7 @@ export interface Forked {
   text: string;
 }
 
-/** The same, with the sandbox. */
+/** The same, with the sandbox and the additional folders. */
 export interface Hello {
   /** The name of the program. */
   name: string;
@@ -2597,6 +2631,8 @@ export interface Hello {
    * This program's alone.
    */
   sandbox?: SandboxState;
+  /** Present if the command has named some. */
+  directories?: string[];
 }
 
 /** An image for a model. */
@@ -2656,6 +2692,14 @@ export interface Interruption {
 export interface LastText {
   /** The text. */
   text: string | null;
+}
+
+/** An extension that the session would have, and that is not loaded. */
+export interface LeftOutExtension {
+  /** Its file or folder, or the name by which it was asked for. */
+  path: string;
+  /** Why it is not loaded. */
+  reason: string;
 }
 
 /** The selected thinking level. */
@@ -3177,6 +3221,16 @@ export interface State {
    * This program's alone.
    */
   mcpServers?: McpServer[];
+  /**
+   * The warnings that hold now, the oldest first; absent without any.
+   * This program's alone.
+   */
+  warnings?: AgentWarning[];
+  /**
+   * The extensions that were found or named and are not loaded: one of them may be a gate. Absent without any.
+   * This program's alone.
+   */
+  extensionsLeftOut?: LeftOutExtension[];
   /**
    * Which tool calls need the user's approval.
    * This program's alone.

@@ -3,9 +3,10 @@
     .venv/bin/python tests/benchmarks/host.py [--runs 5] [--only start,fleet,...] [--out FILE.md]
 
 What a bar compares is measured in turns in one run: an attach with a start of pi 1.5.2, and records through the host
-with those of the same agent on pipes. The host is warm: its zygote serves. Clients that measure speak to the socket, or
-run `pinnace attach` where the table says so; clients that only read are processes of their own. Each row is a median
-with its range, its bar and whether the median meets it. Judges nothing: times belong to a machine.
+with those of the same agent on pipes. The host is warm, its zygote serves, but for the group `burst`. Clients that
+measure speak to the socket, or run `pinnace attach` where the table says so; clients that only read are processes of
+their own. Each row is a median with its range, its bar and whether the median meets it. Judges nothing: times belong to
+a machine.
 """
 
 import argparse
@@ -94,6 +95,7 @@ BARS: Final[Mapping[str, Bar]] = {
     "attach to the first answer, of pi's start": Bar(0.15),
     "the same with the process of the attach": Bar(0.25),
     "50 agents: all have answered, s": Bar(3.0),
+    "50 agents of a host that has just begun: new interpreters": Bar(2),
     "50 agents, idle: private memory of one, MiB": Bar(12.0),
     "50 agents, idle: processor of all and the host, % of one core": Bar(0.5),
     "a record: more than through a pipe, ms": Bar(0.2),
@@ -180,8 +182,8 @@ class Client:
 class Host:
     """A host of a home, with its zygote."""
 
-    def __init__(self, home: PreparedHome, folder: Path) -> None:
-        """Start it and wait until it forks."""
+    def __init__(self, home: PreparedHome, folder: Path, *, is_warm: bool = True) -> None:
+        """Start it and wait until it forks, or only until it answers."""
         self.home = home
         self.environment = {**home.env, "XDG_RUNTIME_DIR": str(folder)}
         self.path = str(folder / "pinnace" / "host.sock")
@@ -189,10 +191,16 @@ class Host:
         self._process = subprocess.Popen([*map(str, OURS), "host"], env=self.environment, stderr=subprocess.DEVNULL)
         self.pid = self._process.pid
         deadline = time.monotonic() + TIMEOUT_S
-        while not self._forks():
+        while not (self._forks() if is_warm else self._answers()):
             if time.monotonic() > deadline or self._process.poll() is not None:
                 raise RuntimeError("the host forks no agents")
-            time.sleep(0.05)
+            time.sleep(0.05 if is_warm else 0.005)
+
+    def _answers(self) -> bool:
+        try:
+            return not self.agents()
+        except (ConnectionRefusedError, FileNotFoundError):
+            return False
 
     def _forks(self) -> bool:
         """Return whether an agent is a child of the zygote, not of the host."""
@@ -200,11 +208,11 @@ class Host:
             with self.attach() as client:
                 client.state()
                 row = next(row for row in self.agents() if row["pid"] is not None)
-                parent = Path(f"/proc/{row['pid']}/stat").read_text().rpartition(")")[2].split()[1]
+                parent = _parent_of(int(str(row["pid"])))
         except (ConnectionRefusedError, FileNotFoundError):
             return False
         self.run("agents", "remove", str(row["name"]))
-        return int(parent) != self.pid
+        return parent != self.pid
 
     def __enter__(self) -> Self:
         return self
@@ -273,6 +281,10 @@ class Host:
         return total / _TICKS_A_SECOND
 
 
+def _parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 class Bench(NamedTuple):
     """What is measured, and with what it is compared."""
 
@@ -325,6 +337,26 @@ def fleet(bench: Bench) -> Figures:
         "50 agents, idle: proportional share of one, MiB": statistics.median(each["proportional"] for each in memories),
         "50 agents, idle: the host, resident, MiB": resident,
         "50 agents, idle: processor of all and the host, % of one core": 100 * used_s / IDLE_S,
+    }
+
+
+def burst(bench: Bench) -> Figures:
+    """Start fifty agents at once when the host has just begun, and its zygote loads."""
+    host = bench.host
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(host.attach()) for _ in range(FLEET)]
+        for client in clients:
+            client.send(_STATE)
+        times = [client.until(_ANSWER) - clients[0].begun_s for client in clients]
+        pids = [int(str(row["pid"])) for row in host.agents()]
+        memories = [memory_of(pid)["private"] for pid in pids]
+        fresh = sum(_parent_of(pid) == host.pid for pid in pids)
+    host.remove_all()
+    return {
+        "50 agents of a host that has just begun: the first has answered, s": min(times),
+        "50 agents of a host that has just begun: all have answered, s": max(times),
+        "50 agents of a host that has just begun: new interpreters": fresh,
+        "50 agents of a host that has just begun: private memory of all, MiB": sum(memories),
     }
 
 
@@ -500,6 +532,8 @@ class Item(NamedTuple):
     measure: Callable[[Bench], Figures]
     before: Callable[[PreparedHome], object] = lambda _home: None
     """What is done before the host starts."""
+    is_warm: bool = True
+    """Whether its zygote serves when the work begins."""
 
 
 Load = Callable[[Bench], contextlib.AbstractContextManager[object]]
@@ -565,6 +599,7 @@ def _under(name: str, load: Load) -> Callable[[Bench], Figures]:
 ITEMS: Final = (
     Item("start", start),
     Item("fleet", fleet),
+    Item("burst", burst, is_warm=False),
     Item("records", records),
     Item("deltas", deltas),
     Item("replay", replay, before_replay),
@@ -624,7 +659,7 @@ def main() -> None:
             for item in chosen:
                 for _ in range(given.runs):
                     item.before(ours)
-                    with Host(ours, root) as host:
+                    with Host(ours, root, is_warm=item.is_warm) as host:
                         for figure, value in item.measure(Bench(host, *programs)).items():
                             samples.setdefault(figure, []).append(value)
                 sys.stderr.write(f"{item.group}: done\n")

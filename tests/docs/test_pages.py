@@ -45,6 +45,7 @@ FENCE: Final = re.compile(
 FILE: Final = re.compile(r"# ([\w-]+\.\w+)\n")
 LONG: Final = re.compile(r"pinnace-conform|(?:\S*python) -P -m pinnace_fuzz\.\w+|\S*python tests/benchmarks/\w+\.py")
 _SETUP: Final = ".ci/run and test_readme.py"
+_WITH: Final = "downloads packages; tests/test_setup.py checks which"
 _NEEDS_KEY: Final = "needs a key; test_providers_page.py resolves the model"
 
 _FILES: Final = "tests/rpc/tools/test_client_files.py"
@@ -73,7 +74,7 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "docs/fleet.md: *": "test_fleet_page.py, and test_engines.py for the cluster",
     'docs/command-line.md: {"type":"result","version":1,"reason":"completed","retryable":false,"exitCode":0,"text":"…",'
     '"stopReason":"stop",': "tests/rpc/print_mode/test_results.py",
-    "docs/mcp.md: pip install 'mcp>=2.3,<3'": "downloads the package, which tests have",
+    "docs/mcp.md: scripts/setup --with mcp": _WITH,
     "docs/mcp.md: pinnace mcp add files -- npx -y @modelcontextprotocol/server-filesystem .": _SERVERS,
     "docs/mcp.md: pinnace mcp add docs --url https://example.com/mcp --bearer-token-env-var DOCS_TOKEN": _SERVERS,
     "docs/mcp.md: pinnace mcp list": _SERVERS,
@@ -94,6 +95,7 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     'docs/providers.md: {"providers": {': "test_providers_page.py",
     "docs/python-client.md: # attached": "test_client_attach.py",
     "docs/quickstart.md: scripts/setup": _SETUP,
+    "docs/quickstart.md: source .venv/bin/activate": "of a checkout; test_setup.py runs the link's program",
     'docs/quickstart.md: ANTHROPIC_API_KEY=... pinnace -p --model opus "What does this project do?"': _NEEDS_KEY,
     "docs/rpc-reference.md: *": "recorded from the agent; test_recorded_examples.py records them again",
     "docs/sandbox.md: pinnace-conform judge --seed 7 --time 10m --jobs 2 -- pinnace --mode rpc "

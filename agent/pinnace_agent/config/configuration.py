@@ -17,7 +17,9 @@ from pinnace_agent.config.models.catalog import Catalog, read_catalog
 from pinnace_agent.config.models.models import ModelRegistry
 from pinnace_agent.config.settings import LoadedSettings, Settings, settings_in
 from pinnace_agent.config.settings_reader import read_scope
-from pinnace_agent.config.trust import Trust, decide, trust_file
+from pinnace_agent.config.trust import TRUST_REMEDY, Trust, decide, trust_file
+from pinnace_agent.core.diagnostics import Diagnostic
+from pinnace_agent.core.user_warnings import Notice
 from pinnace_agent.files.folders import loose_modes
 from pinnace_agent.files.paths import agent_dir, expand_home, gated_project_files, project_dir
 
@@ -30,14 +32,17 @@ class Configuration(NamedTuple):
 
     settings: Settings
     registry: ModelRegistry
-    notices: tuple[str, ...]
+    notices: tuple[Notice, ...]
     is_project_trusted: bool = False
     hidden_variables: frozenset[str] = frozenset()
     """Variables that are left out of the environment of shells."""
     refusals: tuple[str, ...] = ()
     """The problems in limits and guards of the settings; no run may start with them."""
     mistakes: tuple[str, ...] = ()
-    """Every problem in a file: with the file, the place in it, and what was expected. A reload is refused for them."""
+    """Every problem in a file but hints: with the file, the place in it, and what was expected. A reload is refused
+    for them."""
+    others: tuple[Diagnostic, ...] = ()
+    """Keys of settings.json that are not known, and may be those of an extension."""
 
 
 def load_configuration(env: Mapping[str, str], cwd: Path, *, approved: bool | None = None) -> Configuration:
@@ -49,15 +54,27 @@ def load_configuration(env: Mapping[str, str], cwd: Path, *, approved: bool | No
         approved: Whether the command line trusts the project; None: it leaves that open.
     """
     folder = agent_dir(env)
-    (settings, problems, refusals), trust = _load_settings(env, cwd, approved)
+    (settings, problems, refusals, others), trust = _load_settings(env, cwd, approved)
     catalog = read_catalog(folder / "models.json")
     auth = read_auth(folder / "auth.json")
     diagnostics = [*problems, *trust.diagnostics, *catalog.diagnostics, *auth.diagnostics]
-    notices = [*map(str, diagnostics), *_not_trusted(cwd, trust)]
-    notices += [loose for name in _KEPT_KEYS if (loose := loose_modes(folder / name)) is not None]
+    notices = [
+        *(Notice("settings", str(each), source=each.file) for each in problems),
+        *(Notice("project_trust", str(each), source=each.file) for each in trust.diagnostics),
+        *(Notice("models", str(each), source=each.file) for each in catalog.diagnostics),
+        *(Notice("credentials", str(each), source=each.file) for each in auth.diagnostics),
+        *_not_trusted(cwd, trust),
+    ]
+    for name in _KEPT_KEYS:
+        if (loose := loose_modes(folder / name)) is not None:
+            notices.append(Notice("credentials", loose, source=str(folder / name)))
+    if any(name.lower().endswith("_proxy") for name in env):
+        from pinnace_agent.llm.transport.proxies import environment_problems
+
+        notices += [Notice("settings", text) for text in environment_problems(env)]
     session_dir, notice = configured_session_dir(settings, env, cwd)
     if notice is not None:
-        notices.append(notice)
+        notices.append(Notice("settings", notice))
     return Configuration(
         replace(settings, session_dir=session_dir),
         ModelRegistry(catalog, auth, env),
@@ -65,7 +82,8 @@ def load_configuration(env: Mapping[str, str], cwd: Path, *, approved: bool | No
         trust.is_trusted,
         frozenset() if settings.shell_provider_keys else _key_variables(catalog, auth),
         refusals,
-        tuple(text for each in diagnostics for text in each.texts()),
+        tuple(text for each in diagnostics for text in each.mistakes()),
+        others,
     )
 
 
@@ -111,17 +129,15 @@ def _load_settings(env: Mapping[str, str], cwd: Path, approved: bool | None) -> 
     return loaded, trust
 
 
-def _not_trusted(cwd: Path, trust: Trust) -> Sequence[str]:
+def _not_trusted(cwd: Path, trust: Trust) -> Sequence[Notice]:
     if trust.is_trusted or not trust.gated:
         return ()
     from pinnace_agent.core.visible_text import visible_line  # most starts are in a project that is trusted
 
     gated = (path.relative_to(cwd) if path.is_relative_to(cwd) else path for path in trust.gated)
     names = ", ".join(visible_line(str(path)) for path in gated)
-    return [
-        f"{visible_line(str(cwd))}: this project is not trusted, so what it brings is not read ({names}). "
-        "`pinnace trust` trusts it from now on, --approve for one run."
-    ]
+    text = f"{visible_line(str(cwd))}: this project is not trusted, so what it brings is not read ({names})"
+    return [Notice("project_trust", text, TRUST_REMEDY, str(cwd))]
 
 
 def _key_variables(catalog: Catalog, auth: AuthFile) -> frozenset[str]:

@@ -1,15 +1,16 @@
 """settings.json of the user and of a trusted project: the settings that this program uses, with their defaults.
 
 Read only. A value of the wrong type is reported with its file and key, and the next source is used: the user's setting,
-then the default. A damaged file is reported and counts as empty. Unknown keys belong to other programs. Whether a
-project's file is read at all is decided elsewhere.
+then the default. A damaged file is reported and counts as empty. Unknown keys are reported as hints, except at the top,
+where a key that resembles no known one may belong to an extension. Whether a project's file is read at all is decided
+elsewhere.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeGuard, TypeVar, get_args
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar, get_args
 
 from pinnace_agent.config.models.thinking import is_level
 from pinnace_agent.config.settings_reader import (
@@ -21,7 +22,7 @@ from pinnace_agent.config.settings_reader import (
     whole_number,
 )
 from pinnace_agent.core.diagnostics import Diagnostic
-from pinnace_agent.files.relaxed_json import JsonObject, is_list, is_object
+from pinnace_agent.files.relaxed_json import JsonObject, is_object
 from pinnace_agent.redaction.policy import Secret
 from pinnace_spec.records.messages import QUEUE_MODES, THINKING_LEVELS, Model, QueueMode, ThinkingLevel
 
@@ -32,11 +33,11 @@ _T = TypeVar("_T")
 
 ProjectTrust = Literal["ask", "always", "never"]
 PROJECT_TRUST: Final[tuple[ProjectTrust, ...]] = get_args(ProjectTrust)
-_BUDGETED_LEVELS: Final[tuple[ThinkingLevel, ...]] = ("minimal", "low", "medium", "high")
+BUDGETED_LEVELS: Final[tuple[ThinkingLevel, ...]] = ("minimal", "low", "medium", "high")
 
 
 # Every key of the groups that limit runs, those of pi among them.
-_MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
+GUARDED_MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     "compaction": ("enabled", "reserveTokens", "keepRecentTokens", "modelOverrides"),
     "limits": ("maxTurns", "maxCost", "maxRunSeconds"),
     "retry": ("enabled", "maxRetries", "baseDelayMs", "maxAgentDelayMs", "provider"),
@@ -198,6 +199,8 @@ class LoadedSettings(NamedTuple):
     diagnostics: tuple[Diagnostic, ...] = ()
     refusals: tuple[str, ...] = ()
     """The problems in limits and guards; no run may start with them."""
+    others: tuple[Diagnostic, ...] = ()
+    """Keys that are not known and resemble none: an extension may read them, so that a start does not report them."""
 
 
 def read_settings(path: Path, project: Path | None = None) -> LoadedSettings:
@@ -211,14 +214,18 @@ def settings_in(user: Scope, project: Scope | None = None) -> LoadedSettings:
     reader = SettingsReader([user] if project is None else [project, user])
     settings = _settings(reader)
     _find_misspelled(reader)
-    return LoadedSettings(settings, reader.diagnostics, reader.refusals)
+    if any(scope.content for scope in reader.scopes):
+        from pinnace_agent.config.settings_hints import add_hints  # not at a start without settings
+
+        add_hints(reader, settings)
+    return LoadedSettings(settings, reader.diagnostics, reader.refusals, reader.others)
 
 
 def _find_misspelled(reader: SettingsReader) -> None:
-    """Report unknown keys of limits and guards. Unknown keys elsewhere belong to other programs."""
-    for group, members in _MEMBERS.items():
+    """Report unknown keys of limits and guards."""
+    for group, members in GUARDED_MEMBERS.items():
         reader.members(group, members)
-    reader.misspelled({group: _MEMBERS[group] for group in ("limits", "tools")}, (*_MEMBERS,))
+    reader.misspelled({group: GUARDED_MEMBERS[group] for group in ("limits", "tools")}, (*GUARDED_MEMBERS,))
 
 
 def _settings(reader: SettingsReader) -> Settings:
@@ -318,7 +325,7 @@ def _amount(value: object) -> float | None:
 
 def _thinking_budgets(reader: SettingsReader) -> dict[ThinkingLevel, int]:
     budgets: dict[ThinkingLevel, int] = {}
-    for level in _BUDGETED_LEVELS:
+    for level in BUDGETED_LEVELS:
         tokens = reader.integer(f"thinkingBudgets.{level}", None)
         if tokens is not None:
             budgets[level] = tokens
@@ -336,9 +343,12 @@ def _default_tools(reader: SettingsReader) -> tuple[str, ...] | None:
 
 
 def _resources(reader: SettingsReader) -> tuple[ResourceSettings, ...]:
-    packages = reader.each("packages", _packages, "a list of strings and objects with a source")
+    source = "with a source"
+    packages: dict[Scope, tuple[str | JsonObject, ...]] = reader.items(
+        "packages", _package, f"string or object {source}", f"strings and objects {source}"
+    )
     names = ("extensions", "skills", "prompts")
-    extensions, skills, prompts = (reader.each(name, texts_of, "a list of strings") for name in names)
+    extensions, skills, prompts = (reader.items(name, _text, "string", "strings") for name in names)
     return tuple(
         ResourceSettings(
             scope.path.parent,
@@ -367,12 +377,7 @@ def _token_override(value: object) -> TokenOverride | None:
     return TokenOverride(*numbers)
 
 
-def _packages(value: object) -> tuple[str | JsonObject, ...] | None:
-    if not is_list(value):
-        return None
-    packages = [item for item in value if _is_package(item)]
-    return tuple(packages) if len(packages) == len(value) else None
-
-
-def _is_package(value: object) -> TypeGuard[str | JsonObject]:
-    return isinstance(value, str) or (is_object(value) and isinstance(value.get("source"), str))
+def _package(value: object) -> str | JsonObject | None:
+    if isinstance(value, str):
+        return value
+    return value if is_object(value) and isinstance(value.get("source"), str) else None

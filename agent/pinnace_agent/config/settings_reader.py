@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
-from pinnace_agent.core.diagnostics import Diagnostic, Problem
+from pinnace_agent.core.diagnostics import Diagnostic, Problem, hints
 from pinnace_agent.files.relaxed_json import (
     ConfigurationFileError,
     JsonObject,
@@ -20,6 +20,7 @@ from pinnace_agent.files.relaxed_json import (
     read_object,
 )
 from pinnace_agent.files.text_file import TextFileError, read_beginning
+from pinnace_spec.nearest import nearest, nearest_or_all
 
 _T = TypeVar("_T")
 _D = TypeVar("_D")
@@ -111,6 +112,9 @@ class SettingsReader:
         """Read these files, in the order of their precedence."""
         self.scopes = scopes
         self._problems: dict[Scope, list[Problem]] = {scope: [] for scope in scopes}
+        self._hints: dict[Scope, list[Problem]] = {scope: [] for scope in scopes}
+        self._items: dict[Scope, list[Problem]] = {scope: [] for scope in scopes}
+        self._others: dict[Scope, list[Problem]] = {scope: [] for scope in scopes}
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -122,7 +126,20 @@ class SettingsReader:
             if problems := self._problems[scope]:
                 instead = "the user's setting or the default" if scope.is_project else "the default"
                 found.append(Diagnostic(str(scope.path), tuple(problems), f"{instead} is used in its place"))
+            if items := self._items[scope]:
+                found.append(Diagnostic(str(scope.path), tuple(items), "left out"))
+            found += hints(str(scope.path), self._hints[scope])
         return tuple(found)
+
+    @property
+    def others(self) -> tuple[Diagnostic, ...]:
+        """The unknown keys at the top that resemble none: an extension may read them."""
+        consequence = "without effect, unless an extension reads it"
+        return tuple(
+            Diagnostic(str(scope.path), tuple(problems), consequence)
+            for scope in reversed(self.scopes)
+            if (problems := self._others[scope])
+        )
 
     @property
     def refusals(self) -> tuple[str, ...]:
@@ -144,7 +161,7 @@ class SettingsReader:
             _, value = self._find(scope, group)
             if is_object(value):
                 for name in sorted(value.keys() - set(known)):
-                    self.report(scope, f"{group}.{name}", f"{_UNKNOWN}; {_nearest(name, known)}")
+                    self.report(scope, f"{group}.{name}", f"{_UNKNOWN}; {nearest_or_all(name, known)}")
 
     def misspelled(self, members: Mapping[str, Collection[str]], groups: Collection[str]) -> None:
         """Report keys at the top that are nearly the name of a group, or a member of a group."""
@@ -153,11 +170,11 @@ class SettingsReader:
             for name in sorted(scope.content.keys() - set(groups)):
                 # Few keys share most letters with a group; an exact comparison imports a module.
                 alike = [group for group in groups if len(set(name.lower()) ^ set(group)) <= 2]
-                near = _close(name.lower(), alike, _NEARLY) if alike else []
+                near = nearest(name, alike, _NEARLY)
                 if name in owners:
                     self.report(scope, name, f"{_UNKNOWN} here; did you mean {owners[name]}.{name}?")
                 elif near:
-                    self.report(scope, name, f"{_UNKNOWN}; did you mean {near[0]}?")
+                    self.report(scope, name, f"{_UNKNOWN}; did you mean {near}?")
 
     def text(self, name: str) -> str | None:
         """Read a string; an empty one counts as absent."""
@@ -179,6 +196,20 @@ class SettingsReader:
     def texts(self, name: str) -> tuple[str, ...]:
         """Read a list of strings."""
         return self.take(name, texts_of, (), "a list of strings")
+
+    def items(
+        self, name: str, convert: Callable[[object], _T | None], expected: str, plural: str
+    ) -> dict[Scope, tuple[_T, ...]]:
+        """Read the list of each file, by the file; neither takes precedence. A wrong item costs itself alone."""
+        lists = self.each(name, lambda value: value if is_list(value) else None, f"a list of {plural}")
+        found: dict[Scope, tuple[_T, ...]] = {}
+        for scope, values in lists.items():
+            converted = [convert(value) for value in values]
+            for place, item in enumerate(converted):
+                if item is None:
+                    self._items[scope].append(Problem(f"{name}[{place}]", f"must be a {expected}"))
+            found[scope] = tuple(item for item in converted if item is not None)
+        return found
 
     def table(
         self,
@@ -242,6 +273,22 @@ class SettingsReader:
         if problem not in self._problems[scope]:
             self._problems[scope].append(problem)
 
+    def hint(self, scope: Scope, name: str, message: str) -> None:
+        """Add a hint: a key that is not known, a value that can't work."""
+        self._hints[scope].append(Problem(name, message, is_hint=True))
+
+    def leave(self, scope: Scope, name: str) -> None:
+        """Add an unknown key that may be an extension's."""
+        self._others[scope].append(Problem(name, _UNKNOWN, is_hint=True))
+
+    def source(self, name: str) -> Scope | None:
+        """Return the file that has a value and takes precedence."""
+        return next((scope for scope in self.scopes if self._find(scope, name)[0]), None)
+
+    def is_reported(self, scope: Scope, name: str) -> bool:
+        """Return whether a mistake was reported for a key."""
+        return any(problem.path == name for problem in self._problems[scope])
+
     def _find(self, scope: Scope, name: str) -> tuple[bool, object]:
         """Return whether a file has a value, and the value. Null for a group is null for all its members."""
         if scope.is_project and name in USERS_ALONE:
@@ -262,17 +309,6 @@ class SettingsReader:
 
 def _is_within(name: str, group: str) -> bool:
     return name == group or name.startswith((f"{group}.", f"{group}["))
-
-
-def _close(word: str, names: Collection[str], nearness: float = 0.6) -> list[str]:
-    from difflib import get_close_matches  # imported only after a mistake
-
-    return get_close_matches(word, names, 1, nearness)
-
-
-def _nearest(name: str, known: Collection[str]) -> str:
-    near = _close(name, known)
-    return f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
 
 
 def whole_number(value: object) -> int | None:
@@ -335,7 +371,8 @@ def _migrate_retry(content: JsonObject) -> None:
     retry = content.get("retry")
     if not is_object(retry) or "maxDelayMs" not in retry:
         return
-    provider = retry.get("provider", {})
+    provider = retry.get("provider")
+    provider = {} if provider is None else provider
     if not is_object(provider):
         return
     retry = dict(retry)

@@ -1,9 +1,9 @@
 """Whether a project may configure the agent: the user's decision, now or earlier, and how it is stored.
 
 `trust.json` in the agent folder is shared with pi. It maps the real path of a folder to true, false, or null for no
-decision; a folder without a decision has that of its nearest parent. While the file can't be read, no project is
-trusted, whatever the default, and the file is never written. Never asks the user. Has no knowledge of what a project
-brings.
+decision; a folder without a decision has that of its nearest parent. Another value is reported, and its folder is not
+trusted. While the file can't be read, no project is trusted, whatever the default, and the file is never written. Never
+asks the user. Has no knowledge of what a project brings.
 """
 
 import json
@@ -35,13 +35,20 @@ def trust_file(agent_dir: Path) -> Path:
     return agent_dir / "trust.json"
 
 
-def read_decisions(path: Path) -> Decisions:
-    """Read the decisions, by folder.
+def read_decisions(path: Path) -> tuple[Decisions, tuple[Diagnostic, ...]]:
+    """Read the decisions, by folder, and report values that are none, which count as decisions against the folder.
 
     Raises:
-        ConfigurationFileError: The file can't be read, or has another content.
+        ConfigurationFileError: The file can't be read.
     """
-    return _checked(read_object(path, is_relaxed=False) or {})
+    content = read_object(path, is_relaxed=False) or {}
+    decisions = {
+        folder: decision if decision is None or isinstance(decision, bool) else False
+        for folder, decision in content.items()
+    }
+    wrong = [folder for folder, decision in content.items() if decision is not decisions[folder]]
+    problems = tuple(Problem(folder, "must be true, false or null") for folder in wrong)
+    return decisions, (Diagnostic(str(path), problems, "these folders are not trusted"),) if problems else ()
 
 
 def saved_decision(decisions: Decisions, folder: Path) -> bool | None:
@@ -51,6 +58,10 @@ def saved_decision(decisions: Decisions, folder: Path) -> bool | None:
         if (decision := decisions.get(str(each))) is not None:
             return decision
     return None
+
+
+TRUST_REMEDY: Final = "`pinnace trust` trusts it from now on, --approve for one run."
+"""What a user can do about a project that is not trusted."""
 
 
 def decide(
@@ -79,17 +90,18 @@ def decide(
     if approved is not None:
         return Trust(approved, tuple(gated))
     try:
-        saved = saved_decision(read_decisions(path), cwd)
+        decisions, diagnostics = read_decisions(path)
     except ConfigurationFileError as error:
         # DEVIATION D-31: no file that is read ends the process.
         problem = Diagnostic(str(path), (Problem("", str(error)),), "no project is trusted")
         return Trust(False, tuple(gated), (problem,))
+    saved = saved_decision(decisions, cwd)
     if saved and gated and has_changed is not None and has_changed():
         problem = Diagnostic(str(cwd), (Problem("", _CHANGED),), "it is not trusted")
-        return Trust(False, tuple(gated), (problem,))
+        return Trust(False, tuple(gated), (*diagnostics, problem))
     if saved is not None:
-        return Trust(saved, tuple(gated))
-    return Trust(not gated or default == "always", tuple(gated))
+        return Trust(saved, tuple(gated), diagnostics)
+    return Trust(not gated or default == "always", tuple(gated), diagnostics)
 
 
 def save_decision(path: Path, folder: Path, decision: bool) -> bool:
@@ -103,21 +115,12 @@ def save_decision(path: Path, folder: Path, decision: bool) -> bool:
     name = os.path.realpath(folder)
 
     def change(content: JsonObject) -> JsonObject:
-        return {**_checked(content), name: decision}
+        return {**content, name: decision}
 
     # Not at start: most processes store no decision.
     from pinnace_agent.files.json_file import FileForm, edit_object
 
     return edit_object(path, change, FileForm(_encode)).is_changed
-
-
-def _checked(content: JsonObject) -> dict[str, bool | None]:
-    decisions: dict[str, bool | None] = {}
-    for folder, decision in content.items():
-        if not (decision is None or isinstance(decision, bool)):
-            raise ConfigurationFileError("must hold true, false or null for each folder")
-        decisions[folder] = decision
-    return decisions
 
 
 def _encode(content: JsonObject) -> str:

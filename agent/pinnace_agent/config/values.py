@@ -47,6 +47,13 @@ def interpolate(value: Secret, env: Mapping[str, str]) -> str:
     return _VARIABLE.sub(replace, value.reveal())
 
 
+def variables_of(value: Secret) -> set[str]:
+    """Return the names of the variables that a text holds; a command holds none."""
+    if is_command(value):
+        return set()
+    return {name for _, braced, bare in _VARIABLE.findall(value.reveal()) if (name := braced or bare)}
+
+
 def is_configured(value: Secret, env: Mapping[str, str]) -> bool:
     """Return whether a value is configured, without running a command."""
     if is_command(value):

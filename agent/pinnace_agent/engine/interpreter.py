@@ -572,8 +572,9 @@ class EffectInterpreter:
         self.submit(InternalEvent("reload_ok", job, retry=self.profile.retry.delays))
 
     def _use_files(self, use: UseFiles) -> None:
-        for notice in (*use(self.profile), *self.profile.resources.renew(self.session.cwd)):
-            _log.warning("%s", notice)
+        profile = self.profile
+        profile.warnings.renew(("settings", "models", "credentials", "project_trust"), use(profile))
+        profile.resources.renew(self.session.cwd)
         self.settings.models_changed(self.profile.registry, self.profile.model_patterns)
 
     def _abandon(self, job: int, task: trio.lowlevel.Task | None) -> None:

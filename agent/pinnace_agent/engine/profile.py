@@ -11,6 +11,7 @@ from pinnace_agent.config.credentials.known_keys import keyless_environment
 from pinnace_agent.config.models.models import ModelRegistry
 from pinnace_agent.config.models.scope import ScopedModel
 from pinnace_agent.config.settings import CompactionSettings, RetrySettings, RunLimits, Settings
+from pinnace_agent.core.user_warnings import Notice, Warnings
 from pinnace_agent.llm.request import IDLE_TIMEOUT_S, THINKING_BUDGETS, ToolSpec
 from pinnace_agent.prompting.prompt_resources import PromptResources
 from pinnace_agent.tools.base import Tool
@@ -20,8 +21,8 @@ if TYPE_CHECKING:  # loaded with a sandbox
     from pinnace_agent.core.ports.confinement import SandboxReport
     from pinnace_agent.core.trace_context import CallTrace
 
-UseFiles = Callable[["AgentProfile"], Sequence[str]]
-"""Makes what was read current in an agent, and returns notices for the user."""
+UseFiles = Callable[["AgentProfile"], Sequence[Notice]]
+"""Makes what was read current in an agent, and returns what the user has to know about it."""
 
 
 def _nothing_to_read() -> UseFiles:
@@ -74,6 +75,8 @@ class AgentProfile:
     """How long a tool call may take that says nothing about it; None: for ever."""
     trace_call: "CallTrace | None" = None
     """Traces calls of tools; None: nothing does."""
+    warnings: Warnings = field(default_factory=Warnings)
+    """What the user has to know."""
 
     retry: RetrySettings = field(default_factory=RetrySettings)
     """How failed requests are repeated; the statechart has its own copy."""

@@ -7,6 +7,7 @@ it. The statechart decides when.
 import logging
 from typing import TYPE_CHECKING, Final, cast
 
+from pinnace_agent.core.user_warnings import Notice
 from pinnace_agent.engine.limits import LimitWatch
 from pinnace_agent.engine.run_job import Next, RunJob
 from pinnace_agent.engine.run_recorder import RunRecorder
@@ -184,7 +185,7 @@ class RunEffects:
         """Report once that a model's window is set larger than its server says."""
         if (warning := window_warning(model, tokens)) not in self._warnings:
             self._warnings.add(warning)
-            _log.warning("%s", warning)
+            self._agent.profile.warnings.keep(Notice("models", warning, source="models.json"))
             self._agent.emitter.emit(extension_error("models.json", "context_window", warning))
 
     def compare_window(self, model: Model, credentials: "Credentials") -> None:

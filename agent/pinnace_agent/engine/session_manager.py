@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pinnace_agent.config.models.models import clamp_level
 from pinnace_agent.core.ports.emitter import Emitter
+from pinnace_agent.core.user_warnings import Notice
 from pinnace_agent.engine.profile import AgentProfile
 from pinnace_agent.engine.run_recorder import user_message
 from pinnace_agent.session.conversation import Session
@@ -181,16 +182,14 @@ class SessionManager:
         except errors.ClientError as error:
             self._agent.submit(InternalEvent("switch_failed", effect.job, text=error.text, code=error.code))
             return
-        for notice in plan.notices:
-            _warn(notice)
+        self._profile.warnings.renew(("session",), (Notice("session", notice) for notice in plan.notices))
         if extensions is None:
             self._agent.open_folder(session.cwd)
             extensions = self._extensions()
         if extensions is not None:
             await extensions.end(extensions.reason_of(plan.request), session.path)
         if plan.is_other_conversation:
-            for notice in self._profile.resources.renew(session.cwd):
-                _warn(notice)
+            self._profile.resources.renew(session.cwd)
         former, self.session = self.session, session
         if plan.folder is not None:
             plan.folder.enter()
@@ -249,7 +248,7 @@ class SessionManager:
         session.on_problem = partial(self._report_problem, session)
         session.on_appended = partial(self._save, session)
         if session.file is not None:
-            session.file.on_notice = _warn
+            session.file.on_notice = self._warn
 
     def close_unused(self) -> None:
         """Close sessions that no job will append to any more, once all their entries are saved.
@@ -312,6 +311,9 @@ class SessionManager:
 
         self._jobs.start(f"save:{id(session)}", work, ended)
 
+    def _warn(self, text: str) -> None:
+        self._profile.warnings.add(Notice("session", text))
+
     def _report_problem(self, session: Session, text: str) -> None:
         """Report to the client, with the record that every generation has for failures beside its commands."""
         _log.error("%s", text)
@@ -328,10 +330,6 @@ def _is_written(session: Session) -> bool:
         with suppress(SaveError):
             session.file.flush()
     return not session.file.unsaved
-
-
-def _warn(notice: str) -> None:
-    _log.warning("%s", notice)
 
 
 def _nothing(_cancelled: bool, _failure: BaseException | None) -> None:

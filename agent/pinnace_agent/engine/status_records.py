@@ -11,6 +11,9 @@ from pinnace_spec.records.messages import AssistantMessage, Model
 from pinnace_spec.rules import errors
 from pinnace_statechart import effects as fx
 
+WARNED_EVENTS: Final = frozenset({"load", "context_window"})
+"""The events of `extension_error` that are warnings as well: stderr has them, and `get_state`."""
+
 
 def retry_start(effect: fx.RetryStart, failure: AssistantMessage | None) -> Record:
     """Make `auto_retry_start`: the failure, and when the next attempt begins."""

@@ -42,6 +42,8 @@ class LoadedInstance:
     given_back: Sequence[int]
     """The options of extensions that take no value and are followed by a word of the command line."""
     notices: Sequence[str]
+    left_out: Sequence[LoadFailure]
+    """Extensions that were found or named and are not loaded, each once."""
     files: Sequence[str]
     """Files and folders of the extensions, also of those that were not loaded."""
 
@@ -81,6 +83,11 @@ class InstanceLoading:
         kept = keep_needed(report.extensions)
         flags = match_flags(plan.given, flags_of(kept.extensions))
         loader.flags.given = flags.values
+        replaced = [
+            LoadFailure(each.path, text.removeprefix(f"{each.path} is left out: "))
+            for each, text in zip(kept.left_out, kept.warnings, strict=True)
+        ]
+        left_out = [*found.failures, *report.failures, *found.left_out, *replaced]
         return LoadedInstance(
             loader,
             report.loaded,
@@ -89,6 +96,7 @@ class InstanceLoading:
             [*flags.errors, *self._refused_words(flags)],
             flags.given_back,
             [*found.notices, *report.notices, *kept.warnings],
+            list({each.path: each for each in reversed(left_out)}.values())[::-1],
             # Of an installed package the entry is a module: one that was loaded, or among what is installed.
             [each.folder or each.entry for each in found.candidates if each.attribute is None],
         )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 import trio
 
 from pinnace_agent.core.frozen import frozen
+from pinnace_agent.core.user_warnings import Notice
 from pinnace_agent.engine.status_records import extension_error
 from pinnace_agent.extension_host.actions import Actions
 from pinnace_agent.extension_host.instance_hooks import InstanceHooks
@@ -163,7 +164,7 @@ class ExtensionManager:
             text = f"{type(error).__name__}: {error}"
             if reason == "startup":
                 raise ExtensionStartError([f"the extensions can't be loaded: {text}"]) from error
-            self.report(ErrorRecord(RUNTIME, "load", self._guard.failed(text)))
+            self._report_load(RUNTIME, self._guard.failed(text))
 
     async def _begin(
         self, reason: StartReason, previous_file: str | None = None, choose: Callable[[], None] | None = None
@@ -196,10 +197,9 @@ class ExtensionManager:
         if reason == "resume" and (model := agent.session.model) is not None and model != self._former_model:
             self.model_selected(model, self._former_model, "restore")  # DEVIATION D-52
         added = found_resources(found)
-        for notice in agent.profile.resources.add(agent.session.cwd, added.skills, added.templates):
-            _log.warning("%s", notice)
+        agent.profile.resources.add(agent.session.cwd, added.skills, added.templates)
         if (refusal := self._guard.open(missing)) is not None:
-            self.report(ErrorRecord(RUNTIME, "load", f"no tool runs: {refusal}"))
+            self._report_load(RUNTIME, f"no tool runs: {refusal}")
 
     def _select_first(self) -> None:
         """Select the model of the start, which an extension may have brought."""
@@ -233,17 +233,23 @@ class ExtensionManager:
         return found
 
     def _report_failures(self, loaded: LoadedInstance, reason: StartReason) -> None:
-        for text in loaded.notices:
-            _log.warning("%s", text)
+        warnings = self.agent.profile.warnings
+        warnings.renew(("extension",), (Notice("extension", text) for text in loaded.notices))
         failures, flags = loaded.failures, loaded.flag_errors
         if reason == "startup" and not self.plan.keeps_going and (failures or flags):
             texts = [f"{each.path}: {each.error}" for each in failures]
             hint = ["start without them by --no-extensions, or without those that fail by --keep-going"]
             raise ExtensionStartError([*texts, *(hint if failures else ()), *flags])
         for each in failures:
-            self.report(ErrorRecord(each.path, "load", each.error, each.traceback))
+            self._report_load(each.path, each.error, each.traceback)
         for text in flags:
-            _log.warning("%s", text)
+            warnings.add(Notice("extension", text))
+
+    def _report_load(self, path: str, error: str, traceback: str = "") -> None:
+        """Report that extensions are not there: a client that attaches later finds it among the warnings."""
+        self.report(ErrorRecord(path, "load", error, traceback))
+        text = error if path == RUNTIME else f"{path}: {error}"
+        self.agent.profile.warnings.keep(Notice("extension", text, source=None if path == RUNTIME else path))
 
     def _bound(self, loaded: LoadedInstance, generation: Generation) -> Runner:
         agent = self.agent
@@ -372,8 +378,8 @@ class ExtensionManager:
         unknown = self.agent.toolbox.unknown()
         if unknown.refusals and reason == "startup" and not self.plan.keeps_going:
             raise ExtensionStartError(unknown.refusals, is_usage=True)
-        for warning in unknown.warnings:
-            _log.warning("%s", warning)
+        notices = (Notice("tools", warning) for warning in unknown.warnings)
+        self.agent.profile.warnings.renew(("tools",), notices)
 
     def _check_servers(self, runner: Runner) -> None:
         """Report MCP servers that nothing connects."""
@@ -381,6 +387,15 @@ class ExtensionManager:
             for each in registered_servers(runner.extensions):
                 text = f"server {each['name']} is not connected: MCP support is off (--no-mcp)"
                 self.report(ErrorRecord(each["extensionPath"], "register_mcp_server", text))
+
+    @property
+    def left_out(self) -> Sequence[Mapping[str, object]]:
+        """The extensions that were found or named for the session and are not loaded."""
+        return (
+            []
+            if self._loaded is None
+            else [{"path": each.path, "reason": each.error} for each in self._loaded.left_out]
+        )
 
     @property
     def mcp_servers(self) -> Sequence[Mapping[str, object]]:

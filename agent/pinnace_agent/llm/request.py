@@ -105,6 +105,6 @@ class LlmRequest(NamedTuple):
 def secrets_of(request: LlmRequest) -> Secrets:
     """Return the secrets of this request, which no text may contain; they are added to the redactor of the process."""
     REDACTOR.learn(request.api_key)
-    REDACTOR.learn_headers(request.headers)
+    REDACTOR.learn_values(request.headers)
     REDACTOR.learn_address(request.model["baseUrl"])
     return Secrets(request.api_key, request.headers, request.model["baseUrl"])

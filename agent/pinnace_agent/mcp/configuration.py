@@ -163,6 +163,8 @@ class _File:
         """Yield the entries that can be used; with those of the user an entry may change one of them."""
         names: dict[str, str] = {}
         for name, raw in self._raw.items():
+            if is_object(raw):  # first: a misspelt key may be why the entry is invalid
+                self._errors += [f'{self._path}: server "{name[:100]}": {text}' for text in mistyped(raw)]
             try:
                 entry = self._entry(name, raw, users)
             except InvalidEntry as error:
@@ -171,8 +173,6 @@ class _File:
             if (clash := names.setdefault(namespace(name), name)) != name:
                 self._errors.append(f'{self._path}: server "{name}" conflicts with "{clash}"')
                 continue
-            if is_object(raw):
-                self._errors += [f'{self._path}: server "{name}": {text}' for text in mistyped(raw)]
             yield entry
 
     def _entry(self, name: str, raw: object, users: Mapping[str, ServerEntry] | None) -> ServerEntry:

@@ -71,8 +71,11 @@ def shown_result(server: str, tool: str, result: Mapping[str, object], save: Sav
     blocks = [each for each in content if is_object(each)] if is_list(content) else []
     for block in blocks:
         _add_block(shown, server, block, save, reads_resources=reads_resources)
-    if not blocks and "structuredContent" in result:
-        shown.say(json.dumps(result["structuredContent"], indent=2, ensure_ascii=False))
+    structured = result.get("structuredContent")
+    is_blank = not shown.text.strip() and all(block["type"] == "text" for block in shown.blocks)
+    if is_blank and (structured is not None if blocks else "structuredContent" in result):
+        shown.blocks.clear()
+        shown.say(json.dumps(structured, indent=2, ensure_ascii=False))
     if result.get("isError") is True and not shown.text:
         shown.say(f"MCP tool {server}/{tool} returned an error")
     return limited(shown, save)

@@ -63,6 +63,9 @@ def read_tool(raw: object, server: str) -> OfferedTool:
     schema = raw.get("inputSchema")
     if not is_object(schema):
         raise WrongTool("its inputSchema is no object")
+    execution = raw.get("execution")
+    if is_object(execution) and execution.get("taskSupport") == "required":
+        raise WrongTool("it runs as a task only (execution.taskSupport is required), and tasks are not supported yet")
     if len(json.dumps(raw)) > limits.TOOL_BYTES:
         raise WrongTool(f"its definition has more than {limits.TOOL_BYTES >> 10} KiB")
     hints = raw.get("annotations")

@@ -7,13 +7,13 @@ resolves no variable, knows no process. Values that may hold a secret are `Secre
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from math import isfinite
 from typing import Final, Literal, TypeAlias, TypeGuard
 from urllib.parse import SplitResult, urlsplit
 
 from pinnace_agent.files.relaxed_json import is_list, is_object
 from pinnace_agent.redaction.policy import Secret
+from pinnace_spec.nearest import nearest
 
 Scope: TypeAlias = Literal["client", "project", "user", "extension"]
 Exposure: TypeAlias = Literal["codemode", "deferred", "direct", "hidden"]
@@ -40,6 +40,10 @@ _OAUTH_KEYS: Final = (
     *("clientId", "clientSecret", "callbackPort", "callbackUrl", "scope", "clientName", "clientRegistration"),
     "authServerMetadataUrl",
 )
+
+
+_OF_OTHERS: Final = "disabled"
+"""A key of other clients that is not to be ignored in silence where it is true: the server is started."""
 
 
 class InvalidEntry(Exception):
@@ -164,8 +168,10 @@ def mistyped(raw: Mapping[str, object], known: Sequence[str] = _KEYS, inside: st
     for key, value in raw.items():
         if key == "oauth" and known is _KEYS and is_object(value):
             texts += mistyped(value, _OAUTH_KEYS, "oauth.")
-        elif key not in known and (meant := get_close_matches(key, known, 1, 0.8)):
-            texts.append(f'unknown key "{inside}{key[:100]}" is ignored; did you mean "{inside}{meant[0]}"?')
+        elif key == _OF_OTHERS and known is _KEYS and value is True:
+            texts.append(f'unknown key "{key}" is ignored; did you mean "enabled": false?')
+        elif key not in known and (meant := nearest(key, known, 0.83)):
+            texts.append(f'unknown key "{inside}{key}" is ignored; did you mean "{inside}{meant}"?')
     return texts
 
 

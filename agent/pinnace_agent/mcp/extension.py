@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 import trio
 
 from pinnace_agent.core.nursery import open_flat_nursery
+from pinnace_agent.core.user_warnings import Notice, Warnings
 from pinnace_agent.core.visible_text import visible_line
 from pinnace_agent.extensions.api.api import ExtensionAPI
 from pinnace_agent.extensions.api.contexts import CommandContext, Context, ToolContext
@@ -32,7 +33,7 @@ from pinnace_agent.mcp.elicitation import Asking, Elicitation
 from pinnace_agent.mcp.entries import ServerEntry
 from pinnace_agent.mcp.late import PATH
 from pinnace_agent.mcp.oauth.commands import SignIns, sign_in_hint
-from pinnace_agent.mcp.opening import MISSING, is_installed, load_library, open_link
+from pinnace_agent.mcp.opening import is_installed, load_library, missing, open_link
 from pinnace_agent.mcp.ports import CallTimedOut, Hooks, Link, LinkLost, NeedsAuth, NotConnected, ServerError
 from pinnace_agent.mcp.prompts import WrongArguments, message_of, prompts_of, read_arguments
 from pinnace_agent.mcp.reporting import StateReports, paced
@@ -51,6 +52,7 @@ _NOTICE_S: Final = 10.0
 _END_S: Final = 1.0
 _QUICK_END_S: Final = 0.5
 _MOST_LINE: Final = 250
+_MOST_DROPPED: Final = 10
 _MOST_SECTION: Final = 4096
 _PROMPT_S: Final = 30.0
 _LOOK_S: Final = 0.05
@@ -79,6 +81,8 @@ class Given(NamedTuple):
     """That of all programs; None: there is none."""
     refused: "dict[str, OfferedTool] | None" = None
     """The tools that a provider of models has refused since the process began, by their names for models."""
+    warnings: Warnings | None = None
+    """What the user has to know about the process; None: the servers have warnings of their own."""
 
     def unknown_tools(self, known: Container[str]) -> list[str]:
         """Return a line for each tool of a server that the command line names, and that no server has."""
@@ -132,6 +136,8 @@ class Servers:
         """By name, what ends a server."""
         self._loading = trio.Lock()
         self._is_running = False
+        self._has_reported = False
+        self._warnings = Warnings() if given.warnings is None else given.warnings
         self._notify_later: Callable[[Server], None] = _ignore
         """Reports a server that has failed, once all have been tried."""
         self._notified: set[str] = set()
@@ -151,6 +157,7 @@ class Servers:
 
     async def begin(self, ctx: Context) -> None:
         """Have the servers of the session, and connect them in the background."""
+        self._warnings.forget("mcp")
         self._own = configured(self._given.own, ctx.cwd, is_trusted=ctx.is_project_trusted(), client=self._given.client)
         self._own.errors += self._given.settings.problems
         registered = self._pi.get_mcp_servers()
@@ -164,7 +171,9 @@ class Servers:
     def _server(self, ctx: Context, entry: ServerEntry) -> Server:
         return Server(entry, partial(self._open, ctx), partial(self._changed, ctx))
 
-    def _end(self, _ctx: Context, event: SessionShutdown) -> None:
+    def _end(self, ctx: Context, event: SessionShutdown) -> None:
+        if self._is_running and not (self._has_reported or ctx.has_ui):
+            self._report_problems(ctx, is_over=True)
         self._end_s = _QUICK_END_S if event.reason == "quit" else _END_S
 
     def _start(self, ctx: Context) -> None:
@@ -183,7 +192,7 @@ class Servers:
     async def _serve(self, server: Server, scope: trio.CancelScope) -> None:
         with scope:
             if not is_installed():
-                server.fail(MISSING)
+                server.fail(missing())
                 return
             async with self._loading:
                 await trio.to_thread.run_sync(load_library)
@@ -230,24 +239,48 @@ class Servers:
         with trio.move_on_after(_NOTICE_S):
             for server in self._servers:
                 await server.settled.wait()
-        lines = [*self._configured.errors]
+        lines = self._report_problems(ctx)
+        if lines:
+            text = "\n".join(f"  {line}" for line in lines)
+            ctx.ui.notify(f'MCP servers with problems:\n{text}\nRun "pinnace mcp test NAME" for details.', "warning")
+        self._notify_later = partial(self._notify_of, ctx)
+
+    def _report_problems(self, ctx: Context, *, is_over: bool = False) -> list[str]:
+        """Warn of what is wrong now, once; return the lines. `is_over`: no server is connected any more."""
+        self._has_reported = True
+        lines: list[tuple[str, str | None]] = [(line, None) for line in self._configured.errors]
         for server in self._servers:
             match server.state:
                 case "failed":
-                    lines.append(f"{server.name}: {first_line(server.error or '', _MOST_LINE)}")
+                    lines.append((f"{server.name}: {first_line(server.error or '', _MOST_LINE)}", server.name))
                 case "needs-auth":
-                    lines.append(f"{server.name}: {sign_in_hint(server.entry)}")
+                    lines.append((f"{server.name}: {sign_in_hint(server.entry)}", server.name))
+                case "starting" | "connecting" if is_over:
+                    lines.append((f"{server.name}: was not connected before the end", server.name))
                 case _:
                     pass
             if left_out := self._left_out.get(server.name):
-                lines.append(
-                    f"{server.name}: {left_out} tools are not offered: mcp.maxTools is {self._given.settings.max_tools}"
-                )
-        lines += self._given.unknown_tools(self._definitions)
-        if lines:
-            text = "\n".join(f"  {line}" for line in lines)
-            ctx.ui.notify(f'MCP servers with problems:\n{text}\nRun "pinnace mcp list" for details.', "warning")
-        self._notify_later = partial(_notify_later, ctx)
+                most = self._given.settings.max_tools
+                lines.append((f"{server.name}: {left_out} tools are not offered: mcp.maxTools is {most}", None))
+        lines += [(line, None) for line in self._given.unknown_tools(self._definitions)]
+        for line, source in lines:
+            self._warn(ctx, f"MCP server {line}" if source else f"MCP: {line}", source)
+        return [line for line, _ in lines]
+
+    def _notify_of(self, ctx: Context, server: Server) -> None:
+        """Say that a server has failed after all have been tried."""
+        hint = sign_in_hint(server.entry) if server.state == "needs-auth" else ""
+        text = f"MCP server {server.name}: {hint or first_line(server.error or 'failed', _MOST_LINE)}"
+        self._warn(ctx, text, server.name)
+        ctx.ui.notify(text, "warning")
+
+    def _warn(self, ctx: Context, text: str, source: str | None = None) -> None:
+        """Warn of a server. A client of the protocol gets a notification instead of a record."""
+        notice = Notice("mcp", text, "`pinnace mcp test NAME` has details.", source)
+        if ctx.has_ui:
+            self._warnings.keep(notice)
+        else:
+            self._warnings.add(notice)
 
     async def _open(self, ctx: Context, server: Server, use: Callable[[Link], Awaitable[None]]) -> None:
         elicitation = Elicitation(server.name)
@@ -281,12 +314,15 @@ class Servers:
             return
         self._reports.changed()
         self._sign_ins.changed(ctx, server)
+        for line in (server.error or "", *server.details.splitlines()) if server.details else ():
+            self._log.write(server.name, {"level": "error", "logger": "stderr", "data": line})
         if server.state in ("failed", "needs-auth") and server.name not in self._notified:
             self._notified.add(server.name)  # once, until it is connected again
             self._notify_later(server)
         if server.state != "connected":
             return
         self._notified.discard(server.name)
+        self._warnings.forget("mcp", server.name)
         self._register_all()
         if server.offers("resources") and not resources.NAMES & self._definitions.keys():
             for tool in self._resources.tools():
@@ -305,7 +341,8 @@ class Servers:
             names = tool_names(server.name, filter(server.entry.exposes, server.tools), taken)
             for own in [own for own, name in names.items() if name in others]:
                 # The tool of an extension stays.
-                _log.warning("%s/%s is not offered: there is a tool %s", server.name, own, names.pop(own))
+                text = f"MCP: {server.name}/{own} is not offered: there is a tool {names.pop(own)}"
+                self._warnings.add(Notice("mcp", text))
             names = {own: name for own, name in names.items() if self._refused.get(name) != server.tools[own]}
             kept = dict(islice(names.items(), max(self._given.settings.max_tools - len(taken), 0)))
             self._left_out[server.name] = len(names) - len(kept)
@@ -475,6 +512,7 @@ class Servers:
             tools = f", {len(server.tools)} tools" if server.state == "connected" else ""
             error = f"\n    {server.error}" if server.error and server.state != "connected" else ""
             lines.append(f"{server.name}: {server.state}{tools}{error}")
+            lines += [f"    left out: {first_line(line, _MOST_LINE)}" for line in server.dropped[:_MOST_DROPPED]]
         lines += [f"config error: {error}" for error in self._configured.errors]
         lines += [f"overridden: {line}" for line in self._configured.overridden]
         return (
@@ -507,13 +545,6 @@ async def _unless_aborted(
 
 def _ignore(_server: Server) -> None:
     """Report nothing yet: what is wrong at the start is reported at once."""
-
-
-def _notify_later(ctx: Context, server: Server) -> None:
-    error = (
-        sign_in_hint(server.entry) if server.state == "needs-auth" else first_line(server.error or "failed", _MOST_LINE)
-    )
-    ctx.ui.notify(f"MCP server {server.name}: {error}", "warning")
 
 
 class ServerLog:

@@ -1,14 +1,13 @@
 """What a server is started with: its program, folder, environment or headers, with every variable resolved.
 
-Every value that is resolved is learnt by the redactor: a server may send it back. Texts of errors name the field.
+The redactor learns what of the values is a key, since a server may send it back. Texts of errors name the field.
 """
 
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
-from urllib.parse import unquote, urlsplit
 
-from pinnace_agent.config.values import UnresolvedValue, interpolate, is_command
+from pinnace_agent.config.values import UnresolvedValue, interpolate, is_command, variables_of
 from pinnace_agent.files.paths import expand_home
 from pinnace_agent.mcp.entries import ServerEntry
 from pinnace_agent.mcp.ports import LinkLost
@@ -84,9 +83,7 @@ async def headers_of(entry: ServerEntry, given: Environment) -> dict[str, str]:
     Raises:
         LinkLost: A variable is not set, a command fails, or a header can't carry the value.
     """
-    if password := urlsplit(entry.url).password:
-        REDACTOR.learn(unquote(password))
-        REDACTOR.learn(password)
+    REDACTOR.learn_address(entry.url)
     headers = await _resolved("headers", entry.headers, entry, given.own)
     for name, value in headers.items():
         if not (value.isascii() and value.isprintable()):
@@ -131,7 +128,11 @@ async def _resolved(
             found[name] = await _text(value, env, is_outside=entry.scope != "project")
         except UnresolvedValue as error:
             raise LinkLost(f"{field}.{name}: {error}") from None
-        REDACTOR.learn(found[name])
+        # A variable's name says as much as the entry's; what a command prints was worth hiding from the file.
+        sources = {each: env[each] for each in variables_of(value) if each in env}
+        if is_command(value):
+            sources["key of a command"] = found[name]
+        REDACTOR.learn_values({**sources, name: found[name]})
     return found
 
 

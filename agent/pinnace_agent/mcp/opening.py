@@ -20,7 +20,13 @@ if TYPE_CHECKING:  # of the library
     from pinnace_agent.mcp.wire.http import Address
 
 LIBRARY: Final = "mcp"
-MISSING: Final = "MCP servers need the package \"mcp\". Install it with: pip install 'mcp>=2.3,<3'"
+
+
+def missing() -> str:
+    """Return what to do where the library is not there."""
+    from pinnace_agent.core.installing import how_to_install
+
+    return f"MCP servers need the extra mcp. Install it with: {how_to_install('mcp')}"
 
 
 def is_installed() -> bool:

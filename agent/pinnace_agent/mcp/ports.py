@@ -9,6 +9,11 @@ import trio
 class LinkLost(Exception):
     """The connection has ended; the text says why. What a call may have done is not known."""
 
+    def __init__(self, text: str, details: str = "") -> None:
+        """Keep both; `details` is the end of what the server has written to stderr."""
+        super().__init__(text)
+        self.details = details
+
 
 class NotConnected(LinkLost):
     """There is no connection, and none can be made: the request was not sent."""

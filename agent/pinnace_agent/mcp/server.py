@@ -66,6 +66,9 @@ class Server:
         self.entry = entry
         self.state: State = "starting" if entry.is_enabled else "disabled"
         self.error: str | None = None
+        """Why it is not connected, in one line."""
+        self.details = ""
+        """What else is known of that: the end of the server's stderr, or the rest of a text."""
         self.tools: Mapping[str, OfferedTool] = {}
         """By what the server calls them, in its order. They stay while it is restarted."""
         self.dropped: Sequence[str] = ()
@@ -132,13 +135,13 @@ class Server:
             elif is_given_up:
                 if tries < len(_TRIES_S) and self._may_try_again(failure):
                     wait_s, tries = max(_TRIES_S[tries], _asked_s(failure)), tries + 1
-                self._become("failed", str(failure))
+                self._become("failed", str(failure), failure.details)
             else:
                 if restarts < len(_RESTARTS_S):
                     wait_s = _RESTARTS_S[restarts] * random.uniform(0.8, 1.2)  # no secret
                     restarts += 1
                 is_given_up = wait_s == math.inf
-                self._become("failed" if is_given_up else "disconnected", str(failure))
+                self._become("failed" if is_given_up else "disconnected", str(failure), failure.details)
             if wait_s == math.inf:
                 tries = 0
                 self.settled.set()
@@ -333,8 +336,10 @@ class Server:
                 self.deny(error)
             raise
 
-    def _become(self, state: State, error: str | None = None) -> None:
-        self.state, self.error = state, error
+    def _become(self, state: State, error: str | None = None, details: str = "") -> None:
+        line, _, rest = (error or "").strip().partition("\n")
+        self.state, self.error = state, error and line.rstrip()
+        self.details = "\n".join(filter(None, (rest, details)))
         if state != "connected":
             self.link = None
         changed, self._changed = self._changed, trio.Event()

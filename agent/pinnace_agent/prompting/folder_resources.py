@@ -62,6 +62,8 @@ class FolderResources(NamedTuple):
     """Problems in any of them, for stderr."""
     is_trusted: bool = True
     """Whether the project in the folder was trusted when its resources were read."""
+    trust_notice: str | None = None
+    """The one of the notices that the project is not trusted; None: there is none."""
 
 
 class FolderReader:
@@ -90,6 +92,11 @@ class FolderReader:
             skills=(*self._chosen.skills, *skills), templates=(*self._chosen.templates, *templates)
         )
 
+    def use_directories(self, directories: Sequence[str]) -> None:
+        """Read the context files of these additional folders from now on, in place of all others."""
+        self._chosen = self._chosen._replace(directories=directories)
+        self._choice = self._choice._replace(directories=directories)
+
     def decide(self, folder: Path, is_trusted: bool) -> None:
         """Set the decision about a project, for the life of the process."""
         self._decided[folder] = is_trusted
@@ -112,6 +119,7 @@ class FolderReader:
         folder = Path(cwd)
         notices: list[str] = []
         gated = self._trusted_files(folder, notices)
+        trust_notice = notices[0] if notices else None
         base = self._choice.base
         if base is None:
             base = self._first_text("SYSTEM.md", folder, gated, notices)
@@ -128,7 +136,7 @@ class FolderReader:
             notices += context.notices
         files = context.files if context else ()
         is_trusted = self._is_folder_trusted(folder, gated)
-        return FolderResources(base, appended, files, directories, templates, skills, notices, is_trusted)
+        return FolderResources(base, appended, files, directories, templates, skills, notices, is_trusted, trust_notice)
 
     def _trusted_files(self, folder: Path, notices: list[str]) -> frozenset[Path]:
         """Return the files of a trusted project that existed at the decision; empty for an untrusted one."""

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import Final, NamedTuple
 
+from pinnace_agent.config.trust import TRUST_REMEDY
+from pinnace_agent.core.user_warnings import Notice, Warnings
 from pinnace_agent.prompting.folder_resources import FolderResources
 from pinnace_agent.prompting.system_prompt import PromptTool, assemble_system_prompt
 
@@ -34,25 +36,34 @@ class PromptResources:
     """The resources of one process: of one folder at a time."""
 
     def __init__(
-        self, read: Callable[[str], FolderResources] = lambda _cwd: FolderResources(), tools: Sequence[PromptTool] = ()
+        self,
+        read: Callable[[str], FolderResources] = lambda _cwd: FolderResources(),
+        tools: Sequence[PromptTool] = (),
+        warnings: Warnings | None = None,
     ) -> None:
         """Read nothing yet; `tools` are those that the system prompt lists."""
+        self._warnings = Warnings() if warnings is None else warnings
         self._read = read
         self._tools = tools
         self._cwd: str | None = None
         self._resources = FolderResources()
         self._prompt: tuple[date, str] | None = None
-        self._reported: set[str] = set()
         self.on_added: Callable[[Sequence[str], Sequence[str]], None] = _nothing_added
         """Takes paths of additional skills and templates, for everything that is read afterwards."""
         self._has_added = False
+        self.on_directories: Callable[[Sequence[str]], None] | None = None
+        """Takes the additional folders, likewise."""
 
-    def renew(self, cwd: str) -> list[str]:
-        """Read the resources of a folder, and return the notices that are new. Blocks on files."""
+    def renew(self, cwd: str) -> None:
+        """Read the resources of a folder, and warn of what is wrong with them. Blocks on files."""
+        if self._resources.trust_notice is not None:
+            self._warnings.forget("project_trust", self._cwd)
         self._cwd, self._resources, self._prompt = cwd, self._read(cwd), None
-        notices = [notice for notice in dict.fromkeys(self._resources.notices) if notice not in self._reported]
-        self._reported.update(notices)
-        return notices
+        untrusted = self._resources.trust_notice
+        others = (Notice("resources", text) for text in self._resources.notices if text != untrusted)
+        self._warnings.renew(("resources",), others)
+        if untrusted is not None:
+            self._warnings.add(Notice("project_trust", untrusted, TRUST_REMEDY, cwd))
 
     def is_trusted(self, cwd: str) -> bool:
         """Return whether the project in a folder is trusted."""
@@ -62,13 +73,13 @@ class PromptResources:
         """Set the decision about the project in a folder that was made after its resources were read."""
         self._resources = self.of(cwd)._replace(is_trusted=is_trusted)
 
-    def add(self, cwd: str, skills: Sequence[str], templates: Sequence[str]) -> list[str]:
-        """Use additional paths, in place of those that were added before; return what `renew` does."""
+    def add(self, cwd: str, skills: Sequence[str], templates: Sequence[str]) -> None:
+        """Use additional paths, in place of those that were added before."""
         if not (skills or templates or self._has_added):
-            return []
+            return
         self._has_added = bool(skills or templates)
         self.on_added(skills, templates)
-        return self.renew(cwd)
+        self.renew(cwd)
 
     def use_tools(self, tools: Sequence[PromptTool]) -> None:
         """List these tools in the system prompt from now on."""

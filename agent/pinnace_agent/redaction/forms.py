@@ -7,52 +7,16 @@ Pure; has no access to texts.
 import json
 from binascii import b2a_base64
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from pinnace_agent.redaction.policy import LEAST_CHARS
+from pinnace_agent.redaction.shapes import MARKS, WORDS, is_key, is_of_words, is_strong, is_words
 
-# Vendors mark their keys with a public beginning. A part of a key counts once it holds so many characters beyond that.
+# A part of a key counts once it holds so many characters beyond the mark of its vendor.
 _BEYOND_MARK: Final = 4
-_MARKS: Final = (
-    *(
-        "AIzaSy",
-        "csk-",
-        "fw_",
-        "github_pat_",
-        "gho_",
-        "ghp_",
-        "ghu_",
-        "gsk_",
-        "hf_",
-        "nvapi-",
-        "pplx-",
-        "r8_",
-        "tgp_v1_",
-    ),
-    *("sk-", "sk-admin-", "sk-ant-", "sk-ant-admin01-", "sk-ant-api03-", "sk-ant-oat01-", "sk-ant-ort01-", "sk-live-"),
-    *("sk-None-", "sk-or-", "sk-or-v1-", "sk-proj-", "sk-svcacct-", "sk-test-", "vck_", "xai-", "ya29."),
-)
-# Parts of keys that are ordinary words, or names of the protocol and of providers, say nothing about the key.
-_WORDS: Final = (
-    "[redacted] Authorization Bearer administrator anthropic-messages assistant changeme "
-    "claude-haiku-4 claude-opus-4 claude-sonnet-4 contentIndex credential deepseek-chat deepseek-reasoner development "
-    "environment experimental extension external fireworks gateway-key gemini-pro gemini-flash generative-language "
-    "google-generative-ai huggingface internal localhost message_end message_start message_update messages mistralai "
-    "moonshotai openai-completions openai-responses openrouter password passwort personal placeholder production "
-    "project-key provider proxy-key required response secret-key secretkey security sessionId something staging "
-    "steering submission temporary test-key testing thinking together token-key toolCallId toolResult username "
-    "vercel-ai-gateway whatever workspace"
-).lower()
-# What servers without authentication are given, and what documentation shows: no secrets.
-_PLACEHOLDERS: Final = frozenset(
-    "anything changeme dummy-key dummykey fake-key fakekey lm-studio lmstudio local-key no-api-key no-key-needed "
-    "no-key-required no_key_needed none-needed not-needed not-required not-used not_needed notneeded ollama-key "
-    "placeholder required sk-dummy-key sk-no-key-required something unneeded unused-key whatever your-api-key "
-    "your_api_key".split()
-)
-# A few words are a password that a person chose, or a placeholder: looked for as a whole only.
-_MOST_OF_WORDS: Final = 24
-_MOST_OF_WORD: Final = 15
+
+Edges = Literal["any", "value", "name"]
+"""Where a key counts: anywhere; where a value can begin and end; and there, but in no path, file name or address."""
 
 
 class Form(NamedTuple):
@@ -60,57 +24,45 @@ class Form(NamedTuple):
 
     text: str
     front: int
-    """So many first characters are a part that must not appear; all of them: the whole form alone must not."""
+    """So many first characters give the key away where a text is cut behind them; all of them: only the whole does."""
     back: int
-    """So many last characters, likewise."""
-    is_word: bool = False
-    """Whether it counts only where no letter, digit, dash or underscore is beside it."""
+    """So many last characters, where a text is cut before them, likewise."""
+    edges: Edges = "any"
 
 
-def forms_of(key: str, *, whole: bool = False) -> tuple[Form, ...]:
-    """Return the forms of a key; none of one that is too short, or a known placeholder.
+def forms_of(key: str) -> tuple[Form, ...]:
+    """Return the forms of a key; none of what can't be one (`shapes`).
 
-    Args:
-        key: Any text.
-        whole: Look for no parts of it.
+    No text holds a strong key by accident, so it counts anywhere, and so does its beginning where a text is cut. Any
+    other key counts only as a whole, where a value begins and ends.
     """
-    if len(key) < LEAST_CHARS or key.lower() in _PLACEHOLDERS or key.lower() in _WORDS.split():
+    if not is_key(key):
         return ()
-    is_word = _is_of_words(key)
-    front, back = (len(key), len(key)) if whole or is_word else (_front(key), _back(key))
+    strong = is_strong(key)
+    front, back = (_front(key), _back(key)) if strong else (len(key), len(key))
+    edges: Edges = "any" if strong else "name" if is_of_words(key) else "value"
     found: dict[str, Form] = {}
-    for form in (Form(key, front, back, is_word), *_spelt(key, front, back), *_in_base64(key, front, back)):
+    for form in (Form(key, front, back, edges), *_spelt(key, front, back), *_in_base64(key, front, back)):
         found.setdefault(form.text, form)
     return tuple(found.values())
-
-
-def _is_of_words(key: str) -> bool:
-    if len(key) >= _MOST_OF_WORDS:
-        return False
-    return all(map(_is_word, key.replace("_", "-").replace(".", "-").replace(" ", "-").split("-")))
-
-
-def _is_word(text: str) -> bool:
-    is_in_one_case = text.islower() or text.isupper() or (text[:1].isupper() and text[1:].islower())
-    return text.isalpha() and is_in_one_case and len(text) <= _MOST_OF_WORD
 
 
 def _front(key: str) -> int:
     """Return how many first characters are a part that reveals something about the key."""
     size = LEAST_CHARS
-    for mark in _MARKS:
+    for mark in MARKS:
         if key.startswith(mark):
             size = max(size, len(mark) + _BEYOND_MARK)
     if key.startswith("eyJ") and key.count(".") == 2:  # a JWT: its head and its claims are no secret
         size = max(size, key.rfind(".") + 1 + _BEYOND_MARK)
-    while size < len(key) and key[:size].lower() in _WORDS:
+    while size < len(key) and (key[:size].lower() in WORDS or is_words(key[:size])):
         size += 1
     return min(size, len(key))
 
 
 def _back(key: str) -> int:
     size = LEAST_CHARS
-    while size < len(key) and key[-size:].lower() in _WORDS:
+    while size < len(key) and (key[-size:].lower() in WORDS or is_words(key[-size:])):
         size += 1
     return size
 

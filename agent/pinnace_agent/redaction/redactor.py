@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from pinnace_agent.redaction.policy import LEAST_CHARS
 
 if TYPE_CHECKING:  # loaded with the first key that is known, or found
-    from pinnace_agent.redaction.replacing import Span
     from pinnace_agent.redaction.search import Known
 
 
@@ -30,24 +29,25 @@ class Redactor:
 
     def forget(self) -> None:
         """Know no key any more."""
-        self._seen: dict[str, bool] = {}
+        self._seen: dict[str, None] = {}
         self._known: Known | None = None
         self._has_learnt = False
         self._learning = Lock()
         self.is_active = False
         """Whether there may be a key to look for."""
 
-    def learn(self, *keys: str | None, whole: bool = False) -> None:
-        """Take these out of everything that is written from now on.
+    def learn(self, *keys: str | None) -> None:
+        """Take these out of everything that is written from now on, also after what held them is gone.
+
+        What was read or said with a key is still there then, and so is the key itself.
 
         Args:
-            *keys: None, those shorter than eight characters and well-known placeholders are passed over.
-            whole: Look for no parts of them, unless they are learnt as a key elsewhere.
+            *keys: Each is a key by its role. None, and what can't be a key (`shapes`), are passed over.
         """
         for key in keys:
-            if key and len(key := key.strip()) >= LEAST_CHARS and self._seen.get(key, 2) > whole:
+            if key and len(key := key.strip()) >= LEAST_CHARS and key not in self._seen:
                 with self._learning:
-                    self._seen[key] = whole
+                    self._seen[key] = None
                     self._has_learnt = self.is_active = True
 
     def known(self) -> "Known":
@@ -61,13 +61,13 @@ class Redactor:
                 self._has_learnt, self.is_active = False, bool(known.forms)
         return known
 
-    def learn_headers(self, headers: Mapping[str, str]) -> None:
-        """Learn the values of headers that carry a credential, or look like one."""
-        if headers:
-            from pinnace_agent.redaction.credentials import secrets_of_headers
+    def learn_values(self, values: Mapping[str, str]) -> None:
+        """Learn what is a key of headers or variables, by their names and forms."""
+        if values:
+            from pinnace_agent.redaction.credentials import secrets_of
 
-            for word, is_named in secrets_of_headers(headers):
-                self.learn(word, whole=not is_named)
+            for name, value in values.items():
+                self.learn(*secrets_of(name, value))
 
     def learn_address(self, address: str) -> None:
         """Learn the password of an address, and what its query says for a key: `?key=…`."""
@@ -96,12 +96,6 @@ class Redactor:
 
         known = self.known()
         return replace_in_json(line, known.forms, known.in_json)
-
-    def spans(self, text: str) -> "list[Span]":
-        """Return where in a text keys and parts of keys are, in order and apart from each other."""
-        from pinnace_agent.redaction.replacing import spans_of
-
-        return spans_of(text, self.known().forms)
 
 
 REDACTOR: Final = Redactor()

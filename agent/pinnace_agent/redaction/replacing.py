@@ -21,6 +21,18 @@ Span = tuple[int, int]
 Forms = Sequence[Form]
 
 
+# Where a text is cut: at its end, perhaps behind the dots or the notice that say so; or at its beginning.
+_CUT_BEHIND: Final = re.compile(r"\s{0,8}(?:\.{0,2}\Z|\.\.\.|…|\n\[)")
+_CUT_BEFORE: Final = re.compile(r"(?:\A|\.\.\.|…)\s{0,8}\Z")
+_CUT_CHARS: Final = 11
+# What stands before a value without being a part of it, though its last character is a letter or a digit: an escape of
+# JSON, of an address, of a terminal.
+_ESCAPE_BEFORE: Final = re.compile(
+    r"(?:\\[nrtbf]|\\u[0-9a-fA-F]{4}|%[0-9a-fA-F]{2}|(?:\x1b|\\u001[bB]|\\x1[bB]|\\e|\\033)\[[0-9;]{0,12}m)\Z"
+)
+_ESCAPE_CHARS: Final = 24
+
+
 def replace_in_text(text: str, forms: Forms) -> str:
     """Return a text with a mark in the place of each key."""
     return _replaced(text, spans_of(text, forms))
@@ -32,12 +44,45 @@ def replace_in_json(line: bytes, forms: Forms, search: Search) -> bytes:
 
 
 def spans_of(text: str, forms: Forms) -> list[Span]:
-    """Return where in a text keys and parts of keys are, in order and apart from each other."""
-    found: list[Span] = []
+    """Return where in a text keys, and parts of keys that it cuts, are, in order and apart from each other."""
+    return _merged(place for form in forms for place in _places(form, text))
+
+
+def growing_spans(text: str, forms: Forms, *, is_start: bool) -> tuple[list[Span], int]:
+    """Return what `spans_of` does for a text that grows, and from where on the next characters decide.
+
+    Args:
+        text: What there is of it.
+        forms: Of the keys.
+        is_start: Whether nothing was before it.
+
+    Returns:
+        The spans that are certain, and the place from which a key may have begun; the length of the text: nowhere.
+    """
+    certain: list[Span] = []
+    open_from = len(text)
     for form in forms:
-        found += _places(form, text)
+        for start, end in _places(form, text, is_start=is_start):
+            if _is_decided(form, text, start, end):
+                certain.append((start, end))
+            else:
+                open_from = min(open_from, start)
+    return _merged(certain), open_from
+
+
+def _is_decided(form: Form, text: str, start: int, end: int) -> bool:
+    """Return whether what follows a text can't change that this is a key."""
+    if text[start:end] == form.text:
+        return form.edges == "any" or not (end == len(text) or text[end:] == ".")
+    if text[start:end] == form.text[len(form.text) - (end - start) :]:  # an end of it, where the text begins
+        return True
+    cut = _CUT_BEHIND.match(text, end)
+    return cut is None or cut.end() < len(text) or cut[0].endswith(("...", "…", "["))
+
+
+def _merged(places: Iterable[Span]) -> list[Span]:
     merged: list[Span] = []
-    for start, end in sorted(found):
+    for start, end in sorted(places):
         if merged and start < merged[-1][1]:
             merged[-1] = merged[-1][0], max(end, merged[-1][1])
         else:
@@ -79,8 +124,8 @@ def _without_coincidences(raw: bytes, forms: Forms) -> bytes:
     return b"".join((*pieces, raw[done:]))
 
 
-def _places(form: Form, text: str) -> Iterator[Span]:
-    """Yield where a form is in a text, or a first or last part of it that must not appear."""
+def _places(form: Form, text: str, *, is_start: bool = True) -> Iterator[Span]:
+    """Yield where a form is in a text, and a first or last part of it where the text is cut."""
     whole = form.text
     start = text.find(front := whole[: form.front])
     while start >= 0:
@@ -88,7 +133,7 @@ def _places(form: Form, text: str) -> Iterator[Span]:
         most = min(len(whole), len(text) - start)
         while end - start < most and text[end] == whole[end - start]:
             end += 1
-        if not form.is_word or _stands_alone(text, start, end):
+        if _stands_alone(form, text, start, end) if end - start == len(whole) else _CUT_BEHIND.match(text, end):
             yield start, end
         start = text.find(front, start + 1)
     if form.back == len(whole):
@@ -99,13 +144,30 @@ def _places(form: Form, text: str) -> Iterator[Span]:
         first = start
         while first > 0 and end - first < len(whole) and text[first - 1] == whole[len(whole) - (end - first) - 1]:
             first -= 1
-        yield first, end
+        before = text[max(0, first - _CUT_CHARS) : first]
+        if (found := _CUT_BEFORE.search(before)) and (is_start or found[0].strip()):
+            yield first, end
         start = text.find(back, start + 1)
 
 
-def _stands_alone(text: str, start: int, end: int) -> bool:
-    beside = text[max(0, start - 1) : start] + text[end : end + 1]
-    return not any(each.isalnum() or each in "-_" for each in beside)
+def _stands_alone(form: Form, text: str, start: int, end: int) -> bool:
+    """Return whether a key is where its form counts."""
+    if form.edges == "any":
+        return True
+    before, after = text[max(0, start - 2) : start], text[end : end + 2]
+    if _is_of_word(before[-1:]) and not _ESCAPE_BEFORE.search(text[max(0, start - _ESCAPE_CHARS) : start]):
+        return False
+    if _is_of_word(after[:1]):
+        return False
+    if form.edges == "value":
+        return True
+    if before[-1:] == "/" or after[:1] == "/":
+        return False
+    return not ((before[-1:] == "." and _is_of_word(before[:1])) or (after[:1] == "." and _is_of_word(after[1:])))
+
+
+def _is_of_word(character: str) -> bool:
+    return character.isalnum() or (character != "" and character in "-_")
 
 
 def _replaced(text: str, spans: Iterable[Span]) -> str:

@@ -7,7 +7,7 @@ pydantic_core are loaded (3 MiB, 20 ms): they look for all texts at once, at the
 
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pinnace_agent.redaction.forms import anchors_of, forms_of, json_spellings
@@ -87,9 +87,9 @@ class Known:
 
     __slots__ = ("forms", "in_json", "in_text", "longest")
 
-    def __init__(self, keys: Mapping[str, bool]) -> None:
-        """Look for these; each says whether for the whole key alone."""
-        self.forms = tuple(form for key, whole in keys.items() for form in forms_of(key, whole=whole))
+    def __init__(self, keys: Iterable[str]) -> None:
+        """Look for these."""
+        self.forms = tuple(form for key in keys for form in forms_of(key))
         self.longest = max([len(form.text) for form in self.forms], default=0)
         """Characters of the longest form."""
         anchors = anchors_of(self.forms)

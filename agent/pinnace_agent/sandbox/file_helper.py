@@ -7,21 +7,21 @@ the port that it is given, and that port decides what the program may do.
 
 import errno
 import os
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from io import FileIO
-from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
 import trio
 
 from pinnace_agent.files.tool_calls import CHANGING, Answer, Call, CallRefused
 from pinnace_agent.sandbox.file_frames import FrameError, call_frame, failure_of, read_frame, write_frame
+from pinnace_agent.shell.own_programs import own_program
 
 MOST_HELPERS: Final = 4
 """Concurrent calls; further ones wait. A call takes a tenth of a millisecond, and a helper some 6 MiB."""
 
+_RUN: Final = "from pinnace_agent.sandbox.file_program import main; main()"
 _REAP_S: Final = 0.5
 _COMPLAINT_BYTES: Final = 4096
 
@@ -227,7 +227,12 @@ async def _started(start: StartsHelpers, view: object) -> _Helper:
         theirs = (ends[0], ends[3], ends[5])
         ours = (ends[1], ends[2], ends[4])
         os.set_blocking(ours[2], False)
-        process = await start(helper_command(), stdin=theirs[0], stdout=theirs[1], stderr=theirs[2])
+        process = await start(
+            own_program(_RUN),
+            stdin=theirs[0],
+            stdout=theirs[1],
+            stderr=theirs[2],
+        )
     except BaseException as error:
         for end in ends:
             os.close(end)
@@ -250,12 +255,3 @@ async def _started(start: StartsHelpers, view: object) -> _Helper:
 
 def _not_set_up(reason: object) -> str:
     return f"The file was not opened: the sandbox could not be set up ({reason})"
-
-
-def helper_command() -> list[str]:
-    """Return the command of a helper: an interpreter that reads no environment, no folder and no installed package."""
-    import pinnace_agent
-
-    place = Path(str(pinnace_agent.__file__)).absolute().parent.parent
-    run = "import sys; sys.path.append(sys.argv[1]); from pinnace_agent.sandbox.file_program import main; main()"
-    return [sys.executable, "-I", "-S", "-B", "-X", "utf8", "-c", run, str(place)]

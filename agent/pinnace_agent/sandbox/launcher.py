@@ -15,7 +15,7 @@ from typing import IO, Final, NamedTuple
 from pinnace_agent.config.sandbox_settings import SandboxMode
 from pinnace_agent.core.ports.confinement import Access, Start
 from pinnace_agent.sandbox.bubblewrap import Layout, command_arguments, setup_arguments
-from pinnace_agent.sandbox.layout import SandboxPlaces, git_folders, layout_of, session_file_of
+from pinnace_agent.sandbox.layout import SandboxPlaces, git_folders, is_shown, layout_of, session_file_of
 from pinnace_agent.sandbox.policy import SandboxPolicy
 from pinnace_agent.sandbox.private_folder import PrivateFolder
 from pinnace_agent.sandbox.seccomp import Rules, filter_program
@@ -76,6 +76,10 @@ class ResolvesPolicy:
             access=access,
             session_file=session_file,
         )
+
+    def shows(self, path: str) -> bool:
+        """Return whether an absolute path is in no folder that the sandbox replaces by one of its own."""
+        return is_shown(self.policy, self.places, path)
 
 
 class BubblewrapConfinement(ResolvesPolicy):

@@ -73,6 +73,8 @@ class SandboxPlaces(NamedTuple):
     """The folders of the session files of this process; in the agent folder they are hidden with it."""
     code: tuple[str, ...] = ()
     """What this process loads code from: its environment, its packages, extensions of the command line."""
+    runtime: tuple[str, ...] = ()
+    """What programs of this process inside the sandbox are run from: the interpreter, its libraries, our packages."""
     outputs: tuple[str, ...] = ()
     """Folders of long outputs; they may be missing."""
     account_home: str | None = None
@@ -118,13 +120,15 @@ def layout_of(  # each is another fact
     readable = tuple(os.path.realpath(each) for each in policy.readable)
     if missing := [each for each in readable if not os.path.exists(each)]:
         raise Unprotectable(f"sandbox.readable: {missing[0]} does not exist")
-    shown_again = tuple(each for each in readable if _is_replaced(each))
-    view = _View((places.folder, *writable, *shown_again, *places.outputs))
+    runtime = tuple(each for each in places.runtime if not is_inside(each, places.folder))
+    shown_again = tuple(dict.fromkeys(each for each in (*readable, *runtime) if _is_replaced(each)))
+    view = _view(places, writable, shown_again)
     folders, files = _hidden(policy, places, readable, view, session_file, (os.path.dirname(private),))
     protected, absent, pinned, absent_files = _protected(roots, places)
     agent_dir = _agent_dir(places, session_file, readable) if view.has(places.agent_dir) else None
     if agent_dir is not None and any(is_inside(agent_dir.path, each.path) for each in folders):
         agent_dir = None
+    _refuse_hidden_runtime(places, folders if agent_dir is None else (*folders, agent_dir))
     hidden_paths = [each.path for each in folders] + ([agent_dir.path] if agent_dir is not None else [])
     # A folder above a mount point can be renamed, and everything made anew in its place, unless it is one, too.
     kept = (*protected, *absent, *absent_files, *hidden_paths, *files, *roots, *readable, *pinned)
@@ -147,6 +151,11 @@ def layout_of(  # each is another fact
         absent=tuple(each for each in absent if not _is_in_any(each, hidden_paths)),
         masked=(*absent_files, *(each for each in sockets() if view.has(each) and not _is_in_any(each, hidden_paths))),
     )
+
+
+def is_shown(policy: SandboxPolicy, places: SandboxPlaces, path: str) -> bool:
+    """Return whether an absolute path is in no folder that the sandbox replaces by one of its own."""
+    return _view(places, policy.writable, (*map(os.path.realpath, policy.readable), *places.runtime)).has(path)
 
 
 def check_places(policy: SandboxPolicy, places: SandboxPlaces) -> None:
@@ -187,6 +196,17 @@ def _refuse_code(root: str, places: SandboxPlaces) -> None:
             )
 
 
+def _refuse_hidden_runtime(places: SandboxPlaces, hidden: Iterable[Hidden]) -> None:
+    """Refuse a sandbox in which no file tool could run."""
+    for each in hidden:
+        for path in places.runtime:
+            if is_inside(path, each.path) and not _is_in_any(path, each.shown):
+                raise Unprotectable(
+                    f"the file tools can't run: pinnace runs from {path}, and {each.path} is hidden from them: install "
+                    "pinnace in another folder, or take that one out of sandbox.hide"
+                )
+
+
 class _View:
     """Which paths of the machine are visible inside, before anything is hidden."""
 
@@ -195,6 +215,10 @@ class _View:
 
     def has(self, path: str) -> bool:
         return not _is_replaced(path) or any(is_inside(path, each) for each in self._shown)
+
+
+def _view(places: SandboxPlaces, writable: Sequence[str], shown: Sequence[str]) -> _View:
+    return _View((places.folder, *writable, *shown, *places.outputs))
 
 
 def _is_replaced(path: str) -> bool:

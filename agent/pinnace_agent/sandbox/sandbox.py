@@ -276,7 +276,9 @@ def start_sandbox(  # what options and settings hold
     settings: Settings,
     folder: str,
     session_file: str | None,
+    *,
     notice: Callable[[str], None],
+    warn: Callable[[str], None],
 ) -> Sandbox | None:
     """Set up the sandbox of a process, and start all its programs inside from now on; None: there is to be none.
 
@@ -287,7 +289,8 @@ def start_sandbox(  # what options and settings hold
         settings: The user's, and a trusted project's.
         folder: The folder of the session of the start.
         session_file: Its file; None: it is not kept.
-        notice: Reports to the user.
+        notice: Reports to the user that there is one.
+        warn: Reports what the user has to know about it.
 
     Raises:
         Unavailable: It can't be enforced.
@@ -299,7 +302,7 @@ def start_sandbox(  # what options and settings hold
             raise Unavailable("--sandbox-network needs a sandbox: add --sandbox")
         return None
     if ignored := ignored_settings(project):
-        notice(f"a project can't loosen the sandbox: {', '.join(ignored)} of its settings has no effect")
+        warn(f"a project can't loosen the sandbox: {', '.join(ignored)} of its settings has no effect")
     session_dir = None if session_file is None else os.path.dirname(session_file)
     named = (PathEntries(each.extensions, str(each.folder), os.environ).paths for each in settings.resources)
     places = places_of(os.environ, folder, session_dir, (*extensions, *chain.from_iterable(named)))
@@ -308,14 +311,14 @@ def start_sandbox(  # what options and settings hold
     except Unavailable as error:
         raise Unavailable(f"the sandbox ({policy.mode}) can't be enforced, so nothing is started: {error}") from None
     for each in _run_nothing_from(sandbox.writable):
-        notice(f"nothing is imported from {each}, since commands can write there")
+        warn(f"nothing is imported from {each}, since commands can write there")
     HIDDEN[:] = sandbox.policy.hide
     atexit.register(sandbox.close)
     CHILDREN.confinement = sandbox.confinement
     FILE_CALLS.use(_file_helpers(sandbox))
     notice(sandbox.line())
     if os.geteuid() == 0:
-        notice("as root, commands can read files of root that are not hidden; start as an ordinary user")
+        warn("as root, commands can read files of root that are not hidden; start as an ordinary user")
     return sandbox
 
 
@@ -388,9 +391,16 @@ def places_of(
         agent_dir=os.path.realpath(agent_dir(env)),
         session_dirs=() if session_dir is None else (os.path.realpath(session_dir),),
         code=tuple(dict.fromkeys(map(os.path.realpath, code))),
+        runtime=_runtime(),
         outputs=_output_folders(),
         account_home=_account_home(home),
     )
+
+
+def _runtime() -> tuple[str, ...]:
+    """Return what the file helper and searches are run from, without folders below others of them."""
+    found = {os.path.realpath(each) for each in (sys.prefix, sys.base_prefix, sys.base_exec_prefix, *_own_packages())}
+    return tuple(sorted(each for each in found if not any(each != other and is_inside(each, other) for other in found)))
 
 
 def _account_home(home: str) -> str | None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import unquote
 
+from pinnace_agent.core.user_warnings import Notice
 from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_agent.telemetry.variables import CAPTURE, ENDPOINT, Wanted, unsupported_capture, wanted
 
@@ -22,7 +23,6 @@ _Made = TypeVar("_Made")
 OnRecord = Callable[[Mapping[str, object]], None]
 
 EXTRA: Final = "otel"
-DISTRIBUTIONS: Final = "opentelemetry-sdk opentelemetry-exporter-otlp-proto-http"
 """What the extra installs."""
 HEADERS: Final = (
     "OTEL_EXPORTER_OTLP_HEADERS",
@@ -46,7 +46,11 @@ def begin(profile: "AgentProfile", on_record: OnRecord | None) -> tuple[OnRecord
     Returns:
         What takes the records now, and what ends the export: it blocks for two seconds at most.
     """
-    telemetry = _made(os.environ, _observe)
+
+    def warn(text: str) -> None:
+        profile.warnings.add(Notice("telemetry", f"telemetry: {REDACTOR.text(text)}"))
+
+    telemetry = _made(os.environ, _observe, warn)
     profile.environment = {name: value for name, value in profile.environment.items() if name not in HEADERS}
     if telemetry is None:
         return on_record, _nothing
@@ -72,7 +76,7 @@ def begin_batch(tasks: int) -> "BatchSpan | None":
 
         return begin_span(what, environ, tasks)
 
-    return _made(os.environ, begun)
+    return _made(os.environ, begun, _report)
 
 
 def _observe(what: Wanted, environ: Mapping[str, str]) -> "Telemetry":
@@ -81,7 +85,11 @@ def _observe(what: Wanted, environ: Mapping[str, str]) -> "Telemetry":
     return observe(what, environ)
 
 
-def _made(environ: MutableMapping[str, str], make: Callable[[Wanted, Mapping[str, str]], _Made]) -> _Made | None:
+def _made(
+    environ: MutableMapping[str, str],
+    make: Callable[[Wanted, Mapping[str, str]], _Made],
+    report: Callable[[str], None],
+) -> _Made | None:
     """Return what exports, or None; and take the keys of collectors out of the environment."""
     what = wanted(environ)
     try:
@@ -90,19 +98,21 @@ def _made(environ: MutableMapping[str, str], make: Callable[[Wanted, Mapping[str
         for name in (ENDPOINT, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"):
             REDACTOR.learn_address(environ.get(name, ""))
         if (capture := unsupported_capture(environ)) is not None:
-            _report(f"{CAPTURE}={capture} is not supported, so no content is exported: use SPAN_ONLY")
+            report(f"{CAPTURE}={capture} is not supported, so no content is exported: use SPAN_ONLY")
         return make(what, environ)
     except Exception as error:  # no library, or a value that it refuses: telemetry never ends a run
         reason = " ".join(str(error).split())
         if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "opentelemetry":
-            reason = f"the extra {EXTRA} is not installed (pip install {DISTRIBUTIONS})"
-        _report(f"nothing is exported: {reason}")
+            from pinnace_agent.core.installing import how_to_install
+
+            reason = f"the extra {EXTRA} is not installed. Install it with: {how_to_install(EXTRA)}"
+        report(f"nothing is exported: {reason}")
         return None
     finally:
         for name in HEADERS:
             for pair in environ.pop(name, "").split(","):
                 key, _, value = pair.partition("=")
-                REDACTOR.learn_headers({key.strip(): unquote(value.strip())})
+                REDACTOR.learn_values({key.strip(): unquote(value.strip())})
 
 
 def _report(text: str) -> None:

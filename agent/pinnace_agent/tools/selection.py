@@ -11,9 +11,11 @@ A name that matches no tool restricts nothing, or everything: on a command line,
 an error. A pattern without a match is not, nor is a tool of pi's that does not exist here.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple, TypeVar
+
+from pinnace_spec.nearest import nearest_or_all
 
 _T = TypeVar("_T")
 
@@ -82,7 +84,7 @@ def refused_names(
         "defaultTools": [word[1:] for word in configured or () if word[:1] == "-"],
     }
     return tuple(
-        f'{source}: there is no tool named "{word}"; {_nearest(word, names)}'
+        f'{source}: there is no tool named "{word}"; {nearest_or_all(word, names)}'
         for source, group in words.items()
         for word in dict.fromkeys(group)
         if not (_is_pattern(word) or word in names or word in _TOOLS_OF_PI or is_of_servers(word))
@@ -92,17 +94,6 @@ def refused_names(
 def is_of_servers(name: str) -> bool:
     """Return whether a tool comes from MCP servers, which are connected later."""
     return name.startswith(_SERVER_TOOL) or name in _RESOURCE_TOOLS
-
-
-def _close(word: str, names: Collection[str], nearness: float = 0.6) -> list[str]:
-    from difflib import get_close_matches  # imported only after a mistake
-
-    return get_close_matches(word, names, 1, nearness)
-
-
-def _nearest(word: str, names: Sequence[str]) -> str:
-    near = _close(word, names)
-    return f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
 
 
 def _is_pattern(word: str) -> bool:

@@ -13,7 +13,8 @@ JUDGE_PACKAGES: Final = frozenset({"hypothesis", "jsonschema"})
 def missing_package(error: BaseException) -> str | None:
     """Return what to do about an import that has failed; None: it is none of these packages."""
     if isinstance(error, ModuleNotFoundError) and error.name in JUDGE_PACKAGES:
-        return f"{error.name} is not installed, which `pinnace-conform` needs: pip install {error.name}"
+        command = f"{sys.executable} -m pip install {error.name}"
+        return f"{error.name} is not installed, which `pinnace-conform` needs: {command}"
     return None
 
 

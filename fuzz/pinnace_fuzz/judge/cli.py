@@ -13,7 +13,6 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +29,7 @@ from pinnace_fuzz.judge.scenarios.fields import FieldError
 from pinnace_fuzz.judge.scenarios.files import ScenarioError, load
 from pinnace_fuzz.judge.store import StoreError
 from pinnace_fuzz.process_tree import ORPHANS
+from pinnace_spec.nearest import nearest
 from pinnace_spec.profiles.generations import GENERATIONS
 
 USAGE_EXIT: Final = 3
@@ -309,8 +309,8 @@ def _campaigns(named: tuple[str, ...], only: tuple[str, ...]) -> tuple[str, ...]
 
     for each in named:
         if each not in (_NONE, *CAMPAIGNS):
-            near = get_close_matches(each, [_NONE, *CAMPAIGNS], 1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(CAMPAIGNS)}, and {_NONE}"
+            near = nearest(each, [_NONE, *CAMPAIGNS])
+            hint = f"did you mean {near}?" if near else f"there are {', '.join(CAMPAIGNS)}, and {_NONE}"
             raise click.UsageError(f"no campaign is called {each!r}: {hint}")
     if _NONE in named and len(set(named)) > 1:
         raise click.UsageError(f"--campaign {_NONE} goes with no other campaign")
@@ -329,7 +329,7 @@ def _check_packages(options: Any) -> None:
     if has_sequences and find_spec("hypothesis") is None:
         raise click.UsageError(
             "the campaign sequences needs hypothesis, which `pinnace-conform` needs and which is not installed: "
-            "pip install hypothesis, or name others with --campaign"
+            f"{sys.executable} -m pip install hypothesis, or name others with --campaign"
         )
 
 

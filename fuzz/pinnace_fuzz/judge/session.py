@@ -13,7 +13,6 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -31,6 +30,7 @@ from pinnace_fuzz.judge.running import reason_not_to_run, run_all, run_once
 from pinnace_fuzz.judge.scenarios.fields import texts
 from pinnace_fuzz.judge.scenarios.files import load
 from pinnace_fuzz.judge.scenarios.scenario import Scenario
+from pinnace_spec.nearest import nearest
 from pinnace_spec.profiles.generations import GenerationName, generation
 
 if TYPE_CHECKING:
@@ -121,8 +121,8 @@ class NoSuchScenario(Exception):
 
     def __init__(self, prefix: str, ids: Sequence[str]) -> None:
         families = sorted({f"{each.partition('/')[0]}/" for each in ids})
-        near = get_close_matches(prefix, [*ids, *families], 1, 0.5)
-        hint = f"did you mean {near[0]}?" if near else f"they begin with {' '.join(families)}"
+        near = nearest(prefix, [*ids, *families], 0.5)
+        hint = f"did you mean {near}?" if near else f"they begin with {' '.join(families)}"
         super().__init__(f"no scenario begins with {prefix!r}: {hint}")
 
 

@@ -4,6 +4,7 @@ Programs are those of `.tools/bin` in a checkout, else those of PATH. Everything
 """
 
 import re
+import shlex
 import shutil
 import subprocess
 import time
@@ -96,7 +97,7 @@ def _run(arguments: Sequence[str], folder: Path) -> str:
 
 def spin_command() -> list[str]:
     """Return Spin's command, with the C compiler as its preprocessor."""
-    return [program("spin"), f"-P{program('cc')} -std=gnu99 -E -x c"]
+    return [program("spin"), f"-P{shlex.quote(program('cc'))} -std=gnu99 -E -x c"]
 
 
 class Search:

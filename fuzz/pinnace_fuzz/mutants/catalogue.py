@@ -206,7 +206,7 @@ AGENT_MUTANTS: Final = (
         "key-in-errors",
         "A key that a server sends back stands in the error.",
         "agent/pinnace_agent/redaction/secrets.py",
-        "text = text.replace(form, REDACTED)",
+        "text = self._redactor.text(text)",
         "pass",
         "tests/agent/llm/test_llm_failures.py::test_what_lets_a_request_in_is_hidden",
         (),

@@ -159,8 +159,8 @@ WIRE_MUTANTS: Final = (
         "answered-twice",
         "Errors are answered twice.",
         _DISPATCH,
-        'self._write(ref, {"success": False, "error": error.text, "errorCode": error.code})',
-        'outcome = {"success": False, "error": error.text, "errorCode": error.code}\n'
+        'outcome["didYouMean"] = error.did_you_mean\n        self._write(ref, outcome)',
+        'outcome["didYouMean"] = error.did_you_mean\n'
         '        self._outbox.put({"id": self._pending[ref].id, "type": "response", "command":'
         " self._pending[ref].name, **outcome})\n"
         "        self._write(ref, outcome)",
@@ -316,7 +316,7 @@ WIRE_MUTANTS: Final = (
         "short-key-in-errors",
         "A short key that a server sends back stands in the error.",
         "agent/pinnace_agent/redaction/secrets.py",
-        r'text = re.sub(rf"(?<![\w-]){re.escape(form)}(?![\w-])", REDACTED, text)',
+        r'text = re.sub(rf"(?<![\w-]){re.escape(self._short)}(?![\w-])", REDACTED, text)',
         "pass",
         "MOD/a-refusal-reveals-no-key",
         "R-CFG-02",

@@ -14,17 +14,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import trio
 
 from pinnace_rpc.acp.translation.jsonrpc import INTERNAL_ERROR, RequestError
+from pinnace_rpc.acp.translation.options import Wanted
 from pinnace_rpc.host.agents.ports import AgentPipes, AgentProcess, AgentStart
 
-if TYPE_CHECKING:  # loaded with the second session
+if TYPE_CHECKING:  # loaded with the first and the second session
+    from pinnace_rpc.cli.options import Options
+    from pinnace_rpc.host.agents.fresh import FreshStarter
     from pinnace_rpc.host.agents.zygote import ZygoteStarter
 
 _log: Final = logging.getLogger("pinnace.acp")
 
-# As in `pinnace_agent.mcp.configuration`, which takes longer to load.
+# As in `pinnace_agent.config.models.catalog` and `pinnace_agent.mcp.configuration`, which take longer to load.
+_OFFLINE: Final = "offline"
 _SERVERS_VARIABLE: Final = "PINNACE_MCP_SERVERS"
-_LOADING_S: Final = 10.0
-"""How long a session waits for what forks; then it starts in a new interpreter, too."""
 
 
 class Opened(NamedTuple):
@@ -33,28 +35,57 @@ class Opened(NamedTuple):
     pipes: AgentPipes
     leave: Callable[[], None] | None = None
     """Lets it continue when its stdin is closed; None: it can't."""
+    name: str | None = None
+    """By which the host lists an agent that may have run before; None: it is new."""
+    other_options: Sequence[str] = ()
+    """The options in which it differs from what this session would be started with: it has run before."""
 
 
 class Agents:
     """Starts agents with the environment of this process."""
 
-    def __init__(self, nursery: trio.Nursery, words: tuple[str, ...], release: str, *, is_persistent: bool) -> None:
+    def __init__(
+        self, nursery: trio.Nursery, words: tuple[str, ...], options: "Options", release: str, *, is_persistent: bool
+    ) -> None:
         """Start nothing yet.
 
         Args:
             nursery: Gets the tasks of processes.
             words: The command line of every agent.
+            options: What it says.
             release: Of this program.
             is_persistent: Whether sessions have files, which agents of the host need.
         """
         self._nursery = nursery
         self._words = words
+        self._options = options
         self._release = release
         self._is_persistent = is_persistent
         self._umask = os.umask(0o077)
         os.umask(self._umask)
-        self._has_started = False
+        self._fresh: FreshStarter | None = None
+        self._has_session = False
         self._forks: ZygoteStarter | None = None
+
+    @property
+    def wanted(self) -> Wanted:
+        """What of the command line an agent that runs already can take over."""
+        given = self._options
+        return Wanted(given.provider, given.model, given.thinking, given.tool_approval, given.directories)
+
+    def has_model(self) -> bool:
+        """Return whether an agent surely finds a model that can be used. Reads the user's models and keys."""
+        given = self._options
+        if given.provider == _OFFLINE or (given.api_key, given.api_key_file, given.api_key_fd) != (None, None, None):
+            return True
+        from pinnace_agent.config.credentials.credentials import read_auth
+        from pinnace_agent.config.models.catalog import read_catalog
+        from pinnace_agent.config.models.models import ModelRegistry
+        from pinnace_agent.files.paths import agent_dir
+
+        folder = agent_dir(os.environ)
+        registry = ModelRegistry(read_catalog(folder / "models.json"), read_auth(folder / "auth.json"), os.environ)
+        return registry.first_available() is not None
 
     async def agent_of(
         self, cwd: str, session: str | None, flags: Sequence[str] = (), servers: str | None = None
@@ -78,7 +109,10 @@ class Agents:
             except HostGone as gone:
                 _log.warning("the agent is started without the host: %s", gone)
             else:
-                return Opened(agent, agent.leave)
+                accepted = agent.accepted
+                if session is None or accepted is None:
+                    return Opened(agent, agent.leave)
+                return Opened(agent, agent.leave, accepted.agent, accepted.other_options)
         words = (*flags, *(() if session is None else ("--session", session)))
         return Opened(await self.start(cwd, *words, servers=servers))
 
@@ -104,25 +138,35 @@ class Agents:
         await trio.to_thread.run_sync(forget_agents, os.environ, session_id)
 
     async def start(self, cwd: str, *words: str, servers: str | None = None) -> AgentProcess:
-        """Start a process in a folder, with more words, which ends with this one.
+        """Start the process of a session in a folder, with more words, which ends with this one.
 
         Raises:
             AgentStartError: It could not be started.
         """
         start = self._start(cwd, *words, servers=servers)
-        if not self._has_started:
-            self._has_started = True
+        if not self._has_session:
+            self._has_session = True
+            return await self._fresh_starter().start(start)
+        if self._forks is None:
+            from pinnace_rpc.host.agents.zygote import ZygoteStarter
+
+            self._forks = ZygoteStarter(self._nursery, os.environ, fresh=self._fresh_starter())
+        return await self._forks.start(start)
+
+    async def start_passing(self, cwd: str, *words: str) -> AgentProcess:
+        """Start a process that serves a question and no session: a later session counts as the first one.
+
+        Raises:
+            AgentStartError: It could not be started.
+        """
+        return await self._fresh_starter().start(self._start(cwd, *words))
+
+    def _fresh_starter(self) -> "FreshStarter":
+        if self._fresh is None:
             from pinnace_rpc.host.agents.fresh import FreshStarter
 
-            return await FreshStarter(self._nursery).start(start)
-        from pinnace_rpc.host.agents.zygote import ZygoteStarter, can_fork
-
-        if self._forks is None:
-            self._forks = ZygoteStarter(self._nursery, os.environ)
-        if can_fork(os.environ):
-            with trio.move_on_after(_LOADING_S):
-                await self._forks.zygote_pid()
-        return await self._forks.start(start)
+            self._fresh = FreshStarter(self._nursery)
+        return self._fresh
 
     def _start(self, cwd: str, *words: str, servers: str | None = None) -> AgentStart:
         # In mode rpc, with records as small as they can be: the last value of an option counts.

@@ -36,6 +36,7 @@ from pinnace_rpc.acp.translation.jsonrpc import (
 )
 from pinnace_rpc.acp.translation.params import InvalidParams, Params
 from pinnace_rpc.host.agents.ports import AgentStartError
+from pinnace_spec.rules.errors import NO_MODEL
 from pinnace_spec.wire.framing import MAX_RECORD_BYTES, TooLong
 
 _log: Final = logging.getLogger("pinnace.acp")
@@ -75,8 +76,8 @@ class Connection:
         self._release = release
         self._abilities: ClientAbilities | None = None
         self._sessions: dict[str, Session] = {}
-        self._flags: dict[str, Sequence[str]] = {}
-        """With which each was opened."""
+        self._folders: dict[str, Sequence[str]] = {}
+        """The additional folders with which each was opened."""
         self._servers: dict[str, str | None] = {}
         """Likewise, the MCP servers."""
         self._files: set[ClientFiles] = set()
@@ -85,6 +86,7 @@ class Connection:
         self._opening: dict[str, trio.Lock] = {}
         """For each stored session that is being opened."""
         self._in_flight: dict[RequestId, trio.CancelScope] = {}
+        self._answered = trio.lowlevel.ParkingLot()
 
     def take_line(self, line: bytes | TooLong) -> None:
         """Take one line of the client."""
@@ -99,17 +101,26 @@ class Connection:
             case Request() as request:
                 self._requested(request)
 
-    def close(self) -> None:
-        """The client is gone: cancel everything and end all agents but those that outlive it."""
-        for scope in list(self._in_flight.values()):
-            scope.cancel()
+    def end_turns(self) -> None:
+        """The client sends no more: cancel all work that no agent continues. Other requests go on."""
         for session in list(self._sessions.values()):
             session.leave()
+
+    async def wait_answered(self) -> None:
+        """Wait until every request that is a task of its own is answered."""
+        while self._in_flight:
+            await self._answered.park()
+
+    def close(self) -> None:
+        """The client is gone: cancel what is left, and end all agents but those that outlive it."""
+        for scope in list(self._in_flight.values()):
+            scope.cancel()
         for core in self._cores:
             core.leave()
 
     async def wait_closed(self) -> None:
-        """Wait until all agents have ended."""
+        """Wait until all agents have ended, and every request is answered that their ends answer."""
+        await self.wait_answered()
         for core in list(self._cores):
             await core.ended.wait()
 
@@ -190,6 +201,7 @@ class Connection:
                 except RequestError as refused:
                     error = refused
                 except (CoreEnded, AgentStartError) as ended:
+                    _log.error("%s", ended)
                     error = RequestError(INTERNAL_ERROR, str(ended), {"errorCode": "agent_ended"})
                 except Exception:  # a defect costs this request, and not the sessions of the client
                     _log.exception("a request has failed")
@@ -198,6 +210,7 @@ class Connection:
                 error = RequestError(CANCELLED, "the request was cancelled")
         finally:
             self._in_flight.pop(identity, None)
+            self._answered.unpark_all()
         if error is not None:
             self._outbox.refuse(identity, error)
         elif isinstance(result, Named):
@@ -227,7 +240,7 @@ class Connection:
                 "sessionCapabilities": sessions,
                 "auth": {},
             },
-            "authMethods": _auth_methods(self._abilities),
+            "authMethods": [] if self._agents.has_model() else _auth_methods(self._abilities),
             "agentInfo": {"name": "pinnace", "title": "pinnace", "version": self._release},
             "_meta": {"steering": {"supported": True}, "pinnace": {"limits": {"lineBytes": MAX_RECORD_BYTES}}},
         }
@@ -235,7 +248,7 @@ class Connection:
     async def _authenticate(self, params: Params) -> dict[str, object]:
         if params.text("methodId") != "api-key":
             raise params.invalid("methodId", 'must be "api-key"; "login" is for a terminal')
-        core = self._attended(Opened(await self._agents.start("/", "--no-session")))
+        core = self._attended(Opened(await self._agents.start_passing("/", "--no-session")))
         try:
             answer = await core.ask("get_available_models")
         finally:
@@ -273,8 +286,8 @@ class Connection:
 
     async def _new(self, abilities: ClientAbilities, params: Params) -> Named:
         cwd = params.folder("cwd")
-        servers, flags = _servers(params), _directory_flags(params)
-        session = await self._opened(cwd, None, flags, servers, abilities)
+        servers, folders = _servers(params), _folders(params)
+        session = await self._opened(cwd, None, folders, servers, abilities)
         if not session.has_model:
             await session.close()
             raise _no_model()
@@ -301,34 +314,38 @@ class Connection:
         """Return a session that is stored: the open one, or one that is opened now."""
         session_id = params.text("sessionId")
         cwd = params.folder("cwd")
-        servers, flags = _servers(params), _directory_flags(params)
+        servers, folders = _servers(params), _folders(params)
         session = self._sessions.get(session_id)
         if session is None:
             stored = await trio.to_thread.run_sync(library.find, session_id, cwd)
             try:
-                session = await self._opened(cwd, str(stored.path), flags, servers, abilities)
-            except (CoreEnded, AgentStartError):
+                session = await self._opened(cwd, str(stored.path), folders, servers, abilities)
+            except CoreEnded:
                 # Most often another process has the session, which the agent has waited for.
                 await trio.to_thread.run_sync(library.check_free, stored.path)
                 raise
             return session
         await trio.to_thread.run_sync(check_folder, session.cwd, cwd)
-        if self._flags.get(session_id, []) != flags:
+        if self._folders.get(session_id, []) != folders:
             raise params.invalid("additionalDirectories", "must be those with which the session is open, or close it")
         if servers and self._servers.get(session_id) != servers:
             raise params.invalid("mcpServers", "must be those with which the session is open, or close it")
         return session
 
     async def _opened(
-        self, cwd: str, stored: str | None, flags: Sequence[str], servers: str | None, abilities: ClientAbilities
+        self, cwd: str, stored: str | None, folders: Sequence[str], servers: str | None, abilities: ClientAbilities
     ) -> Session:
-        """Return a session with an agent of its own, started with these flags and servers: a stored one, or a new one.
+        """Return a session with an agent of its own, a stored one or a new one, with these folders and servers.
 
         Cancelled, a new agent is ended, and one that outlives this is left.
         """
-        core = self._attended(await self._agents.agent_of(cwd, stored, flags, servers))
+        flags = [word for folder in folders for word in ("--add-dir", folder)]
+        opened = await self._agents.agent_of(cwd, stored, flags, servers)
+        core = self._attended(opened)
         try:
             session = await open_session(core, cwd, self._outbox, abilities, self._nursery, self._files)
+            if opened.name is not None:
+                await session.adopt(opened.name, self._agents.wanted, opened.other_options, folders)
         except BaseException:
             if stored is None:
                 core.close()
@@ -336,7 +353,7 @@ class Connection:
                 core.leave()
             raise
         self._sessions[session.id] = session
-        self._flags[session.id] = flags
+        self._folders[session.id] = folders
         self._servers[session.id] = servers
         self._nursery.start_soon(self._attend, session)
         if servers is not None:
@@ -357,7 +374,7 @@ class Connection:
         await session.core.ended.wait()
         if self._sessions.get(session.id) is session:
             del self._sessions[session.id]
-            del self._flags[session.id]
+            del self._folders[session.id]
             del self._servers[session.id]
         session.ended(session.core.end_text)
 
@@ -416,17 +433,16 @@ def _servers(params: Params) -> str | None:
     return client_text(described)
 
 
-def _directory_flags(params: Params) -> list[str]:
-    """Return the flags for the additional folders of a request: what an earlier request had is not restored.
+def _folders(params: Params) -> list[str]:
+    """Return the additional folders of a request: what an earlier request had is not restored.
 
     Raises:
         InvalidParams: One is not absolute, or is no folder.
     """
     if params.fields.get("additionalDirectories") is None:
         return []
-    return [word for folder in params.folders("additionalDirectories") for word in ("--add-dir", folder)]
+    return params.folders("additionalDirectories")
 
 
 def _no_model() -> RequestError:
-    text = "no model can be used: set the key of a provider in the environment, or run: pinnace auth login PROVIDER"
-    return RequestError(AUTH_REQUIRED, text, {"errorCode": "no_api_key"})
+    return RequestError(AUTH_REQUIRED, NO_MODEL, {"errorCode": "no_api_key"})

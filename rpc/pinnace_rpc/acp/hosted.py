@@ -69,6 +69,8 @@ class HostedAgent:
         self._ended = trio.Event()
         self._is_leaving = False
         self._has_input = True
+        self.accepted: Accepted | None = None
+        """What the host has said of the agent; None: it has not."""
         self.stdin: trio.abc.SendStream = _Stdin(self)
         self.stdout: trio.abc.ReceiveStream = _Stdout(self)
 
@@ -138,7 +140,8 @@ class HostedAgent:
                     self._data.append(frame.payload)
                     continue
                 match parse_host_control(frame.payload):
-                    case Accepted():
+                    case Accepted() as accepted:
+                        self.accepted = accepted
                         is_accepted = True
                     case Refused(exit_code, error):
                         self._end(exit_code, error)
@@ -160,6 +163,8 @@ class HostedAgent:
 
 async def attach(start: AgentStart, session: str | None, release: str) -> HostedAgent:
     """Return a connection to the agent that has a session, or to a new one.
+
+    An agent that runs with other options is taken as it is; `accepted` names the options.
 
     Args:
         start: What a process is started with if the agent has none.
@@ -185,6 +190,7 @@ async def attach(start: AgentStart, session: str | None, release: str) -> Hosted
         environment=dict(start.environment),
         umask=start.umask,
         profile=None,
+        takes_options=True,
     )
     try:
         connection = await trio.to_thread.run_sync(_connection, start.environment)

@@ -64,6 +64,11 @@ class Outbox:
         self._unanswered.discard(identity)
         self._put(encode_error(identity, error))
 
+    def refuse_rest(self, error: RequestError) -> None:
+        """Answer every request of the client that has no answer: none will come."""
+        for identity in list(self._unanswered):
+            self.refuse(identity, error)
+
     def refuse_line(self, identity: RequestId, error: RequestError) -> None:
         """Report an error of a line that is no request, by its id if no request has it: none gets two responses."""
         self._put(encode_error(None if identity in self._unanswered else identity, error))

@@ -15,6 +15,7 @@ from pinnace_rpc.acp.agents import Agents
 from pinnace_rpc.acp.connection import Connection
 from pinnace_rpc.acp.library import Library
 from pinnace_rpc.acp.outbox import Outbox
+from pinnace_rpc.acp.translation.jsonrpc import CANCELLED, RequestError
 from pinnace_rpc.cli.options import Options, StartupError
 from pinnace_rpc.cli.release import program_version
 from pinnace_rpc.server import stdio
@@ -24,6 +25,8 @@ EXIT_STDOUT_GONE: Final = 1
 _END_S: Final = 6.0
 """How long agents may take to end; each takes 5 s at most."""
 _FLUSH_S: Final = 1.0
+_REQUESTS_S: Final = 10.0
+"""How long requests other than prompts, such as `session/new`, may take that are open when stdin ends."""
 
 
 def run(options: Options, words: Sequence[str]) -> int:
@@ -55,9 +58,12 @@ class _Server:
         self.signal_number: int | None = None
         self.is_stdout_gone = False
         self._words = tuple(words)
+        self._options = options
         self._library = Library(os.environ, options.session_dir) if options.is_persistent else None
         self._outbox = Outbox()
         self._ending = trio.Event()
+        self._patience = trio.CancelScope()
+        """Of the wait for requests that are open when stdin ends."""
 
     async def run(self, stdout_fd: int) -> None:
         pumped = trio.Event()
@@ -66,14 +72,19 @@ class _Server:
             nursery.start_soon(self._watch_signals)
             async with trio.open_nursery() as agents:
                 release = program_version()
-                starter = Agents(agents, self._words, release, is_persistent=self._library is not None)
+                starter = Agents(agents, self._words, self._options, release, is_persistent=self._library is not None)
                 connection = Connection(agents, self._outbox, starter, self._library, release)
                 agents.start_soon(self._read, connection)
                 await self._ending.wait()
+                connection.end_turns()
+                with self._patience:
+                    self._patience.deadline = trio.current_time() + _REQUESTS_S
+                    await connection.wait_answered()
                 connection.close()
                 with trio.move_on_after(_END_S):
                     await connection.wait_closed()
                 agents.cancel_scope.cancel()
+            self._outbox.refuse_rest(RequestError(CANCELLED, "pinnace is ending", {"errorCode": "shutting_down"}))
             self._outbox.close()
             with trio.move_on_after(_FLUSH_S):
                 await pumped.wait()
@@ -100,7 +111,7 @@ class _Server:
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             self.is_stdout_gone = True
             self._outbox.close()
-            self._ending.set()
+            self._end_at_once()
         pumped.set()
 
     async def _watch_signals(self) -> None:
@@ -109,4 +120,9 @@ class _Server:
                 if self.signal_number is not None:
                     stdio.leave_now(number)
                 self.signal_number = number
-                self._ending.set()
+                self._end_at_once()
+
+    def _end_at_once(self) -> None:
+        """End without waiting for requests that are at work; they are cancelled."""
+        self._patience.cancel()
+        self._ending.set()

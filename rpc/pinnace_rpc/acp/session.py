@@ -6,6 +6,7 @@ that names the session is written. Must not know other sessions.
 """
 
 import logging
+import os
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -17,12 +18,12 @@ import trio
 
 from pinnace_agent.core.json_access import as_amount, as_array, as_object
 from pinnace_rpc.acp.client_files import ClientFiles
-from pinnace_rpc.acp.core import EXIT_S, Core, CoreEnded, Record
+from pinnace_rpc.acp.core import Core, CoreEnded, Record
 from pinnace_rpc.acp.dialogs import DIALOGS, Dialogs
 from pinnace_rpc.acp.outbox import Outbox
 from pinnace_rpc.acp.translation.jsonrpc import INTERNAL_ERROR, RequestError, RequestId
 from pinnace_rpc.acp.translation.mcp_servers import UNUSED, McpServers
-from pinnace_rpc.acp.translation.options import Settings, mode_change
+from pinnace_rpc.acp.translation.options import Settings, Wanted, mode_change
 from pinnace_rpc.acp.translation.params import Params
 from pinnace_rpc.acp.translation.prompts import PromptMessage, first_text, read_prompt
 from pinnace_rpc.acp.translation.replay import active_branch, last_answer, replay, tail
@@ -35,6 +36,9 @@ from pinnace_rpc.acp.turns import Turn, Turns
 _log: Final = logging.getLogger("pinnace.acp")
 
 _COMPACT: Final = "/compact"
+_PROTOCOLS: Final = frozenset({"pi", "1.5"})
+"""Those whose records have all that the client is shown."""
+_NO_ENTRY: Final = "-"
 _SERVERS_S: Final = 3.0
 """How long the opening of a session waits for the servers of its client; they go on connecting behind it."""
 _NOTICE_SEVERITIES: Final = frozenset({"info", "warning", "error"})
@@ -106,8 +110,12 @@ class Session:
         """The requests to steer that the agent has not answered."""
         self._finishing: Callable[[], None] | None = None
         """Responds to the prompt whose turn is over but for the answers of aborts."""
+        self._kept_options: Sequence[str] = ()
+        """Options of the client that the agent, which has run before, could not take over."""
         self._notices: list[str] = []
         """For a client without notices: shown with the next turn."""
+        self._warned: set[str] = set()
+        """The warnings of the state at the opening, which a record may repeat."""
 
     # Opening.
 
@@ -118,11 +126,15 @@ class Session:
 
     def described(self) -> dict[str, object]:
         """Return the fields of the response that names the session."""
-        servers = self._servers.described()
+        details: dict[str, object] = {}
+        if servers := self._servers.described():
+            details["mcpServers"] = servers
+        if self._kept_options:
+            details["keptOptions"] = self._kept_options
         return {
             "modes": self._settings.modes(),
             "configOptions": self._settings.options(has_switches=self._abilities.switches),
-            **({"_meta": {"pinnace": {"mcpServers": servers}}} if servers else {}),
+            **({"_meta": {"pinnace": details}} if details else {}),
         }
 
     async def use_servers(self, servers: str) -> None:
@@ -131,6 +143,50 @@ class Session:
             self.notify("warning", f"MCP servers that are not used: {', '.join(unused)}\n{UNUSED}")
         with trio.move_on_after(_SERVERS_S):
             await self._servers.settled()
+
+    async def adopt(self, agent: str, wanted: Wanted, others: Sequence[str], directories: Sequence[str]) -> None:
+        """Have an agent that has run before do what the client wants now, as far as it can; report what it can't.
+
+        Args:
+            agent: Its name in the host.
+            wanted: What the command line of the client wants.
+            others: The options in which it differs from that of the agent.
+            directories: The additional folders of this request.
+
+        Raises:
+            CoreEnded: The agent has ended.
+            RequestError: It speaks another protocol.
+        """
+        adoption = self._settings.adoption(wanted, others)
+        kept = dict.fromkeys(adoption.kept)
+        folders = [os.path.join(self.cwd, each) for each in (*wanted.directories, *directories)]
+        answer = await self.core.ask("hello", directories=folders)
+        data = as_object(answer.get("data")) or {}
+        if answer.get("success") is True and data.get("protocol") not in _PROTOCOLS:
+            text = (
+                f"the agent {agent} of the host speaks the protocol {data.get('protocol')}, which an editor can't be "
+                f"shown; end it with: pinnace agents stop {agent}"
+            )
+            raise RequestError(INTERNAL_ERROR, text, {"errorCode": "session_unavailable"})
+        if "directories" not in data:
+            kept["--add-dir"] = None
+        for option, change in adoption.changes:
+            try:
+                await self._change(change.command, change.fields)
+            except RequestError as refused:
+                _log.warning("%s: %s", option, refused)
+                kept[option] = None
+        if not kept:
+            return
+        self._kept_options = tuple(kept)
+        text = f"The agent of this session keeps the options that it was started with: {', '.join(kept)}"
+        if adoption.is_guarded:
+            text += (
+                f"\nIt approves tools by the mode {self._settings.mode!r}; only a choice of another mode lowers that."
+            )
+        text += f"\nTo start it with the options of now, close the session, or run: pinnace agents stop {agent}"
+        _log.warning("%s", text)
+        self.notify("warning", text)
 
     async def join(self, *, shows: bool) -> None:
         """Take up a session that has entries. What comes live follows them.
@@ -283,6 +339,25 @@ class Session:
         else:
             self._show_text(text)
 
+    def warn(self, state: Json) -> None:
+        """Show the user the warnings that the agent has when the session is opened."""
+        for each in as_array(state.get("warnings")):
+            text = _warning_text(as_object(each) or {})
+            self._warned.add(text)
+            self.notify("warning", text)
+
+    def _warn_of(self, record: Record) -> None:
+        """Show the user a warning, or the error of an extension, unless the state at the opening had it."""
+        if record["type"] == "extension_error":
+            text, severity = str(record.get("error", "")) or "an extension has failed", "error"
+            known = f"{record.get('extensionPath')}: {text}"
+        else:
+            known, severity = (text := _warning_text(record)), "warning"
+        if known in self._warned:
+            self._warned.remove(known)
+        else:
+            self.notify(severity, text)
+
     # Turns.
 
     def _advance(self) -> None:
@@ -428,8 +503,8 @@ class Session:
                 self._later(partial(self._files.ask, record))
             case "extension_ui_resolved":
                 self._dialogs.resolve(str(record.get("id")))
-            case "extension_error":
-                self.notify("error", str(record.get("error", "")) or "an extension has failed")
+            case "warning" | "extension_error":
+                self._warn_of(record)
             case "thinking_level_changed" if not (self._is_at_work or self._is_changing):
                 self._refresh(lambda: None)
             case _:
@@ -639,19 +714,31 @@ async def open_session(
         CoreEnded: It has ended.
         RequestError: It has refused.
     """
-    reads = ("get_state", "get_available_models", "get_available_thinking_levels")
-    state, models, levels = (_data(answer) for answer in await core.ask_all(*reads))
-    settings = Settings(state, cast("Sequence[Json]", models["models"]), _levels(levels))
-    if state.get("model") is None and settings.models:
-        # One is chosen at the start, unless that has failed: then reads are answered before the end.
-        with trio.move_on_after(EXIT_S):
+    settings = await _read_settings(core)
+    if settings.state.get("model") is None:
+        # Reads are answered while extensions load, which may bring a model or end the start. A move to an entry that
+        # does not exist is answered when that is over: refused, or withdrawn by an agent that ends.
+        if (await core.ask("navigate_tree", entryId=_NO_ENTRY)).get("success") is True:
             await core.ended.wait()
             raise CoreEnded(core.end_text)
+        settings = await _read_settings(core)
     session = Session(core, cwd, outbox, abilities, settings, nursery, files)
+    session.warn(settings.state)
     core.listen(session.take)
     if abilities.files:
         core.send("hello", {"delegate": abilities.files}, _log_refused_offer)
     return session
+
+
+def _warning_text(warning: Mapping[str, object]) -> str:
+    """Return a warning of the agent as a user reads it: what is wrong, and below what to do."""
+    return "\n".join(str(warning[name]) for name in ("text", "remedy") if warning.get(name))
+
+
+async def _read_settings(core: Core) -> Settings:
+    reads = ("get_state", "get_available_models", "get_available_thinking_levels")
+    state, models, levels = (_data(answer) for answer in await core.ask_all(*reads))
+    return Settings(state, cast("Sequence[Json]", models["models"]), _levels(levels))
 
 
 def _log_refused_offer(answer: Record) -> None:

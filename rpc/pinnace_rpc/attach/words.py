@@ -129,12 +129,12 @@ def read_words(words: "Sequence[str]") -> Words:
 
 def _misspelt(flags: "Sequence[str]") -> str | None:
     """Return what is said of a flag that is nearly one with a value, so that its value was taken for a NAME."""
-    from difflib import get_close_matches
+    from pinnace_spec.nearest import did_you_mean
 
     known = [*(row[0] for row in ROWS), *TAKING_VALUES]
     for flag in flags:
-        if flag.startswith("--") and flag not in known and (near := get_close_matches(flag, known, 1)):
-            return f"no option {flag}; did you mean {near[0]}?"
+        if flag.startswith("--") and flag not in known and (hint := did_you_mean(flag, known)):
+            return f"no option {flag}{hint}"
     return None
 
 

@@ -57,7 +57,7 @@ def main(words: Sequence[str]) -> int:
         raise UsageError(f"Got unexpected extra argument ({word}); an option of an extension has its value behind =")
     if given["out"] is None:
         raise UsageError("--out is missing: the folder of the results")
-    from pinnace_engines.engines import EngineError, find_engine
+    from pinnace_engines.engines import EngineError, MissingEngine, find_engine
     from pinnace_rpc.batch.records import BatchFolder, BatchFolderError
     from pinnace_rpc.batch.task_file import TaskFile, TaskFileError
 
@@ -68,6 +68,10 @@ def main(words: Sequence[str]) -> int:
         folder = BatchFolder(Path(given["out"]).absolute(), work=given["work"] and Path(given["work"]).absolute())
     except TaskFileError as error:
         raise UsageError(str(error)) from None
+    except MissingEngine as error:
+        from pinnace_agent.core.installing import how_to_install
+
+        raise CommandError(f"{error}. Install it with: {how_to_install(error.extra)}") from None
     except (EngineError, BatchFolderError) as error:
         raise CommandError(str(error)) from None
     from pinnace_engines.calls import Call

@@ -43,7 +43,7 @@ class Progress:
             self.failed += 1
             why = "verify failed" if line["reason"] == "completed" else line["reason"]
             message = "" if line["error"] is None else str(line["error"]["message"])
-            self.note(f"{line['id']}: {why}" + (f": {message.splitlines()[0]}" if message else ""))
+            self.note(f"{line['id']}: {why}" + (f": {_shown(line['reason'], message)}" if message else ""))
 
     def note(self, text: str) -> None:
         """Write a line."""
@@ -84,3 +84,8 @@ def _time(left_s: float) -> str:
 
 def _clean(text: str) -> str:
     return "".join(each if each.isprintable() else " " for each in text)
+
+
+def _shown(reason: str, message: str) -> str:
+    """Return the text of an error for one line: where a key is missing with what to do, else its beginning."""
+    return " ".join(message.split()) if reason in ("no_model", "no_key") else message.splitlines()[0]

@@ -93,9 +93,9 @@ def _answer(request: str, words: Sequence[str]) -> NoReturn:
 
         echo(manual(words))
     else:
-        from pinnace_rpc.cli.release import program_version
+        from pinnace_rpc.cli.release import shown_version
 
-        echo(program_version())
+        echo(shown_version())
     raise Leave
 
 
@@ -233,11 +233,9 @@ def refuse_misspelt_subcommand(words: Sequence[str]) -> None:
     is_meant = any(word.partition("=")[0] in _PROMPTING for word in words)
     if is_meant or not first or first[0] in "-@" or any(len(word.split()) != 1 for word in words):
         return
-    from difflib import get_close_matches
-
     from pinnace_rpc.cli.unsupported import FOREIGN_COMMANDS, OTHER_NAMES
+    from pinnace_spec.nearest import nearest
 
-    word = first.lower()
-    near = [OTHER_NAMES[word]] if word in OTHER_NAMES else get_close_matches(word, SUBCOMMANDS, 1, _NEAR)
-    if near := near or get_close_matches(word, FOREIGN_COMMANDS, 1, _VERY_NEAR):
-        raise UsageError(f"unknown subcommand {first}; did you mean {near[0]}? To ask a model: pinnace -p {first}")
+    near = OTHER_NAMES.get(first.lower()) or nearest(first, SUBCOMMANDS, _NEAR)
+    if near := near or nearest(first, FOREIGN_COMMANDS, _VERY_NEAR):
+        raise UsageError(f"unknown subcommand {first}; did you mean {near}? To ask a model: pinnace -p {first}")

@@ -254,7 +254,8 @@ def _argument(argument: Argument, rest: list[str]) -> str | tuple[str, ...] | No
     value = rest.pop(0)
     if argument.choices and value not in argument.choices:
         choices = ", ".join(map(repr, argument.choices))
-        raise UsageError(f"Invalid value for '{argument.metavar}': {value!r} is not one of {choices}.")
+        suggestion = _suggestion(value, argument.choices)
+        raise UsageError(f"Invalid value for '{argument.metavar}': {value!r} is not one of {choices}.{suggestion}")
     return value
 
 
@@ -273,9 +274,9 @@ def refuse_subcommand(name: str, known: Sequence[str]) -> NoReturn:
 
 
 def _suggestion(name: str, known: Sequence[str]) -> str:
-    from difflib import get_close_matches
+    from pinnace_spec.nearest import all_near
 
-    near = sorted(map(repr, get_close_matches(name, known)))
+    near = sorted(map(repr, all_near(name, known)))
     if len(near) > 1:
         return f" (Did you mean one of: {', '.join(near)}?)"
     return f" Did you mean {near[0]}?" if near else ""

@@ -435,7 +435,7 @@ _OTHER: Final = Group(
         _flag(
             "--verbose", field="verbose", help="Log tools, queues and reads as well, and write the log to stderr, too."
         ),
-        _flag("--version", "-v", field=VERSION, help="Print the version and exit."),
+        _flag("--version", "-v", field=VERSION, help="Print the version, in a checkout with its commit, and exit."),
         _flag("--help", "-h", field=HELP, help="Print this help and exit."),
     ],
 )

@@ -22,9 +22,11 @@ class NotInstalled(CommandError):
 
     def __init__(self) -> None:
         """Say how it is installed, and how to do without it."""
+        from pinnace_agent.core.installing import how_to_install
+
         super().__init__(
-            "the terminal client needs the package \"textual\". Install it with: pip install 'textual>=8.2.8,<9'; "
-            "to ask once: pinnace -p TEXT"
+            f"the terminal client needs the extra tui. Install it with: {how_to_install('tui')}\n"
+            "To ask once: pinnace -p TEXT"
         )
 
 

@@ -90,11 +90,9 @@ def thinking_level(name: str, text: str) -> ThinkingLevel:
     for level in THINKING_LEVELS:
         if level == text:
             return level
-    from difflib import get_close_matches
+    from pinnace_spec.nearest import did_you_mean
 
-    near = get_close_matches(text.lower(), THINKING_LEVELS, 1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    raise UsageError(f"{name} takes one of {', '.join(THINKING_LEVELS)}{hint}")
+    raise UsageError(f"{name} takes one of {', '.join(THINKING_LEVELS)}{did_you_mean(text, THINKING_LEVELS)}")
 
 
 def session_id(name: str, text: str) -> str:

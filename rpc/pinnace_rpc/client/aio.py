@@ -30,6 +30,7 @@ from pinnace_rpc.client.session_commands import Commands
 from pinnace_spec.records.messages import ImageContent
 
 Result = TypeVar("Result")
+Given = TypeVar("Given")
 
 
 class AsyncioClient(Commands):
@@ -47,6 +48,7 @@ class AsyncioClient(Commands):
         env: Mapping[str, str] | None = None,
         dialogs: Dialogs | None = None,
         on_malformed: Callable[[ProtocolError], None] | None = None,
+        on_stderr: Callable[[str], object] | None = None,
         exit_timeout_s: float = EXIT_TIMEOUT_S,
         attachment: Attachment | None = None,
     ) -> None:
@@ -57,6 +59,7 @@ class AsyncioClient(Commands):
         )
         self._dialogs = dialogs
         self._on_malformed = on_malformed
+        self._on_stderr = on_stderr
         self._portal: Portal[Client] | None = None
         self._client: Client | None = None
         self._has_ended: _Flag | None = None
@@ -73,6 +76,7 @@ class AsyncioClient(Commands):
         env: Mapping[str, str] | None = None,
         dialogs: Dialogs | None = None,
         on_malformed: Callable[[ProtocolError], None] | None = None,
+        on_stderr: Callable[[str], object] | None = None,
         exit_timeout_s: float = EXIT_TIMEOUT_S,
         **options: Unpack[AttachOptions],
     ) -> Self:
@@ -83,6 +87,7 @@ class AsyncioClient(Commands):
             env=env,
             dialogs=dialogs,
             on_malformed=on_malformed,
+            on_stderr=on_stderr,
             exit_timeout_s=exit_timeout_s,
             attachment=Attachment(name, **options),
         )
@@ -104,7 +109,9 @@ class AsyncioClient(Commands):
             raise RuntimeError("a client starts one agent, once: make another client")
         dialogs = None if self._dialogs is None else _in_loop(self._dialogs, loop)
         on_malformed = None if self._on_malformed is None else _called_in_loop(self._on_malformed, loop)
-        self._portal = Portal(partial(self._make, dialogs=dialogs, on_malformed=on_malformed), "pinnace-client")
+        on_stderr = None if self._on_stderr is None else _called_in_loop(self._on_stderr, loop)
+        make = partial(self._make, dialogs=dialogs, on_malformed=on_malformed, on_stderr=on_stderr)
+        self._portal = Portal(make, "pinnace-client")
         self._has_ended, is_open = _Flag(loop), _Flag(loop)
         self._portal.start(is_open.set, partial(_post, loop, self._take_end))
         try:
@@ -350,11 +357,9 @@ def _in_loop(dialogs: Dialogs, loop: asyncio.AbstractEventLoop) -> Dialogs:
     )
 
 
-def _called_in_loop(
-    callback: Callable[[ProtocolError], None], loop: asyncio.AbstractEventLoop
-) -> Callable[[ProtocolError], None]:
+def _called_in_loop(callback: Callable[[Given], object], loop: asyncio.AbstractEventLoop) -> Callable[[Given], None]:
     """Make a callback without a result run in the event loop, which handles its exceptions."""
-    return lambda error: _post(loop, partial(callback, error))
+    return lambda given: _post(loop, partial(callback, given))
 
 
 def _asked_in_loop(

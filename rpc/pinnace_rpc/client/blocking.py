@@ -41,12 +41,13 @@ class BlockingClient(BlockingCommands):
         env: Mapping[str, str] | None = None,
         dialogs: Dialogs | None = None,
         on_malformed: Callable[[ProtocolError], None] | None = None,
+        on_stderr: Callable[[str], object] | None = None,
         exit_timeout_s: float = EXIT_TIMEOUT_S,
         attachment: Attachment | None = None,
     ) -> None:
         """Prepare, as `Client`. Callbacks of dialogs are plain functions; each is called in a thread of its own.
 
-        `on_malformed` is called in the client's thread, and must not call the client.
+        `on_malformed` and `on_stderr` are called in the client's thread, and must not call the client.
         """
         make = partial(
             Client,
@@ -55,6 +56,7 @@ class BlockingClient(BlockingCommands):
             env=env,
             dialogs=None if dialogs is None else _in_threads(dialogs),
             on_malformed=on_malformed,
+            on_stderr=on_stderr,
             exit_timeout_s=exit_timeout_s,
             attachment=attachment,
         )
@@ -70,6 +72,7 @@ class BlockingClient(BlockingCommands):
         env: Mapping[str, str] | None = None,
         dialogs: Dialogs | None = None,
         on_malformed: Callable[[ProtocolError], None] | None = None,
+        on_stderr: Callable[[str], object] | None = None,
         exit_timeout_s: float = EXIT_TIMEOUT_S,
         **options: Unpack[AttachOptions],
     ) -> Self:
@@ -80,6 +83,7 @@ class BlockingClient(BlockingCommands):
             env=env,
             dialogs=dialogs,
             on_malformed=on_malformed,
+            on_stderr=on_stderr,
             exit_timeout_s=exit_timeout_s,
             attachment=Attachment(name, **options),
         )

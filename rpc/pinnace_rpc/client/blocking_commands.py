@@ -20,9 +20,14 @@ class BlockingWorkCommands(ABC):
     def request(self, command: str, /, **fields: object) -> object:
         """Send any command, also one without a method here; return its data. Fields that are None are left out."""
 
-    def hello(self, *, protocol: ClientProfile | None = None) -> Hello:
-        """Identify the agent; as the first command, select the profile. Only pinnace has this command."""
-        data = self.request("hello", protocol=protocol)
+    def hello(self, *, protocol: ClientProfile | None = None, directories: Sequence[str] | None = None) -> Hello:
+        """Identify the agent; as the first command, select the profile. Only pinnace has this command.
+
+        Args:
+            protocol: The profile.
+            directories: The additional folders from now on, as absolute paths, in place of those of `--add-dir`.
+        """
+        data = self.request("hello", protocol=protocol, directories=directories)
         return cast("Hello", data_of("hello", data))
 
     def prompt(

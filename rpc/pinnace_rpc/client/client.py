@@ -6,6 +6,7 @@ with any agent that implements the protocol on stdin and stdout.
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Self, Unpack
 
@@ -39,6 +40,7 @@ class Client(Commands):
         env: Mapping[str, str] | None = None,
         dialogs: Dialogs | None = None,
         on_malformed: Callable[[ProtocolError], None] | None = None,
+        on_stderr: Callable[[str], object] | None = None,
         exit_timeout_s: float = EXIT_TIMEOUT_S,
         attachment: Attachment | None = None,
     ) -> None:
@@ -51,6 +53,8 @@ class Client(Commands):
             dialogs: Answers the dialogs of its extensions; by default the answer is no.
             on_malformed: Called with each line that is not a record; the conversation continues. None: the conversation
                 ends, and all pending calls raise `ProtocolError`.
+            on_stderr: Called with each line that the agent writes to stderr, without its end. None: it is written to
+                this process' stderr, so that warnings and errors are seen.
             exit_timeout_s: How long the agent may take to exit after the end of its stdin, before TERM and KILL.
             attachment: Of a client that `attach` makes, instead of a command.
         """
@@ -59,6 +63,7 @@ class Client(Commands):
         self._env = None if env is None else dict(env)
         self._dialogs = dialogs or Dialogs()
         self._on_malformed = on_malformed
+        self._on_stderr = on_stderr
         self._exit_timeout_s = exit_timeout_s
         self._attachment = attachment
         self._lifetime: Lifetime | None = None
@@ -72,6 +77,7 @@ class Client(Commands):
         env: Mapping[str, str] | None = None,
         dialogs: Dialogs | None = None,
         on_malformed: Callable[[ProtocolError], None] | None = None,
+        on_stderr: Callable[[str], object] | None = None,
         exit_timeout_s: float = EXIT_TIMEOUT_S,
         **options: Unpack[AttachOptions],
     ) -> Self:
@@ -88,6 +94,7 @@ class Client(Commands):
             env: Likewise; what is missing in it is missing in the agent that is begun.
             dialogs: Likewise. A dialog that has been answered is not asked again.
             on_malformed: Likewise.
+            on_stderr: Likewise.
             exit_timeout_s: Likewise.
             **options: Where to begin and which words to add (`AttachOptions`).
         """
@@ -97,6 +104,7 @@ class Client(Commands):
             env=env,
             dialogs=dialogs,
             on_malformed=on_malformed,
+            on_stderr=on_stderr,
             exit_timeout_s=exit_timeout_s,
             attachment=Attachment(name, **options),
         )
@@ -115,15 +123,15 @@ class Client(Commands):
             )
         if self._lifetime is not None:
             raise RuntimeError("a client starts one agent, once: make another client")
-        cwd, env, dialogs, on_malformed = self._cwd, self._env, self._dialogs, self._on_malformed
-        if self._attachment is None:
-            self._lifetime = await Lifetime.enter(
-                self._command, cwd=cwd, env=env, dialogs=dialogs, on_malformed=on_malformed
-            )
-        else:
-            self._lifetime = await AttachedLifetime.attach(
-                self._attachment, cwd=cwd, env=env, dialogs=dialogs, on_malformed=on_malformed
-            )
+        attachment = self._attachment
+        of_own, of_host = partial(Lifetime.enter, self._command), AttachedLifetime.attach
+        self._lifetime = await (of_own if attachment is None else partial(of_host, attachment))(
+            cwd=self._cwd,
+            env=self._env,
+            dialogs=self._dialogs,
+            on_malformed=self._on_malformed,
+            on_stderr=self._on_stderr,
+        )
         return self
 
     @trio.lowlevel.enable_ki_protection

@@ -25,15 +25,24 @@ class ClientFailure(Exception):
 class CommandFailed(ClientFailure):
     """The agent has refused a command, or it has failed: the response had `success: false`."""
 
-    def __init__(self, command: str, error: str, error_code: str | None) -> None:
-        """Keep the answer's parts; `error_code` is None for agents that write none."""
-        super().__init__(command, error, error_code)
+    def __init__(self, command: str, error: str, error_code: str | None, did_you_mean: str | None = None) -> None:
+        """Keep the answer's parts.
+
+        Args:
+            command: The command.
+            error: Why, for people.
+            error_code: The same for programs; None for agents that write none.
+            did_you_mean: The known command, model or tool that is nearest to the unknown one; None: there is none.
+        """
+        super().__init__(command, error, error_code, did_you_mean)
         self.command = command
         self.error = error
         self.error_code = error_code
+        self.did_you_mean = did_you_mean
 
     def __str__(self) -> str:
-        return f"{self.command}: {self.error}"
+        hint = "" if self.did_you_mean is None else f" (did you mean {self.did_you_mean}?)"
+        return f"{self.command}: {self.error}{hint}"
 
 
 class RunFailed(ClientFailure):

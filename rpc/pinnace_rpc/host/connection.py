@@ -52,8 +52,9 @@ class AttachedConnection:
         early: Sequence[Frame],
         request: Attach,
         agent: Agent,
+        other_options: Sequence[str],
     ) -> None:
-        """Attach nothing yet; `early` frames came with the request."""
+        """Attach nothing yet; `early` frames came with the request, `other_options` than those of the agent."""
         self.number = number
         self.has_cursors = request.has_cursors
         self.client: NamedClient | None = None
@@ -62,6 +63,7 @@ class AttachedConnection:
         self._stream = stream
         self._decoder = decoder
         self._early = early
+        self._other_options = tuple(other_options)
         self._request = request
         self._agent = agent
         self._lines = LineDecoder()
@@ -90,7 +92,7 @@ class AttachedConnection:
         agent.abandoned_at = None
         with self._scope:
             try:
-                begin = Accepted(PROTOCOL_VERSIONS[0], release, agent.name)
+                begin = Accepted(PROTOCOL_VERSIONS[0], release, agent.name, self._other_options)
                 await self._stream.send_all(encode_host_control(begin))
                 if self.has_cursors:
                     await agent.wait_known()

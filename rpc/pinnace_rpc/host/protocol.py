@@ -78,6 +78,8 @@ class Attach(NamedTuple):
     environment: Mapping[str, str]
     umask: int
     profile: str | None
+    takes_options: bool = False
+    """Whether a running agent is taken with the options that it was started with, instead of a refusal of others."""
 
 
 class ListAgents(NamedTuple):
@@ -130,6 +132,8 @@ class Accepted(NamedTuple):
     version: int
     release: str
     agent: str
+    other_options: tuple[str, ...] = ()
+    """The names of the options that differ from those that the running agent was started with."""
 
 
 class Refused(NamedTuple):
@@ -263,6 +267,7 @@ def encode_request(request: Request) -> bytes:
                     "environment": dict(request.environment),
                     "umask": request.umask,
                     "profile": request.profile,
+                    **({"takesOptions": True} if request.takes_options else {}),
                 }
             )
         case ListAgents():
@@ -331,6 +336,8 @@ def encode_host_control(control: HostControl) -> bytes:
                 "agent": control.agent,
                 "process": "running",
             }
+            if control.other_options:
+                record = {**record, "otherOptions": list(control.other_options)}
         case Refused():
             record = {"type": "refused", "exitCode": control.exit_code, "error": control.error}
         case Ended():
@@ -349,7 +356,8 @@ def parse_host_control(payload: bytes) -> HostControl:
     fields = _Fields(payload)
     match fields.text("type"):
         case "accepted":
-            return Accepted(fields.number("version"), fields.text("release"), fields.name("agent"))
+            other = () if fields.is_absent("otherOptions") else fields.words("otherOptions")
+            return Accepted(fields.number("version"), fields.text("release"), fields.name("agent"), other)
         case "refused":
             return Refused(fields.number("exitCode", most=255), fields.text("error"))
         case "ended":
@@ -393,6 +401,7 @@ def _parse_attach(fields: "_Fields") -> Attach:
         fields.environment("environment"),
         fields.number("umask", most=_MAX_UMASK),
         fields.optional_text("profile"),
+        fields.flag("takesOptions", absent=False),
     )
 
 

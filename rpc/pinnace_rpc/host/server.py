@@ -26,7 +26,7 @@ import trio
 import trio.lowlevel
 
 from pinnace_rpc.host import locations
-from pinnace_rpc.host.agent import Agent, Details, resumed
+from pinnace_rpc.host.agent import Agent, Details, other_options, resumed
 from pinnace_rpc.host.agents.ports import AgentObserver, AgentStart, OnCrash
 from pinnace_rpc.host.agents.supervisor import IDLE_S, RestartRefused, Supervisor
 from pinnace_rpc.host.agents.zygote import ZygoteStarter
@@ -57,6 +57,7 @@ from pinnace_rpc.host.protocol import (
 )
 from pinnace_rpc.host.summary import resident_bytes
 from pinnace_rpc.host.table import forget_unused
+from pinnace_spec.nearest import did_you_mean
 from pinnace_spec.profiles.profiles import CLIENT_PROFILES
 
 _log = logging.getLogger("pinnace.host")
@@ -312,10 +313,10 @@ class Host:
         decoder: FrameDecoder,
         make: MakeAgent,
     ) -> None:
-        agent = await self._agent_for(request, make)
+        agent, others = await self._agent_for(request, make)
         try:
             self._last_number += 1
-            connection = AttachedConnection(self._last_number, stream, decoder, early, request, agent)
+            connection = AttachedConnection(self._last_number, stream, decoder, early, request, agent, others)
             self._notify()
             await connection.run(self._settings.release, agent.stop)
         finally:
@@ -337,7 +338,7 @@ class Host:
     async def _act(self, request: AgentAction) -> None:
         agent = self._agents.get(request.agent)
         if agent is None:
-            raise RequestRefused(f"there is no agent {request.agent}")
+            raise RequestRefused(f"there is no agent {request.agent}{did_you_mean(request.agent, self._agents)}")
         if request.action == "restart":
             try:
                 agent.restart()
@@ -392,8 +393,8 @@ class Host:
                     _log.warning("agent %s is left out: %s", name, error)
         self._forget()
 
-    async def _agent_for(self, request: Attach, make: MakeAgent) -> Agent:
-        """Return the agent that a client wants, attached to it."""
+    async def _agent_for(self, request: Attach, make: MakeAgent) -> tuple[Agent, Sequence[str]]:
+        """Return the agent that a client wants, attached to it, and the options that it was started with otherwise."""
         if common_version(request.versions) is None:
             raise RequestRefused(
                 f"this host is release {self._settings.release}, the client {request.release}, and they have no "
@@ -416,12 +417,15 @@ class Host:
             raise RequestRefused(f"the protocol of {agent.name} is {agent.details.profile}, fixed at its start")
         if agent.state in ("asleep", "failed"):
             agent.attach(self._start_for(agent, request))
-        elif agent.start is not None and request.start and request.start != agent.flags:
+            return agent, ()
+        assert agent.start is not None
+        others: Sequence[str] = ()
+        if request.takes_options:
+            others = other_options(agent.flags, request.start)
+        elif request.start and request.start != agent.flags:
             raise RequestRefused(f"{agent.name} runs, with other flags: leave them out, or stop it first", EXIT_USAGE)
-        else:
-            assert agent.start is not None
-            agent.attach(agent.start)
-        return agent
+        agent.attach(agent.start)
+        return agent, others
 
     def _found(self, request: Attach) -> Agent | None:
         if request.agent is not None:

@@ -15,18 +15,19 @@ import trio
 
 from pinnace_agent.core.control_text import clean_text
 from pinnace_agent.core.json_access import as_object
+from pinnace_agent.engine.status_records import WARNED_EVENTS
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.session.conversation import Session
 from pinnace_rpc.cli.options import Options, StartupError
 from pinnace_rpc.print_mode.prompt_input import Prompt, read_prompts
-from pinnace_rpc.results.collector import ResultCollector, observed
+from pinnace_rpc.results.collector import ResultCollector, observed, unanswered
 from pinnace_rpc.server import stdio
 from pinnace_rpc.server.outbox import Projection
 from pinnace_rpc.server.process import AgentProcess
 from pinnace_rpc.server.projection import make_projection
 from pinnace_rpc.server.startup import Agent, prepare
 from pinnace_spec.profiles.profiles import ClientProfile
-from pinnace_spec.records.messages import Message
+from pinnace_spec.records.messages import AssistantMessage, Message
 from pinnace_spec.rules.limits import LimitName
 from pinnace_spec.wire.json_text import encode_record
 
@@ -140,8 +141,9 @@ class Listener:
                 # Seconds pass before anything else is known.
                 _report_retry(record)
             case "extension_error":
-                # The original has no such record, and no other reader could report it.
-                _report_error(record)
+                # The original has no such record, and no other reader could report it. The agent has warned of those.
+                if record["event"] not in WARNED_EVENTS:
+                    _report_error(record)
                 return None
             case "extension_ui_request":
                 # No client is there: the outbox declines dialogs at once, and notifications are not shown.
@@ -240,11 +242,11 @@ class Talk:
         if following and queue.fate_of(following[0] or "") is not None:
             return
         newest = next(session.newest_first(), None)
-        if newest is not None and newest["role"] == "assistant" and newest["stopReason"] in {"stop", "length"}:
-            self._listener.message = newest
-            self._collector.repeated(newest)
+        if newest is None or newest["role"] != "assistant" or not _is_complete(newest):
+            await self._say(agent, Prompt(CONTINUE))
             return
-        await self._say(agent, Prompt(CONTINUE))
+        self._listener.message = newest
+        self._collector.repeated(newest)
 
     async def _say(self, agent: Agent, prompt: Prompt, message_id: str | None = None) -> None:
         self._listener.expect()
@@ -272,6 +274,8 @@ class Talk:
             self._fail(message.get("errorMessage") or f"the request ended with {reason}")
         elif reason == "length":
             self._fail("the answer was cut: the model has reached its output limit")
+        elif (problem := unanswered(message)) is not None:
+            self._fail(problem)
 
     def _shown(self, text: str) -> str:
         """Return a text, for a terminal without control sequences."""
@@ -280,6 +284,10 @@ class Talk:
     def _fail(self, text: str) -> None:
         self.exit_code = EXIT_FAILED
         _report(text)
+
+
+def _is_complete(answer: AssistantMessage) -> bool:
+    return answer["stopReason"] in {"stop", "length"} and unanswered(answer) is None
 
 
 def _disposition(record: Record) -> object:

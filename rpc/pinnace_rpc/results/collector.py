@@ -127,6 +127,7 @@ class ResultCollector:
         self._turns = 0
         self._tool_calls = 0
         self._answer: AssistantMessage | None = None
+        self._is_handled = False  # the last prompt was a command of an extension, and no answer followed
         self._failure: Verdict | None = None
         self._limit: LimitName | None = None
         self._is_aborted = False
@@ -207,6 +208,7 @@ class ResultCollector:
         self._failure, self._limit, self._is_aborted = None, None, False
         if record["success"]:
             self._has_denied_call = False
+            self._is_handled = (as_object(record.get("data")) or {}).get("disposition") == "handled"
             return
         code = record.get("errorCode")
         reason: ResultReason = _REASONS_OF_REFUSALS.get(str(code), "usage")
@@ -220,6 +222,7 @@ class ResultCollector:
     def _take_message(self, message: Record) -> None:
         if message["role"] == "assistant":
             self._answer = cast(AssistantMessage, message)  # of that role
+            self._is_handled = False
         if message["role"] in {"assistant", "toolResult"}:
             self._spend(cast("Usage | None", message.get("usage")))
 
@@ -244,7 +247,7 @@ class ResultCollector:
         return self._verdict_on_answer()
 
     def _verdict_on_answer(self) -> Verdict:
-        answer = self._answer
+        answer = None if self._is_handled else self._answer
         if answer is not None and answer["stopReason"] == "error":
             return _failed_answer(answer)
         if self._is_aborted or (answer is not None and answer["stopReason"] == "aborted"):
@@ -254,7 +257,21 @@ class ResultCollector:
         if self._has_denied_call:
             text = "a tool call needed the user's approval, and there was no user to ask"
             return Verdict("tool_denied", error=_error(text))
+        if answer is not None and (problem := unanswered(answer)) is not None:
+            return Verdict("empty_answer", True, _error(problem))
         return Verdict()
+
+
+def unanswered(answer: AssistantMessage) -> str | None:
+    """Return why an answer that ended without an error is no answer; None: it is one.
+
+    An answer that calls tools is one: its calls were executed, and a tool may end the run. Rule R-RES-03.
+    """
+    if any(block["type"] == "toolCall" for block in answer["content"]):
+        return None
+    if answer["stopReason"] == "toolUse":
+        return "the model announced a tool call and made none"
+    return "the model's answer is empty" if answer["stopReason"] == "stop" and not _text(answer).strip() else None
 
 
 def observed(options: Options, log: Callable[[Record], None] | None) -> "tuple[ResultCollector, OnRecord]":

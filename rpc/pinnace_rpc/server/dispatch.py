@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
+import trio
+
 from pinnace_agent.engine.client_bash import CANCELLED, ShellRequest
 from pinnace_agent.engine.status_records import refusal
 from pinnace_agent.session.identity import new_message_id
@@ -73,11 +75,22 @@ class Pending:
 class OpenCommands:
     """The commands of the client that are not answered yet. Implements the agent's `Responder` and `CommandStore`."""
 
-    def __init__(self, outbox: Outbox, closed: Callable[[], None]) -> None:
-        """Answer into `outbox`; `closed` is called when everything is answered and closed."""
+    def __init__(
+        self, outbox: Outbox, closed: Callable[[], None], on_first: "Callable[[], None] | None" = None
+    ) -> None:
+        """Answer into `outbox`.
+
+        Args:
+            outbox: Takes the responses.
+            closed: Called when everything is answered and closed.
+            on_first: Called after the first response.
+        """
+        self._on_first = on_first
         self.slow_reads = SlowReads()
         self.defect: str | None = None
         """The error with which every command is answered after the statechart has failed; None: it has not."""
+        self.first_message = trio.Event()
+        """A prompt, or another message that a run may follow, has been read."""
         self._outbox = outbox
         self._closed = closed
         self._pending: dict[int, Pending] = {}
@@ -101,6 +114,7 @@ class OpenCommands:
 
     def read(self, trigger: Command, agent: "MessageReader") -> Command:
         """Return a message as it is submitted: it calls a command, awaits handlers of `input`, or is expanded."""
+        self.first_message.set()
         instance = None if agent.extensions is None else agent.extensions.instance
         if instance is not None and instance.has_command(trigger.text):
             if trigger.name == "prompt":
@@ -311,12 +325,23 @@ class OpenCommands:
     # Responses.
 
     def _hello(self, ref: int, command: "cmd.Hello", agent: "AgentReads") -> Mapping[str, object]:
+        directories = None
+        if command.directories is not None:
+            from pinnace_rpc.server.directories import real_folders
+
+            directories = real_folders(command.directories)
         if command.protocol is not None:
             if ref != self._first_command:
                 raise errors.ClientError(errors.HELLO_TOO_LATE, errors.ErrorCode.TOO_LATE)
             self._outbox.projection = make_projection(command.protocol)
         if command.delegate is not None and "delegate" not in self.unknown_names:
             agent.offer_files(command.delegate)
+        if "directories" in self.unknown_names:
+            directories = None
+        elif directories is not None:
+            from pinnace_rpc.server.directories import use_directories
+
+            use_directories(agent, directories)
         from importlib.machinery import PathFinder  # not at start
 
         # A generation that lacks the own commands of this agent lacks this field, too.
@@ -334,6 +359,7 @@ class OpenCommands:
                 "servers": 0 if agent.extensions is None else len(agent.extensions.mcp_servers),
             },
             **({} if sandbox is None else {"sandbox": sandbox.record()}),
+            **({} if directories is None else {"directories": directories}),
         }
 
     @property
@@ -349,7 +375,10 @@ class OpenCommands:
         self._write(ref, {"success": True} if data is None else {"success": True, "data": data})
 
     def _fail(self, ref: int, error: errors.ProtocolError) -> None:
-        self._write(ref, {"success": False, "error": error.text, "errorCode": error.code})
+        outcome: dict[str, object] = {"success": False, "error": error.text, "errorCode": error.code}
+        if error.did_you_mean is not None:
+            outcome["didYouMean"] = error.did_you_mean
+        self._write(ref, outcome)
 
     def _write(self, ref: int, outcome: Mapping[str, object]) -> None:
         pending = self._pending[ref]
@@ -362,6 +391,9 @@ class OpenCommands:
             text, code = f"Internal error: {error}", errors.ErrorCode.INTERNAL_ERROR
             self._outbox.put({**head, "success": False, "error": text, "errorCode": code})
         del self._pending[ref]
+        if (on_first := self._on_first) is not None:
+            self._on_first = None
+            on_first()
 
 
 class Dispatcher:

@@ -84,7 +84,7 @@ class ExactProjection:
 
     profile: ClientProfile
     has_whole_updates = True
-    unknown_names: frozenset[str] = frozenset({"messageId", "context", "by", "delegate", *OWN_COMMANDS})
+    unknown_names: frozenset[str] = frozenset({"messageId", "context", "by", "delegate", "directories", *OWN_COMMANDS})
     roles: ClassVar[Mapping[str, Fields]] = _MESSAGES
     records: ClassVar[Mapping[str, Fields]] = _RECORDS
     compaction: ClassVar[Fields] = _COMPACTION
@@ -166,7 +166,7 @@ class ExactProjection:
 
     def _response(self, record: Record) -> Record:
         if not record["success"]:
-            return {name: value for name, value in record.items() if name != "errorCode"}
+            return {name: value for name, value in record.items() if name not in {"errorCode", "didYouMean"}}
         command, data = str(record["command"]), record.get("data")
         if command in _TEXTS:
             return {name: value for name, value in record.items() if name != "data"}

@@ -41,7 +41,7 @@ _LIKE_SECRETS: Final = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IG
 _MIN_SECRET_CHARS: Final = 8
 # The fields of each record that have no content of the conversation.
 _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "response": ("id", "command", "success", "error", "errorCode"),
+    "response": ("id", "command", "success", "error", "errorCode", "didYouMean"),
     "tool_execution_start": ("toolCallId", "toolName"),
     "tool_execution_end": ("toolCallId", "toolName", "isError", "durationMs"),
     "auto_retry_start": ("attempt", "maxAttempts", "delayMs", "errorCode", "status", "attempts"),
@@ -227,4 +227,4 @@ def _details(record: logging.LogRecord) -> Mapping[str, Any]:
 def _secret_variables(environ: Mapping[str, str]) -> Iterable[tuple[str, str]]:
     for name, value in environ.items():
         if _LIKE_SECRETS.search(name) and len(value) >= _MIN_SECRET_CHARS:
-            yield f"secret-{name}", value
+            yield name, value

@@ -63,6 +63,10 @@ def get_state(agent: "AgentReads", view: View) -> Data:
         data["extensionsAtWork"] = at_work
     if agent.extensions is not None and (servers := agent.extensions.mcp_servers):
         data["mcpServers"] = servers
+    if agent.profile.warnings.current:
+        data["warnings"] = agent.profile.warnings.records()
+    if agent.extensions is not None and (left_out := agent.extensions.left_out):
+        data["extensionsLeftOut"] = left_out
     if (interruption := session.interruption) is not None:
         data["interrupted"] = interruption
     if (path := session.path) is not None:

@@ -4,6 +4,8 @@ The reader never waits for work. The process and the statechart decide what happ
 """
 
 import logging
+from collections.abc import Callable
+from functools import partial
 
 import trio
 
@@ -79,29 +81,35 @@ class Server:
         _take_lines(agent.dispatcher, decoder)
         self._process.stop(agent, drain=self._is_drained)
 
-    async def warm(self, _agent: Agent) -> None:
+    async def warm(self, agent: Agent) -> None:
         """Load the modules that the next commands need, once the client has its first response and is probably idle.
 
-        A failure here occurs again, and is reported, when a request needs the module.
+        The HTTP client is a seventh of the memory of an idle agent, so it is loaded beside the checks of the first
+        message. A failure here occurs again, and is reported, when a request needs the module.
         """
         await self._process.outbox.begun.wait()
         await trio.sleep(WARM_DELAY_S)
-        try:
-            await self._load()
-        except Exception as error:  # no descriptor, thread or memory is left, for example
-            _log.info("modules of the next commands can't be loaded ahead: %s", error)
+        await _load(compactor.load)
+        await _load(client_bash.load)
+        await agent.commands.first_message.wait()
+        model = agent.interpreter.session.model
+        if model is not None and model["api"] in WARMED_APIS:
+            await _load(partial(_load_client, model["baseUrl"], model["api"]))
 
-    async def _load(self) -> None:
-        for load in (compactor.load, client_bash.load):
-            await trio.to_thread.run_sync(load, abandon_on_cancel=True)
-        model = self._process.prepared.session.model
-        if model is None or model["api"] not in WARMED_APIS:
-            return
-        from pinnace_agent.llm.providers import find_provider
-        from pinnace_agent.llm.transport.client import warm
 
-        await warm(model["baseUrl"])
-        find_provider(model["api"])
+async def _load(load: Callable[[], object]) -> None:
+    try:
+        await trio.to_thread.run_sync(load, abandon_on_cancel=True)
+    except Exception as error:  # no descriptor, thread or memory is left, for example
+        _log.info("modules of the next commands can't be loaded ahead: %s", error)
+
+
+def _load_client(base_url: str, api: str) -> None:
+    from pinnace_agent.llm.providers import find_provider
+    from pinnace_agent.llm.transport.client import load
+
+    find_provider(api)
+    load(base_url)
 
 
 def _take_lines(dispatcher: Dispatcher, decoder: LineDecoder) -> None:

@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from pinnace_agent.config.models.models import next_level
+from pinnace_agent.config.models.patterns import full_name
 from pinnace_agent.config.models.scope import ScopedModel, next_model
 from pinnace_agent.session.tree import clean_name
 from pinnace_rpc.server.queries import shown_model
+from pinnace_spec.nearest import nearest
 from pinnace_spec.records.flat_commands import FlatCommand
 from pinnace_spec.rules import errors
 
@@ -22,13 +24,15 @@ Data = Mapping[str, object] | None
 
 def set_model(agent: "AgentReads", command: "cmd.SetModel") -> Data:
     """Select a model that has credentials; the next request uses it."""
-    registry = agent.profile.registry
-    for model in registry.available():
+    available = agent.profile.registry.available()
+    for model in available:
         if (model["provider"], model["id"]) == (command.provider, command.modelId):
             agent.settings.select_model(model, None, "set")
             return shown_model(model)
     raise errors.ClientError(
-        errors.model_not_found(command.provider, command.modelId), errors.ErrorCode.MODEL_NOT_FOUND
+        errors.model_not_found(command.provider, command.modelId),
+        errors.ErrorCode.MODEL_NOT_FOUND,
+        nearest(f"{command.provider}/{command.modelId}", map(full_name, available)),
     )
 
 
@@ -73,7 +77,8 @@ def set_active_tools(agent: "AgentReads", command: "cmd.SetActiveTools") -> Data
     """Select the tools that the next request declares; all of them must exist."""
     toolbox = agent.toolbox
     if unknown := [name for name in command.names if name not in toolbox.all]:
-        raise errors.ClientError(errors.unknown_tools(unknown), errors.ErrorCode.TOOL_NOT_FOUND)
+        near = nearest(unknown[0], toolbox.all)
+        raise errors.ClientError(errors.unknown_tools(unknown), errors.ErrorCode.TOOL_NOT_FOUND, near)
     toolbox.activate(command.names)
     agent.profile.resources.use_tools(tuple(toolbox.values()))
     return None

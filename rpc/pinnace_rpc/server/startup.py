@@ -1,8 +1,8 @@
 """The composition root: one agent, built whole from its options and the user's files.
 
 `prepare` reads files and resolves options before the protocol starts: an error ends the process with a text on stderr
-and nothing on stdout; a notice goes to stderr and the process starts. `compose` builds the objects of an agent in
-order, each with everything that it needs.
+and nothing on stdout; a warning goes to stderr, and to the client later, and the process starts. `compose` builds the
+objects of an agent in order, each with everything that it needs.
 """
 
 import os
@@ -17,6 +17,7 @@ from pinnace_agent.config.models.models import ModelRegistry
 from pinnace_agent.config.models.selection import Choice, Kept, Selection, select_initial
 from pinnace_agent.config.settings import RunLimits, Settings
 from pinnace_agent.core.jobs import Jobs
+from pinnace_agent.core.user_warnings import Notice, Warnings
 from pinnace_agent.engine.interpreter import EffectInterpreter
 from pinnace_agent.engine.profile import AgentProfile
 from pinnace_agent.prompting.folder_resources import FolderReader, ResourceChoice
@@ -35,7 +36,7 @@ from pinnace_rpc.cli.options import Options, StartupError, UnknownOption, UsageR
 from pinnace_rpc.server.dispatch import Dispatcher, OpenCommands
 from pinnace_rpc.server.outbox import Outbox
 from pinnace_rpc.server.session_choice import SessionChoice
-from pinnace_spec.records.messages import THINKING_LEVELS, ThinkingLevel
+from pinnace_spec.records.messages import THINKING_LEVELS, ThinkingLevel, WarningKind
 from pinnace_statechart.machine import Chart
 from pinnace_statechart.queues import MessageQueue
 from pinnace_statechart.state import ExtendedState, RetryPolicy
@@ -84,16 +85,16 @@ def prepare(options: Options) -> Prepared:
     if configuration.refusals:
         raise UsageRefused("\n".join(configuration.refusals))
     settings, registry = configuration.settings, configuration.registry
+    warnings = Warnings(_write_line)
     # First, since they may explain an error below.
-    _write_notices(configuration.notices)
-    sessions = SessionChoice(options, settings, os.environ, str(cwd))
-    session = sessions.session()
-    _write_notices(sessions.notices)
+    warnings.renew((), configuration.notices)
+    session, library = _open_session(options, settings, cwd, warnings)
     limits = _limits(options, settings)
-    select = partial(_selected, options, settings, registry, session, limits)
+    select = partial(_selected, options, settings, registry, session, limits, warnings)
     try:
-        is_trusted = configuration.is_project_trusted
-        reader = FolderReader(_resource_choice(options), settings, os.environ, cwd, is_trusted=is_trusted)
+        reader = FolderReader(
+            _resource_choice(options), settings, os.environ, cwd, is_trusted=configuration.is_project_trusted
+        )
         has_extensions = may_have_extensions(options, configuration, os.environ, cwd)
         if session.cwd != str(cwd):
             has_extensions = has_extensions or may_have_project_extensions(options, reader, Path(session.cwd))
@@ -101,7 +102,7 @@ def prepare(options: Options) -> Prepared:
         if selection is not None and selection.error is not None:
             raise _refused_selection(selection.error, is_usage=selection.is_usage_error)
         # Before any program is started, also by code of an extension.
-        sandbox = _sandbox(options, settings, session)
+        sandbox = _sandbox(options, settings, session, warnings)
         toolbox = _toolbox(options, settings, sandbox)
     except StartupError:
         if session.file is not None:
@@ -113,12 +114,11 @@ def prepare(options: Options) -> Prepared:
     def files() -> "UserFiles":
         from pinnace_rpc.server.user_files import UserFiles
 
-        return UserFiles(options, configuration, reader, cwd, configure, sandbox)
+        return UserFiles(options, configuration, reader, cwd, configure, sandbox, warnings)
 
     if has_extensions:
         files()  # takes what no child is to have out of the environment
-    resources = PromptResources(reader.read, tuple(toolbox.values()))
-    resources.on_added = reader.add
+    resources = _resources(reader, toolbox, warnings)
     if not has_extensions and options.extension_flags:
         if session.file is not None:
             session.file.abandon()
@@ -131,7 +131,8 @@ def prepare(options: Options) -> Prepared:
         if session.file is not None:
             session.file.abandon()
         raise UsageRefused("\n".join(unknown.refusals))
-    _write_notices((*unknown.warnings, *resources.renew(session.cwd)))
+    _warn(warnings, "tools", unknown.warnings)
+    resources.renew(session.cwd)
     profile = AgentProfile(
         registry=registry,
         tools=toolbox,
@@ -143,6 +144,7 @@ def prepare(options: Options) -> Prepared:
         has_user=options.mode == "rpc",
         resources=resources,
         read_again=lambda: files().read_again(),
+        warnings=warnings,
     )
     configure(configuration, profile)
     if settings.http_proxy is not None:
@@ -160,13 +162,26 @@ def prepare(options: Options) -> Prepared:
         return files().extension_plan(select, folder) if is_plausible else None
 
     extensions = files().extension_plan(select) if has_extensions else None
-    return Prepared(profile, session, sessions.library, selection, settings, extensions, late_plan)
+    return Prepared(profile, session, library, selection, settings, extensions, late_plan)
+
+
+def _open_session(options: Options, settings: Settings, cwd: Path, warnings: Warnings) -> tuple[Session, Library]:
+    """Return the session of the start and where the others are, and warn of what is wrong with its file."""
+    sessions = SessionChoice(options, settings, os.environ, str(cwd))
+    session = sessions.session()
+    _warn(warnings, "session", sessions.notices)
+    return session, sessions.library
 
 
 def _selected(
-    options: Options, settings: Settings, registry: ModelRegistry, session: Session, limits: RunLimits
+    options: Options,
+    settings: Settings,
+    registry: ModelRegistry,
+    session: Session,
+    limits: RunLimits,
+    warnings: Warnings,
 ) -> Selection:
-    """Select the model and the level of the start, and write its warnings to stderr."""
+    """Select the model and the level of the start, and warn of what it leaves out."""
     level: ThinkingLevel | None = None
     for known in THINKING_LEVELS:
         if known == session.recorded_level:
@@ -180,7 +195,7 @@ def _selected(
         registry.require_prices()
         if selection.model is not None and (refusal := registry.price_refusal(selection.model)) is not None:
             return selection._replace(error=refusal.text, is_usage_error=True)
-    _write_notices(selection.warnings)
+    _warn(warnings, "models", selection.warnings)
     return selection
 
 
@@ -258,7 +273,9 @@ def compose(
         retry=_retry_policy(settings),
         auto_compaction=settings.compaction.is_enabled,
     )
-    commands = OpenCommands(outbox, closed)
+    warnings = prepared.profile.warnings
+    warnings.begin()
+    commands = OpenCommands(outbox, closed, on_first=lambda: warnings.publish(outbox.emit))
     extensions = ExtensionFactory(prepared, commands, shutdown, before_extensions)
     interpreter = EffectInterpreter(
         Chart(state), prepared.session, prepared.library, prepared.profile, outbox, commands, jobs, extensions
@@ -304,12 +321,16 @@ def _configure(options: Options, configuration: Configuration, profile: AgentPro
     )
 
 
-def _write_notices(notices: Iterable[str]) -> None:
-    for notice in notices:
-        sys.stderr.write(f"pinnace: {notice}\n")
+def _write_line(text: str) -> None:
+    sys.stderr.write(f"pinnace: {text}\n")
 
 
-def _sandbox(options: Options, settings: Settings, session: Session) -> "Sandbox | None":
+def _warn(warnings: Warnings, kind: WarningKind, texts: Iterable[str]) -> None:
+    for text in texts:
+        warnings.add(Notice(kind, text))
+
+
+def _sandbox(options: Options, settings: Settings, session: Session, warnings: Warnings) -> "Sandbox | None":
     """Set up the sandbox, if anything asks for one."""
     mode, network = options.sandbox, options.sandbox_network
     if mode in (None, "off") and settings.sandbox is settings.project_sandbox is None:
@@ -320,7 +341,14 @@ def _sandbox(options: Options, settings: Settings, session: Session) -> "Sandbox
 
     try:
         return start_sandbox(
-            mode, network, options.extensions, settings, session.cwd, session.path, lambda text: _write_notices([text])
+            mode,
+            network,
+            options.extensions,
+            settings,
+            session.cwd,
+            session.path,
+            notice=_write_line,
+            warn=lambda text: warnings.add(Notice("sandbox", text)),
         )
     except Unavailable as error:
         raise StartupError(str(error), "sandbox_unavailable") from None
@@ -359,6 +387,13 @@ def _resource_choice(options: Options) -> ResourceChoice:
         appended=tuple(_read(argument) for argument in options.append_system_prompt),
         approved=options.approved,
     )
+
+
+def _resources(reader: FolderReader, toolbox: ToolRegistry, warnings: Warnings) -> PromptResources:
+    resources = PromptResources(reader.read, tuple(toolbox.values()), warnings)
+    resources.on_added = reader.add
+    resources.on_directories = reader.use_directories
+    return resources
 
 
 def _directories(paths: Sequence[str]) -> tuple[str, ...]:

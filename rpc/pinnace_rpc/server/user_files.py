@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pinnace_agent.config.configuration import Configuration, load_configuration
+from pinnace_agent.core.user_warnings import Notice, Warnings
 from pinnace_agent.engine.profile import AgentProfile, UseFiles
 from pinnace_agent.files.paths import agent_dir, project_dir
 from pinnace_agent.prompting.folder_resources import FolderReader
@@ -44,6 +45,7 @@ class UserFiles:
         cwd: Path,
         configure: Callable[[Configuration, AgentProfile], None],
         sandbox: "SandboxReport | None",
+        warnings: Warnings,
     ) -> None:
         """Take what was read for the start; `configure` lets an agent use the settings of what was read."""
         self.configuration = configuration
@@ -54,6 +56,7 @@ class UserFiles:
         self._cwd = cwd
         self._configure = configure
         self._sandbox = sandbox
+        self._warnings = warnings
         self._refused_tools: dict[str, OfferedTool] = {}
         # Taken out of the environment: no child of the agent is to have them.
         self._client_servers = os.environ.pop("PINNACE_MCP_SERVERS", None)
@@ -69,7 +72,7 @@ class UserFiles:
             raise errors.ClientError("\n".join(found.mistakes), errors.ErrorCode.INVALID_CONFIGURATION)
         return partial(self._use, found)
 
-    def _use(self, found: Configuration, profile: AgentProfile) -> Sequence[str]:
+    def _use(self, found: Configuration, profile: AgentProfile) -> Sequence[Notice]:
         self.configuration = found
         self._reader.use_settings(found.settings)
         self._registry.take(found.registry)
@@ -84,6 +87,8 @@ class UserFiles:
         from pinnace_agent.files.relaxed_json import ConfigurationFileError
 
         self._reader.decide(folder, is_trusted)
+        if is_trusted:
+            self._warnings.forget("project_trust", str(folder))
         if is_trusted and folder == self._cwd:
             self.configuration = load_configuration(os.environ, self._cwd, approved=True)
             self._reader.use_settings(self.configuration.settings)
@@ -168,6 +173,7 @@ class UserFiles:
             self._registry.provider_token,
             self._sandbox,
             self._refused_tools,
+            self._warnings,
         )
 
 

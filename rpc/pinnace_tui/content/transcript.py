@@ -200,8 +200,10 @@ class Transcript:
                 delay_s = number(event, "delayMs") / 1000
                 attempt = f"{number(event, 'attempt'):.0f} of {number(event, 'maxAttempts'):.0f}"
                 self.notice(f"Attempt {attempt} in {delay_s:.0f} s: {text(event, 'errorMessage')}", "warning")
+            case "warning":
+                self.notice(warning_line(event), "warning")
             case "extension_error":
-                self.notice(f"{text(event, 'extensionPath')}: {text(event, 'error')}", "error")
+                self.notice(warning_line(event), "error")
             case _:
                 pass
 
@@ -449,6 +451,13 @@ def _compaction(record: Mapping[str, object]) -> SummaryItem:
 def _block(message: Record, index: int) -> Record:
     blocks = objects(message, "content")
     return blocks[index] if index < len(blocks) else {}
+
+
+def warning_line(record: Record) -> str:
+    """Return what a warning, or the error of an extension, says: the state may list the same."""
+    if record.get("type") == "extension_error":
+        return f"{text(record, 'extensionPath')}: {text(record, 'error')}"
+    return " ".join(filter(None, [text(record, "text"), text(record, "remedy")]))
 
 
 def _end_shell(item: ShellItem, result: Record) -> None:

@@ -44,6 +44,7 @@ optional `id`, a string, which its response repeats.
 | `data` | on success, if there are data | | see each command |
 | `error` | on failure | string | a description for people |
 | `errorCode` | on failure | [ErrorCode](#errorcode-type) | a code for programs |
+| `didYouMean` | if a command, model or tool is unknown | string | the most similar name, if there is one |
 """
 _COMMON_FIELDS: Final = ("type", "id")
 

@@ -36,6 +36,7 @@ EVENT_NAMES: Final = (
     "extension_ui_request",
     "client_request",
     "mcp_status",
+    "warning",
     "bash_execution_update",
     "thinking_level_changed",
     "session_info_changed",

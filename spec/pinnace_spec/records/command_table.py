@@ -99,6 +99,7 @@ COMMAND_TABLE: Final[Mapping[str, Mapping[str, Row]]] = {
     "hello": {
         "protocol": (frozenset({"0.18", "0.5x", "1.5", "pi", "seed"}), None, "protocol"),
         "delegate": (list, None, "delegate"),
+        "directories": (list, None, "directories"),
     },
     "set_active_tools": {
         "names": (list, ..., "names"),

@@ -429,6 +429,7 @@ class Hello(CommandModel):
     type: Literal["hello"]
     protocol: ClientProfile | None = None
     delegate: list[FileMethod] | None = None
+    directories: list[StrictStr] | None = None
 
 
 class Plain(CommandModel):

@@ -27,6 +27,7 @@ from pinnace_spec.records.messages import (
     TextContent,
     ThinkingLevel,
     ToolResultMessage,
+    WarningKind,
 )
 from pinnace_spec.records.output_model import AnyMessage, Count, NonEmpty, OutputModel, Positive, SeedMessage
 from pinnace_spec.records.ui_requests import AnyUiRequest, SeedUiRequest
@@ -333,6 +334,21 @@ class McpStatus(McpServer):
     type: Literal["mcp_status"]
 
 
+class AgentWarning(OutputModel):
+    """Something that the user has to know, and that does not end the process."""
+
+    kind: WarningKind
+    text: NonEmpty
+    remedy: NonEmpty | None = None
+    source: NonEmpty | None = None
+
+
+class WarningEvent(AgentWarning):
+    """A warning is new."""
+
+    type: Literal["warning"]
+
+
 _SAME_IN_ALL: Final[Mapping[str, object]] = {
     "agent_start": AgentStart,
     "turn_start": TurnStart,
@@ -345,6 +361,7 @@ _PI: Final[Mapping[str, object]] = {
     "extension_ui_request": AnyUiRequest,
     "client_request": ClientRequest,
     "mcp_status": McpStatus,
+    "warning": WarningEvent,
     "agent_end": AgentEnd,
     "message_start": MessageBracket,
     "message_update": WholeUpdate,

@@ -21,6 +21,20 @@ McpState = Literal["disabled", "starting", "connecting", "connected", "disconnec
 """The state of an MCP server; `closed`: the session has it no more."""
 McpSource = Literal["client", "project", "user", "extension"]
 """What has configured it."""
+WarningKind = Literal[
+    "extension",
+    "project_trust",
+    "settings",
+    "models",
+    "credentials",
+    "resources",
+    "mcp",
+    "sandbox",
+    "session",
+    "tools",
+    "telemetry",
+]
+"""What a warning is about; `resources`: skills, templates and context files."""
 FileMethod = Literal["read_text_file", "write_text_file"]
 """What a client may offer to do with files on behalf of the agent."""
 

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from pinnace_spec.profiles.profiles import ClientProfile
 from pinnace_spec.records.commands import ALL_COMMANDS
-from pinnace_spec.records.events import EVENTS, McpServer, SessionEntry
+from pinnace_spec.records.events import EVENTS, AgentWarning, McpServer, SessionEntry
 from pinnace_spec.records.messages import ApprovalMode, Model, QueueMode, ThinkingLevel
 from pinnace_spec.records.output_model import AnyMessage, Count, NonEmpty, OutputModel, Positive, SeedMessage
 
@@ -100,6 +100,14 @@ class _State(OutputModel):
     pendingMessageCount: Count
 
 
+class LeftOutExtension(OutputModel):
+    """An extension that the session would have, and that is not loaded."""
+
+    path: NonEmpty
+    """Its file or folder, or the name by which it was asked for."""
+    reason: NonEmpty
+
+
 class SeedState(_State):
     """As published."""
 
@@ -120,6 +128,10 @@ class State(_State):
     """The paths of the extensions with a background task that runs; a host lets such an agent not sleep."""
     mcpServers: Annotated[list[McpServer], Field(min_length=1)] | None = None
     """The MCP servers of the session, each as its last `mcp_status` has it; absent without servers."""
+    warnings: Annotated[list[AgentWarning], Field(min_length=1)] | None = None
+    """The warnings that hold now, the oldest first; absent without any."""
+    extensionsLeftOut: Annotated[list[LeftOutExtension], Field(min_length=1)] | None = None
+    """The extensions that were found or named and are not loaded: one of them may be a gate. Absent without any."""
     toolApproval: ApprovalMode
     """Which tool calls need the user's approval."""
     sandbox: SandboxState | None = None
@@ -462,7 +474,9 @@ class SeedHello(OutputModel):
 
 
 class Hello(SeedHello):
-    """The same, with the sandbox."""
+    """The same, with the sandbox and the additional folders."""
 
     sandbox: SandboxState | None = None
     """Present while commands run in one."""
+    directories: list[str] | None = None
+    """Present if the command has named some."""

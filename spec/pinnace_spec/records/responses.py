@@ -53,6 +53,8 @@ class Failure(_Failure):
     """With its code, for programs."""
 
     errorCode: Code
+    didYouMean: NonEmpty | None = None
+    """The existing command, model (`provider/id`) or tool whose name is nearest to the unknown one."""
 
 
 class Disposition(OutputModel):

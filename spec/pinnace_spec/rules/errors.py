@@ -66,6 +66,8 @@ class ProtocolError(Exception):
         super().__init__(text)
         self.text = text
         self.code = code
+        self.did_you_mean: str | None = None
+        """The known name that is nearest to the one that was given, for `didYouMean`."""
 
     def __reduce__(self) -> tuple[object, ...]:
         # Copies and pickles carry every attribute, whatever the constructor of a subclass takes.
@@ -79,8 +81,9 @@ def _made(kind: type[ProtocolError], *args: object) -> ProtocolError:
 class ClientError(ProtocolError):
     """The client asked for what can't be done. Nothing was changed."""
 
-    def __init__(self, text: str, code: ErrorCode = ErrorCode.INVALID_FIELD) -> None:
+    def __init__(self, text: str, code: ErrorCode = ErrorCode.INVALID_FIELD, did_you_mean: str | None = None) -> None:
         super().__init__(text, code)
+        self.did_you_mean = did_you_mean
 
 
 class InternalError(ProtocolError):
@@ -136,9 +139,12 @@ SHUTTING_DOWN: Final = "Shutting down"
 # Clients match the first sentence; the rest helps a person.
 NO_MODEL: Final = (
     "No model selected.\n\n"
-    "Choose one with --provider and --model, or describe your own in models.json: pinnace --help shows how. "
-    "--provider offline needs neither a key nor a network.\n\n"
-    "In a running process, use set_model."
+    "No model can be used without the key of its provider. Set the variable of one, such as ANTHROPIC_API_KEY, "
+    "OPENAI_API_KEY or GEMINI_API_KEY, or store the key: pinnace auth login PROVIDER. pinnace auth status lists the "
+    "providers with their variables.\n\n"
+    "Or describe your own server in models.json: pinnace --help shows how. --provider offline needs neither a key nor "
+    "a network.\n\n"
+    "In a running process, use reload and set_model."
 )
 
 
@@ -155,13 +161,21 @@ def provider_is_gone(provider: str, model_id: str) -> str:
     )
 
 
-def no_api_key(provider: str) -> str:
-    """Say that no key is known; `unknown` is the provider of a model that names none."""
-    named = "the selected model" if provider == "unknown" else provider
+def no_api_key(provider: str, variable: str | None = None) -> str:
+    """Say that no key is known, and where it may be given.
+
+    Args:
+        provider: Its id; `unknown` is that of a model that names none.
+        variable: The environment variable that may hold the key; None: there is none.
+    """
+    if provider == "unknown":
+        named, where, who = "the selected model", "Set the variable of its provider", "PROVIDER"
+    else:
+        named, who = provider, provider
+        where = "Write it to models.json as apiKey" if variable is None else f"Set the variable {variable}"
     return (
         f"No API key found for {named}.\n\n"
-        "Set the provider's environment variable, pass --api-key, or write the key to auth.json: "
-        "pinnace --help shows how."
+        f"{where}, store the key with: pinnace auth login {who}, or pass --api-key. In a running process, use reload."
     )
 
 

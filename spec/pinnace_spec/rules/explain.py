@@ -4,7 +4,6 @@ For a terminal: lines of text, no colours. Every answer names related ones: the 
 of a rule.
 """
 
-import difflib
 import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -12,6 +11,7 @@ from typing import Final
 from pinnace_spec.generate.examples import examples
 from pinnace_spec.generate.promela.properties import PROPERTIES
 from pinnace_spec.generate.source import Spec
+from pinnace_spec.nearest import all_near
 from pinnace_spec.rules.rulebook import ORIGINS, Deviation, Rule, row_name, row_text
 from pinnace_spec.rules.scenario_index import scenarios_of
 from pinnace_spec.rules.witnesses import Invariant, invariants
@@ -45,7 +45,7 @@ def near(name: str, spec: Spec) -> list[str]:
     known = {each.casefold(): each for each in names(spec)}
     wanted = name.strip().casefold()
     begun = [known[each] for each in known if wanted and each.startswith(wanted)]
-    alike = [known[each] for each in difflib.get_close_matches(wanted, known, _MAX_NEAR, 0.5)]
+    alike = all_near(wanted, known.values(), _MAX_NEAR, 0.5)
     return list(dict.fromkeys([*begun, *alike]))[:_MAX_NEAR]
 
 

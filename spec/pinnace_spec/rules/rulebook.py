@@ -111,6 +111,7 @@ CHAPTERS: Final[Mapping[str, tuple[str, ...]]] = {
     "Abort": ("R-ABT",),
     "The statechart's own rules": ("C",),
     "What can be read": ("R-STA", "R-EXP"),
+    "Warnings": ("R-WRN",),
     "Settings and models": ("R-SET", "R-MOD", "R-LLM"),
     "Shell commands of the client": ("R-BSH",),
     "Sessions": ("R-SES",),

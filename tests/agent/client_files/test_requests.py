@@ -110,6 +110,18 @@ async def test_open_requests_end_with_the_offer(client: ScriptedClient, ending: 
     assert 1 == len(client.asked)
 
 
+async def test_a_path_that_is_configured_somewhere_is_asked_for(client: ScriptedClient) -> None:
+    """The environment of an MCP server names the project; its files are the editor's all the same."""
+    REDACTOR.learn_values({"PROJECT_DIR": "/srv/alice/project", "MEMORY_KEY_PATH": "/srv/alice/project/memory.json"})
+    try:
+        client.answer = lambda _: {"success": True}
+        await client.requests.write("/srv/alice/project/memory.json", "in /srv/alice/project", "c1")
+    finally:
+        REDACTOR.forget()
+
+    assert ["/srv/alice/project/memory.json"] == [each["path"] for each in client.asked]
+
+
 async def test_a_text_with_a_key_of_the_process_is_not_sent(client: ScriptedClient) -> None:
     """The client would write it without the key."""
     REDACTOR.learn("sk-very-secret-0123456789")

@@ -202,7 +202,26 @@ def test_a_saved_default_without_a_key_is_reported_and_ignored(tmp_path: Path) -
     selection = select_initial(registry_of(tmp_path, {"XAI_API_KEY": "k"}), settings, Choice())
     assert selection.model is not None
     assert "xai/grok-4.7" == full_name(selection.model)
-    assert ("The saved default model openai/gpt-5 is not available.",) == selection.warnings
+    assert selection.warnings == (
+        "The saved default model openai/gpt-5 is not available: openai has no key: set OPENAI_API_KEY, or run pinnace "
+        "auth login openai.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "why"),
+    [
+        ("opnai", "gpt-5", "there is no provider opnai; did you mean openai?"),
+        ("xai", "grok-4.8", "xai has no model grok-4.8; did you mean grok-4.7?"),
+        ("xai", "zzz", "xai has no model zzz"),
+    ],
+)
+def test_a_saved_default_that_does_not_exist_is_reported_with_the_nearest(
+    provider: str, model: str, why: str, tmp_path: Path
+) -> None:
+    settings = Settings(default_provider=provider, default_model=model)
+    selection = select_initial(registry_of(tmp_path, {"XAI_API_KEY": "k"}), settings, Choice())
+    assert (f"The saved default model {provider}/{model} is not available: {why}.",) == selection.warnings
 
 
 def test_a_model_without_a_key_can_be_named_on_the_command_line_and_nowhere_else(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from pinnace_agent.config.configuration import load_configuration, shell_of
 from pinnace_agent.config.settings import Settings
+from pinnace_agent.core.user_warnings import Notice
 
 
 @pytest.mark.parametrize(
@@ -39,7 +40,7 @@ def test_what_is_wrong_with_each_file_is_a_notice(tmp_path: Path) -> None:
         (folder / name).chmod(0o600)
     loaded = load_configuration({"HOME": str(tmp_path)}, tmp_path / "work")
 
-    assert [str(folder / name) for name in names] == [notice.partition(": ")[0] for notice in loaded.notices]
+    assert [str(folder / name) for name in names] == [notice.text.partition(": ")[0] for notice in loaded.notices]
     assert Settings() == loaded.settings
     assert [] == loaded.registry.available()
 
@@ -53,8 +54,8 @@ def test_s2_an_untrusted_project_is_reported_to_the_user(tmp_path: Path) -> None
 
     assert (Settings(), False) == (loaded.settings, loaded.is_project_trusted)
     [notice] = loaded.notices
-    assert notice.startswith(f"{project}: this project is not trusted")
-    assert f"(.pi/settings.json, .pi/extensions, {tmp_path}/.agents/skills)" in notice
+    assert notice.text.startswith(f"{project}: this project is not trusted")
+    assert f"(.pi/settings.json, .pi/extensions, {tmp_path}/.agents/skills)" in notice.text
 
 
 def test_a_trusted_project_is_read_without_a_notice(tmp_path: Path) -> None:
@@ -70,7 +71,7 @@ def test_problems_in_the_settings_of_a_trusted_project_are_reported(tmp_path: Pa
     (tmp_path / ".pi" / "settings.json").write_text("{")
     loaded = load_configuration({"HOME": str(tmp_path / "home")}, tmp_path, approved=True)
 
-    assert [f"{tmp_path / '.pi' / 'settings.json'}"] == [notice.partition(": ")[0] for notice in loaded.notices]
+    assert [f"{tmp_path / '.pi' / 'settings.json'}"] == [notice.text.partition(": ")[0] for notice in loaded.notices]
 
 
 @pytest.mark.parametrize("approved", [True, None])
@@ -107,3 +108,25 @@ def test_a_bare_project_folder_is_no_matter(tmp_path: Path) -> None:
 )
 def test_the_path_of_a_shell_may_begin_at_home(path: str | None, shell: str | None) -> None:
     assert shell == shell_of(Settings(shell_path=path), {"HOME": "/home/me"})
+
+
+@pytest.mark.parametrize(
+    ("name", "address", "is_wrong"),
+    [
+        ("HTTPS_PROXY", "http://proxy:8080", False),
+        ("https_proxy", "proxy:8080", False),
+        ("ALL_PROXY", "http://", True),
+        ("HTTP_PROXY", "http://proxy:port", True),
+        ("all_proxy", "ftp://hidden@proxy", True),
+        ("HTTPS_PROXY", "", False),
+    ],
+)
+def test_a_proxy_of_the_environment_that_is_no_address_is_reported_without_it(
+    name: str, address: str, is_wrong: bool, tmp_path: Path
+) -> None:
+    env = {"HOME": str(tmp_path), name: address}
+    expected = f"{name}: it is no address of a proxy, such as http://HOST:PORT, so that requests to models will fail"
+
+    assert load_configuration(env, tmp_path).notices == ((Notice("settings", expected),) if is_wrong else ())
+    # An exemption of every server means that none is used.
+    assert load_configuration({**env, "NO_PROXY": "*"}, tmp_path).notices == ()

@@ -24,7 +24,12 @@ def settings(folder: Path, user: object, project: object) -> Settings:
 def test_settings_of_the_project_take_precedence_over_the_users(tmp_path: Path) -> None:
     merged = settings(
         tmp_path,
-        {"defaultModel": "a", "steeringMode": "all", "retry": {"maxRetries": 1, "provider": {"timeoutMs": 1}}},
+        {
+            "defaultProvider": "p",
+            "defaultModel": "a",
+            "steeringMode": "all",
+            "retry": {"maxRetries": 1, "provider": {"timeoutMs": 1}},
+        },
         {"defaultModel": "b", "retry": {"baseDelayMs": 2, "provider": {"maxRetryDelayMs": 3}}},
     )
 

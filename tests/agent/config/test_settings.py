@@ -66,7 +66,7 @@ ALL = {
         "enforced": True,
     },
     "sessionDir": "~/sessions",
-    "shellPath": "~/bin/sh",
+    "shellPath": "/bin/sh",
     "shellCommandPrefix": "set -e",
     "shellProviderKeys": True,
     "compaction": {
@@ -110,7 +110,7 @@ def read_in(folder: Path) -> Settings:
         steering_mode="all",
         follow_up_mode="all",
         session_dir="~/sessions",
-        shell_path="~/bin/sh",
+        shell_path="/bin/sh",
         shell_command_prefix="set -e",
         shell_provider_keys=True,
         compaction=CompactionSettings(False, 0, 10, {"local/m": TokenOverride(reserve_tokens=3)}),
@@ -144,10 +144,121 @@ def test_every_setting_of_the_user_is_read(tmp_path: Path) -> None:
     assert ["project_session_dir", "project_sandbox"] == same
 
 
-def test_unknown_keys_are_the_business_of_other_programs(tmp_path: Path) -> None:
-    content = {"theme": "dark", "themes": ["x"], "images": {"new": 1}, "branchSummary": {"reserveTokens": 1}}
+@pytest.mark.parametrize(
+    ("content", "key", "message"),
+    [
+        ({"shelPath": "/bin/sh"}, "shelPath", "is not known; did you mean shellPath?"),
+        ({"default_model": "m"}, "default_model", "is not known; did you mean defaultModel?"),
+        ({"STEERINGMODE": "all"}, "STEERINGMODE", "is not known; did you mean steeringMode?"),
+        ({"theem": "dark"}, "theem", "is not known; did you mean theme?"),
+        ({"images": {"autoResizes": True}}, "images.autoResizes", "is not known; did you mean autoResize?"),
+        ({"terminal": {"zzz": 1}}, "terminal.zzz", "is not known"),
+        ({"thinkingBudgets": {"hihg": 5}}, "thinkingBudgets.hihg", "is not known; did you mean high?"),
+        ({"mcp": {"maxTool": 5}}, "mcp.maxTool", "is not known; did you mean maxTools?"),
+    ],
+)
+def test_an_unknown_key_is_a_hint_that_names_the_nearest_known_one(
+    content: dict[str, object], key: str, message: str, tmp_path: Path
+) -> None:
+    loaded = read(tmp_path, content)
+
+    assert [f"{tmp_path / 'settings.json'}: {key}: {message} (ignored)"] == list(map(str, loaded.diagnostics))
+    assert [] == [text for each in loaded.diagnostics for text in each.mistakes()]
+    assert (Settings(), (), ()) == (loaded.settings, loaded.refusals, loaded.others)
+
+
+def test_an_unknown_key_that_resembles_none_may_be_an_extensions(tmp_path: Path) -> None:
+    loaded = read(tmp_path, {"permissions": {"deny": []}, "webSearch": {}})
+
+    assert (Settings(), (), ()) == (loaded.settings, loaded.diagnostics, loaded.refusals)
+    assert ["permissions", "webSearch"] == [problem.path for each in loaded.others for problem in each.problems]
+
+
+def test_every_key_that_the_original_knows_is_known(tmp_path: Path) -> None:
+    """Those of the schema of pi 1.5.2: settings of its terminal, of updates and of telemetry among them."""
+    of_groups = {
+        "branchSummary": ["reserveTokens", "skipPrompt"],
+        "codemode": ["mode", "inlineBudget"],
+        "compaction": ["enabled", "reserveTokens", "keepRecentTokens", "modelOverrides"],
+        "images": ["autoResize", "blockImages"],
+        "markdown": ["codeBlockIndent", "mermaid"],
+        "retry": ["enabled", "maxRetries", "baseDelayMs", "maxAgentDelayMs", "provider", "maxDelayMs"],
+        "terminal": "showImages imageWidthCells clearOnShrink showTerminalProgress hyperlinks images trueColor".split(),
+        "thinkingBudgets": ["minimal", "low", "medium", "high"],
+        "warnings": ["anthropicExtraUsage"],
+    }
+    others = """
+        $schema lastChangelogVersion extensionChangelogVersions defaultProvider defaultModel defaultThinkingLevel
+        modelThinkingLevels transport sessionShareDestination steeringMode followUpMode theme hideThinkingBlock
+        showCacheMissNotices externalEditor shellPath quietStartup defaultProjectTrust shellCommandPrefix npmCommand
+        selfUpdateCommand collapseChangelog enableInstallTelemetry enableAnalytics trackingId packages extensions
+        deviceId skills prompts themes enableSkillCommands enabledModels defaultTools doubleEscapeAction treeFilterMode
+        editorPaddingX outputPad autocompleteMaxVisible showHardwareCursor sessionDir httpProxy httpIdleTimeoutMs
+        cacheWarming websocketConnectTimeoutMs tuiMode fullscreenExitOutput fullscreenScrollbar fullscreenCopyOnSelect
+        fullscreenWheelScrollLines queueMode websockets
+    """.split()
+    content = {**dict.fromkeys(others), **{group: dict.fromkeys(names) for group, names in of_groups.items()}}
 
     assert LoadedSettings(Settings()) == read(tmp_path, content)
+
+
+@pytest.mark.parametrize("name", ["packages", "extensions", "skills", "prompts"])
+def test_a_wrong_item_of_a_list_costs_itself_alone(name: str, tmp_path: Path) -> None:
+    loaded = read(tmp_path, {name: ["a", 1, "b", None]})
+
+    assert ("a", "b") == getattr(loaded.settings.resources[0], name)
+    assert [f"{name}[1]", f"{name}[3]"] == [problem.path for problem in loaded.diagnostics[0].problems]
+    assert "left out" == loaded.diagnostics[0].consequence
+
+
+@pytest.mark.parametrize("wrong", [5.5, "?", [[]], {"?": []}, False, None], ids=repr)
+def test_a_wrong_value_changes_no_other(wrong: object, tmp_path: Path) -> None:
+    """Each key of `ALL` is damaged; whatever another key decides is what it was."""
+    before = read(tmp_path, ALL).settings
+    own = {
+        field.name: {key for key in ALL if getattr(read(tmp_path, _without(key)).settings, field.name) != value}
+        for field in fields(Settings)
+        if (value := getattr(before, field.name)) is not None
+    }
+    for key in ALL:
+        after = read(tmp_path, {**ALL, key: wrong}).settings
+        for name, keys in own.items():
+            if keys and key not in keys:
+                assert getattr(before, name) == getattr(after, name), key
+
+
+def _without(key: str) -> dict[str, object]:
+    return {name: value for name, value in ALL.items() if name != key}
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ({"shellPath": "/no/such/shell"}, "shellPath: no such file, so that commands will fail"),
+        ({"shellPath": "zsch"}, "shellPath: must be a path, such as /bin/bash; there is no such file here, so that"),
+        ({"shellPath": "/"}, "shellPath: is a folder, so that commands will fail"),
+        ({"shellPath": "{not executable}"}, "shellPath: is not executable, so that commands will fail"),
+        ({"shellPath": "/bin/sh"}, None),
+        ({"httpProxy": "proxy"}, "httpProxy: it is no address of a proxy, such as http://HOST:PORT, so that requests"),
+        ({"httpProxy": "ftp://proxy:1"}, "httpProxy: it is no address of a proxy"),
+        ({"httpProxy": "http://user:hidden@:1"}, "httpProxy: it is no address of a proxy"),
+        ({"httpProxy": "http://proxy:1"}, None),
+        ({"defaultModel": "m"}, "defaultModel: has no effect without defaultProvider"),
+        ({"defaultProvider": "p"}, "defaultProvider: has no effect without defaultModel"),
+        ({"defaultProvider": "p", "defaultModel": "m"}, None),
+    ],
+)
+def test_a_value_that_cannot_work_is_reported(content: dict[str, str], problem: str | None, tmp_path: Path) -> None:
+    if content.get("shellPath") == "{not executable}":
+        content = {"shellPath": str(tmp_path / "shell")}
+        (tmp_path / "shell").touch(0o644)
+    loaded = read(tmp_path, content)
+
+    assert (problem is not None) == bool(loaded.diagnostics)
+    for each in loaded.diagnostics:
+        assert str(each).startswith(f"{tmp_path / 'settings.json'}: {problem}")
+        assert [] == each.mistakes()
+        assert "hidden" not in str(each)
 
 
 def test_null_is_as_good_as_absent(tmp_path: Path) -> None:
@@ -216,8 +327,7 @@ _LEVEL = "must be one of off, minimal, low, medium, high, xhigh, max"
         ({"tools": {"timeoutSeconds": True}}, "tools.timeoutSeconds", "must be a number of seconds"),
         ({"defaultProjectTrust": True}, "defaultProjectTrust", "must be one of ask, always, never"),
         ({"enableSkillCommands": 1}, "enableSkillCommands", "must be true or false"),
-        ({"packages": [1]}, "packages", _PACKAGES),
-        ({"packages": [{"skills": []}]}, "packages", _PACKAGES),
+        ({"packages": "npm:x"}, "packages", _PACKAGES),
         ({"skills": "s"}, "skills", "must be a list of strings"),
         ({"images": {"autoResize": 1}}, "images.autoResize", "must be true or false"),
         ({"shellPath": 1}, "shellPath", "must be a string"),
@@ -248,9 +358,9 @@ def test_a_wrong_value_is_reported_with_file_key_and_expectation_and_its_default
 def test_what_is_right_beside_a_wrong_value_is_used(tmp_path: Path) -> None:
     loaded = read(tmp_path, {**ALL, "defaultModel": 1, "retry": {"enabled": 1, "maxRetries": 9}})
 
-    assert [("defaultModel", "must be a string"), ("retry.enabled", "must be true or false")] == list(
-        loaded.diagnostics[0].problems
-    )
+    assert [("defaultModel", "must be a string"), ("retry.enabled", "must be true or false")] == [
+        (problem.path, problem.message) for problem in loaded.diagnostics[0].problems
+    ]
     assert (loaded.settings.default_provider, loaded.settings.default_model) == ("local", None)
     assert loaded.settings.retry == RetrySettings(max_retries=9)
 

@@ -94,7 +94,26 @@ def test_a_folder_whose_name_only_begins_alike_is_another(file: Path, project: P
     assert not is_trusted(file, project.with_name("project-2"))
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"/": "yes"}', '{"/": 1}', ""])
+@pytest.mark.parametrize("wrong", ["yes", 1, {}, 0])
+def test_s2_a_value_that_is_no_decision_costs_its_folder_the_trust_and_no_other(
+    wrong: object, file: Path, project: Path
+) -> None:
+    save_decision(file, project.with_name("good"), True)
+    content = {**json.loads(file.read_text()), str(project): wrong}
+    file.write_text(json.dumps(content))
+
+    assert is_trusted(file, project.with_name("good"))
+    for folder in (project, project / "below"):
+        trust = decide(file, folder, GATED, None, "always")
+        assert not trust.is_trusted
+        assert [str(project)] == [problem.path for found in trust.diagnostics for problem in found.problems]
+    save_decision(file, project.with_name("new"), True)
+    assert {**content, str(project.with_name("new")): True} == json.loads(file.read_text())
+    save_decision(file, project, True)
+    assert is_trusted(file, project)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "1", ""])
 def test_s2_an_invalid_file_trusts_nothing_is_reported_and_stays(text: str, file: Path, project: Path) -> None:
     file.parent.mkdir()
     file.write_text(text)

@@ -34,7 +34,7 @@ class Home:
             file.touch(mode=0o600)
             file.write_text(auth if isinstance(auth, str) else json.dumps(auth))
         loaded = load_configuration({**self.env, **env}, self.folder)
-        self.notices = loaded.notices
+        self.notices = [each.text for each in loaded.notices]
         return loaded.registry
 
 

@@ -21,6 +21,7 @@ from tests.agent.extensions.runs.conftest import Agent, calls, says
 from pinnace_agent.config.configuration import load_configuration
 from pinnace_agent.config.models.selection import Selection
 from pinnace_agent.core.jobs import Jobs
+from pinnace_agent.core.user_warnings import Notice
 from pinnace_agent.engine.interpreter import EffectInterpreter
 from pinnace_agent.engine.profile import AgentProfile, UseFiles
 from pinnace_agent.extension_host.manager import ExtensionManager
@@ -120,7 +121,7 @@ class Gated(Agent):
     def read_files_again(self) -> UseFiles:
         self.may("read")
 
-        def use(_profile: AgentProfile) -> Sequence[str]:
+        def use(_profile: AgentProfile) -> Sequence[Notice]:
             self.may("use")
             return []
 

@@ -1,8 +1,10 @@
 """Proxies that the environment names, as patterns of httpx's `mounts`."""
 
+import httpx
 import pytest
 
-from pinnace_agent.llm.transport.proxies import environment_routes
+from pinnace_agent.llm.transport.connections import PooledTransport
+from pinnace_agent.llm.transport.proxies import environment_routes, proxy_problem
 
 PROXY = "http://proxy.test:3128"
 
@@ -46,3 +48,26 @@ def test_a_star_in_no_proxy_turns_every_proxy_off(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("NO_PROXY", "model.test,*")
 
     assert {} == environment_routes()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://p:1",
+        "https://p",
+        "http://u:w@p:1",
+        "p:1",
+        "ftp://p:1",
+        "http://p:port",
+        "socks5://p:1",
+        "",
+    ],
+)
+def test_what_a_start_reports_of_a_proxy_is_what_a_request_would_fail_with(address: str) -> None:
+    try:
+        PooledTransport(None, address)
+    except (ValueError, ImportError, httpx.InvalidURL):
+        fails = True
+    else:
+        fails = False
+    assert fails == (proxy_problem(address) is not None)

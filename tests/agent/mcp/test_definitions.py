@@ -168,3 +168,17 @@ def test_arguments_of_prompts_are_words_or_named(text: str, arguments: Mapping[s
             read_arguments(prompt, text)
     else:
         assert read_arguments(prompt, text) == arguments
+
+
+@pytest.mark.parametrize(
+    ("result", "shown"),
+    [
+        ({"content": [], "structuredContent": {"n": 1}}, ['{\n  "n": 1\n}']),
+        ({"content": [{"type": "text", "text": " \n"}], "structuredContent": {"n": 1}}, ['{\n  "n": 1\n}']),
+        ({"content": [{"type": "text", "text": "one"}], "structuredContent": {"n": 1}}, ["one"]),
+        ({"content": [{"type": "text", "text": ""}]}, [""]),
+    ],
+)
+def test_structured_content_is_shown_where_no_text_is(result: dict[str, object], shown: list[str]) -> None:
+    blocks = shown_result("s", "t", result, lambda _: "", reads_resources=False).blocks
+    assert [block.get("text") for block in blocks] == shown

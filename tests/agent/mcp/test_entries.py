@@ -64,6 +64,47 @@ def test_a_file_that_is_wrong_is_reported(tmp_path: Path, text: str, error: str)
     assert error in made.errors[0]
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        None,
+        5,
+        [],
+        {},
+        {"comand": "x"},
+        {"command": 5},
+        {"command": "x", "timeout": "soon"},
+        {"command": "x", "env": {"A": 1}},
+        {"url": "ftp://x"},
+        {"url": "http://x", "oauth": {"callbackPort": 0}},
+    ],
+    ids=repr,
+)
+def test_a_damaged_entry_costs_itself_alone(wrong: object, tmp_path: Path) -> None:
+    """The servers before and behind it are what they were without it."""
+    good = {"a": {"command": "x", "args": ["y"]}, "z": {"url": "http://x"}}
+    without = found(tmp_path, dict(good))
+    made = found(tmp_path, {"a": good["a"], "m": wrong, "z": good["z"]})
+
+    assert made.servers == without.servers
+    assert list(made.servers) == ["a", "z"]
+    assert made.errors
+    assert all('"m"' in error for error in made.errors)
+
+
+def test_a_misspelt_key_is_named_also_where_the_entry_is_invalid_for_it(tmp_path: Path) -> None:
+    made = found(tmp_path, {"a": {"comand": "x"}})
+
+    assert 'unknown key "comand" is ignored; did you mean "command"?' in made.errors[0]
+
+
+def test_a_server_that_another_client_has_disabled_is_reported(tmp_path: Path) -> None:
+    made = found(tmp_path, {"a": {"command": "x", "disabled": True}})
+
+    assert [each.name for each in made.enabled] == ["a"]
+    assert 'did you mean "enabled": false?' in made.errors[0]
+
+
 def test_a_mistyped_key_is_reported_and_the_server_is_there(tmp_path: Path) -> None:
     """Keys of other clients are none of them."""
     others = {"disabled": False, "autoApprove": [], "alwaysAllow": [], "envFile": ".env", "trust": True, "icon": "x"}

@@ -1,5 +1,6 @@
 """What servers over HTTP do wrong: each costs one request, or the connection, and is said in words."""
 
+import json
 import resource
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -7,6 +8,8 @@ from pathlib import Path
 
 import pytest
 import trio
+from hypothesis import given
+from hypothesis import strategies as st
 
 pytest.importorskip("mcp")
 
@@ -15,8 +18,9 @@ from tests.agent.mcp.web_server import Exchange, WebServer, web_server
 from pinnace_agent.mcp.entries import ServerEntry, read_entry
 from pinnace_agent.mcp.launching import Environment
 from pinnace_agent.mcp.opening import load_library, open_link
-from pinnace_agent.mcp.ports import Hooks, Link, LinkLost, NeedsAuth, ServerError, Unreachable
+from pinnace_agent.mcp.ports import Hooks, Link, LinkLost, NeedsAuth, ServerError, SessionExpired, Unreachable
 from pinnace_agent.mcp.server import Server
+from pinnace_agent.mcp.wire.surrogates import Repairing, without_lone_surrogates
 
 # Those of the library, whose generators are not closed when a connection ends.
 pytestmark = [
@@ -152,6 +156,93 @@ async def test_a_refused_call_is_not_sent_again(web: WebServer, tmp_path: Path, 
     with pytest.raises(ServerError, match=f"HTTP status {number}"):
         await called(web, tmp_path)
     assert web.count("tools/call") == 1
+
+
+async def test_a_call_to_a_session_that_the_server_has_forgotten_is_known_by_400_too(
+    web: WebServer, tmp_path: Path
+) -> None:
+    """The text says so; any other 400 is the call's own."""
+    web.instead["tools/call"] = status(
+        400, {"Content-Type": "text/plain"}, b"Bad Request: No valid session ID provided"
+    )
+    with pytest.raises(SessionExpired):
+        await called(web, tmp_path)
+    error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": "Session not found"}}
+    web.instead["tools/call"] = status(400, {"Content-Type": "application/json"}, json.dumps(error).encode())
+    with pytest.raises(SessionExpired):
+        await called(web, tmp_path)
+    web.instead["tools/call"] = status(400, {"Content-Type": "text/plain"}, b"no such argument")
+    with pytest.raises(ServerError, match="HTTP status 400"):
+        await called(web, tmp_path)
+    assert web.count("tools/call") == 3
+
+
+async def test_an_error_with_the_code_of_a_closed_connection_is_the_servers_answer(
+    web: WebServer, tmp_path: Path
+) -> None:
+    def refuse(exchange: Exchange) -> None:
+        error = {"code": -32000, "message": "the folder is closed"}
+        body = json.dumps({"jsonrpc": "2.0", "id": exchange.message["id"], "error": error}).encode()
+        exchange.answer(200, body, {"Content-Type": "application/json"})
+
+    web.instead["tools/call"] = refuse
+    with pytest.raises(ServerError, match="the folder is closed"):
+        await called(web, tmp_path)
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+async def test_half_a_character_in_an_answer_is_replaced(web: WebServer, tmp_path: Path, is_stream: bool) -> None:
+    def answer(exchange: Exchange) -> None:
+        body = exchange.response({"content": [{"type": "text", "text": "half \ud83d, whole \U0001f600, \\ud83d"}]})
+        if is_stream:
+            exchange.stream(f"event: message\ndata: {body.decode()}\n\n")
+        else:
+            exchange.answer(200, body, {"Content-Type": "application/json"})
+
+    web.instead["tools/call"] = answer
+    assert await called(web, tmp_path) == {
+        "content": [{"type": "text", "text": "half \ufffd, whole \U0001f600, \\ud83d"}]
+    }
+
+
+@pytest.mark.parametrize("to", [["/mcp"], ["/other", "/mcp"], [f"/{number}" for number in range(30)]])
+async def test_a_call_that_is_redirected_in_a_circle_is_sent_to_each_address_once(
+    web: WebServer, tmp_path: Path, to: list[str]
+) -> None:
+    left = [*to]
+
+    def redirect(exchange: Exchange) -> None:
+        exchange.answer(307, b"", {"Location": left.pop(0) if len(left) > 1 else left[0]})
+
+    web.instead["tools/call"] = redirect
+    with pytest.raises(ServerError, match="redirects the message in a circle, or too often"):
+        await called(web, tmp_path)
+    assert web.count("tools/call") == min(len(to), 4)
+
+
+async def test_a_call_that_is_redirected_to_another_path_is_executed(web: WebServer, tmp_path: Path) -> None:
+    def redirect(exchange: Exchange) -> None:
+        (exchange.ordinary if exchange.path == "/mcp/" else status(307, {"Location": "/mcp/"}).__get__(exchange))()
+
+    web.instead["tools/call"] = redirect
+    assert (await called(web, tmp_path))["content"]
+    assert web.count("tools/call") == 2
+
+
+@given(
+    st.text(st.sampled_from("\\ud83de00Ac9\n") | st.characters(), max_size=40), st.lists(st.integers(1, 5), max_size=20)
+)
+def test_pieces_are_repaired_as_the_whole_is(text: str, sizes: list[int]) -> None:
+    """Whatever is cut where: what a JSON parser takes is not changed, and pairs stay pairs."""
+    data = text.encode("utf-8", "surrogatepass")
+    repairing, left, found = Repairing(), data, b""
+    for size in [*sizes, len(data)]:
+        found += repairing.add(left[:size])
+        left = left[size:]
+    assert found + repairing.rest() == without_lone_surrogates(data)
+    said = json.dumps(text).encode()
+    repaired = json.loads(without_lone_surrogates(said))
+    assert repaired == "".join("\ufffd" if "\ud800" <= each <= "\udfff" else each for each in json.loads(said))
 
 
 async def test_a_cut_stream_without_ids_ends_the_call(web: WebServer, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
-"""No form of a known key is in what is written; what holds none is written as it is.
+"""No form of a known key is in what is written; what holds none is written as it is, whatever is configured.
 
 Forms: the key itself, escaped for JSON, URL-encoded, in hexadecimal, in base64 at each of its three alignments, and the
-first and last parts of these from eight characters of the key on.
+first and last parts of these from eight characters of the key on, where a text is cut.
 """
 
 import base64
@@ -14,10 +14,12 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from pinnace_agent.redaction.credentials import secrets_of
 from pinnace_agent.redaction.forms import forms_of
 from pinnace_agent.redaction.growing import GrowingMessage, GrowingText
 from pinnace_agent.redaction.policy import REDACTED
 from pinnace_agent.redaction.redactor import Redactor
+from pinnace_agent.redaction.replacing import spans_of
 from pinnace_agent.redaction.search import Search
 
 KEY = "sk-ant-api03-Zq8_vT4x-9LmN2bW7rYcK5pD"
@@ -105,26 +107,49 @@ def test_no_form_of_a_key_is_in_a_redacted_record_and_the_record_is_still_valid(
 def test_a_record_without_keys_is_written_byte_for_byte(key: str, value: object, text: str) -> None:
     line = encoded({"type": "message_end", "value": value, "text": text})
     redactor = knowing(key)
-    assume(not any(redactor.spans(each) for each in strings_in(json.loads(line))))
+    assume(not any(spans_of(each, redactor.known().forms) for each in strings_in(json.loads(line))))
 
     assert line == redactor.line(line)
     assert text == redactor.text(text)
 
 
-@settings(max_examples=40)
-@given(keys, st.sampled_from(sorted(ENCODINGS)), st.integers(8, 40), st.booleans())
-def test_a_first_or_last_part_of_eight_characters_is_redacted(key: str, encoding: str, size: int, first: bool) -> None:
+@settings(max_examples=60)
+@given(
+    keys,
+    st.sampled_from(sorted(ENCODINGS)),
+    st.integers(8, 15),
+    st.sampled_from(["", "...", "…", "\n\n[cut]"]),
+    st.booleans(),
+)
+def test_a_part_of_eight_characters_is_redacted_where_a_text_is_cut_and_only_there(
+    key: str, encoding: str, size: int, notice: str, first: bool
+) -> None:
     part = key[:size] if first else key[-size:]
-    shown = knowing(key).text(f"<{ENCODINGS[encoding](part)}>")
+    form = ENCODINGS[encoding](part)
+    if encoding.startswith("base64"):  # what is beside a part decides some of its characters
+        form = ENCODINGS[encoding](key)
+        form = form[: 2 * size + 4] if first else form[-2 * size - 4 :]
+    cut = f"it is {form}{notice}" if first else f"{notice.removesuffix('[cut]')}{form} was it"
+
+    shown = knowing(key).text(cut)
 
     assert REDACTED in shown
-    assert fully_decided(encoding, part) not in shown
+    assert form not in shown
+    assume(fully_decided(encoding, key) not in form)
+    assert knowing(key).text(f"é{form}é") == f"é{form}é"  # no key has these
 
 
 @settings(max_examples=40)
-@given(keys.filter(lambda key: "[" not in key), st.text(alphabet, max_size=5), st.data())
-def test_a_key_in_pieces_is_redacted_but_for_seven_characters(key: str, before: str, data: st.DataObject) -> None:
-    said = f"{before} {key} after"
+@given(
+    keys.filter(lambda key: "[" not in key),
+    st.sampled_from(sorted(ENCODINGS)),
+    st.text(alphabet, max_size=5),
+    st.data(),
+)
+def test_a_key_in_pieces_is_redacted_but_for_seven_characters(
+    key: str, encoding: str, before: str, data: st.DataObject
+) -> None:
+    said = f"{before} {ENCODINGS[encoding](key)} after"
     growing = GrowingText(knowing(key))
     pieces: list[str] = []
     left = said
@@ -134,7 +159,10 @@ def test_a_key_in_pieces_is_redacted_but_for_seven_characters(key: str, before: 
         left = left[size:]
 
     shown = "".join(pieces)
-    assert not any(key[place : place + 8] in shown for place in range(len(key) - 7))
+    form = fully_decided(encoding, key)
+    most = max(len(ENCODINGS[encoding](key[:8])), 8) + 4  # what base64 decides alone is a little more
+    assert not any(form[place : place + most] in shown for place in range(max(1, len(form) - most + 1)))
+    assert encoding != "plain" or not any(key[place : place + 8] in shown for place in range(len(key) - 7))
     assert shown.startswith(before)
     assert shown.endswith(" after")
 
@@ -151,7 +179,7 @@ def test_blocks_that_grow_in_turns_are_looked_at_one_by_one() -> None:
     growing = GrowingMessage(knowing(KEY))
     assert growing.take([{"type": "text_start", "contentIndex": at} for at in (0, 1)]) is None
 
-    halves = KEY[:14], KEY[14:20]
+    halves = KEY[:14], KEY[14:]
     shown = growing.take(
         [
             {"type": "text_delta", "contentIndex": 0, "delta": halves[0]},
@@ -206,18 +234,21 @@ def test_a_key_of_words_is_redacted_as_a_whole_where_it_stands_alone() -> None:
 
 
 def test_names_of_the_protocol_are_not_changed() -> None:
-    line = b'{"type":"message_update","assistantMessageEvent":{"delta":"message_updates"}}\n'
+    line = b'{"type":"message_update","assistantMessageEvent":{"delta":"message_update2"}}\n'
 
-    assert line.replace(b"message_updates", REDACTED.encode()) == knowing("message_updates4711").line(line)
+    assert line.replace(b"message_update2", REDACTED.encode()) == knowing("message_update", "message_update2").line(
+        line
+    )
 
 
 def test_a_part_that_only_escapes_spell_is_redacted_too() -> None:
     r"""The bytes of a line feed are `\n`: before the rest of a part they spell the whole part."""
-    line = encoded({"text": "a\nbcdefg4 \\nbcdefg4"})
+    key = "nbcdefg4711XyZ0815Uvw"
+    line = encoded({"text": f"a\n{key[1:]} \\{key}"})
 
-    shown = knowing("nbcdefg4711XyZ").line(line)
+    shown = knowing(key).line(line)
 
-    assert b"nbcdefg4" not in shown
+    assert key.encode() not in shown
     assert json.loads(shown)["text"].startswith("a")
 
 
@@ -241,3 +272,164 @@ def test_a_search_finds_the_same_with_the_engine_for_much_text() -> None:
             assert slow(around + text + around)
             assert fast(around + text + around)
             assert slow(around + text[1:]) == fast(around + text[1:])
+
+
+# What is configured and is no key
+
+words = st.from_regex(r"[a-z]{2,12}", fullmatch=True)
+names_of_files = st.one_of(
+    st.from_regex(r"[a-z]{2,10}_[a-z]{2,10}\.(?:json|py|toml)", fullmatch=True),
+    st.from_regex(r"[A-Za-z0-9]{1,12}", fullmatch=True),
+    st.sampled_from(
+        ["memory.json", "class_factory.json", "My Documents", "3f2a9b8c7d6e5f4a1b0c", "v1.2.3-45-gabc1234"]
+    ),
+)
+paths = st.one_of(
+    st.builds(
+        lambda root, parts: root + "/".join(parts),
+        st.sampled_from(["/", "~/", "./", "../"]),
+        st.lists(names_of_files, min_size=1, max_size=5),
+    ),
+    st.builds(lambda parts: "C:\\" + "\\".join(parts), st.lists(names_of_files, min_size=1, max_size=4)),
+    st.builds("{}/{}_{}.json".format, words, words, words),
+)
+addresses = st.one_of(
+    st.builds(
+        "{}://{}.example.com:{}/{}".format,
+        st.sampled_from(["http", "https", "postgres", "ws"]),
+        words,
+        st.integers(1, 65535),
+        words,
+    ),
+    st.builds("{}@{}.example.com".format, words, words),
+    st.builds("{}.internal:{}".format, words, st.integers(1, 65535)),
+    st.sampled_from(["localhost:11434", "127.0.0.1:8080", "2001:db8::8a2e:370:7334", "file:///srv/alice/notes"]),
+)
+numbers = st.one_of(
+    st.integers(0, 10**20).map(str), st.dates().map(str), st.datetimes().map(str), st.floats(0, 1e9).map("{:f}".format)
+)
+no_keys = st.one_of(paths, addresses, numbers, words)
+names_in_code = st.one_of(
+    st.from_regex(r"[a-z]{2,9}(?:_[a-z]{2,9}){1,4}", fullmatch=True),
+    st.from_regex(r"[A-Z][a-z]{2,9}(?:[A-Z][a-z]{2,9}){1,4}", fullmatch=True),
+    st.sampled_from(
+        "claude-sonnet-4-20250514 accounts/fireworks/models/llama-v3p1-405b-instruct x86_64-unknown-linux-gnu "
+        "2024-10-01-preview 123e4567-e89b-12d3-a456-426614174000 8c7597a1f3d2e4b5a6978897a6b5c4d3e2f10123 "
+        "application/vnd.api+json text/html;charset=utf-8 en-US,en;q=0.9 ctrl+shift+space7".split()
+    ),
+)
+secret_names = st.sampled_from(
+    "API_KEY GITHUB_TOKEN Authorization X-Auth-Token dbPassword COOKIE TOKEN_2 MAX_TOKENS".split()
+)
+other_names = st.sampled_from(
+    "MEMORY_FILE_PATH X-Project AUTHOR MONKEY KEYBOARD TOKENIZER SSH_KEY_PATH TOKEN_URL AUTH_MODE KEY_NAME".split()
+)
+configurations = st.lists(
+    st.tuples(st.one_of(secret_names, other_names), no_keys) | st.tuples(other_names, names_in_code),
+    min_size=1,
+    max_size=4,
+)
+
+
+def in_pieces(redactor: Redactor, text: str, sizes: list[int]) -> str:
+    growing, shown = GrowingText(redactor), ""
+    for size in [*sizes, len(text)]:
+        shown += growing.add(text[:size])
+        text = text[size:]
+    return shown
+
+
+@settings(max_examples=150)
+@given(configurations, st.data())
+@example([("MEMORY_FILE_PATH", "/srv/alice/notes/memory.json")], None)
+def test_what_is_configured_and_is_no_key_changes_nothing(
+    configuration: list[tuple[str, str]], data: st.DataObject | None
+) -> None:
+    """Paths, addresses, numbers and words under any name, and names of code under one that says nothing."""
+    redactor = Redactor()
+    for name, value in configuration:
+        redactor.learn_values({name: value})
+        if name == "API_KEY":
+            redactor.learn(value)  # by its role
+    said = [f"{value}\n{value[:-2]} {value[2:]}x{value}" for _, value in configuration]
+    said.append("edit /srv/alice/src/class_factory.json, then see http://localhost:8080/x")
+    text = "".join(said)
+
+    assert redactor.text(text) == text
+    assert redactor.line(line := encoded({"arguments": {"path": text}, "cwd": configuration[0][1]})) == line
+    sizes = [] if data is None else data.draw(st.lists(st.integers(1, 9), max_size=40))
+    assert in_pieces(redactor, text, sizes) == text
+
+
+@settings(max_examples=100)
+@given(keys | names_in_code, st.lists(st.integers(1, 9), max_size=40), st.data())
+def test_what_is_beside_a_key_and_what_only_resembles_it_stays(key: str, sizes: list[int], data: st.DataObject) -> None:
+    """Also a text that begins like the key and goes on differently, however it is split."""
+    redactor = knowing(key)
+    other = data.draw(st.integers(1, len(key) - 1))
+    near = f"a {key[:other]}~{key[other:][1:]} b {key[1:-1]}~{key[:-1]}~ class_factory.json ~"
+    assume(key not in near)
+
+    assert redactor.text(near) == near
+    assert in_pieces(redactor, near, sizes) == near
+
+
+@settings(max_examples=80)
+@given(
+    st.one_of(
+        keys,
+        names_in_code.filter(lambda each: "/" not in each and ";" not in each and "=" not in each),
+        st.sampled_from(["hunter2!", "p@ssw0rd99"]),
+    ),
+    st.sampled_from(["{}", "key={} ", '"{}"', "\x1b[31m{}\x1b[0m", "a\n{}\n", "token: {}.", "({}), ok", "x%3D{}&y"]),
+)
+def test_a_value_that_is_named_as_a_key_is_redacted_as_a_whole_where_it_stands_alone(key: str, around: str) -> None:
+    redactor = Redactor()
+    redactor.learn_values({"API_KEY": key})
+    assume(redactor.known().forms)
+    said = around.format(key)
+
+    assert redactor.text(said) == around.format(REDACTED)
+    assert key not in redactor.line(encoded({"text": said, "again": json.dumps({"x": said})})).decode()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "secrets"),
+    [
+        ("DATABASE_URL", "postgres://me:hunter2-x9@db.example.com/app", ["hunter2-x9"]),
+        ("REPOSITORY", "https://ghp_A1b2C3d4E5f6G7h8@github.com/a/b", ["ghp_A1b2C3d4E5f6G7h8"]),
+        ("ENDPOINT", "https://host/v1?api_key=AbCdEf0123&version=2024-10-01", ["AbCdEf0123"]),
+        (
+            "OPENAPI_MCP_HEADERS",
+            '{"Authorization": "Bearer ntn-4711-aB3", "X-Version": "2024-10-01"}',
+            ["ntn-4711-aB3"],
+        ),
+        ("Authorization", "Bearer AbCdEf0123", ["AbCdEf0123"]),
+        (
+            "X-Custom",
+            "Bearer eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJlLW9m",
+            ["eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJlLW9m"],
+        ),
+        ("X-Custom", "a4Tq7bLm9XcZ2vRk8pWd", ["a4Tq7bLm9XcZ2vRk8pWd"]),
+        ("AWS", "AKIAIOSFODNN7EXAMPLE", ["AKIAIOSFODNN7EXAMPLE"]),
+        ("API_KEY_STAGING", "a4Tq7bLm9XcZ2vRk", ["a4Tq7bLm9XcZ2vRk"]),
+        (
+            "Cookie",
+            "session=a4Tq7bLm9XcZ2vRk8pWd; theme=dark-blue",
+            ["session=a4Tq7bLm9XcZ2vRk8pWd; theme=dark-blue", "a4Tq7bLm9XcZ2vRk8pWd"],
+        ),
+        ("SECRET", "/3b+Xq9vT4x9LmN2bW7rYcK5pD1aZ8eF6hJ0kQsU", ["/3b+Xq9vT4x9LmN2bW7rYcK5pD1aZ8eF6hJ0kQsU"]),  # base64
+        ("SSH_KEY", "/srv/alice/.ssh/id_ed25519", []),
+        ("KEY_FILE", "a4Tq7bLm.json", []),
+        ("TOKEN_FORMAT", "bearer-header", []),
+        ("AUTHOR", "alice-and-bob-2024", []),
+        ("User-Agent", "a4Tq7bLm9XcZ2vRk8pWd", []),
+        ("X-Trace", "123e4567-e89b-12d3-a456-426614174000", []),
+        ("PASSWORD", "xxxxxxxxxxxx", []),
+        ("CONFIG", '{"path": "/srv/alice/x.json", "port": 8080}', []),
+        ("HEADERS", "{broken", []),
+        ("ENDPOINT", "http://[::1", []),
+    ],
+)
+def test_name_and_form_decide_what_of_a_value_is_a_key(name: str, value: str, secrets: list[str]) -> None:
+    assert list(dict.fromkeys(secrets_of(name, value))) == secrets

@@ -9,7 +9,7 @@ import pytest
 
 from pinnace_agent.sandbox import layout as layouts
 from pinnace_agent.sandbox.bubblewrap import Layout
-from pinnace_agent.sandbox.layout import SandboxPlaces, Unprotectable, check_places, git_folders, layout_of
+from pinnace_agent.sandbox.layout import SandboxPlaces, Unprotectable, check_places, git_folders, is_shown, layout_of
 from pinnace_agent.sandbox.policy import SandboxPolicy
 from pinnace_agent.sandbox.sandbox import places_of
 
@@ -263,3 +263,34 @@ def test_settings_that_would_open_the_agent_folder_are_errors(disk: Disk, policy
 def test_the_environment_of_the_agent_itself_is_never_the_working_folder(disk: Disk) -> None:
     with pytest.raises(Unprotectable, match="pinnace itself"):
         check_places(SandboxPolicy("workspace-write"), disk.places._replace(code=(str(disk.project),)))
+
+
+def test_what_the_file_tools_run_from_is_shown_where_a_sandbox_replaces_its_folder(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replaced = disk.home.parent / "replaced"
+    environment, other = replaced / "venv", replaced / "other"
+    for each in (environment, other):
+        each.mkdir(parents=True)
+    monkeypatch.setattr(layouts, "_REPLACED", (str(replaced),))
+    places = disk.places._replace(runtime=("/usr", str(environment)))
+
+    assert disk.layout(places=places).readable == (str(environment),)
+    for mode in ("workspace-write", "read-only"):
+        policy = SandboxPolicy(mode)
+        assert is_shown(policy, places, f"{environment}/bin/python")
+        assert is_shown(policy, places, "/usr/bin/python3")
+        assert not is_shown(policy, places, f"{other}/rg")
+
+
+@pytest.mark.parametrize("place", ["agent folder", "sandbox.hide"])
+def test_a_sandbox_that_hides_what_the_file_tools_run_from_is_refused(disk: Disk, place: str) -> None:
+    """Every file tool would fail; what is shown again of a hidden folder is no reason."""
+    hidden = disk.agent if place == "agent folder" else disk.home / "hidden"
+    (hidden / "venv").mkdir(parents=True)
+    policy = SandboxPolicy("workspace-write", hide=() if place == "agent folder" else (str(hidden),))
+    places = disk.places._replace(runtime=(str(hidden / "venv"),))
+
+    with pytest.raises(Unprotectable, match=f"pinnace runs from {hidden}/venv, and {hidden} is hidden"):
+        disk.layout(policy, places=places)
+    disk.layout(policy, places=disk.places._replace(runtime=(str(disk.agent / "skills"),)))

@@ -16,6 +16,7 @@ import pytest
 import trio
 from PIL import Image
 
+from pinnace_agent.core.installing import how_to_install
 from pinnace_agent.tools.base import ToolContext, ToolResult
 from pinnace_agent.tools.images.fitting import (
     MAX_BASE64_BYTES,
@@ -310,8 +311,8 @@ trio.run(main)
 
     assert done.stdout.splitlines() == [
         "True",
-        "it is larger than models take, and making it smaller needs Pillow: pip install 'pillow>=12'",
-        "BMP must be converted for models, and that needs Pillow: pip install 'pillow>=12'",
+        "it is larger than models take, and making it smaller needs Pillow: " + how_to_install("images"),
+        "BMP must be converted for models, and that needs Pillow: " + how_to_install("images"),
         "its end is missing.",
     ]
 

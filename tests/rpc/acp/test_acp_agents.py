@@ -1,26 +1,45 @@
 """Where the agents of sessions come from."""
 
 import os
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import trio
 
 from pinnace_rpc.acp.agents import Agents
+from pinnace_rpc.cli.options import Options
 from pinnace_rpc.host.agents.ports import AgentProcess
+from pinnace_rpc.host.agents.zygote import FRESH_WHILE_LOADING
 
 
-async def test_the_first_agent_is_new_and_later_ones_are_forks(tmp_path: Path) -> None:
+async def test_agents_are_new_while_what_forks_loads_and_forks_afterwards() -> None:
+    """What only answers a question is new and changes nothing; at most as many as of a host do not wait."""
     async with trio.open_nursery() as nursery:
-        agents = Agents(nursery, ("--no-session", "--provider", "offline"), "0.1", is_persistent=False)
-        started: list[AgentProcess] = [await agents.start(str(tmp_path)) for _ in range(3)]
-        parents = [_parent(process.pid) for process in started]
-        assert parents[0] == os.getpid()
-        assert parents[1] == parents[2] != os.getpid()
-        for process in started:
-            await process.stdin.aclose()
-            assert await process.wait() == 0
-            await process.stdout.aclose()
+        agents = Agents(nursery, ("--no-session", "--provider", "offline"), Options(), "0.1", is_persistent=False)
+        async with started(agents.start_passing) as passing, started(agents.start) as first:
+            assert {_parent(passing.pid), _parent(first.pid)} == {os.getpid()}
+        async with AsyncExitStack() as stack:
+            several = [await stack.enter_async_context(started(agents.start)) for _ in range(FRESH_WHILE_LOADING + 2)]
+            parents = [_parent(process.pid) for process in several]
+            assert [is_zygote(pid) for pid in parents] == [False] * FRESH_WHILE_LOADING + [True] * 2
         nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def started(start: Callable[[str], Awaitable[AgentProcess]]) -> AsyncGenerator[AgentProcess]:
+    """An agent that has answered, so that another may load; it ends."""
+    process = await start("/")
+    async with process.stdout:
+        async with process.stdin:
+            await process.stdin.send_all(b'{"type":"get_state"}\n')
+            await process.stdout.receive_some()
+            yield process
+        assert await process.wait() == 0
+
+
+def is_zygote(pid: int) -> bool:
+    return "zygote_program" in Path(f"/proc/{pid}/cmdline").read_text()
 
 
 def _parent(pid: int) -> int:

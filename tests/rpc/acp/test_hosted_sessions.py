@@ -234,3 +234,80 @@ def server_named(name: str) -> dict[str, object]:
 def servers_of(answer: Any) -> list[Any]:
     found: list[Any] = answer["_meta"]["pinnace"]["mcpServers"]
     return found
+
+
+def test_an_editor_with_other_options_meets_its_agent_which_takes_over_what_it_can(editors: Begin) -> None:
+    """The model, additional folders and a stricter approval are taken over; what can't be is named."""
+    one = editors([{"text": "one"}, {"text": "two"}, {"text": "three"}])
+    folder = one.work.parent / "more"
+    folder.mkdir()
+    (folder / "AGENTS.md").write_text("A word of the folder.")
+    first = one.start("--model", "m1")
+    session = opened(first, one.work)
+    first.call("session/prompt", sessionId=session, prompt=text("a"))
+    assert first.end() == 0
+
+    second = one.start("--model=m2", "--tool-approval", "ask", "--no-mcp")
+    second.call("initialize", protocolVersion=1, clientCapabilities={"session": {"notices": {}}})
+    met = second.call(
+        "session/load", sessionId=session, cwd=str(one.work), mcpServers=[], additionalDirectories=[str(folder)]
+    )
+    assert (options_of(met)["model"], options_of(met)["mode"]) == ("fake/m2", "ask")
+    assert met["_meta"]["pinnace"]["keptOptions"] == ["--no-mcp"]
+    (agent,) = one.host.ask(ListAgents(watches=False))["agents"]
+    said = second.update("notice", severity="warning")
+    assert "--no-mcp" in said["title"]
+    assert f"pinnace agents stop {agent['name']}" in said["description"]
+    second.call("session/prompt", sessionId=session, prompt=text("b"))
+    request = one.llm.requests[-1]
+    assert request.body["model"] == "m2"
+    assert "A word of the folder." in request.text
+    assert second.end() == 0
+
+    third = one.start("--model", "m2")
+    third.call("initialize", protocolVersion=1)
+    met = third.call("session/load", sessionId=session, cwd=str(one.work), mcpServers=[])
+    assert (options_of(met)["model"], options_of(met)["mode"]) == ("fake/m2", "ask")
+    third.call("session/prompt", sessionId=session, prompt=text("c"))
+    assert "A word of the folder." not in one.llm.requests[-1].text
+
+
+def test_opening_a_session_with_other_options_lowers_no_guard(editors: Begin) -> None:
+    one = editors([{"text": "one"}, {"text": "two"}])
+    first = one.start("--tool-approval", "ask")
+    session = opened(first, one.work)
+    first.call("session/prompt", sessionId=session, prompt=text("a"))
+    assert first.end() == 0
+
+    second = one.start("--tool-approval", "never")
+    second.call("initialize", protocolVersion=1)
+    met = second.call("session/load", sessionId=session, cwd=str(one.work), mcpServers=[])
+    assert options_of(met)["mode"] == "ask"
+    assert met["_meta"]["pinnace"]["keptOptions"] == ["--tool-approval"]
+    assert b"--tool-approval" in second.stderr
+    second.call("session/prompt", sessionId=session, prompt=text("b"))
+    assert "only a choice of another mode lowers that" in said(second, session)
+
+
+def test_a_session_that_an_attached_client_has_open_is_opened_in_an_editor_too(editors: Begin) -> None:
+    """An agent that speaks a protocol without what the editor is shown is refused by name."""
+    one = editors([{"text": "one", "repeat": -1}])
+    flags = ("--provider", "fake", "--model", "m1")
+    for profile, is_met in (("pi", True), ("seed", False)):
+        with one.host.attach(profile, is_new=True, start=flags, profile=profile, cwd=str(one.work)) as attached:
+            attached.ask({"id": "1", "type": "prompt", "message": "a"})
+            session = attached.ask({"id": "2", "type": "get_state"})["data"]["sessionId"]
+            agent = one.start()
+            agent.call("initialize", protocolVersion=1)
+            if is_met:
+                agent.call("session/load", sessionId=session, cwd=str(one.work), mcpServers=[])
+                agent.call("session/prompt", sessionId=session, prompt=text("b"))
+                assert said(agent, session).endswith("one")
+            else:
+                error = agent.error("session/load", sessionId=session, cwd=str(one.work), mcpServers=[])
+                assert "pinnace agents stop seed" in error["message"]
+            assert agent.end() == 0
+
+
+def options_of(answer: Any) -> dict[str, Any]:
+    return {each["id"]: each["currentValue"] for each in answer["configOptions"]}

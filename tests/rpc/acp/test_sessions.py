@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import pytest
 from tests.rpc.acp.conftest import StartAcp, opened, text
 from tests.source_tree import REPOSITORY
 
@@ -233,3 +234,44 @@ def test_a_session_of_the_original_is_shown_with_every_kind_of_entry(acp: StartA
     assert agent.text().endswith("a note")
     assert agent.text().count("a note") == 1
     assert any(each.get("content", {}).get("type") == "image" for each in shown if "chunk" in each["sessionUpdate"])
+
+
+@pytest.mark.parametrize("has_notices", [True, False])
+def test_an_editor_is_shown_the_warnings_of_its_agent_once(acp: StartAcp, work: Path, has_notices: bool) -> None:
+    """R-WRN-01: as a notice, or without those in the first turn."""
+    (work / ".pi").mkdir()
+    (work / ".pi" / "settings.json").write_text("{}")
+    agent = acp(script=[{"text": "fine", "repeat": -1}])
+    session = opened(agent, work, **({"session": {"notices": {}}} if has_notices else {}))
+    said = []
+    for _ in range(2):
+        since = len(agent.messages)
+        agent.call("session/prompt", sessionId=session, prompt=text("hi"))
+        said.append(agent.text(since).partition("fine")[0])
+    notices = [each for each in agent.updates(session) if each["sessionUpdate"] == "notice"]
+    shown = [f"{each['title']} {each['description']}" for each in notices] if has_notices else said[:1]
+    assert [("not trusted" in each, "pinnace trust" in each) for each in shown] == [(True, True)]
+    assert said == ["", ""] if has_notices else (not notices and said[1] == "")
+
+
+def test_an_agent_that_does_not_start_is_reported_with_its_own_words(acp: StartAcp, work: Path) -> None:
+    """In the response of every method that opens a session, and on stderr; a key changes nothing of that."""
+    (work / "broken.py").write_text("def extension(pi:")
+    first = acp(script=[{"text": "one"}])
+    session = opened(first, work)
+    first.call("session/prompt", sessionId=session, prompt=text("a"))
+    assert first.end() == 0
+    for flags, said in (
+        (("-e", "missing.py"), "missing.py: does not exist"),
+        (("-e", "broken.py", "--provider", "offline", "--model", "rehearsal"), "broken.py: SyntaxError"),
+        (("--tools", "nope"), 'no tool named "nope"'),
+    ):
+        agent = acp(*flags)
+        agent.call("initialize", protocolVersion=1)
+        errors = [agent.error("session/new", cwd=str(work), mcpServers=[])]
+        errors.append(agent.error("session/load", sessionId=session, cwd=str(work), mcpServers=[]))
+        for error in errors:
+            assert (error["code"], error["data"]["errorCode"]) == (-32603, "agent_ended"), error
+            assert said in error["message"]
+        assert agent.end() == 0
+        assert agent.stderr.decode().count(said) == len(errors)

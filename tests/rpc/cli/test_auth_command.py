@@ -209,8 +209,9 @@ def test_status_reports_where_each_key_comes_from_and_runs_nothing(run: Run, tmp
     }
     (tmp_path / "auth.json").write_text(json.dumps(auth))
     shown = run("status", GROQ_API_KEY=KEY, EMPTY="").stdout.splitlines()
+    place = shown.index("No key (variable that may hold one, or: pinnace auth login PROVIDER):")
 
-    assert dict(line.split(maxsplit=1) for line in shown if not line.startswith("No key")) == {
+    assert dict(line.split(maxsplit=1) for line in shown[:place]) == {
         "groq": "variable GROQ_API_KEY",
         "described": "apiKey in models.json",
         "headed": "header in models.json",
@@ -222,8 +223,18 @@ def test_status_reports_where_each_key_comes_from_and_runs_nothing(run: Run, tmp
         "login": "login in auth.json: auth.json has a login for login, which only the extension that registers the "
         "provider can use; without it, use a key.",
     }
-    assert shown[-1].startswith("No key: ")
+    missing = dict(line.split(maxsplit=1) for line in shown[place + 1 :])
+    assert ("OPENAI_API_KEY", "GEMINI_API_KEY") == (missing["openai"], missing["google"])
+    assert missing["anthropic"].startswith("ANTHROPIC_API_KEY or ")
     assert not (tmp_path / "ran").exists()
+
+
+def test_login_without_a_provider_lists_them_with_their_variables(run: Run) -> None:
+    done = run("login", OPENAI_API_KEY=KEY)
+
+    assert (2, "") == (done.returncode, done.stdout)
+    rows = dict(line.split(maxsplit=1) for line in done.stderr.splitlines()[1:])
+    assert ("variable OPENAI_API_KEY", "GEMINI_API_KEY") == (rows["openai"], rows["google"])
 
 
 @pytest.mark.parametrize(("provider", "code"), [("groq", 0), ("openai", 1), ("nobody", 1)])
@@ -241,5 +252,6 @@ def test_status_is_there_for_programs(run: Run) -> None:
         "variable": "GROQ_API_KEY",
         "isUsable": True,
         "needsCommand": False,
+        "variables": ["GROQ_API_KEY"],
     } == groq
     assert {"openai", "anthropic", "google"} <= {record["provider"] for record in records if not record["isUsable"]}

@@ -6,11 +6,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 from tests.source_tree import PYTHONPATH
+
+from pinnace_rpc.cli.release import shown_version
 
 PINNACE = [sys.executable, "-P", "-m", "pinnace_rpc"]
 RPC = ["--mode", "rpc", "--no-session"]
@@ -43,7 +44,7 @@ def run(folder: Path, *words: str, stdin: str = "", **env: str) -> subprocess.Co
 @pytest.mark.parametrize("flag", ["--version", "-v"])
 def test_the_version_is_all_that_is_said(flag: str, tmp_path: Path) -> None:
     ended = run(tmp_path, flag)
-    assert (0, f"{version('pinnace')}\n", "") == (ended.returncode, ended.stdout, ended.stderr)
+    assert (0, f"{shown_version()}\n", "") == (ended.returncode, ended.stdout, ended.stderr)
 
 
 @pytest.mark.parametrize("flag", ["--help", "-h"])

@@ -120,7 +120,7 @@ def test_a_failure_does_not_show_the_key(
         {"models": [{"id": "m1", "headers": {"X-Secret": {"value": MARK}}}]},
     ],
 )
-def test_a_file_that_is_refused_is_refused_without_its_keys(
+def test_an_entry_that_is_left_out_is_reported_without_its_keys(
     provider: dict[str, object], agent: AgentStarter, llm: Callable[[Iterable[Scripted]], FakeLlm]
 ) -> None:
     fake = llm([])
@@ -128,5 +128,5 @@ def test_a_file_that_is_refused_is_refused_without_its_keys(
     pi.request({"type": "get_available_models"})
     pi.close_stdin()
     assert 0 == pi.wait_exit()
-    assert "the file is ignored" in pi.stderr_text
+    assert "left out" in pi.stderr_text
     assert MARK not in everything_said(pi)

@@ -140,14 +140,14 @@ def test_a_file_that_is_broken_is_named_and_kept(run: Run, tmp_path: Path, words
 
 def test_servers_are_connected_and_called(run: Run, tmp_path: Path) -> None:
     secret = "sekret-of-the-command-line"
-    run("add", "good", "--env", "OF_SERVER=$OUTSIDE", "--", sys.executable, str(HERE / "ordinary_server.py"))
-    good = run("list", OUTSIDE=secret)
+    run("add", "good", "--env", "OF_SERVER=$OUTSIDE_TOKEN", "--", sys.executable, str(HERE / "ordinary_server.py"))
+    good = run("list", OUTSIDE_TOKEN=secret)
     assert (good.returncode, good.stderr) == (0, "")
     assert good.stdout.startswith("good: connected (user, ")
     assert "\n  add: Add two numbers.\n" in good.stdout
     assert "\n  /mcp__good__greet: Greet somebody.\n" in good.stdout
     assert good.stdout.endswith("\n  offers resources\n")
-    tested = run("test", "good", "--json", "--call", "environment", '{"name": "OF_SERVER"}', OUTSIDE=secret)
+    tested = run("test", "good", "--json", "--call", "environment", '{"name": "OF_SERVER"}', OUTSIDE_TOKEN=secret)
     assert tested.returncode == 0
     shown = json.loads(tested.stdout)
     assert shown["result"]["content"] == [{"type": "text", "text": "[redacted]"}]
@@ -161,7 +161,7 @@ def test_servers_are_connected_and_called(run: Run, tmp_path: Path) -> None:
     assert both.returncode == 1
     good_one, bad_one = json.loads(both.stdout)["servers"]
     assert (good_one["state"], bad_one["state"]) == ("failed", "failed")
-    assert "OUTSIDE is not set" in good_one["error"]
+    assert "OUTSIDE_TOKEN is not set" in good_one["error"]
     assert "exit code 3" in bad_one["error"]
     assert not any(secret in text for text in (good.stdout, tested.stdout))
 

@@ -5,18 +5,22 @@ import shutil
 import signal
 import subprocess
 import sys
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 from tests.source_tree import PYTHONPATH, REPOSITORY
 
+from pinnace_rpc.cli import pi
 from pinnace_rpc.cli.commands.shim import ForeignFile, write_shims
+from pinnace_rpc.cli.options import PROFILE_VARIABLE
+from pinnace_rpc.cli.release import shown_version
+from pinnace_spec.profiles.generations import generation
 
 NODE = REPOSITORY / ".tools" / "node22" / "bin" / "node"
 STATE = b'{"id":"s","type":"get_state"}\n'
 RPC = ["--mode", "rpc", "--no-session", "--provider", "offline"]
 TIMEOUT_S = 60
+RELEASE = generation("pi").release
 
 
 @pytest.fixture
@@ -83,7 +87,32 @@ def test_a_shim_loads_nothing_from_the_folder_it_is_started_in(shim: Path, env: 
     (tmp_path / "pinnace_rpc.py").write_text("raise SystemExit('wrong module')")
     with start(shim, env, "--version", cwd=tmp_path) as process:
         out, _ = process.communicate(b"", TIMEOUT_S)
-    assert f"{version('pinnace')}\n".encode() == out
+    assert f"{RELEASE}\n".encode() == out
+
+
+@pytest.mark.parametrize(
+    ("words", "variable", "answer"),
+    [
+        (["--version"], None, generation("pi").release),
+        (["-v", "--protocol", "seed"], None, generation("seed").release),
+        (["--protocol=0.18", "--version"], "seed", generation("0.18").release),
+        (["--version"], "0.5x", generation("0.5x").release),
+        (["--version"], "unknown", shown_version()),
+        (["-p", "--", "--version", "a b"], None, None),
+        (["sessions", "--version"], None, None),
+    ],
+)
+def test_under_the_name_of_pi_the_version_is_that_of_the_profile(
+    words: list[str], variable: str | None, answer: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R-CLI-03."""
+    echoed: list[str] = []
+    monkeypatch.setattr("pinnace_rpc.cli.streams.echo", lambda text, **_: echoed.append(str(text)))
+    monkeypatch.setattr("pinnace_rpc.cli.main.main", lambda words: echoed.append(shown_version()) or 7)
+    env = {} if variable is None else {PROFILE_VARIABLE: variable}
+
+    assert (0 if answer not in {None, shown_version()} else 7) == pi.main(words, env)
+    assert [answer or shown_version()] == echoed
 
 
 @pytest.mark.parametrize("kind", ["commonjs", "module"])
@@ -94,7 +123,7 @@ def test_the_script_runs_in_either_kind_of_package(kind: str, tmp_path: Path, en
     write_shims(tmp_path)
     with start(tmp_path / "cli.js", env, "--version") as process:
         out, err = process.communicate(b"", TIMEOUT_S)
-    assert (f"{version('pinnace')}\n".encode(), b"") == (out, err)
+    assert (f"{RELEASE}\n".encode(), b"") == (out, err)
 
 
 def test_a_python_that_is_gone_is_reported(tmp_path: Path, env: dict[str, str]) -> None:

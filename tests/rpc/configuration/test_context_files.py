@@ -181,3 +181,25 @@ def test_skills_are_listed_to_models_but_for_hidden_ones(agent: AgentStarter, fi
     with_read, without = prompts(running)
     assert "<description>&lt;a&gt;</description>" in with_read
     assert ("&lt;b&gt;" in with_read, "available_skills" in without) == (False, False)
+
+
+def test_a_client_replaces_the_additional_folders(agent: AgentStarter, first: HomedAgent) -> None:
+    """They are in the next request with their context files, and no more in those after another `hello`."""
+    root = first.home.root
+    for name in ("one", "two"):
+        write(root / name, {"AGENTS.md": f"Of folder {name}."})
+    (root / "link").symlink_to("two")
+    running = agent([{"text": "on", "repeat": -1}], "--add-dir", str(root / "one"), again=first)
+    running.say("go")
+    wrong = running.request({"type": "hello", "directories": [str(root / "two"), str(root / "missing")]})
+    assert wrong["errorCode"] == "invalid_field"
+    assert "directories[1]" in wrong["error"]
+    running.say("go")
+    said = running.ask("hello", directories=[str(root / "two"), str(root / "link")])
+    assert said["directories"] == [str((root / "two").resolve())]
+    running.say("go")
+    assert running.ask("hello", directories=[])["directories"] == []
+    assert "directories" not in running.ask("hello")
+    running.say("go")
+    found = [[name for name in ("one", "two") if f"Of folder {name}." in prompt] for prompt in prompts(running)]
+    assert found == [["one"], ["one"], ["two"], []]

@@ -10,10 +10,11 @@ import pytest
 import trio
 from tests.rpc.host.conftest import LIMIT_S, Talk, status_of
 from tests.source_tree import PYTHONPATH
+from trio.testing import wait_all_tasks_blocked
 
-from pinnace_rpc.host.agents import fresh_program
+from pinnace_rpc.host.agents import fresh, fresh_program
 from pinnace_rpc.host.agents.fresh import COMMAND, FreshStarter
-from pinnace_rpc.host.agents.ports import AgentStart, AgentStarter, AgentStartError
+from pinnace_rpc.host.agents.ports import AgentProcess, AgentStart, AgentStarter, AgentStartError
 from pinnace_rpc.host.agents.process import STDERR_TAIL_BYTES, PipedProcess
 
 MEMORY = 8 * 1024**3
@@ -127,3 +128,30 @@ async def test_the_exit_is_seen_while_a_child_holds_the_pipes_open(nursery: trio
     assert len(tail) <= STDERR_TAIL_BYTES
     await agent.stdin.aclose()
     await agent.stdout.aclose()
+
+
+async def test_new_interpreters_load_two_at_a_time(nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The third starts when one of the first two has written something, or has ended."""
+    monkeypatch.setattr(fresh, "COMMAND", ("sh", "-c", "read line && echo $line && cat"))
+    starter = FreshStarter(nursery)
+    begun, agents = trio.open_memory_channel[AgentProcess](4)
+
+    async def begin() -> None:
+        await begun.send(await starter.start(AgentStart((), "/", os.environ, 0o022)))
+
+    for _ in range(4):
+        nursery.start_soon(begin)
+    with trio.fail_after(LIMIT_S):
+        first, second = await agents.receive(), await agents.receive()
+        await wait_all_tasks_blocked(0.05)
+        assert 0 == agents.statistics().current_buffer_used
+        await first.stdin.send_all(b"loaded\n")
+        assert b"loaded\n" == await first.stdout.receive_some()
+        third = await agents.receive()
+        second.kill()
+        assert b"" == await second.stdout.receive_some()
+        fourth = await agents.receive()
+        for each in (first, second, third, fourth):
+            await each.stdin.aclose()
+            await each.wait()
+            await each.stdout.aclose()

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pinnace_rpc.host.agent import other_options
 from pinnace_rpc.host.protocol import (
     MAX_FRAME_BYTES,
     Accepted,
@@ -63,7 +64,16 @@ def payload(frame: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "request_", [ATTACH, ListAgents(True), AgentAction("remove", "main"), StopHost(), AskStatus()], ids=str
+    "request_",
+    [
+        ATTACH,
+        ATTACH._replace(takes_options=True),
+        ListAgents(True),
+        AgentAction("remove", "main"),
+        StopHost(),
+        AskStatus(),
+    ],
+    ids=str,
 )
 def test_a_request_survives_its_frame(request_: Attach | ListAgents | AgentAction | StopHost | AskStatus) -> None:
     assert parse_request(payload(encode_request(request_))) == request_
@@ -76,7 +86,14 @@ def test_a_client_control_survives_its_frame(control: Detach | End) -> None:
 
 @pytest.mark.parametrize(
     "control",
-    [Accepted(1, "0.1.0", "main"), Refused(69, "no"), Ended(0, None), Ended(1, "x"), Answer({"type": "agents"})],
+    [
+        Accepted(1, "0.1.0", "main"),
+        Accepted(1, "0.1.0", "main", ("--model",)),
+        Refused(69, "no"),
+        Ended(0, None),
+        Ended(1, "x"),
+        Answer({"type": "agents"}),
+    ],
     ids=str,
 )
 def test_a_host_control_survives_its_frame(control: Accepted | Refused | Ended | Answer) -> None:
@@ -192,3 +209,19 @@ def test_protocol_and_locations_load_the_standard_library_alone() -> None:
     run = subprocess.run([sys.executable, "-P", "-S", "-c", f"import sys; sys.path[:0] = {sys.path!r}\n{code}"],
                          check=True, capture_output=True, text=True)  # fmt: skip
     assert run.stdout == "[]\nFalse False False\n"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "found"),
+    [
+        ("--model a --no-mcp", "--no-mcp --model=a", ""),
+        ("-e a -e b", "--extension b -e a", "--extension"),
+        ("--model a --model b", "--model b", ""),
+        ("--model a", "--provider a", "--model --provider"),
+        ("--plan secret -x", "--plan other -x", "--plan"),
+        ("--tool-approval ask", "", "--tool-approval"),
+        ("--api-key one", "--api-key two", "--api-key"),
+    ],
+)
+def test_options_in_which_two_command_lines_differ_are_named_without_values(one: str, other: str, found: str) -> None:
+    assert other_options(one.split(), other.split()) == tuple(found.split())

@@ -351,13 +351,18 @@ async def test_an_agent_that_does_not_end_is_killed(life: Life, autojump_clock: 
     assert "asleep" == await life.settle()
 
 
-async def test_a_stop_before_the_process_began_ends_it(life: Life) -> None:
+async def test_a_stop_before_the_process_began_ends_the_start(life: Life) -> None:
+    """A start may wait for its turn among many."""
     life.supervisor.attach(START)
     life.supervisor.stop()
-    await life.settle()
 
-    assert life.process.stdin.closed.is_set()
-    assert "asleep" == await life.exit(0)
+    assert "asleep" == await life.settle()
+    assert [] == life.host.processes
+    life.supervisor.attach(START)
+    life.supervisor.restart()
+    await life.settle()
+    assert 1 == len(life.host.processes)
+    await life.exit(0)
 
 
 async def test_a_stop_ends_a_delay(life: Life, autojump_clock: MockClock) -> None:

@@ -14,6 +14,7 @@ from tests.rpc.host.conftest import LIMIT_S, Talk, status_of
 from tests.source_tree import PYTHONPATH
 from tests.test_layout import MODULES, imported, module_name
 
+from pinnace_rpc.host.agents import zygote
 from pinnace_rpc.host.agents.fresh import FreshStarter
 from pinnace_rpc.host.agents.ports import AgentStart, AgentStartError
 from pinnace_rpc.host.agents.zygote import ZygoteStarter, can_fork, start_only
@@ -130,6 +131,57 @@ async def test_agents_outlive_a_killed_zygote_and_the_next_ones_have_a_new_one(
     assert int(status_of(after.process.pid)["PPid"]) == await zygotes.pid()
     after.process.kill()
     assert -signal.SIGKILL == await after.ended()
+
+
+async def burst(starter: ZygoteStarter, start: AgentStart, size: int) -> tuple[int, int]:
+    """Start agents at the same time; return how many had a new interpreter, and how many were forked."""
+    agents: list[Talk] = []
+
+    async def begin() -> None:
+        agent = Talk(await starter.start(start))
+        agents.append(agent)
+        assert (await agent.ask(id="1", type="get_state"))["success"] is True
+
+    with trio.fail_after(2 * LIMIT_S):
+        async with trio.open_nursery() as nursery:
+            for _ in range(size):
+                nursery.start_soon(begin)
+    fresh = sum(os.getpid() == int(status_of(each.process.pid)["PPid"]) for each in agents)
+    for each in agents:
+        await each.end()
+    return fresh, size - fresh
+
+
+async def test_agents_of_a_burst_wait_for_the_zygote_that_loads(
+    nursery: trio.Nursery, start: AgentStart, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When a host begins, after a crash of the zygote, and after an upgrade; the first two do not wait."""
+    monkeypatch.setattr(zygote, "WAIT_S", LIMIT_S)  # a busy machine may load for longer
+    monkeypatch.setattr(zygote, "RETRY_DELAYS_S", zygote.RETRY_DELAYS_S[:1])
+    installed = tmp_path / "installed"
+    installed.mkdir()
+    start = with_variable(start, "PYTHONPATH", f"{PYTHONPATH}{os.pathsep}{installed}")
+    zygotes = Zygotes(ZygoteStarter(nursery, start.environment))
+
+    assert (2, 4) == await burst(zygotes.starter, start, 6)
+    assert (0, 2) == await burst(zygotes.starter, start, 2)
+
+    os.kill(await zygotes.pid(), signal.SIGSTOP)  # so that it takes no request before the next signal ends it
+    os.kill(await zygotes.pid(), signal.SIGKILL)
+    assert (2, 1) == await burst(zygotes.starter, start, 3)
+
+    await zygotes.pid()
+    (installed / "another.py").touch()
+    assert (2, 1) == await burst(zygotes.starter, start, 3)
+
+
+async def test_agents_do_not_wait_for_a_zygote_that_fails(
+    nursery: trio.Nursery, start: AgentStart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(zygote, "_PROGRAM", "no_such_module")
+    monkeypatch.setattr(zygote, "WAIT_S", LIMIT_S * 10)
+
+    assert (4, 0) == await burst(ZygoteStarter(nursery, start.environment), start, 4)
 
 
 async def test_variables_that_only_a_start_applies_have_a_new_interpreter(zygotes: Zygotes, start: AgentStart) -> None:

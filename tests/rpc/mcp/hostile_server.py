@@ -51,6 +51,11 @@ LISTS: dict[str, list[Any]] = {
     "same-names": [tool("echo"), tool("echo", description="another"), tool("bad")],
     "many-tools": [tool("echo"), *(tool(f"t{number}") for number in range(5000))],
     "large-tool": [tool("echo"), tool("large", description="x" * 100_000)],
+    "odd-tools": [
+        tool("slow", execution={"taskSupport": "required"}),
+        tool("echo", description="half \ud83d of it, and a whole \U0001f600", execution={"taskSupport": "optional"}),
+        tool("bad"),
+    ],
     "references": [
         tool("echo"),
         tool("recursive", inputSchema=RECURSIVE),
@@ -65,6 +70,8 @@ def before_anything() -> None:  # noqa: PLR0912  # a case each
     match MODE:
         case "dies-at-once":
             sys.exit(3)
+        case "raises-at-once":
+            raise ValueError("the folder is missing")
         case "noise-first":
             write(b"Starting...\nready {\n\xff\xfe\n[]\n[1]\nnull\n\n\n")
         case "half-line-first":
@@ -217,6 +224,10 @@ def call(number: Any, name: str, params: dict[str, Any]) -> None:  # noqa: PLR09
             image = {"type": "image", "data": "!!", "mimeType": "image/png"}
             other = {"type": "image", "data": "AAAA", "mimeType": "text/html"}
             send(id=number, result={"content": [image, other, {"type": "new"}, 5, None, {"type": "text"}]})
+        case "odd-tools":
+            send(id=number, result=text("half \udc00 of it, and a whole \U0001f600"))
+        case "refuses-call":
+            send(id=number, error={"code": -32000, "message": "the folder is closed"})
         case "no-content":
             send(id=number, result={})
         case "result-is-text":

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -151,12 +152,26 @@ def test_a_server_asks_the_user(with_servers: Start, entry: Mapping[str, Any]) -
     assert not is_error
 
 
-def test_what_a_server_knows_of_secrets_is_in_no_record(with_servers: Start) -> None:
-    entry = {"command": sys.executable, "args": [SERVER], "env": {"OF_SERVER": "$FROM_OUTSIDE"}}
-    script = [call("environment", name="OF_SERVER"), call("environment", name="FAKE_KEY"), {"text": "fine"}]
-    env = {"FROM_OUTSIDE": SECRET}
+def test_what_a_server_knows_of_secrets_is_in_no_record(with_servers: Start, tmp_path: Path) -> None:
+    """A path that it knows stays in arguments, answers and the session."""
+    path = f"{tmp_path}/notes/memory.json"
+    of_server = {"OF_SERVER": "$OUTSIDE_TOKEN", "MEMORY_FILE_PATH": path}
+    entry = {"command": sys.executable, "args": [SERVER], "env": of_server}
+    write = {"tool_calls": [{"name": "write", "args": {"path": path, "content": f"{path} class_factory.json"}}]}
+    script = [
+        call("environment", name="OF_SERVER"),
+        call("environment", name="FAKE_KEY"),
+        write,
+        {"text": f"See {path}."},
+    ]
+    env = {"OUTSIDE_TOKEN": SECRET}
     pi = with_servers({"ordinary": entry}, script, env=env)
     prompt(pi, "go")
+    (called,) = [each["args"] for each in pi.found({"type": "tool_execution_start"}) if each["toolName"] == "write"]
+    assert called == {"path": path, "content": f"{path} class_factory.json"}
+    messages = json.dumps(pi.request({"type": "get_messages"}))
+    assert f'"arguments": {json.dumps(called)}' in messages
+    assert f"See {path}." in messages
     assert not any(SECRET in json.dumps(each.record) for each in pi.records)
     assert results(pi)[0] == ("[redacted]", False)
 

@@ -58,7 +58,7 @@ FAILED = {
 CALLED = {
     "hangs-in-call": ("has not answered within 2 seconds. The call may have taken effect.", True),
     "dies-in-call": (
-        "ended during the call (it has exited with exit code 6\nthe reason is on stderr). The call may",
+        "ended during the call (it has exited with exit code 6: the reason is on stderr). The call may",
         True,
     ),
     "progress-flood": ("done", False),

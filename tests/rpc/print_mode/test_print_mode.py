@@ -58,8 +58,12 @@ def test_further_messages_are_sent_when_the_one_before_has_settled(print_agent: 
     ]
 
 
-def test_an_answer_without_text_prints_nothing(print_agent: OneShotStarter) -> None:
-    assert Printed(0, "", "") == print_agent(["-p", "hello"], [{"reasoning": "hm", "finish": "stop"}]).end()
+def test_an_answer_without_text_prints_nothing_and_is_a_failure(print_agent: OneShotStarter) -> None:
+    """R-RES-03."""
+    assert (
+        Printed(1, "", "pinnace: the model's answer is empty\n")
+        == print_agent(["-p", "hello"], [{"reasoning": "hm", "finish": "stop"}]).end()
+    )
 
 
 def test_a_failure_of_the_model_is_reported_on_stderr(print_agent: OneShotStarter) -> None:

@@ -12,11 +12,13 @@ from tests.rpc.server.test_defects_of_the_statechart import command as breaking_
 
 from pinnace_fuzz.script import Scripted
 from pinnace_fuzz.trials.one_shot import OneShot, OneShotStarter
+from pinnace_rpc.cli.main import main
 from pinnace_spec.batch.results import DETAILED_EXIT_CODES, RESULT_REASONS, ResultRecord
 
 REFUSED: Final[Scripted] = {"error": {"status": 400}}
 BUSY: Final[Scripted] = {"error": {"status": 503}}
 CUT: Final[Scripted] = {"text": "half", "finish": "length", "usage": {"input": 10, "output": 4096}}
+EMPTY: Final[Scripted] = {"text": ""}
 WRITING: Final[Scripted] = {"tool_calls": [{"name": "write", "args": {"path": "a", "content": "b"}}]}
 CALLING: Final[Scripted] = {"tool_calls": [{"name": "bash", "args": {"command": "echo again"}}], "repeat": -1}
 HANGING: Final[Scripted] = {"chunks": [{"text": "one"}, {"gate": "g"}, {"hang": True}]}
@@ -37,6 +39,19 @@ def extension(pi):
         "Abort the run."
         ctx.abort()
         return "aborted"
+"""
+ENDING: Final = """
+from pinnace.extensions import ToolResult
+
+def extension(pi):
+    @pi.command("note")
+    async def note(arguments, ctx):
+        "Do something without a model."
+
+    @pi.tool
+    async def finish(ctx) -> ToolResult:
+        "End the run."
+        return ToolResult("done", terminate=True)
 """
 FAILING: Final = "def extension(pi):\n    raise RuntimeError('broken')\n"
 SETTINGS: Final = {"retry": {"enabled": False}}
@@ -59,6 +74,12 @@ CASES: Final[Mapping[str, Case]] = {
     "model refuses": Case("model_error", 11, 1, script=[REFUSED]),
     "model is busy": Case("model_error", 10, 1, script=[BUSY], is_retryable=True),
     "output limit": Case("output_limit", 12, 1, script=[CUT]),
+    "empty": Case("empty_answer", 20, 1, script=[EMPTY], is_retryable=True),
+    "blank after a call": Case("empty_answer", 20, 1, script=[WRITING, {"text": " \n"}], is_retryable=True),
+    "thought alone": Case("empty_answer", 20, 1, script=[{"chunks": [{"reasoning": "hm"}]}], is_retryable=True),
+    "announced call": Case(
+        "empty_answer", 20, 1, script=[{"text": "I will call it.", "finish": "tool_calls"}], is_retryable=True
+    ),
     "turns": Case("limit_turns", 13, 1, ["--max-turns", "1", "go"], [CALLING]),
     "cost": Case("limit_cost", 13, 1, ["--max-cost", "0.00001", "go"], [CALLING]),
     "time": Case("limit_time", 13, 1, ["--max-run-seconds", "0.2", "go"], [{"chunks": [{"hang": True}]}]),
@@ -84,6 +105,7 @@ def start(print_agent: OneShotStarter, words: Sequence[str], script: Sequence[Sc
     def prepare(work: Path) -> None:
         (work / "failing.py").write_text(FAILING, encoding="utf-8")
         (work / "aborting.py").write_text(ABORTING, encoding="utf-8")
+        (work / "ending.py").write_text(ENDING, encoding="utf-8")
 
     options = {"settings": SETTINGS, **options}
     return print_agent(["--result-file", "result.json", *words], script, prepare=prepare, **options)
@@ -111,7 +133,7 @@ def test_each_reason_has_its_exit_code(name: str, print_agent: OneShotStarter, t
     assert (result["limit"] is not None) is case.reason.startswith("limit_")
 
 
-@pytest.mark.parametrize("name", ["model refuses", "denied", "session", "file"])
+@pytest.mark.parametrize("name", ["model refuses", "empty", "denied", "session", "file"])
 def test_without_the_option_exit_codes_stay(name: str, print_agent: OneShotStarter) -> None:
     case = CASES[name]
     one_shot = start(print_agent, ["-p", *case.words], case.script, **case.options)
@@ -124,6 +146,52 @@ def test_every_reason_is_produced_by_a_run() -> None:
 
     assert set(RESULT_REASONS) == {case.reason for case in CASES.values()} | elsewhere
     assert set(DETAILED_EXIT_CODES) == set(RESULT_REASONS) - {"interrupted"}
+
+
+@pytest.mark.parametrize(
+    ("words", "plain"),
+    [
+        (["--mode", "rpc", "hello"], 1),
+        (["--mode", "rpc", "@file"], 1),
+        (["-p", "--fork", "a", "--no-session"], 1),
+        (["-p", "--session-id", "a", "--continue"], 1),
+        (["-p", "--resume"], 2),
+        (["--mode", "nonsense"], 2),
+        (["sesions"], 2),
+    ],
+)
+def test_every_refused_command_line_has_the_reason_usage_and_its_code(
+    words: Sequence[str], plain: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """R-RES-01: also one whose plain exit code is 1."""
+    file = tmp_path / "result.json"
+    codes = []
+    for more in ([], ["--exit-codes", "plain", "--exit-codes=detailed"]):
+        codes.append(main([*words, *more, "--result-file", "/nowhere/at/all", f"--result-file={file}"]))
+        result = json.loads(file.read_text(encoding="utf-8"))
+        assert ("usage", codes[-1]) == (result["reason"], result["exitCode"])
+        assert result["error"]["message"] in capfd.readouterr().err
+
+    assert [plain, DETAILED_EXIT_CODES["usage"]] == codes
+
+
+@pytest.mark.parametrize(
+    ("words", "script"),
+    [
+        (["/note"], []),
+        (["hello", "/note"], [EMPTY]),
+        (["hello"], [{"tool_calls": [{"name": "finish", "args": {}}]}]),
+    ],
+)
+def test_what_ends_without_a_text_and_is_complete(
+    words: Sequence[str], script: Sequence[Scripted], print_agent: OneShotStarter, tmp_path: Path
+) -> None:
+    """R-RES-03: a command of an extension, and a tool that ends the run."""
+    extension = str(tmp_path / "one-shot-1" / "work" / "ending.py")
+    one_shot = start(print_agent, ["--exit-codes", "detailed", "-p", "-e", extension, *words], script)
+    ended = one_shot.end()
+
+    assert (0, "completed") == (ended.code, result_of(one_shot)["reason"]), ended.err
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -196,6 +264,15 @@ def test_a_repeated_job_is_not_run_twice(print_agent: OneShotStarter) -> None:
     assert "two\n" == one_shot.end().out == again(one_shot)
     assert 2 == len(one_shot.llm.requests)
     assert ("completed", "two", 0) == tuple(result_of(one_shot)[key] for key in ("reason", "text", "turns"))
+
+
+def test_a_job_with_an_empty_answer_continues(print_agent: OneShotStarter) -> None:
+    """R-RES-03: an empty answer is repeated, not taken for the job's."""
+    one_shot = job(print_agent, [EMPTY, {"text": "done"}], "a")
+    first = one_shot.end()
+
+    assert (1, "", "pinnace: the model's answer is empty\n") == (first.code, first.out, first.err)
+    assert "done\n" == again(one_shot)
 
 
 def test_a_job_whose_process_was_killed_continues(print_agent: OneShotStarter) -> None:

@@ -3,13 +3,16 @@
 import os
 import shutil
 import signal
+import sysconfig
 import time
+import venv
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from tests.source_tree import REPOSITORY
 
 from pinnace_agent.sandbox.landlock import landlock_refusal
 from pinnace_fuzz.records import Record
@@ -19,6 +22,17 @@ from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
 DONE = {"text": "done"}
 SETTLED = {"type": "agent_settled"}
 END_S = 60.0
+PACKAGES = [
+    REPOSITORY / name
+    for name in (
+        "spec/pinnace_spec",
+        "statechart/pinnace_statechart",
+        "agent/pinnace_agent",
+        "rpc/pinnace_rpc",
+        "rpc/pinnace",
+    )
+]
+NO_CACHES = shutil.ignore_patterns("__pycache__")
 REFUSED = "The sandbox (workspace-write) does not allow writing here"
 
 needs_bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap (bwrap)")
@@ -340,3 +354,37 @@ def test_an_attachment_is_read_in_the_sandbox(print_agent: OneShotStarter, tmp_p
     else:
         assert 0 == ended.code, ended.err
         assert "attached" in str(one_shot.asked)
+
+
+@mechanisms
+def test_file_tools_work_where_the_program_is_installed_below_tmp(mechanism: str, tmp_path: Path) -> None:
+    """A sandbox replaces /tmp; the interpreter's environment and the program in it stay visible, read-only."""
+    with TemporaryDirectory(dir="/tmp") as folder:
+        copies = [shutil.copytree(path, Path(folder, "packages", path.name), ignore=NO_CACHES) for path in PACKAGES]
+        Path(folder, "link").symlink_to("packages")  # a path that is not there inside
+        venv.create(Path(folder, "venv"), symlinks=True)
+        here = sysconfig.get_path("purelib")
+        there = sysconfig.get_path("purelib", vars={"base": f"{folder}/venv"})
+        Path(there, "ours.pth").write_text(f"{folder}/link\n{here}\n")
+        script = [
+            calls(
+                {"name": "read", "args": {"path": "f"}},
+                {"name": "grep", "args": {"pattern": "inside", "path": "."}},
+                {"name": "bash", "args": {"command": f"touch {copies[0]}/new || cat {folder}/secret"}},
+            ),
+            DONE,
+        ]
+        Path(folder, "secret").write_text("hidden")
+        command = (f"{folder}/venv/bin/python", "-P", "-m", "pinnace_rpc")
+        with AgentStarter(command, tmp_path, {"PATH": "/usr/bin:/bin", "PYTHONPATH": ""}, is_specified=True) as start:
+            pi = start(script, "--sandbox", "read-only", "--tools", "read,grep,bash", settings=settings(mechanism))
+            (pi.home.work / "f").write_text("what is inside")
+            pi.say("go")
+
+            by_id = {end["toolCallId"]: end for end in pi.found({"type": "tool_execution_end"})}
+            texts = {name: by_id[name]["result"]["content"][0]["text"] for name in ("t0", "t1", "t2")}
+            assert ("what is inside", False) == (texts["t0"], by_id["t0"]["isError"])
+            assert "what is inside" in texts["t1"]
+            assert "hidden" not in texts["t2"]
+            assert by_id["t2"]["isError"]
+            assert not Path(copies[0], "new").exists()

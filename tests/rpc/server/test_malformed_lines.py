@@ -12,6 +12,7 @@ import pytest
 from pinnace_fuzz.records import Record
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
 from pinnace_spec.records.commands import ALL_COMMANDS
+from pinnace_spec.records.parsing import CommandError, parse_command
 from pinnace_spec.statechart.names import CLIENT_ANSWERS
 
 # A client that probes whether an agent lives waits about a second. That is for benchmarks to hold: what else a machine
@@ -196,7 +197,7 @@ def test_an_empty_object_is_refused_without_an_id(pi: HomedAgent) -> None:
 
 
 @pytest.mark.usefixtures("unchanged")
-@pytest.mark.parametrize("name", ["no_such_command", "", "GET_STATE", "get_state ", "__class__", "\0", "\u2028"])
+@pytest.mark.parametrize("name", ["dance", "", "x" * 10_000, "__class__", "\0", "\u2028"])
 def test_an_unknown_command_is_refused_with_its_id_and_its_type(pi: HomedAgent, name: str) -> None:
     """R-ERR-04."""
     assert {
@@ -207,6 +208,45 @@ def test_an_unknown_command_is_refused_with_its_id_and_its_type(pi: HomedAgent, 
         "error": f"Unknown command: {name}",
         "errorCode": "unknown_command",
     } == refusal(pi, json.dumps({"type": name, "id": "u"}).encode())
+
+
+@pytest.mark.usefixtures("unchanged")
+@pytest.mark.parametrize(
+    ("command", "text", "near"),
+    [
+        ({"type": "GET_STATE"}, "Unknown command: GET_STATE", "get_state"),
+        ({"type": "getState"}, "Unknown command: getState", "get_state"),
+        ({"type": "promt", "message": "hi"}, "Unknown command: promt", "prompt"),
+        ({"type": "set_model", "provider": "fake", "modelId": "m11"}, "Model not found: fake/m11", "fake/m1"),
+        ({"type": "set_active_tools", "names": ["baash"]}, None, "bash"),
+    ],
+)
+def test_a_refused_name_comes_with_the_nearest_one(
+    pi: HomedAgent, command: Record, text: str | None, near: str
+) -> None:
+    """R-ERR-07, R-ERR-05: beside the published text, which stays as it is."""
+    answer = refusal(pi, json.dumps(command).encode())
+
+    assert near == answer["didYouMean"]
+    assert text in {None, answer["error"]}
+
+
+@pytest.mark.parametrize("profile", ["seed", "0.5x", "0.18"])
+def test_older_profiles_refuse_a_name_without_a_suggestion(agent: AgentStarter, profile: str) -> None:
+    """R-ERR-07, R-PRO-02: those generations have no such field."""
+    pi = agent([])
+    pi.ask("hello", protocol=profile)
+
+    refused = {"id": "u", "type": "response", "command": "promt", "success": False, "error": "Unknown command: promt"}
+    assert refused == refusal(pi, b'{"type":"promt","id":"u"}')
+
+
+def test_a_suggestion_is_a_command_of_the_clients_profile() -> None:
+    """R-ERR-07: a name that the profile does not have is suggested to nobody."""
+    with pytest.raises(CommandError) as refused:
+        parse_command({"type": "get_tols"}, unknown={"get_tools"})
+
+    assert refused.value.did_you_mean not in {None, "get_tools"}
 
 
 # Fields. Of each kind: values that are not of it.

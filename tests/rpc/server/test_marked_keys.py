@@ -48,7 +48,7 @@ VARIABLES: Final = {
     "OPENAI_API_KEY": MARK,
     "HF_TOKEN": MARK,
     "CUSTOM_NAME": f"{MARK}-var",
-    "HEADER_NAME": f"{MARK}-0123456789",
+    "HEADER_NAME": f"{MARK}a4Tq7bLm9XcZ2vRk8pWd",
 }
 # What a request of each provider carries, so that the server can quote it.
 SENT: Final = {
@@ -56,7 +56,7 @@ SENT: Final = {
     "variable": f"{MARK}-var",
     "braced": f"a-{MARK}-var",
     "command": f"{MARK}-command",
-    "headed": f"{MARK}-header {MARK}-0123456789",
+    "headed": f"{MARK}-header {MARK}a4Tq7bLm9XcZ2vRk8pWd",
     "overridden": f"{MARK}-override",
     "authorized": f"{MARK}-bearer",
     "stored": f"{MARK}-stored",

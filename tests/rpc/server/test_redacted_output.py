@@ -17,6 +17,7 @@ from tests.source_tree import REPOSITORY
 
 from pinnace_agent.redaction.policy import REDACTED
 from pinnace_agent.redaction.redactor import Redactor
+from pinnace_agent.redaction.replacing import spans_of
 from pinnace_fuzz.harness.adapters import pi_models
 from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
 from pinnace_fuzz.harness.shell_gate import ShellGate
@@ -64,7 +65,7 @@ def written(pi: HomedAgent) -> dict[str, str]:
 def holds_key(text: str) -> bool:
     redactor = Redactor()
     redactor.learn(KEY)
-    return bool(redactor.spans(text))
+    return KEY in text or bool(spans_of(text, redactor.known().forms))
 
 
 @pytest.mark.parametrize("profile", ["1.5", "pi"])

@@ -117,6 +117,7 @@ def test_almost_every_type_of_the_profile_was_written(held: Held) -> None:
         "extension_ui_request",
         "client_request",
         "mcp_status",
+        "warning",
         "entry_appended",
         "bash_execution_update",
         "session_info_changed",

@@ -1,4 +1,4 @@
-"""What is loaded when: before the first answer nothing that only later work needs, the HTTP client soon after it.
+"""What is loaded when: before the first answer nothing that only later work needs, the HTTP client with a message.
 
 Python tells every import on stderr (`-X importtime`), here the same pipe as stdout: what stands there before the first
 answer was loaded before it. No time is judged.
@@ -23,6 +23,8 @@ IMPORT = re.compile(rb"import time: +\d+ \| +\d+ \| +(\S+)")
 # Only a process that is stuck takes so long; it is killed then, and its output ends.
 TIMEOUT_S = 60.0
 
+# Loaded for the first command of the client, by a module that `import_module` loads, which is not told.
+LAST_WHEN_IDLE = "pinnace_agent.shell.truncation"
 # Each takes milliseconds to load, or much memory.
 FORBIDDEN = {
     "for commands that are wrong": "pydantic pydantic_core pinnace_spec.records.commands importlib.metadata email",
@@ -48,15 +50,17 @@ class Loaded(NamedTuple):
 
     before: list[str]
     """Before its first answer."""
-    after: list[str]
-    """After it, until the provider was there or the output ended."""
+    idle: list[str]
+    """After it, until a command of the client can run."""
+    prompted: list[str]
+    """After a prompt, until the provider was there or the output ended."""
 
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> Loaded:
-    """Start an agent that has a model, ask for its state, and read on."""
+    """Start an agent that has a model, ask for its state, let it be idle, and send a prompt."""
     home = prepare_pi_home(tmp_path_factory.mktemp("imports"), "http://127.0.0.1:9", env={"PYTHONPATH": PYTHONPATH})
-    result = Loaded([], [])
+    result = Loaded([], [], [])
     modules = result.before
     with subprocess.Popen(
         [*COMMAND, *home.arguments],
@@ -76,9 +80,15 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Loaded:
             if imported := IMPORT.match(line):
                 modules.append(imported[1].decode())
             elif line.startswith(b"{"):
+                if modules is result.prompted:
+                    continue
                 assert json.loads(line)["data"]["model"]["id"] == "m1"
-                modules = result.after
-            if "pinnace_agent.llm.openai_chat.provider" in result.after:
+                modules = result.idle
+            if modules is result.idle and LAST_WHEN_IDLE in modules:
+                modules = result.prompted
+                process.stdin.write(b'{"type":"prompt","message":"go"}\n')
+                process.stdin.flush()
+            if {"httpx", "pinnace_agent.llm.openai_chat.provider"} <= set(modules):
                 break
         process.stdin.close()
         process.stdout.read()
@@ -97,8 +107,14 @@ def test_before_the_first_answer_nothing_is_loaded(purpose: str, loaded: Loaded)
     assert [] == [name for name in loaded.before if any(name == root or name.startswith(f"{root}.") for root in roots)]
 
 
-def test_soon_after_the_first_answer_what_a_request_needs_is_loaded(loaded: Loaded) -> None:
-    assert {"httpx", "pinnace_agent.llm.openai_chat.provider"} <= set(loaded.after)
+def test_an_idle_agent_has_loaded_no_http_client(loaded: Loaded) -> None:
+    """It is a seventh of its memory."""
+    assert LAST_WHEN_IDLE in loaded.idle
+    assert {"httpx", "httpcore", "h11"}.isdisjoint(loaded.idle)
+
+
+def test_the_first_prompt_loads_what_its_request_needs(loaded: Loaded) -> None:
+    assert {"httpx", "pinnace_agent.llm.openai_chat.provider"} <= set(loaded.prompted)
 
 
 def test_a_whole_run_with_a_tool_loads_nothing_that_validates_commands(agent: AgentStarter) -> None:

@@ -11,6 +11,7 @@ from tests.rpc.conftest import COMMAND, CONVERSATION_TIMEOUT_S
 from tests.rpc.telemetry.collector import LIMIT_S, SOON, collecting, wait_until
 from tests.source_tree import PYTHONPATH
 
+from pinnace_agent.core.installing import how_to_install
 from pinnace_fuzz.script import Scripted
 from pinnace_fuzz.trials.one_shot import OneShotStarter, Printed
 from pinnace_fuzz.trials.workbench import AgentStarter
@@ -92,7 +93,7 @@ def test_a_missing_library_is_reported_with_its_extra(print_agent: OneShotStarte
 
     assert (0, "the answer\n") == ended[:2]
     assert 1 == ended.err.count("\n")
-    assert "pinnace: telemetry: nothing is exported: the extra otel is not installed (pip install " in ended.err
+    assert f"the extra otel is not installed. Install it with: {how_to_install('otel')}\n" in ended.err
 
 
 @pytest.mark.parametrize(

@@ -126,3 +126,4 @@ async def terminal(
         yield screen
         await app.leave()
         await app.left.wait()
+    assert app.last_failure == ""

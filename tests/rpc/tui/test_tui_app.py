@@ -401,6 +401,24 @@ class Broken(TerminalClient):
             raise ZeroDivisionError
 
 
+def test_warnings_of_the_agent_are_shown_once(tmp_path: Path) -> None:
+    """What an extension that was left out would have guarded is not: its user has to know."""
+    environment(tmp_path)
+    folder = tmp_path / "home" / "agent" / "extensions"
+    folder.mkdir()
+    (folder / "gate.py").write_text("def extension(pi):\n    raise ValueError('no gate')\n")
+    (folder / "other.ts").write_text("")
+
+    async def check() -> None:
+        async with terminal(tmp_path, "--keep-going", size=(160, 40)) as screen:
+            await screen.shows("gate.py: ValueError: no gate", "TypeScript or JavaScript are left out")
+            await screen.say("count to 2")
+            await screen.shows("1 2")
+            assert (1, 1) == tuple(map(screen.text.count, ("no gate", "are left out")))
+
+    play(check())
+
+
 def test_a_defect_of_the_client_is_its_exit_code(capfd: pytest.CaptureFixture[str]) -> None:
     app = Broken(lambda dialogs: AsyncioClient([sys.executable, "-c", RACING], dialogs=dialogs))
     assert app.run(headless=True) is None

@@ -30,9 +30,8 @@ from pinnace_tui.content.transcript import (
     UserItem,
 )
 from pinnace_tui.content.values import Record
-from pinnace_tui.driver import with_alt_enter
 from pinnace_tui.footer import FooterState, footer
-from pinnace_tui.keys import Keys, read_keys
+from pinnace_tui.input.keys import Keys, read_keys
 from pinnace_tui.main import theme_and_flags
 
 
@@ -240,10 +239,6 @@ def test_listing_files_runs_nothing_that_the_repository_names(tmp_path: Path) ->
     assert not ran.exists()
 
 
-def test_alt_enter_of_terminals_without_the_keyboard_protocol() -> None:
-    assert with_alt_enter(b"a\x1b\rb\xc2\x8d\r\x1b[A") == b"a\x1b[13;3ub\x1b[13;3u\r\x1b[A"
-
-
 def test_files_that_are_dragged_into_the_terminal(tmp_path: Path) -> None:
     folder, other = tmp_path / "project", tmp_path / "other.txt"
     folder.mkdir()
@@ -265,10 +260,12 @@ def test_the_theme_of_an_attached_terminal_is_not_the_agents() -> None:
 def test_keys_of_the_originals_file_replace_the_defaults(tmp_path: Path) -> None:
     path = tmp_path / "keybindings.json"
     path.write_text(
-        json.dumps({"$schema": {}, "app.tools.expand": ["alt+shift+T", "ctrl+]"], "app.exit": [], "x.y": "z"})
+        json.dumps(
+            {"$schema": {}, "app.tools.expand": ["alt+shift+T", "ctrl+]"], "app.exit": [], "tui.editor.undo": "ctrl+z"}
+        )
     )
-    keys, problem = read_keys(path)
-    assert problem is None
+    keys, problems = read_keys(path)
+    assert [] == problems
     assert keys.action("shift+alt+t") == "app.tools.expand"
     assert keys.action("ctrl+right_square_bracket") == "app.tools.expand"
     assert keys.action("ctrl+o") is None
@@ -279,23 +276,41 @@ def test_keys_of_the_originals_file_replace_the_defaults(tmp_path: Path) -> None
 def test_a_key_of_the_user_is_no_more_the_default_one_of_another_action(tmp_path: Path) -> None:
     path = tmp_path / "keybindings.json"
     path.write_text('{"tui.input.newLine": "ctrl+o", "app.model.select": ["ctrl+l", "f2"], "app.session.tree": "f2"}')
-    keys, problem = read_keys(path)
+    keys, problems = read_keys(path)
     assert keys.action("ctrl+o") == "tui.input.newLine"
     assert dict(keys.rows())["app.model.select"] == "ctrl+l"
-    assert problem == f"{path}: f2 is given to app.model.select and to app.session.tree, which has it now"
+    assert problems == [f"{path}: f2 is given to app.model.select and to app.session.tree, which has it now"]
+
+
+@pytest.mark.parametrize("content", ["[]", "{", ""])
+def test_a_file_of_keys_that_is_no_object_is_reported_and_the_defaults_are_used(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "keybindings.json"
+    path.write_text(content)
+    keys, problems = read_keys(path)
+    assert [True] == [str(path) in problem for problem in problems]
+    assert keys.action("ctrl+d") == "app.exit"
 
 
 @pytest.mark.parametrize(
-    "content",
-    ["[]", "{", '{"app.exit": 1}', '{"app.exit": "ctlr+q"}', '{"app.exit": "ctrl+pgup"}', '{"app.exit": ["f2", ""]}'],
+    ("action", "given", "problem", "keys_left"),
+    [
+        ("app.exit", 1, "app.exit: expected a key or a list of keys", "ctrl+d"),
+        ("app.exit", ["f4", 1], "app.exit: expected a key or a list of keys", "ctrl+d"),
+        ("app.exit", "ctlr+q", "app.exit: expected a key such as ctrl+o, alt+enter or f2, not 'ctlr+q'", "ctrl+d"),
+        ("app.exit", ["f4", ""], "app.exit: expected a key such as", "f4"),
+        ("app.exti", "f4", "app.exti: there is no such action; did you mean app.exit?", "ctrl+d"),
+        ("x.y", "f4", "x.y: there is no such action", "ctrl+d"),
+    ],
 )
-def test_a_wrong_file_of_keys_is_reported(tmp_path: Path, content: str) -> None:
+def test_a_wrong_key_costs_itself_alone(
+    tmp_path: Path, action: str, given: object, problem: str, keys_left: str
+) -> None:
     path = tmp_path / "keybindings.json"
-    path.write_text(content)
-    keys, problem = read_keys(path)
-    assert problem is not None
-    assert str(path) in problem
-    assert keys.action("ctrl+d") == "app.exit"
+    path.write_text(json.dumps({"app.tools.expand": "f9", action: given, "app.suspend": "f8"}))
+    keys, problems = read_keys(path)
+    assert [True] == [each.startswith(f"{path}: {problem}") for each in problems]
+    assert ("app.tools.expand", "app.suspend") == (keys.action("f9"), keys.action("f8"))
+    assert (keys_left, "app.exit") == (dict(keys.rows())["app.exit"], keys.action(keys_left))
 
 
 def test_theme_files_of_the_original_map_or_are_reported(tmp_path: Path) -> None:

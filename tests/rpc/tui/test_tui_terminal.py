@@ -1,5 +1,6 @@
 """Whole conversations in a real terminal: keys in, screen out, by tmux."""
 
+import json
 import os
 import shutil
 import signal
@@ -22,6 +23,7 @@ class RealTerminal:
     """A program in a terminal of tmux."""
 
     def __init__(self, folder: Path, words: list[str], env: dict[str, str], width: int, height: int) -> None:
+        self._folder = folder
         self._command = [str(TMUX), "-S", str(folder / "tmux"), "-f", "/dev/null"]
         self._env = {**env, "LC_ALL": "C.UTF-8", "LANG": "C.UTF-8"}
         script = folder / "run.sh"
@@ -48,6 +50,12 @@ class RealTerminal:
     def paste(self, text: str) -> None:
         self._tmux("set-buffer", text)
         self._tmux("paste-buffer", "-p")
+
+    def send(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        self._folder.joinpath("bytes").write_bytes(data)
+        self._tmux("load-buffer", str(self._folder / "bytes"))
+        self._tmux("paste-buffer", "-r")
 
     def resize(self, width: int, height: int) -> None:
         self._tmux("resize-window", "-x", str(width), "-y", str(height))
@@ -126,6 +134,15 @@ def test_a_whole_conversation(short: Path) -> None:
         terminal.shows("│and then?", "│at last", "Aborted.", "╭" + "─" * 88 + "╮")
         terminal.press("C-c")
         wait_for(lambda: "│at last" not in terminal.screen())
+        terminal.send("\x1b[99999999u\x1b[57358u\x1b[97:65;5:3u\ue0a0\u3000日".encode() + b"\xff\xfe.")
+        terminal.shows("\ue0a0\u3000日\ufffd\ufffd.")
+        terminal.send(b" \x1b[200~\x1b[31mred\x1b[0m\rnext\r\x1b[201~")
+        terminal.shows("\ufffd[31mred\ufffd[0m", "│next")
+        terminal.resize(5, 12)
+        terminal.write("/hotkeys")
+        terminal.resize(90, 24)
+        terminal.shows("│/hotkeys")
+        terminal.press("C-c")
         terminal.press("C-d")
         terminal.shows("[left with 0]")
     finally:
@@ -203,6 +220,8 @@ def test_an_editor_that_fails_a_stop_and_a_signal_leave_a_terminal_that_works(sh
         terminal.shows("[left with 143]")
         assert not terminal.is_on_another_screen()
         assert (short / "project" / "errors").read_text() == ""
+        (draft,) = Path(env["PI_CODING_AGENT_DIR"], "terminal").glob("*.draft")
+        assert json.loads(draft.read_text())["text"].startswith("from outside")
     finally:
         terminal.end()
 
@@ -245,7 +264,7 @@ def test_without_the_extra_one_line_says_how_to_install_it_and_how_to_ask_once(s
     (short / "hiding.py").write_text(hiding)
     terminal = RealTerminal(short, [sys.executable, "-P", str(short / "hiding.py")], environment(short), 140, 10)
     try:
-        terminal.shows("pip install 'textual>=8.2.8,<9'; to ask once: pinnace -p TEXT", "[left with 2]")
+        terminal.shows("needs the extra tui. Install it with: ", "To ask once: pinnace -p TEXT", "[left with 2]")
     finally:
         terminal.end()
 

@@ -34,6 +34,7 @@ LATER_TYPES = {
     "entry_appended",
     "client_request",
     "mcp_status",
+    "warning",
 }
 
 COST: Json = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0}
@@ -98,12 +99,15 @@ RECORDS: list[Json] = [
     {"type": "extension_error", "extensionPath": "/x", "event": "tool_call", "error": "e"},
     {"type": "client_request", "method": "write_text_file", **ASKED, "content": "x"},
     {"type": "mcp_status", **SERVER},
+    {"type": "warning", "kind": "models", "text": "t", "remedy": "r", "source": "/a/models.json"},
     *(record for record in PUBLISHED if record["type"] == "extension_ui_request"),
 ]
 # What is open on purpose.
 OPEN = {"args", "arguments", "details", "entry"}
 # Fields that say nothing by their absence, or may be null.
 OPTIONAL = {
+    "remedy",
+    "source",
     *("durationMs", "id", "name", "usage", "timeout", "placeholder", "prefill", "notifyType", "entryId", "messageId"),
     *("assistantEntryId", "callIndex", "gated", "error"),
     *("statusText", "widgetLines", "widgetPlacement", "details", "errorCode", "status", "attempts"),
@@ -186,6 +190,7 @@ def test_a_field_that_lacks_is_found_unless_it_may_be_absent(record: Json) -> No
             ("client_request", "timeout"),
             ("extension_error", "error"),
             ("mcp_status", "name"),
+            ("mcp_status", "source"),
         }
         found = problems({name: value for name, value in record.items() if name != key})
         assert is_optional == (found == []), key

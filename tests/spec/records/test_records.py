@@ -51,6 +51,7 @@ VALID: dict[str, JsonValue] = {
     "summarize": True,
     "instructions": "i",
     "delegate": ["read_text_file"],
+    "directories": ["/tmp"],
 }
 # Values of every kind of JSON; what a field takes is left out for it.
 WRONG: list[JsonValue] = [1, 1.5, True, "text", "", [], {}, ["text"], {"type": "image"}, [1], [None], [{}]]
@@ -104,7 +105,7 @@ def wrong_values(name: str) -> list[JsonValue]:
                 return value == []
             case "enabled" | "excludeFromContext" | "all" | "returned" | "summarize":
                 return isinstance(value, bool)
-            case "names":
+            case "names" | "directories":
                 return isinstance(value, list) and all(isinstance(each, str) for each in value)
             case "entryIndex" | "limit":
                 return isinstance(value, int) and not isinstance(value, bool)

@@ -36,6 +36,7 @@ STATUS: Json = {"saved": False, "problem": "p", "unsavedEntries": 1, "foreignEnt
     "damagedCopy": "/a.damaged",
 }
 SERVER: Json = {"name": "s", "state": "failed", "source": "user", "transport": "stdio", "tools": 1, "error": "e"}
+LEFT_OUT: Json = {"path": "/a/gate.py", "reason": "r"}
 STATE: Json = (
     {
         "model": MODEL,
@@ -62,6 +63,8 @@ STATE: Json = (
     | {"sessionStatus": STATUS, "pid": 1, "cwd": "/a", "projectTrusted": False, "toolApproval": "ask"}
     | {"extensionsAtWork": ["/a/clock.py"]}
     | {"mcpServers": [SERVER]}
+    | {"warnings": [{"kind": "models", "text": "t", "remedy": "r", "source": "/a/models.json"}]}
+    | {"extensionsLeftOut": [LEFT_OUT]}
     | {"interrupted": {"entryId": "e1", "text": "t", "during": "tools", "cutCalls": [{"id": "c1", "name": "bash"}]}}
 )
 STATS: Json = (
@@ -148,6 +151,10 @@ OPTIONAL = (
         "sessionFile",
         "extensionsAtWork",
         "mcpServers",
+        "warnings",
+        "extensionsLeftOut",
+        "remedy",
+        "source",
         "error",
         "interrupted",
         "sessionName",
@@ -238,8 +245,12 @@ def test_a_field_that_lacks_is_found_unless_it_may_be_absent(command: str) -> No
                 ("abort", "cleared"),
                 ("export_html", "path"),
             }
-            is_required |= example is SOURCE and key == "path"
-            is_required |= (command, key) in {("get_tools", "description"), ("list_sessions", "path")}
+            is_required |= any(example is each for each in (SOURCE, SERVER, LEFT_OUT)) and key in ("path", "source")
+            is_required |= (command, key) in {
+                ("get_tools", "description"),
+                ("list_sessions", "path"),
+                ("get_commands", "source"),
+            }
             is_required &= (command, key) not in {("list_sessions", "name"), ("navigate_tree", "leafId")}
             assert is_required == (problems(success(command, data)) != []), key
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, cast
 from pinnace_agent.config.credentials.credentials import AuthFile, read_auth
 from pinnace_agent.config.models.builtin import all_key_variables
 from pinnace_agent.config.models.catalog import Catalog, HeaderValues, read_catalog
-from pinnace_agent.config.values import UnresolvedValue, interpolate, is_command
+from pinnace_agent.config.values import UnresolvedValue, interpolate, is_command, variables_of
 from pinnace_agent.files.paths import agent_dir
 from pinnace_agent.files.relaxed_json import JsonObject
 from pinnace_agent.redaction.policy import Secret
@@ -51,7 +51,6 @@ _KNOWN: Final = frozenset(
 _NEEDED: Final = frozenset(
     "HOME HOST HOSTNAME LANG LOGNAME PATH PWD SHELL TERM TMPDIR TZ USER".split(),
 )
-_NAMED: Final = re.compile(r"\$\$|\$\{?([A-Za-z_][A-Za-z0-9_]*)")
 _BARE: Final = re.compile(r"[A-Z_][A-Z0-9_]*")
 
 
@@ -64,11 +63,11 @@ def key_variables_of(keys: Iterable[Secret], headers: Iterable[Secret]) -> froze
     """
     names = set(all_key_variables() | _KNOWN)
     for key in keys:
-        names |= _named_in(key)
+        names |= variables_of(key)
         if _BARE.fullmatch(key.reveal()):
             names.add(key.reveal())
     for header in headers:
-        names |= _named_in(header)
+        names |= variables_of(header)
     return frozenset(names - _NEEDED)
 
 
@@ -77,35 +76,35 @@ def keyless_environment() -> dict[str, str]:
     return shell_environment(os.environ, key_variables_of((), ()))
 
 
-def _named_in(value: Secret) -> set[str]:
-    if is_command(value):
-        return set()
-    return {found[1] for found in _NAMED.finditer(value.reveal()) if found[1]}
-
-
 def keys_and_headers(catalog: Catalog, auth: AuthFile) -> tuple[list[Secret], list[HeaderValues]]:
     """Return the values of keys in files, and those of headers."""
     access = [catalog.access_of(provider) for provider in catalog.described()]
     keys = [one.api_key for one in access] + [entry.key for entry in auth.entries.values()]
     of_models = [headers for provider in catalog.described() for headers in catalog.headers_of(provider).values()]
-    return [key for key in keys if key is not None], [*(one.headers for one in access), *of_models]
+    left_out = catalog.left_out
+    return (
+        [*(key for key in keys if key is not None), *left_out.keys],
+        [*(one.headers for one in access), *of_models, *left_out.headers],
+    )
 
 
 def learn_keys(catalog: Catalog, auth: AuthFile, env: Mapping[str, str], redactor: Redactor = REDACTOR) -> None:
     """Register with the redactor every key that these hold, except for the outputs of commands."""
     keys, headers = keys_and_headers(catalog, auth)
-    values = (value for each in headers for value in each.values())
-    redactor.learn(*(env.get(name) for name in key_variables_of(keys, values)))
+    redactor.learn(*(env.get(name) for name in key_variables_of(keys, ())))
+    # What a header names may be a key: a folder or a project, too.
+    named = {name for each in headers for value in each.values() for name in variables_of(value)}
+    redactor.learn_values({name: value for name in named if (value := env.get(name))})
     for entry in auth.entries.values():
         own = {name: value.reveal() for name, value in entry.env.items()}
-        redactor.learn_headers(own)
+        redactor.learn_values(own)
         if entry.key is not None:
             redactor.learn(_value(entry.key, {**env, **own}))
         if entry.login is not None:
             learn_login(entry.login, redactor)
     redactor.learn(*(_value(key, env) for key in keys))
     for each in headers:
-        redactor.learn_headers({name: _value(value, env) for name, value in each.items()})
+        redactor.learn_values({name: _value(value, env) for name, value in each.items()})
     for address in _addresses(catalog):
         redactor.learn_address(address)
     for name in _PROXIES:
@@ -136,6 +135,7 @@ def _value(value: Secret, env: Mapping[str, str]) -> str:
 
 def _addresses(catalog: Catalog) -> Iterator[str]:
     """Yield the addresses that the user describes; those of the built-in catalog hold no key."""
+    yield from (address.reveal() for address in catalog.left_out.addresses)
     for provider in catalog.described():
         entry = catalog.entry_of(provider) or {}
         models = cast("list[JsonObject]", entry.get("models", []))  # as the schema of models.json said

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pinnace_agent.config.credentials.credentials import AUTHENTICATION_HEADERS, AuthFile, Credentials, StoredKey
 from pinnace_agent.config.credentials.known_keys import learn_keys, learn_login
-from pinnace_agent.config.models.builtin import index, key_variables
-from pinnace_agent.config.models.catalog import OFFLINE_PROVIDER, Catalog, HeaderValues, merge_headers
+from pinnace_agent.config.models.builtin import OFFLINE_PROVIDER, index, key_variables, usual_variable
+from pinnace_agent.config.models.catalog import Catalog, HeaderValues, merge_headers
 from pinnace_agent.config.values import (
     UnresolvedValue,
     interpolate,
@@ -145,7 +145,7 @@ class CredentialResolver:
         except UnresolvedValue as why:
             return Credentials(problem=_no_key(provider, f"{why}."))
         REDACTOR.learn(key)
-        REDACTOR.learn_headers(headers)
+        REDACTOR.learn_values(headers)
         is_sent = "authorization" in (name.lower() for name in headers)
         if key is not None and self._catalog.access_of(provider).has_auth_header:
             headers = {name: value for name, value in headers.items() if name.lower() != "authorization"}
@@ -247,7 +247,7 @@ class CredentialResolver:
         return headers
 
     def _hint(self, provider: str) -> str:
-        """Return why a source can't be used, else where a key may be stored; empty for an unknown provider."""
+        """Return why a source can't be used; empty where there is none."""
         if (login := self.login_of(provider)) is not None:
             from pinnace_agent.config.credentials.logins import refused_login
 
@@ -261,8 +261,7 @@ class CredentialResolver:
                 interpolate(value, env)
             except UnresolvedValue as why:
                 return f"The key in {name} can't be used: {why}."
-        variables = key_variables(provider)
-        return f"It may be in the variable {variables[-1]}, or in auth.json." if variables else ""
+        return ""
 
 
 def _quoted(key: Secret) -> Secret:
@@ -278,7 +277,7 @@ def _hidden(text: str, login: "Login") -> str:
 
 
 def _no_key(provider: str, hint: str) -> str:
-    text = errors.no_api_key(provider)
+    text = errors.no_api_key(provider, usual_variable(provider))
     return f"{text}\n\n{hint}" if hint else text
 
 

@@ -14,6 +14,9 @@ import orjson
 
 from pinnace_agent.files.relaxed_json import JsonObject
 
+OFFLINE_PROVIDER: Final = "offline"
+"""The provider of the offline model, which no file describes."""
+
 # Not through importlib.resources, which costs a start a millisecond: a wheel is unpacked.
 FOLDER: Final = Path(__file__).parent / "providers"
 
@@ -65,6 +68,12 @@ def read_descriptions(provider: str) -> list[JsonObject]:
 def key_variables(provider: str) -> tuple[str, ...]:
     """Return the environment variables that may hold a provider's key."""
     return index().key_variables.get(provider, ())
+
+
+def usual_variable(provider: str) -> str | None:
+    """Return the variable that users are told to set: the last one, which names a key and no token."""
+    variables = key_variables(provider)
+    return variables[-1] if variables else None
 
 
 def all_key_variables() -> frozenset[str]:

@@ -1,9 +1,11 @@
 """All known models: the built-in ones, merged with the user's models.json.
 
-A file that violates the schema is not used at all; an entry with inconsistent content is left out alone. Both are
-reported as diagnostics, and the process continues. Models are built at the first request for their provider, so that
-unused built-in providers cost nothing. Providers are in the order of the built-in catalog, then of the file. Secrets
-(keys and headers) are stored beside the models, never in them: models are sent to clients.
+A damaged description leaves out what it describes, a model or a provider, and nothing else: also where the built-in
+catalog describes the same, since a request would otherwise go to another server, with another key or at another price
+than the user configured. Each is reported as a diagnostic, and the process continues. Models are built at the first
+request for their provider, so that unused built-in providers cost nothing. Providers are in the order of the built-in
+catalog, then of the file. Secrets (keys and headers) are stored beside the models, never in them: models are sent to
+clients.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,14 +20,6 @@ from pinnace_agent.core.diagnostics import Diagnostic, Problem
 from pinnace_agent.files.relaxed_json import ConfigurationFileError, JsonObject, read_object
 from pinnace_agent.redaction.policy import Secret
 from pinnace_spec.records.messages import Model
-
-OFFLINE_PROVIDER: Final = "offline"
-
-# One screen. A file with more problems than this is of another kind.
-_MAX_PROBLEMS: Final = 20
-
-# A provider without models must have one of these, or its entry has no effect.
-_PROVIDER_FIELDS: Final = ("baseUrl", "compat", "modelOverrides", "headers", "apiKey", "oauth", "authHeader")
 
 HeaderValues = Mapping[str, Secret]
 
@@ -42,6 +36,21 @@ class ProviderAccess(NamedTuple):
 _NO_ACCESS: Final = ProviderAccess()
 
 
+class LeftOut(NamedTuple):
+    """What damaged descriptions leave out, also of the built-in catalog."""
+
+    providers: frozenset[str] = frozenset()
+    models: frozenset[tuple[str, str]] = frozenset()
+    """By provider and id."""
+    keys: tuple[Secret, ...] = ()
+    """The keys in these descriptions, which are kept out of output and of the environment of commands like others."""
+    headers: tuple[HeaderValues, ...] = ()
+    addresses: tuple[Secret, ...] = ()
+
+
+_NOTHING_LEFT_OUT: Final = LeftOut()
+
+
 class Catalog:
     """Every model, built at the first request for its provider."""
 
@@ -50,12 +59,14 @@ class Catalog:
         entries: Mapping[str, JsonObject] | None = None,
         diagnostics: tuple[Diagnostic, ...] = (),
         replacing: frozenset[str] = frozenset(),
+        left_out: LeftOut = _NOTHING_LEFT_OUT,
     ) -> None:
-        """Take the checked entries of models.json by provider, and the problems in the rest.
+        """Take the checked entries of models.json by provider, the problems in the rest, and what they leave out.
 
         The models of providers in `replacing` replace the built-in ones; those of others are added to them.
         """
         self.diagnostics = diagnostics
+        self.left_out = left_out
         self._entries = entries or {}
         self._replacing = replacing
         self._access = {provider: _access(entry) for provider, entry in self._entries.items()}
@@ -76,7 +87,7 @@ class Catalog:
         """
         entries = {name: each for name, each in self._entries.items() if name != provider}
         if entry is not None:
-            problems = check_models_file({"providers": {provider: entry}}) or [*_provider_problems(provider, entry)]
+            problems = [each for each in check_models_file({"providers": {provider: entry}}) if not each.is_hint]
             if problems:
                 raise ValueError(
                     "; ".join(f"{each.path}: {each.message}" if each.path else each.message for each in problems)
@@ -85,7 +96,11 @@ class Catalog:
         replacing = self._replacing - {provider}
         if replaces_models and entry is not None and "models" in entry:
             replacing |= {provider}
-        return Catalog(entries, self.diagnostics, replacing)
+        left_out = self.left_out._replace(
+            providers=self.left_out.providers - {provider},
+            models=frozenset(each for each in self.left_out.models if each[0] != provider),
+        )
+        return Catalog(entries, self.diagnostics, replacing, self.left_out if entry is None else left_out)
 
     def entry_of(self, provider: str) -> JsonObject | None:
         """Return the entry of a provider, beside its built-in facts."""
@@ -132,12 +147,15 @@ class Catalog:
         return self._model_headers.get(provider, {})
 
     def _made(self, provider: str) -> list[Model]:
+        if provider in self.left_out.providers:
+            return []
         facts = index().providers.get(provider)
         built_in = [] if facts is None else built_in_models(provider, facts, read_descriptions(provider))
         entry = self._entries.get(provider)
         if entry is None:
             return built_in
-        return described_models(provider, entry, built_in, keeps_built_in=provider not in self._replacing)
+        models = described_models(provider, entry, built_in, keeps_built_in=provider not in self._replacing)
+        return [model for model in models if (provider, model["id"]) not in self.left_out.models]
 
 
 def read_catalog(path: Path) -> Catalog:
@@ -145,45 +163,15 @@ def read_catalog(path: Path) -> Catalog:
     try:
         content = read_object(path, is_relaxed=True)
     except ConfigurationFileError as error:
-        return Catalog(diagnostics=(_file_ignored(path, [Problem("", str(error))]),))
+        return Catalog(diagnostics=(Diagnostic(str(path), (Problem("", str(error)),), "the file is ignored"),))
     if content is None:
         return Catalog()
-    if problems := check_models_file(content):
-        return Catalog(diagnostics=(_file_ignored(path, problems),))
-    entries = cast("dict[str, JsonObject]", content.get("providers", {}))  # the schema was checked
-    problems_of = {provider: tuple(_provider_problems(provider, entry)) for provider, entry in entries.items()}
-    return Catalog(
-        {provider: entry for provider, entry in entries.items() if not problems_of[provider]},
-        tuple(
-            Diagnostic(str(path), problems, f'what it says of the provider "{provider}" is not used')
-            for provider, problems in problems_of.items()
-            if problems
-        ),
-    )
+    if not check_models_file(content):
+        return Catalog(cast("dict[str, JsonObject]", content.get("providers", {})))  # the schema was checked
+    # Not at a start with a valid file.
+    from pinnace_agent.config.models.damaged_catalog import usable_catalog
 
-
-def _file_ignored(path: Path, problems: list[Problem]) -> Diagnostic:
-    shown = problems[:_MAX_PROBLEMS]
-    if len(problems) > len(shown):
-        shown = [*shown, Problem("", f"and {len(problems) - len(shown)} more")]
-    return Diagnostic(str(path), tuple(shown), "the file is ignored")
-
-
-def _provider_problems(provider: str, entry: JsonObject) -> Iterator[Problem]:
-    path = f"providers.{provider}"
-    models = cast("list[JsonObject]", entry.get("models", []))
-    if not provider.strip():
-        yield Problem("providers", "the id of a provider must not be empty")
-    if provider == OFFLINE_PROVIDER:
-        yield Problem(path, "this provider is built in and can't be described")
-    if not models and not any(name in entry for name in _PROVIDER_FIELDS):
-        yield Problem(path, f"needs models, or one of {', '.join(_PROVIDER_FIELDS)}")
-    if provider in index().providers:
-        return  # the built-in models supply missing fields
-    for place, model in enumerate(models):
-        for name in ("baseUrl", "api"):
-            if name not in model and name not in entry:
-                yield Problem(f"{path}.models[{place}]", f"needs {name}, here or in the provider")
+    return usable_catalog(path, content)
 
 
 def _access(entry: JsonObject) -> ProviderAccess:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pinnace_agent.config.credentials.credentials import AuthFile, Credentials
 from pinnace_agent.config.credentials.resolver import CredentialResolver
-from pinnace_agent.config.models.builtin import index
-from pinnace_agent.config.models.catalog import OFFLINE_PROVIDER, Catalog
+from pinnace_agent.config.models.builtin import OFFLINE_PROVIDER, index
+from pinnace_agent.config.models.catalog import Catalog, LeftOut
 from pinnace_agent.config.models.patterns import (
     ModelRequest,
     PatternResolver,
@@ -136,12 +136,22 @@ class ModelRegistry:
         """Find the model that a request means; an API that is not supported is an error."""
         if offline_id := _offline_id(request):
             return _resolve_offline(offline_id)
+        if any(self._catalog.left_out):
+            from pinnace_agent.config.models.unusable import name_left_out
+
+            if (left_out := name_left_out(self._catalog.left_out, request)) is not None:
+                return Resolution(error=f"{left_out} is left out, since models.json describes it with a mistake.")
         found = PatternResolver(self, self.is_usable).resolve(request)
         if found.model is not None and not self._is_supported(found.model):
             name, api = full_name(found.model), found.model["api"]
             supported = ", ".join(_supported_apis())
             return Resolution(error=f'Model {name}: the API "{api}" is not supported. Supported: {supported}.')
         return found
+
+    @property
+    def left_out(self) -> LeftOut:
+        """What damaged descriptions in models.json leave out."""
+        return self._catalog.left_out
 
     def has_own_server(self, model: Model) -> bool:
         """Return whether the server of a model is the user's: on this machine, or of a provider that is not built in.

@@ -10,12 +10,15 @@ from typing import Final, NamedTuple, Protocol
 
 from pinnace_agent.config.models.thinking import is_level
 from pinnace_agent.core.collation import collation_key
+from pinnace_spec.nearest import did_you_mean, nearest
 from pinnace_spec.records.messages import Model, ThinkingLevel
 
 _DATED = re.compile(r"-\d{8}$")
 _EMPTY: Final = "The model's name is empty."
 # More names than this don't help to find the right one.
 _MAX_LISTED: Final = 12
+# A new model has a name that resembles those of its provider; a misspelling resembles one of them more.
+_NEARLY: Final = 0.9
 
 
 class ModelRequest(NamedTuple):
@@ -216,7 +219,8 @@ class PatternResolver:
             model,
             level,
             warning=f'Model "{model_id}" is not described for the provider "{provider}": '
-            f'the id is used as it is, with the properties of "{base["id"]}".',
+            f'the id is used as it is, with the properties of "{base["id"]}"'
+            + (did_you_mean(model_id, (each["id"] for each in described), _NEARLY) or "."),
         )
 
     def _inferred_provider(self, pattern: str) -> str | None:
@@ -229,15 +233,21 @@ class PatternResolver:
         return [model for provider in self._providers for model in self._known.models_of(provider)]
 
     def _unknown_provider(self, provider: str) -> str:
-        return f'Unknown provider "{provider}". {_listed("Known here", self._providers)}'
+        hint = did_you_mean(provider, self._providers) or "."
+        return f'Unknown provider "{provider}"{hint} {_listed("Known here", self._providers)}'
 
     def _not_found(self, pattern: str) -> str:
-        names = [full_name(model) for model in self._all() if self._is_usable(model)]
-        return f'Model "{pattern}" not found. {_listed("Available", names)}'
+        usable = [model for model in self._all() if self._is_usable(model)]
+        near = None if "/" in pattern else nearest(pattern, (model["id"] for model in usable))
+        hint = f"; did you mean {near}?" if near else did_you_mean(pattern, map(full_name, usable)) or "."
+        return f'Model "{pattern}" not found{hint} {_listed("Available", list(map(full_name, usable)))}'
 
 
 def _listed(title: str, names: Sequence[str]) -> str:
     if not names:
-        return "No provider has a key: set its variable, describe a server in models.json, or try --provider offline."
+        return (
+            "No provider has a key: set the variable of one, such as OPENAI_API_KEY, run pinnace auth login PROVIDER, "
+            "describe a server in models.json, or try --provider offline."
+        )
     more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
     return f"{title}: {', '.join(names[:_MAX_LISTED])}{more}."

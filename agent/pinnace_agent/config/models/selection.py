@@ -7,7 +7,7 @@ starts: prompts fail until `set_model`. A name that can't be resolved is an erro
 
 from typing import Final, NamedTuple
 
-from pinnace_agent.config.models.catalog import OFFLINE_PROVIDER
+from pinnace_agent.config.models.builtin import OFFLINE_PROVIDER
 from pinnace_agent.config.models.models import ModelRegistry
 from pinnace_agent.config.models.patterns import ModelRequest, full_name
 from pinnace_agent.config.models.scope import Scope, ScopedModel, resolve_scope
@@ -98,7 +98,8 @@ def _from_session(registry: ModelRegistry, settings: Settings, kept: Kept) -> _C
         return _Candidate(model)
     provider, model_id = kept.model
     instead = _from_settings(registry, settings)
-    return instead._replace(warning=f"The session's model {provider}/{model_id} is not available.")
+    why = _why_unusable(registry, provider, model_id)
+    return instead._replace(warning=f"The session's model {provider}/{model_id} is not available: {why}.")
 
 
 def _is_offline(provider: str | None) -> bool:
@@ -128,9 +129,26 @@ def _from_settings(registry: ModelRegistry, settings: Settings) -> _Candidate:
     provider, model_id = settings.default_provider, settings.default_model
     if provider is None or model_id is None:
         return _Candidate()
+    if (problem := default_model_problem(registry, settings)) is not None:
+        return _Candidate(warning=f"{problem}.")
+    return _Candidate(registry.find(provider, model_id))
+
+
+def default_model_problem(registry: ModelRegistry, settings: Settings) -> str | None:
+    """Return why the default model of the settings is not used; None: it is, or there is none."""
+    provider, model_id = settings.default_provider, settings.default_model
+    if provider is None or model_id is None:
+        return None
     if provider == OFFLINE_PROVIDER:
-        return _Candidate(warning="The saved default model is the offline one, which only --provider selects.")
+        return "The saved default model is the offline one, which only --provider selects"
     model = registry.find(provider, model_id)
     if model is not None and registry.is_usable(model):
-        return _Candidate(model)
-    return _Candidate(warning=f"The saved default model {provider}/{model_id} is not available.")
+        return None
+    why = _why_unusable(registry, provider, model_id)
+    return f"The saved default model {provider}/{model_id} is not available: {why}"
+
+
+def _why_unusable(registry: ModelRegistry, provider: str, model_id: str) -> str:
+    from pinnace_agent.config.models.unusable import why_unusable  # most starts have a model
+
+    return why_unusable(registry, provider, model_id)

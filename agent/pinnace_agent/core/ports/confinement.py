@@ -180,6 +180,10 @@ class Confinement(Protocol):
         """
         ...
 
+    def shows(self, path: str) -> bool:
+        """Return whether an absolute path is in no folder that the sandbox replaces by one of its own."""
+        ...
+
 
 class RunningProcess(Protocol):
     """A process that was started: what is used of `trio.Process`."""

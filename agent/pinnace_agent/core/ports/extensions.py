@@ -287,6 +287,11 @@ class Extensions(SessionExtensions, Protocol):
         """The MCP servers of the session, as clients have seen them last."""
         ...
 
+    @property
+    def left_out(self) -> Sequence[Mapping[str, object]]:
+        """The extensions that were found or named for the session and are not loaded: `path` and `reason`."""
+        ...
+
     def hints_of(self, tool: "Tool") -> Mapping[str, bool]:
         """Return what the server of a tool says about it, which may be wrong."""
         ...

@@ -5,7 +5,6 @@ fired.
 """
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Final, NamedTuple
 
 from pinnace_agent.extensions.events import results
@@ -86,6 +85,7 @@ from pinnace_agent.extensions.events.tool_events import (
     WriteInput,
     WriteResult,
 )
+from pinnace_spec.nearest import nearest
 
 
 class EventRow(NamedTuple):
@@ -172,8 +172,8 @@ def event_from_wire(record: Mapping[str, object]) -> Event:
 
 def unknown_event(name: str) -> str:
     """Return the diagnostic for an unknown event name. It may be an event of a newer version, so it is no error."""
-    close = get_close_matches(name, EVENTS, 1)
-    meant = f"; did you mean {close[0]!r}?" if close else ""
+    near = nearest(name, EVENTS)
+    meant = f"; did you mean {near!r}?" if near else ""
     return f"there is no event {name!r}, so its handler is never called{meant}"
 
 

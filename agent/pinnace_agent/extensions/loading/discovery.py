@@ -95,6 +95,8 @@ class Discovered:
     """The built-in extensions that are on."""
     failures: list[LoadFailure] = field(default_factory=list[LoadFailure])
     """Extensions that were named but are missing, or must not be loaded."""
+    left_out: list[LoadFailure] = field(default_factory=list[LoadFailure])
+    """Extensions that were found and that this program can't load, which is no error."""
     notices: list[str] = field(default_factory=list[str])
 
 
@@ -143,6 +145,7 @@ class _Search:
             more = f" and {len(left_out) - 1} more" if len(left_out) > 1 else ""
             text = f"extensions in TypeScript or JavaScript are left out: {left_out[0]}{more}; pi runs those"
             self._found.notices.append(text)
+            self._found.left_out = [LoadFailure(each, "is written in TypeScript or JavaScript") for each in left_out]
         self._found.failures = self._folders.failures
         return self._found
 

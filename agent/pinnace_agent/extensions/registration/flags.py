@@ -5,10 +5,10 @@ here.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from pinnace_agent.extensions.registration.registrations import Extension, FlagRegistration
+from pinnace_spec.nearest import nearest
 
 FlagValue = bool | str
 FlagType: TypeAlias = type[bool] | type[str] | Literal["boolean", "string"]
@@ -73,8 +73,8 @@ def match_flags(given: Iterable[GivenFlag], flags: Mapping[str, FlagRegistration
     for place, option in enumerate(given):
         flag = flags.get(option.name)
         if flag is None:
-            close = get_close_matches(option.name, flags, 1)
-            errors.append(f"Unknown option: --{option.name}" + (f" (did you mean --{close[0]}?)" if close else ""))
+            near = nearest(option.name, flags)
+            errors.append(f"Unknown option: --{option.name}" + (f" (did you mean --{near}?)" if near else ""))
         elif flag.kind is bool:
             # DEVIATION D-51: the word is the prompt.
             if option.is_word or option.value is None:

@@ -3,8 +3,8 @@
 Decides connections, timeouts and accepted certificates; has no access to requests. HTTP/1.1 only: one response is
 streamed at a time, and local servers support nothing else; HTTP/2 would need another package for no gain.
 
-httpx takes 150 ms to import and the certificates 100 ms to read, so both wait until they are needed, and `warm`
-does them in a thread. Certificates are not read for addresses that are not TLS.
+httpx takes 150 ms to import and the certificates 100 ms to read, so both wait until they are needed, and are
+done in a thread. Certificates are not read for addresses that are not TLS.
 """
 
 import logging
@@ -47,9 +47,13 @@ class _Kind(NamedTuple):
     """Of the settings; None: the environment decides."""
 
 
-async def warm(base_url: str) -> None:
-    """Do the slow work of the first request ahead, in a thread. Cancelling leaves the thread to finish."""
-    await trio.to_thread.run_sync(_load, _kind_for(base_url).needs_trust, abandon_on_cancel=True)
+def load(base_url: str) -> None:
+    """Do the slow work of the first request to an address. Blocking, so it belongs into a thread.
+
+    Raises:
+        OSError: The certificates cannot be read.
+    """
+    _load(_kind_for(base_url))
 
 
 async def client_for(base_url: str) -> "httpx.AsyncClient":
@@ -62,7 +66,8 @@ async def client_for(base_url: str) -> "httpx.AsyncClient":
     kind = _kind_for(base_url)
     clients = _clients_of_this_run()
     if kind not in clients:
-        await warm(base_url)
+        # A cancelled one leaves the thread to finish.
+        await trio.to_thread.run_sync(_load, kind, abandon_on_cancel=True)
         if kind not in clients:  # another task may have been faster
             clients[kind] = _make(kind)
     return clients[kind]
@@ -96,11 +101,11 @@ def _kind_for(base_url: str) -> _Kind:
     return _Kind(any(os.environ.get(name, "").lower().startswith("https:") for name in names), None)
 
 
-def _load(needs_trust: bool) -> None:
+def _load(kind: _Kind) -> None:
     import httpx
 
     import_module("pinnace_agent.llm.transport.connections")  # used by `_make`; loaded here, in a thread
-    if needs_trust:
+    if kind.needs_trust:
         with _trust_lock:
             if not _trust:
                 _trust.append(add_ca_certificates(httpx.create_ssl_context()))

@@ -12,6 +12,9 @@ from pinnace_agent.redaction.redactor import REDACTOR
 
 PROXY_VARIABLES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
+_SCHEMES: Final = frozenset({"http", "https", "socks5", "socks5h"})
+_NO_ADDRESS: Final = "it is no address of a proxy, such as http://HOST:PORT"
+
 _setting: list[Secret] = []
 
 
@@ -26,6 +29,40 @@ def use_proxy(address: Secret) -> None:
     """
     _setting[:] = [address]
     REDACTOR.learn_address(address.reveal())
+
+
+def proxy_problem(address: str) -> str | None:
+    """Return why an address can't be that of a proxy, without repeating it; None: it can."""
+    from importlib.util import find_spec
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(address)
+        is_address = bool(parts.hostname) and parts.port != 0 and address.isprintable() and " " not in address
+    except ValueError:
+        return _NO_ADDRESS
+    scheme = parts.scheme.lower()
+    if not is_address or scheme not in _SCHEMES:
+        return _NO_ADDRESS
+    if scheme.startswith("socks") and find_spec("socksio") is None:
+        return "SOCKS needs the Python package socksio"
+    return None
+
+
+def environment_problems(env: Mapping[str, str]) -> list[str]:
+    """Return what is wrong with the proxies that variables name, one text a variable."""
+    found: list[str] = []
+    if "*" in map(str.strip, (env.get("no_proxy") or env.get("NO_PROXY") or "").split(",")):
+        return found  # none is used
+    for name in (each for upper in PROXY_VARIABLES for each in (upper, upper.lower())):
+        if (address := env.get(name)) and (problem := proxy_problem(_whole(address))) is not None:
+            found.append(f"{name}: {problem}, so that requests to models will fail")
+    return found
+
+
+def _whole(address: str) -> str:
+    """Return a proxy of the environment as an address, as httpx reads it."""
+    return address if "://" in address else f"http://{address}"
 
 
 def configured_proxy(base_url: str) -> Secret | None:
@@ -56,7 +93,7 @@ def environment_routes() -> Mapping[str, str | None]:
     routes: dict[str, str | None] = {}
     for scheme in ("http", "https", "all"):
         if proxy := named.get(scheme):
-            routes[f"{scheme}://"] = proxy if "://" in proxy else f"http://{proxy}"
+            routes[f"{scheme}://"] = _whole(proxy)
     for host in map(str.strip, named.get("no", "").split(",")):
         if host == "*":
             return {}

@@ -4,6 +4,7 @@ What a response may hold, how long a message without an answer may take, and wit
 the library has, or shows, none of these, so they are held where its requests leave.
 """
 
+import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -16,7 +17,7 @@ import trio
 from anyio.streams.memory import MemoryObjectSendStream
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCMessage, JSONRPCNotification
+from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, JSONRPCError, JSONRPCMessage, JSONRPCNotification
 
 from pinnace_agent.files.relaxed_json import is_object
 from pinnace_agent.llm.failures import retry_after_s
@@ -27,10 +28,19 @@ from pinnace_agent.mcp.ports import Challenge, LinkLost
 from pinnace_agent.mcp.wire.incoming import Incoming
 from pinnace_agent.mcp.wire.outgoing import Outgoing
 from pinnace_agent.mcp.wire.streams import Streams
+from pinnace_agent.mcp.wire.surrogates import Repairing
 
 _CONNECT_S: Final = 30.0
 _SESSION_HEADER: Final = "mcp-session-id"
 _ERROR_STATUS: Final = 400
+_BAD_REQUEST: Final = 400
+_NAMES_SESSION: Final = re.compile(rb"session", re.IGNORECASE)
+_MOST_REFUSAL: Final = 4_096
+"""Bytes of a refusal in which a session is looked for."""
+_REDIRECTS: Final = 3
+"""How often one message follows a redirect: to a path with a slash, to a new version of the address."""
+# The code, and what the library says, where it has got no answer: servers use the same code for errors of their own.
+_NO_ANSWER: Final = ("SSE stream ",)
 _MOST_CHALLENGE: Final = 8_192
 """Characters of `WWW-Authenticate` that are read."""
 
@@ -63,6 +73,7 @@ class Statuses:
     def __init__(self) -> None:
         """Know none."""
         self._by_id: dict[object, Challenge] = {}
+        self._forgotten: set[object] = set()
         self.session: str | None = None
         """The id that the server has given the session."""
         self.newest: Challenge | None = None
@@ -72,8 +83,10 @@ class Statuses:
         self.failure: str | None = None
         """Why the newest message could not be sent, or its answer not be read; the library ends without saying it."""
 
-    def answered(self, request_id: object, response: httpx2.Response) -> None:
-        """Remember the status of a request that was refused."""
+    def answered(self, request_id: object, response: httpx2.Response, *, is_forgotten: bool = False) -> None:
+        """Remember the status of a request that was refused, and whether since the server knows no such session."""
+        if is_forgotten:
+            self._forgotten.add(request_id)
         if response.status_code >= _ERROR_STATUS:
             header = response.headers.get("www-authenticate", "")[:_MOST_CHALLENGE]
             self.newest = self._by_id[request_id] = Challenge(response.status_code, header)
@@ -81,6 +94,12 @@ class Statuses:
         else:  # the second time, with another token
             self._by_id.pop(request_id, None)
             self.newest = self.wait_s = None
+
+    def take_forgotten(self, request_id: object) -> bool:
+        """Return, once, whether a request was refused because the server has forgotten the session."""
+        is_forgotten = request_id in self._forgotten
+        self._forgotten.discard(request_id)
+        return is_forgotten
 
     def take(self, request_id: object) -> Challenge | None:
         """Return the status of a refused request, once; None: it was not refused by one."""
@@ -94,6 +113,7 @@ class _Body(httpx2.AsyncByteStream):
         self._inner = inner
         self._limit = limit
         self._failed = failed
+        self._repairing = Repairing()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         count = 0
@@ -102,7 +122,10 @@ class _Body(httpx2.AsyncByteStream):
                 count += len(piece)
                 if self._limit is not None and count > self._limit:
                     raise httpx2.ReadError(f"message over {self._limit >> 20} MiB")
-                yield piece
+                if repaired := self._repairing.add(piece):
+                    yield repaired
+            if rest := self._repairing.rest():
+                yield rest
         except httpx2.HTTPError as error:
             self._failed(error)
             raise
@@ -118,10 +141,12 @@ class _Limited(httpx2.AsyncBaseTransport):
         self._inner = inner
         self._statuses = statuses
         self._lost = lost
+        self._redirected: dict[object, set[httpx2.URL]] = {}
+        """By the id of a message, the addresses that have redirected it."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         request.headers["accept-encoding"] = "identity"
-        sent = _sent(request)
+        sent = await _sent(request)
         is_one_way = bool(sent) and not ("id" in sent and "method" in sent)
         try:
             with trio.fail_after(limits.ONE_WAY_S if is_one_way else float("inf")):
@@ -134,11 +159,49 @@ class _Limited(httpx2.AsyncBaseTransport):
             if sent:
                 self._failed(error)
             raise
+        is_initialize = sent.get("method") == "initialize"
+        response = await _bounded(response, self._failed if sent else _pass_over)
         if "id" in sent:
-            self._statuses.answered(sent["id"], response)
-        if sent.get("method") == "initialize":
+            if (circle := self._circle(request, sent["id"], response)) is not None:
+                await response.aclose()
+                return _error(sent["id"], circle)
+            self._statuses.answered(
+                sent["id"], response, is_forgotten=not is_initialize and await self._is_forgotten(response)
+            )
+        if is_initialize:
             self._statuses.session = response.headers.get(_SESSION_HEADER)
-        return await _bounded(response, self._failed if sent else _pass_over)
+        return response
+
+    def _circle(self, request: httpx2.Request, request_id: object, response: httpx2.Response) -> str | None:
+        """Return why a redirect of a message is not followed; None: it is no redirect, or may be followed.
+
+        The library follows every one within the origin. An address that has redirected a message gets it no more: it
+        would be sent on and on, and a server may have executed it each time.
+        """
+        if not response.has_redirect_location:
+            self._redirected.pop(request_id, None)
+            return None
+        passed = self._redirected.setdefault(request_id, set())
+        passed.add(request.url)
+        try:
+            target = request.url.join(response.headers["location"])
+        except httpx2.InvalidURL:
+            return None  # the library does not follow it either
+        if target not in passed and len(passed) <= _REDIRECTS:
+            return None
+        del self._redirected[request_id]
+        where = target.copy_with(query=None, fragment=None, userinfo=b"")  # these may hold what is secret
+        return f"it redirects the message in a circle, or too often (HTTP status {response.status_code}, to {where})"
+
+    async def _is_forgotten(self, response: httpx2.Response) -> bool:
+        """Return whether a refusal is one of the session: 404 says so by itself, 400 with its text."""
+        if response.status_code != _BAD_REQUEST or self._statuses.session is None:
+            return False
+        try:
+            body = await response.aread()
+        except httpx2.HTTPError:
+            return False
+        return _NAMES_SESSION.search(body[:_MOST_REFUSAL]) is not None
 
     def _failed(self, error: Exception) -> None:
         self._statuses.failure = _text(error)
@@ -178,6 +241,12 @@ async def _bounded(response: httpx2.Response, failed: Callable[[Exception], None
     return response
 
 
+def _error(request_id: object, text: str) -> httpx2.Response:
+    """Return an answer of the protocol in place of the server's."""
+    error = {"jsonrpc": "2.0", "id": request_id, "error": {"code": INVALID_REQUEST, "message": text}}
+    return httpx2.Response(200, headers={"content-type": "application/json"}, content=orjson.dumps(error))
+
+
 def _text(error: BaseException) -> str:
     """Return what has happened; some errors say it with their cause alone."""
     cause: BaseException | None = error
@@ -186,13 +255,13 @@ def _text(error: BaseException) -> str:
     return type(error).__name__ if cause is None else str(cause)
 
 
-def _sent(request: httpx2.Request) -> Mapping[str, object]:
+async def _sent(request: httpx2.Request) -> Mapping[str, object]:
     """Return the message that a request carries; empty: none."""
     if request.method != "POST":
         return {}
     try:
-        value: object = orjson.loads(request.content)
-    except (orjson.JSONDecodeError, httpx2.RequestNotRead):
+        value: object = orjson.loads(await request.aread())  # one that follows a redirect was not read yet
+    except orjson.JSONDecodeError:
         return {}
     return value if is_object(value) else {}
 
@@ -253,7 +322,7 @@ async def _sort(
                 incoming.invalid()  # one message that could not be read; who waits for it has its limit
                 continue
             incoming.valid()
-            if await incoming.sort(item.message, _size_of(item.message)):
+            if _is_no_answer(item.message) or await incoming.sort(item.message, _size_of(item.message)):
                 await send.send(item)
     except anyio.EndOfStream:
         end("the connection has ended")
@@ -261,6 +330,13 @@ async def _sort(
         end(str(error))
     except (anyio.BrokenResourceError, anyio.ClosedResourceError):
         pass  # the library has ended
+
+
+def _is_no_answer(message: JSONRPCMessage) -> bool:
+    """Return whether the library, not the server, has answered: there will be no answer."""
+    if not isinstance(message, JSONRPCError) or message.error.code != CONNECTION_CLOSED:
+        return False
+    return message.error.message.startswith(_NO_ANSWER)
 
 
 def _size_of(message: JSONRPCMessage) -> int:

@@ -11,12 +11,13 @@ from typing import Final, Protocol
 
 import orjson
 import trio
-from mcp_types import JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, jsonrpc_message_adapter
+from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, jsonrpc_message_adapter
 from pydantic import ValidationError
 
 from pinnace_agent.mcp import limits
 from pinnace_agent.mcp.entries import is_number
 from pinnace_agent.mcp.ports import LinkLost
+from pinnace_agent.mcp.wire.surrogates import without_lone_surrogates
 
 
 class Listener(Protocol):
@@ -30,6 +31,9 @@ class Listener(Protocol):
 
     def changed(self, what: str) -> None:
         """Take the change of a list: `tools`, `prompts` or `resources`."""
+
+    def refused(self, request_id: object) -> None:
+        """Take notice that the server has answered a request with an error."""
 
     def refuse(self, request_id: object, text: str) -> None:
         """Answer a request with an error."""
@@ -66,7 +70,7 @@ class Incoming:
             LinkLost: The server sends too much of what is not asked for, or nothing that is JSON.
         """
         try:
-            raw: object = orjson.loads(data)
+            raw: object = orjson.loads(without_lone_surrogates(data))
             message = jsonrpc_message_adapter.validate_python(raw, by_name=False)
         except (orjson.JSONDecodeError, ValidationError, RecursionError):
             self.invalid()
@@ -102,6 +106,8 @@ class Incoming:
         elif isinstance(message, JSONRPCNotification):
             await self._pace(size)
             return not self._notification(message.method, message.params or {})
+        elif isinstance(message, JSONRPCError):
+            self._listener.refused(message.id)
         return True
 
     def _notification(self, method: str, params: Mapping[str, object]) -> bool:

@@ -88,6 +88,8 @@ class _Call:
     scope: trio.CancelScope
     value: float = -math.inf
     """The last progress; it must grow."""
+    is_refused: bool = False
+    """The server has answered with an error. The library has one of its own, with a code that servers use, too."""
 
 
 class _Connection:
@@ -105,6 +107,8 @@ class _Connection:
         self.outgoing = Outgoing(self.incoming.answered, self.lost)
         self.ended = trio.Event()
         self.reason = ""
+        self.details = ""
+        """The end of the server's stderr."""
         self.capabilities: Mapping[str, object] = {}
         self.instructions = ""
         self.protocol = ""
@@ -115,10 +119,10 @@ class _Connection:
 
     # What the connection reports.
 
-    def lost(self, reason: str) -> None:
+    def lost(self, reason: str, details: str = "") -> None:
         """Take the end of the connection; the first reason counts."""
         if not self.ended.is_set():
-            self.reason = reason
+            self.reason, self.details = reason, details
             self.ended.set()
 
     @property
@@ -133,6 +137,10 @@ class _Connection:
         self._wind(call)
         if call.on_progress is not None:
             call.on_progress(value, total, message)
+
+    def refused(self, request_id: object) -> None:
+        if (call := self._calls.get(request_id) if isinstance(request_id, int) else None) is not None:
+            call.is_refused = True
 
     def logged(self, params: Mapping[str, object]) -> None:
         self._hooks.logged(params)
@@ -210,7 +218,7 @@ class _Connection:
         if refusal is not None and self._wants_sign_in(refusal):
             return NeedsAuth(self._sign_in_text, refusal)
         if self.reason:
-            return LinkLost(self.reason)
+            return LinkLost(self.reason, self.details)
         if refusal is None:
             return LinkLost(_text(error))
         status = refusal.status
@@ -268,7 +276,7 @@ class _Connection:
             with call.scope:
                 return await self._dispatcher.send_raw_request(method, body or None, options)
         except MCPError as error:
-            raise self._failure(error, number) from None
+            raise self._failure(error, number, is_of_server=call.is_refused) from None
         finally:
             del self._calls[number]
         raise CallTimedOut
@@ -278,15 +286,15 @@ class _Connection:
         is_short = refusal.status == _FORBIDDEN and _INSUFFICIENT in refusal.header
         return bool(self._sign_in_text) and (refusal.status == _UNAUTHORIZED or is_short)
 
-    def _failure(self, error: MCPError, number: int) -> Exception:
+    def _failure(self, error: MCPError, number: int, *, is_of_server: bool) -> Exception:
         refusal = self.statuses.take(number)
         if refusal is not None and self._wants_sign_in(refusal):
             return NeedsAuth(self._sign_in_text, refusal)
         status = None if refusal is None else refusal.status
-        if status == _NOT_FOUND and self.statuses.session is not None:
+        if self.statuses.take_forgotten(number) or (status == _NOT_FOUND and self.statuses.session is not None):
             return SessionExpired("the server does not know the session any more")
-        if error.code == CONNECTION_CLOSED:
-            return LinkLost(self.reason or _text(error))
+        if error.code == CONNECTION_CLOSED and not is_of_server:
+            return LinkLost(self.reason or _text(error), self.details)
         text = _text(error)
         return ServerError(error.code, text if status is None else f"HTTP status {status}: {text}")
 
@@ -364,7 +372,7 @@ async def hold(
             raise Unreachable(connection.reason) from None
     finally:
         connection.lost("the connection was closed")
-    raise LinkLost(connection.reason)
+    raise LinkLost(connection.reason, connection.details)
 
 
 def _first(error: BaseException) -> BaseException:

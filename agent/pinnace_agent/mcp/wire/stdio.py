@@ -5,6 +5,7 @@ noticed although a child may hold its stdout. Nothing that it writes is unbounde
 """
 
 import os
+import re
 import subprocess
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -64,7 +65,11 @@ class _Stderr:
 
 @asynccontextmanager
 async def program(
-    launch: Launch, incoming: Incoming, outgoing: Outgoing, lost: Callable[[str], None], ending_s: Callable[[], float]
+    launch: Launch,
+    incoming: Incoming,
+    outgoing: Outgoing,
+    lost: Callable[[str, str], None],
+    ending_s: Callable[[], float],
 ) -> AsyncGenerator[Streams, None]:
     """Start a server, and end it with the block.
 
@@ -74,7 +79,7 @@ async def program(
         launch: How.
         incoming: Sorts its messages.
         outgoing: The messages to it.
-        lost: Called once with the reason when it has ended, or its connection has.
+        lost: Called once with the reason, and the end of its stderr, when it has ended, or its connection has.
         ending_s: Returns how long its end may take in all.
 
     Raises:
@@ -100,7 +105,8 @@ async def program(
         nonlocal is_ended
         if not is_ended:
             is_ended = True
-            lost(f"{reason}\n{stderr.tail}" if stderr.tail else reason)
+            tail = stderr.tail
+            lost(f"{reason}: {telling_line(tail)}" if tail else reason, tail)
             nursery.cancel_scope.cancel()
 
     try:
@@ -116,6 +122,19 @@ async def program(
         send.close()
         with trio.CancelScope(shield=True):
             await _finish(child, ending_s())
+
+
+# How programs say last what has failed: `ValueError: …`, also within a group; `Error: …`, `error: …`.
+_FAILURE: Final = re.compile(r"[\s|]*((?:[\w.]*(?:Error|Exception|Interrupt|Exit)|error|fatal|panic)\b\W.*\S)")
+_MOST_LINE: Final = 300
+
+
+def telling_line(text: str) -> str:
+    """Return the line of some output that says what has failed, or the last one."""
+    lines = [line.strip(" \t\r|+-") for line in text.splitlines()]
+    lines = [line for line in lines if line] or [""]
+    found = [failure[1] for line in text.splitlines() if (failure := _FAILURE.match(line))]
+    return (found or lines)[-1][:_MOST_LINE]
 
 
 async def _read(

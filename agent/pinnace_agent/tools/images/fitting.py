@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import trio
 
+from pinnace_agent.core.installing import how_to_install
 from pinnace_agent.shell.truncation import format_size
 from pinnace_agent.tools.images.header import ImageSize, ImageType, has_end, image_size
 
@@ -43,8 +44,6 @@ _ORIENTATION_TAG: Final = 0x0112
 
 _TURNED: Final = frozenset({"TRANSPOSE", "ROTATE_270", "TRANSVERSE", "ROTATE_90"})
 """Transpositions that swap width and height."""
-
-INSTALL: Final = "pip install 'pillow>=12'"
 
 _one_at_a_time: Final = trio.CapacityLimiter(1)
 
@@ -129,10 +128,10 @@ def _silence() -> Generator[None, None, None]:
 
 def _without_pillow(found: ImageType, is_small: bool) -> str:
     if found == "image/bmp":
-        return f"BMP must be converted for models, and that needs Pillow: {INSTALL}"
+        return f"BMP must be converted for models, and that needs Pillow: {how_to_install('images')}"
     if is_small:
         return "its end is missing."
-    return f"it is larger than models take, and making it smaller needs Pillow: {INSTALL}"
+    return f"it is larger than models take, and making it smaller needs Pillow: {how_to_install('images')}"
 
 
 def _changed(image: "Image", found: ImageType, resizes: bool) -> FittedImage:

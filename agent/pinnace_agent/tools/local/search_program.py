@@ -15,6 +15,7 @@ import trio
 
 from pinnace_agent.core.nursery import open_flat_nursery
 from pinnace_agent.shell.child_processes import CHILDREN, ChildProcesses, work_turns
+from pinnace_agent.shell.own_programs import own_program
 from pinnace_agent.shell.process import REAP_S
 from pinnace_agent.shell.truncation import MAX_BYTES
 from pinnace_agent.tools.operations import SearchEnd
@@ -33,25 +34,28 @@ _RG_PACKAGE: Final = "ripgrep"
 
 def find_rg(env: Mapping[str, str]) -> str | None:
     """Return the path of ripgrep: the system's, else that of the package `ripgrep`. Blocking."""
-    return shutil.which("rg", path=_search_path(env)) or _packaged_rg()
+    return _shown(shutil.which("rg", path=_search_path(env))) or _packaged_rg()
 
 
 def find_fd(env: Mapping[str, str]) -> str | None:
     """Return the path of fd, which Debian calls `fdfind`. Blocking."""
     path = _search_path(env)
-    return shutil.which("fd", path=path) or shutil.which("fdfind", path=path)
+    return _shown(shutil.which("fd", path=path)) or _shown(shutil.which("fdfind", path=path))
+
+
+def _shown(program: str | None) -> str | None:
+    """Return the path by which a sandbox, if there is one, can run a program; None: it has no such path."""
+    confinement = CHILDREN.confinement
+    if program is None or confinement is None:
+        return program
+    return next((each for each in (program, os.path.realpath(program)) if confinement.shows(each)), None)
 
 
 def python_search() -> list[str] | None:
-    """Return the command of the search in Python, which takes ripgrep's arguments; None: no interpreter is known.
-
-    It imports its modules from the places of this process, regardless of the environment and the folder.
-    """
+    """Return the command of the search in Python, which takes ripgrep's arguments; None: no interpreter is known."""
     if not sys.executable:
         return None
-    start = "import sys; sys.path[:] = sys.argv.pop(1).split(chr(10)); "
-    run = "from pinnace_agent.search.program import main; sys.exit(main(sys.argv[1:]))"
-    return [sys.executable, "-I", "-c", start + run, "\n".join(os.path.abspath(place) for place in sys.path)]
+    return own_program("from pinnace_agent.search.program import main; sys.exit(main(sys.argv[1:]))")
 
 
 async def run_search(

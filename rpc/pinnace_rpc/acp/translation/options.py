@@ -5,11 +5,14 @@ change may have another option as its consequence.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from pinnace_agent.core.json_access import as_array, as_object
 from pinnace_rpc.acp.translation.params import Params
 from pinnace_rpc.acp.translation.tool_calls import Json
+
+if TYPE_CHECKING:  # for annotations alone
+    from pinnace_spec.records.messages import Model
 
 MODES: Final[Mapping[str, tuple[str, str]]] = {
     "never": ("Don't ask", "Tools run without a question."),
@@ -24,11 +27,45 @@ _SWITCHES: Final = {
 }
 
 
+_OF_ADAPTER: Final = frozenset({"--mode", "--protocol", "--add-dir"})
+"""Options that the adapter sets itself, and those that it hands over with each session."""
+
+
+class _Chosen(NamedTuple):
+    """The model that a command line names."""
+
+    model: Mapping[str, object] | None
+    """None: the current one."""
+    level: str | None
+
+
 class Change(NamedTuple):
     """A command that changes an option."""
 
     command: str
     fields: Mapping[str, object]
+
+
+class Wanted(NamedTuple):
+    """What the command line of an editor wants of the agents of its sessions, as far as a running one can take it."""
+
+    provider: str | None
+    model: str | None
+    thinking: str | None
+    approval: str
+    directories: Sequence[str]
+    """Additional folders, perhaps relative to the folder of the session."""
+
+
+class Adoption(NamedTuple):
+    """How a running agent that was started with other options becomes what an editor wants."""
+
+    changes: Sequence[tuple[str, Change]]
+    """What is to be done, each with the option that it is for."""
+    kept: Sequence[str]
+    """The options that stay as they are."""
+    is_guarded: bool
+    """Whether the approval of tools is one of them, since the agent asks more than the editor wants."""
 
 
 class Settings(NamedTuple):
@@ -79,6 +116,58 @@ class Settings(NamedTuple):
         if chosen not in values:
             raise params.invalid("value", f"must be one of {', '.join(values[:_MOST_NAMED])}")
         return _change(name, chosen)
+
+    def adoption(self, wanted: Wanted, others: Sequence[str]) -> Adoption:
+        """Return what makes a running agent what an editor wants. Its guard may become stricter and never weaker.
+
+        Args:
+            wanted: What the editor wants.
+            others: The options in which its command line differs from that of the agent.
+        """
+        changes: list[tuple[str, Change]] = []
+        left = dict.fromkeys(name for name in others if name not in _OF_ADAPTER)
+        guards = list(MODES)
+        is_guarded = False
+        if "--tool-approval" in left:
+            if guards.index(wanted.approval) >= guards.index(self.mode):
+                del left["--tool-approval"]
+                if wanted.approval != self.mode:
+                    changes.append(("--tool-approval", Change("set_tool_approval", {"mode": wanted.approval})))
+            else:
+                is_guarded = True
+        level = wanted.thinking if "--thinking" in left else None
+        if "--model" in left or "--provider" in left:
+            if wanted.model is None and wanted.provider is None:
+                chosen: _Chosen | None = _Chosen(None, None)
+            else:
+                chosen = self._chosen(wanted.provider, wanted.model)
+            if chosen is not None:
+                for name in ("--model", "--provider"):
+                    left.pop(name, None)
+                level = level or chosen.level
+                if chosen.model is not None:
+                    fields = {"provider": chosen.model["provider"], "modelId": chosen.model["id"]}
+                    changes.append(("--model", Change("set_model", fields)))
+        if "--thinking" in left and (wanted.thinking is None or level == wanted.thinking):
+            del left["--thinking"]
+        if level is not None:
+            changes.append(("--thinking", Change("set_thinking_level", {"level": level})))
+        return Adoption(changes, list(left), is_guarded)
+
+    def _chosen(self, provider: str | None, model: str | None) -> "_Chosen | None":
+        """Return the model that a command line names, if it is not current, and its level; None: there is none."""
+        from pinnace_agent.config.models.patterns import find  # with the first agent that has other options
+
+        current = as_object(self.state.get("model")) or {}
+        if model is None:  # the provider's default is known to a start alone
+            return _Chosen(None, None) if current.get("provider") == provider else None
+        known = [each for each in self.models if provider in (None, each.get("provider"))]
+        match = find(model, cast("Sequence[Model]", known))
+        if match is None:
+            return None
+        names = [_reference(each) for each in match.models]
+        found = None if _reference(current) in names else match.models[0]
+        return _Chosen(found, match.level)
 
     def _selects(self) -> Iterator[Json]:
         model = as_object(self.state.get("model"))

@@ -77,9 +77,9 @@ def _refuse(text: str, exit_code: int) -> int:
 def _answer(request: str) -> int:
     """Print the help or the version."""
     if request == "version":
-        from pinnace_rpc.cli.release import program_version
+        from pinnace_rpc.cli.release import shown_version
 
-        echo(program_version())
+        echo(shown_version())
     else:
         from pinnace_rpc.cli.help import page
         from pinnace_rpc.cli.table import attach_command

@@ -19,7 +19,8 @@ from pinnace_agent.config.credentials.auth_file import LoginInTheWay, remove_ent
 from pinnace_agent.config.credentials.credentials import read_auth
 from pinnace_agent.config.credentials.key_status import KeyStatus, key_status
 from pinnace_agent.config.credentials.logins import Login
-from pinnace_agent.config.models.catalog import OFFLINE_PROVIDER, read_catalog
+from pinnace_agent.config.models.builtin import OFFLINE_PROVIDER, key_variables
+from pinnace_agent.config.models.catalog import read_catalog
 from pinnace_agent.config.values import legacy_variable
 from pinnace_agent.files.file_lock import LockHeld
 from pinnace_agent.files.json_file import Edited
@@ -29,11 +30,14 @@ from pinnace_agent.redaction.policy import Secret
 from pinnace_rpc.cli.parser import Argument, Command, CommandError, Option, UsageError, parse, refuse_subcommand
 from pinnace_rpc.cli.streams import echo
 from pinnace_rpc.server.stdio import die_by
+from pinnace_spec.nearest import did_you_mean
 from pinnace_spec.wire.json_text import encode_record
 
 # Far more than any key: a file that was piped in by mistake is not read to its end.
 _MAX_KEY_BYTES: Final = 64 * 1024
 _VARIABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# As wide as the longest id of the built-in catalog.
+_WIDTH: Final = 26
 _SOURCES: Final[Mapping[str, str]] = {
     "auth.json": "key in auth.json",
     "models.json": "apiKey in models.json",
@@ -74,11 +78,19 @@ def login(provider: str) -> int:
     return _login(provider, None, None, False, ())
 
 
-def _login(provider: str, key_command: str | None, env: str | None, force: bool, extension: tuple[str, ...]) -> int:
+def _login(
+    provider: str | None, key_command: str | None, env: str | None, force: bool, extension: tuple[str, ...]
+) -> int:
+    if provider is None:
+        rows = [_row(status, 4) for status in _statuses(None)]
+        raise UsageError(
+            "\n".join(["auth login requires the id of a provider, one of these or of models.json:", *rows])
+        )
     provider = _checked(provider)
     if key_command is not None and env is not None:
         raise UsageError("--key-command and --env exclude each other: use one of them")
-    is_known = provider in read_catalog(_folder() / "models.json").providers()
+    providers = read_catalog(_folder() / "models.json").providers()
+    is_known = provider in providers
     if extension and (key_command is not None or env is not None):
         raise UsageError("-e logs in with an extension; it can't be combined with --key-command and --env")
     if key_command is None and env is None:
@@ -89,7 +101,8 @@ def _login(provider: str, key_command: str | None, env: str | None, force: bool,
         if extension:
             raise CommandError(f"none of the named extensions has logins for {provider}")
     if not is_known:
-        echo(f"pinnace: warning: no provider {provider} in the catalog or in models.json", is_error=True)
+        hint = did_you_mean(provider, providers)
+        echo(f"pinnace: warning: no provider {provider} in the catalog or in models.json{hint}", is_error=True)
     path = _auth_file()
     if key_command is not None:
         if not key_command.strip():
@@ -134,19 +147,22 @@ def _logout(provider: str, force: bool) -> int:
 def _status(provider: str | None, as_json: bool) -> int:
     if provider is None:
         statuses = _statuses(None)
-        shown = [status for status in statuses if status.source is not None]
     else:
-        statuses = shown = _statuses([_checked(provider)])
+        statuses = _statuses([_checked(provider)])
     if as_json:
         for status in statuses:
             sys.stdout.buffer.write(encode_record(_record(status)))
         sys.stdout.buffer.flush()
     else:
-        width = max((len(status.provider) for status in shown), default=0)
-        for status in shown:
-            echo(f"{status.provider:<{width}}  {_where(status)}")
-        if len(shown) < len(statuses):
-            echo(f"No key: {len(statuses) - len(shown)} other providers")
+        stored = [status for status in statuses if status.source is not None]
+        missing = [status for status in statuses if status.source is None]
+        for status in stored:
+            echo(f"{status.provider:<{_WIDTH}}  {_where(status)}")
+        if missing:
+            if provider is None:
+                echo("No key (variable that may hold one, or: pinnace auth login PROVIDER):")
+            for status in missing:
+                echo(_row(status, 2))
     return 0 if provider is None or statuses[0].is_usable else 1
 
 
@@ -166,7 +182,7 @@ _LOGIN: Final = Command(
             repeats=True,
         ),
     ],
-    [_PROVIDER],
+    [Argument("provider", "PROVIDER", is_required=False)],  # its absence has an answer of its own
 )
 _LOGOUT: Final = Command(
     "pinnace auth logout",
@@ -283,12 +299,20 @@ def _where(status: KeyStatus) -> str:
     return f"{where}: {status.problem}" if status.problem is not None else where
 
 
+def _row(status: KeyStatus, indent: int) -> str:
+    """Return a line about a provider: its key, or the variables that may hold one."""
+    variables = " or ".join(reversed(key_variables(status.provider)))
+    where = _where(status) if status.source is not None else variables or "no variable"
+    return f"{' ' * indent}{status.provider:<{_WIDTH}}  {where}"
+
+
 def _record(status: KeyStatus) -> Mapping[str, object]:
     record: dict[str, object] = {
         "provider": status.provider,
         "source": status.source,
         "isUsable": status.is_usable,
         "needsCommand": status.needs_command,
+        "variables": [*reversed(key_variables(status.provider))],
     }
     if status.variable is not None:
         record["variable"] = status.variable

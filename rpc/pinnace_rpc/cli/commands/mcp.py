@@ -29,6 +29,7 @@ from pinnace_agent.shell.environment import shell_environment
 from pinnace_rpc.cli.parser import Argument, Command, CommandError, Option, UsageError, parse, refuse_subcommand
 from pinnace_rpc.cli.release import program_version
 from pinnace_rpc.cli.streams import echo
+from pinnace_spec.nearest import did_you_mean
 
 if TYPE_CHECKING:  # loaded with the first server that is connected
     from pinnace_agent.config.configuration import Configuration
@@ -179,9 +180,9 @@ def _test(given: Mapping[str, object]) -> int:
         echo(REDACTOR.text(json.dumps(record, indent=2, ensure_ascii=False)))
     else:
         _show(tried)
+        for line in REDACTOR.text(server.details).splitlines():
+            echo(f"    {visible_line(line)}")
         echo(f"  connecting and listing took {tried.connecting_s:.2f} s")
-        for line in server.dropped:
-            echo(f"  dropped: {visible_line(line)}")
         for result in results:
             echo(f"  the call took {tried.call_s:.2f} s")
             echo(REDACTOR.text(json.dumps(result, indent=2, ensure_ascii=False)))
@@ -254,16 +255,18 @@ def _remove(given: Mapping[str, object]) -> int:
     name = str(given["name"])
     path = project_file(Path.cwd()) if given["is_local"] else user_file(os.environ)
     removed: list[object] = []
+    known: list[str] = []
 
     def change(content: JsonObject) -> JsonObject:
         servers = dict(_servers_of(content))
+        known[:] = servers
         removed[:] = [servers.pop(name)] if name in servers else []
         return {**content, "mcpServers": servers} if removed else content
 
     if path.exists():
         _edit(path, change)
     if not removed:
-        raise CommandError(f"{path} has no server {name}")
+        raise CommandError(f"{path} has no server {name}{did_you_mean(name, known)}")
     echo(f"{name}: removed from {path}")
     return 0
 
@@ -279,13 +282,13 @@ def _login(given: Mapping[str, object]) -> int:
     import trio
 
     from pinnace_agent.mcp.oauth.sign_in import LIMIT_S, sign_in_to
-    from pinnace_agent.mcp.opening import MISSING, credentials_of, is_installed
+    from pinnace_agent.mcp.opening import credentials_of, is_installed, missing
     from pinnace_agent.mcp.ports import SignInFailed
 
     limit_s = _seconds(given["timeout"], LIMIT_S)
     entry = _to_sign_in(given, "login")
     if not is_installed():
-        raise CommandError(MISSING)
+        raise CommandError(missing())
     environment = _environment()
 
     async def run() -> None:
@@ -419,6 +422,8 @@ def _found() -> "Configured":
         echo(f"pinnace: {project_file(cwd)} is ignored: the project is not trusted (pinnace trust)", is_error=True)
         for line in project_servers(cwd):
             echo(f"pinnace: trust would start: {visible_line(line)}", is_error=True)
+    for entry in found.servers.values():
+        REDACTOR.learn_address(entry.url)  # also of one that is not connected
     for entry in found.enabled:
         if entry.is_exposed_to_networks:
             echo(f"pinnace: warning: {entry.name} is reached by http, which others can read", is_error=True)
@@ -527,7 +532,7 @@ def _sandbox(configuration: "Configuration") -> "SandboxReport | None":
     from pinnace_agent.sandbox.sandbox import Unavailable, start_sandbox
 
     try:
-        return start_sandbox(None, None, (), settings, os.getcwd(), None, _notice)
+        return start_sandbox(None, None, (), settings, os.getcwd(), None, notice=_notice, warn=_notice)
     except Unavailable as error:
         raise CommandError(str(error)) from None
 
@@ -543,7 +548,7 @@ async def _served(
     """Connect servers; the block begins when each has been tried, and ends them. `begin` is called before the first."""
     import trio
 
-    from pinnace_agent.mcp.opening import MISSING, is_installed, load_library, open_link
+    from pinnace_agent.mcp.opening import is_installed, load_library, missing, open_link
     from pinnace_agent.mcp.ports import Hooks
     from pinnace_agent.mcp.server import Server
 
@@ -556,7 +561,7 @@ async def _served(
     enabled = [server for server in servers if server.entry.is_enabled]
     if enabled and not is_installed():
         for server in enabled:
-            server.fail(MISSING)
+            server.fail(missing())
         enabled = []
     if enabled:
         load_library()
@@ -601,6 +606,8 @@ def _record(tried: _Tried) -> dict[str, object]:
         record["override"] = entry.override
     if server.error is not None and server.state != "connected":
         record["error"] = REDACTOR.text(server.error)
+        if server.details:
+            record["details"] = REDACTOR.text(server.details)
     return record
 
 
@@ -614,6 +621,8 @@ def _show(tried: _Tried) -> None:
     for name, command in tool_names(server.name, tried.prompts).items():
         about = first_line(tried.prompts[name].description, 100)
         echo(f"  /{command}{': ' if about else ''}{about}")
+    for line in server.dropped:
+        echo(f"  dropped: {visible_line(line)}")
     if server.offers("resources"):
         echo("  offers resources")
     if server.state == "needs-auth":
@@ -621,5 +630,4 @@ def _show(tried: _Tried) -> None:
 
         echo(f"  {sign_in_hint(entry)}")
     if server.error is not None and server.state != "connected":
-        for line in REDACTOR.text(server.error).splitlines():
-            echo(f"  {visible_line(line)}")
+        echo(f"  {visible_line(REDACTOR.text(server.error))}")

@@ -47,8 +47,10 @@ def main(search: str, options: Options) -> int:
     found = [model for model in models if is_match(search, f"{model['provider']} {model['id']}")]
     found.sort(key=lambda model: [collation_key(model[name], small_first=True) for name in _ORDER])
     if not models:
-        hint = "Set the variable of a provider, such as OPENAI_API_KEY, or describe a server in"
-        text = f"No models available. {hint} {folder / 'models.json'}.\n"
+        text = (
+            "No models available. Set the variable of a provider, such as OPENAI_API_KEY, store a key (pinnace auth "
+            f"login PROVIDER), or describe a server in {folder / 'models.json'}.\n"
+        )
     elif not found:
         text = f'No models matching "{search}"\n'
     else:

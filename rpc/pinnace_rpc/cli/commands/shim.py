@@ -1,7 +1,8 @@
 """`pinnace shim DIR`: writes `pi` and `cli.js` that start pinnace, for clients that look for these names.
 
-Both start the Python that wrote them. Neither lets the folder they are started in into Python's module path,
-since an agent is started in folders of other projects. A file that is not a shim is replaced only with `--force`.
+Both start the Python that wrote them, and answer `--version` as pi would (`cli.pi`). Neither lets the folder they are
+started in into Python's module path, since an agent is started in folders of other projects. A file that is not a shim
+is replaced only with `--force`.
 """
 
 import json
@@ -91,7 +92,7 @@ def write_shims(folder: Path, *, is_forced: bool = False) -> list[Path]:
         ForeignFile: A file that is not a shim exists and `is_forced` is not set.
         OSError: The folder or a file can't be written.
     """
-    command = [sys.executable, "-P", "-m", "pinnace_rpc"]
+    command = [sys.executable, "-P", "-m", "pinnace_rpc.cli.pi"]
     contents = {
         folder / "pi": _SH.format(mark=MARK, command=shlex.join(command)),
         folder / "cli.js": _JS.format(mark=MARK, command=json.dumps(command)),

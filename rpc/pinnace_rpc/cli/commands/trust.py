@@ -48,7 +48,10 @@ def main(words: Sequence[str], *, decision: bool) -> int:
 
 
 def _list(path: Path) -> None:
-    for folder, decision in sorted(read_decisions(path).items()):
+    decisions, diagnostics = read_decisions(path)
+    for diagnostic in diagnostics:
+        echo(f"pinnace: {diagnostic}", is_error=True)
+    for folder, decision in sorted(decisions.items()):
         if decision is not None:
             echo(f"{'trusted' if decision else 'not trusted':<11}  {visible_line(folder)}")
 

@@ -193,6 +193,7 @@ class AttachedLifetime(Lifetime):
         self._attachment = attachment
         self._start_process = start
         self._leaving = trio.Event()
+        self._has_read_stderr.set()  # of each process: `_converse` reads it to its end
 
     @classmethod
     async def attach(
@@ -203,6 +204,7 @@ class AttachedLifetime(Lifetime):
         env: Mapping[str, str] | None,
         dialogs: Dialogs,
         on_malformed: Callable[[ProtocolError], None] | None,
+        on_stderr: Callable[[str], object] | None,
     ) -> "AttachedLifetime":
         """Start the first attach process and the task that serves it and those after it.
 
@@ -211,7 +213,7 @@ class AttachedLifetime(Lifetime):
         """
 
         async def start() -> AgentProcess:
-            return await start_process(attachment.words(), cwd, env)
+            return await start_process(attachment.words(), cwd, env, on_stderr)
 
         process = await start()
         # Nothing that follows waits: a cancelled start is left by `leave` or was none.

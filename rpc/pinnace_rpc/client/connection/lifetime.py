@@ -3,7 +3,7 @@
     nursery
       read     stdout to the link, until it ends
       write    the link's records to stdin
-      stderr   its tail
+      stderr   passed on, and its tail
       watch    the exit
       dialogs  one task each
 
@@ -73,13 +73,14 @@ class Lifetime:
         env: Mapping[str, str] | None,
         dialogs: Dialogs,
         on_malformed: Callable[[ProtocolError], None] | None,
+        on_stderr: Callable[[str], object] | None,
     ) -> "Lifetime":
         """Start an agent and the tasks that serve it.
 
         Raises:
             OSError: It could not be started.
         """
-        process = await start_process(command, cwd, env)
+        process = await start_process(command, cwd, env, on_stderr)
         # Nothing that follows waits: a cancelled start is left by `leave` or was none.
         manager = trio.open_nursery()
         nursery = await manager.__aenter__()
@@ -97,6 +98,8 @@ class Lifetime:
         try:
             self.link.end(ClientClosed)
             await self.process.end(exit_timeout_s)
+            with trio.move_on_after(DRAIN_S, shield=True):  # what the agent wrote last is passed on as well
+                await self._has_read_stderr.wait()
         finally:
             for scope in list(self._scopes):
                 scope.cancel()

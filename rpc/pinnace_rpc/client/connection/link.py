@@ -274,9 +274,12 @@ def answered_data(answer: Record, command: str) -> object:
     """
     if answer.get("success") is True:
         return answer.get("data")
-    code = answer.get("errorCode")
+    code, near = answer.get("errorCode"), answer.get("didYouMean")
     raise CommandFailed(
-        command, str(answer.get("error", "no reason was given")), code if isinstance(code, str) else None
+        command,
+        str(answer.get("error", "no reason was given")),
+        code if isinstance(code, str) else None,
+        near if isinstance(near, str) else None,
     )
 
 

@@ -4,9 +4,11 @@ Its end is bounded: the end of stdin, some seconds for an orderly exit, TERM, an
 Processes that the agent started in other sessions must be ended by the agent. Has no access to records. POSIX only.
 """
 
+import codecs
 import os
 import signal
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from subprocess import PIPE
 from typing import Final
@@ -20,13 +22,20 @@ KILL_WAIT_S: Final = 1.0
 # Enough to find out why an agent exited: a traceback, or a few log lines.
 STDERR_TAIL_BYTES: Final = 64 * 1024
 READ_BYTES: Final = 64 * 1024
+# A line of stderr that is longer is passed on in parts.
+MOST_LINE_CHARS: Final = 64 * 1024
 
 
 class AgentProcess:
     """One run of an agent, from its start until `end`."""
 
-    def __init__(self, process: trio.Process, command: Sequence[str]) -> None:
-        """Take over a process that leads a group of its own, with three pipes."""
+    def __init__(
+        self, process: trio.Process, command: Sequence[str], on_stderr: Callable[[str], object] | None = None
+    ) -> None:
+        """Take over a process that leads a group of its own, with three pipes.
+
+        `on_stderr` takes each line of stderr without its end; None: they are written to this process' stderr.
+        """
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
@@ -36,6 +45,7 @@ class AgentProcess:
         self.stdout: trio.abc.ReceiveStream = process.stdout
         self._stderr: trio.abc.ReceiveStream = process.stderr
         self._stderr_tail = bytearray()
+        self._on_stderr = on_stderr
         self._has_ended_group = False
         # Trio's own may be read by its thread alone; a program on asyncio reads it in another one.
         self._exit_code: int | None = None
@@ -56,13 +66,32 @@ class AgentProcess:
         return bytes(self._stderr_tail[-STDERR_TAIL_BYTES:]).decode("utf-8", "replace")
 
     async def collect_stderr(self) -> None:
-        """Read stderr to its end and keep the tail, so that an agent that logs much never blocks."""
+        """Read stderr to its end, pass it on, and keep the tail, so that an agent that logs much never blocks."""
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        rest = ""
         with suppress(trio.ClosedResourceError, trio.BrokenResourceError):
             while data := await self._stderr.receive_some(READ_BYTES):
+                rest = await self._pass_on(rest + decoder.decode(data))
                 self._stderr_tail += data
                 # Twice the tail before it is cut: the cost stays linear in what is written.
                 if len(self._stderr_tail) > 2 * STDERR_TAIL_BYTES:
                     del self._stderr_tail[:-STDERR_TAIL_BYTES]
+        if rest := rest + decoder.decode(b"", final=True):
+            await self._pass_on(rest, is_end=True)
+
+    async def _pass_on(self, text: str, *, is_end: bool = False) -> str:
+        """Pass on whole lines of stderr; return the beginning of the next one."""
+        lines = text.split("\n")
+        rest = "" if is_end or len(lines[-1]) > MOST_LINE_CHARS else lines.pop()
+        if is_end and not lines[-1]:
+            lines.pop()
+        if self._on_stderr is not None:
+            for line in lines:
+                self._on_stderr(line.removesuffix("\r"))
+        elif lines:
+            # In a thread: where this process' stderr is not read, only this waits.
+            await trio.to_thread.run_sync(_write_stderr, "".join(f"{line}\n" for line in lines), abandon_on_cancel=True)
+        return rest
 
     async def wait(self) -> None:
         """Wait for the exit, then kill what is left of its group, which also ends its pipes."""
@@ -105,7 +134,10 @@ class AgentProcess:
 
 
 async def start_process(
-    command: Sequence[str], cwd: str | os.PathLike[str] | None, env: Mapping[str, str] | None
+    command: Sequence[str],
+    cwd: str | os.PathLike[str] | None,
+    env: Mapping[str, str] | None,
+    on_stderr: Callable[[str], object] | None = None,
 ) -> AgentProcess:
     """Start an agent. A cancelled start leaves none behind: it is over before `Cancelled` is raised elsewhere.
 
@@ -115,4 +147,11 @@ async def start_process(
     process = await trio.lowlevel.open_process(
         list(command), stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=cwd, env=env, start_new_session=True
     )
-    return AgentProcess(process, command)
+    return AgentProcess(process, command, on_stderr)
+
+
+def _write_stderr(text: str) -> None:
+    """Write to this process' stderr; where it is closed, nothing reads it."""
+    with suppress(OSError, ValueError, AttributeError):
+        sys.stderr.write(text)
+        sys.stderr.flush()

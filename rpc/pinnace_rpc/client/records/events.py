@@ -10,7 +10,7 @@ from typing import Literal, NotRequired, TypeAlias
 
 from typing_extensions import TypedDict
 
-from pinnace_rpc.client.records.replies import CompactionResult, McpServer, SessionEntry
+from pinnace_rpc.client.records.replies import AgentWarning, CompactionResult, McpServer, SessionEntry
 from pinnace_rpc.client.records.ui_requests import UiRequest
 from pinnace_spec.records.messages import (
     AssistantMessage,
@@ -294,6 +294,12 @@ class McpStatus(McpServer):
     type: Literal["mcp_status"]
 
 
+class WarningEvent(AgentWarning):
+    """A warning is new."""
+
+    type: Literal["warning"]
+
+
 Event: TypeAlias = (
     AgentStart
     | AgentEnd
@@ -316,6 +322,7 @@ Event: TypeAlias = (
     | AutoRetryEnd
     | ClientRequest
     | McpStatus
+    | WarningEvent
     | ExtensionError
     | UiRequest
 )

@@ -19,6 +19,7 @@ from pinnace_spec.records.messages import (
     QueueMode,
     ThinkingLevel,
     Usage,
+    WarningKind,
 )
 
 
@@ -140,6 +141,22 @@ class McpServer(TypedDict):
     error: NotRequired[str]
 
 
+class AgentWarning(TypedDict):
+    """Something that the user has to know, and that does not end the process."""
+
+    kind: WarningKind
+    text: str
+    remedy: NotRequired[str]
+    source: NotRequired[str]
+
+
+class LeftOutExtension(TypedDict):
+    """An extension that the session would have, and that is not loaded."""
+
+    path: str
+    reason: str
+
+
 class SandboxState(TypedDict):
     """The sandbox of commands."""
 
@@ -177,6 +194,8 @@ class State(TypedDict):
     projectTrusted: NotRequired[bool]
     extensionsAtWork: NotRequired[list[str]]
     mcpServers: NotRequired[list[McpServer]]
+    warnings: NotRequired[list[AgentWarning]]
+    extensionsLeftOut: NotRequired[list[LeftOutExtension]]
     toolApproval: NotRequired[ApprovalMode]
     sandbox: NotRequired[SandboxState]
     interrupted: NotRequired[Interruption]
@@ -425,3 +444,4 @@ class Hello(TypedDict):
     limits: Limits
     mcp: McpSupport
     sandbox: NotRequired[SandboxState]
+    directories: NotRequired[list[str]]

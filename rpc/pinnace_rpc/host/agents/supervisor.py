@@ -77,6 +77,8 @@ class Supervisor:
         self._is_wanted = False
         self._ending = trio.Event()
         self._answered = trio.Event()
+        self._starting = trio.CancelScope()
+        """Of a start that waits for its turn."""
         self._delay = trio.CancelScope()
         self._over = trio.Event()
         self._over.set()
@@ -175,6 +177,7 @@ class Supervisor:
                 self._begin()
             case "end_process":
                 self._ending.set()
+                self._starting.cancel()
             case "want" | "unwant":
                 self._is_wanted = action == "want"
             case "delay":
@@ -202,6 +205,7 @@ class Supervisor:
         self.error = None
         self._ending = trio.Event()
         self._answered = trio.Event()
+        self._starting = trio.CancelScope()
         reason, self._reason = self._reason, "sleep"
         self._nursery.start_soon(self._live, self._observer.prepare(self.start, reason), reason, name="agent")
 
@@ -213,10 +217,13 @@ class Supervisor:
     async def _live(self, start: AgentStart, reason: EpochReason) -> None:
         """Have one process, from its start to its end."""
         ending, answered = self._ending, self._answered
+        process: AgentProcess | None = None
         try:
-            process = await self._starter.start(start)
+            with self._starting:
+                process = await self._starter.start(start)
         except AgentStartError as error:
             self.error = str(error)
+        if process is None:
             self._step("not_started")
             return
         began_at = trio.current_time()

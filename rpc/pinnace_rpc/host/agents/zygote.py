@@ -1,8 +1,10 @@
 """Starts agents by forking a process that has loaded them, and in a new interpreter where that is not possible.
 
 The zygote (`zygote_program`) is replaced when it ends or when the program was upgraded; agents live on without it. A
-new one serves after an agent of its own has answered. Until then, and for agents whose environment only a start
-applies, `FreshStarter` starts them.
+new one serves after an agent of its own has answered. While it loads, the first agents start in new interpreters, as
+they would without a zygote, and the others wait for it: it is faster than many interpreters that load side by side, and
+its agents share its memory. Agents whose environment only a start applies, and all of them while no zygote is about to
+serve, are started by `FreshStarter`.
 """
 
 import json
@@ -46,6 +48,10 @@ LOAD_LIMIT_S: Final = 60.0
 STATUS_LIMIT_S: Final = 1.0
 RETRY_DELAYS_S: Final = (0.2, 5.0, 60.0)
 """Before the next zygote, by the number of those that failed one after the other."""
+WAIT_S: Final = 10.0
+"""How long an agent waits for a zygote that loads."""
+FRESH_WHILE_LOADING: Final = 2
+"""Agents that do not wait for a zygote that loads: a client that is alone has its first answer as early as ever."""
 STEADY_S: Final = 60.0
 """A zygote that has served so long has not failed."""
 
@@ -65,7 +71,12 @@ class ZygoteStarter:
     """An `AgentStarter` that forks where it can."""
 
     def __init__(
-        self, nursery: trio.Nursery, environment: Mapping[str, str], *, memory_bytes: int | None = None
+        self,
+        nursery: trio.Nursery,
+        environment: Mapping[str, str],
+        *,
+        memory_bytes: int | None = None,
+        fresh: FreshStarter | None = None,
     ) -> None:
         """Begin to start a zygote.
 
@@ -74,20 +85,26 @@ class ZygoteStarter:
             environment: Gives the zygote its variables that only a start applies, and no other: agents whose own differ
                 start in a new interpreter.
             memory_bytes: The address space of an agent (RLIMIT_AS). Ignored where a limit can't be set.
+            fresh: Starts the agents in new interpreters, with others; None: one of its own does.
         """
         self._nursery = nursery
         self._environment = start_only(environment)
         self._memory_bytes = memory_bytes
-        self._fresh = FreshStarter(nursery, memory_bytes=memory_bytes)
+        self._fresh = fresh or FreshStarter(nursery, memory_bytes=memory_bytes)
         self._zygote: _Zygote | None = None
-        self._serves = trio.Event()
+        self._is_coming = False
+        """Whether a zygote loads, or will in a moment."""
+        self._fresh_of_load = 0
+        """Agents that did not wait for it."""
+        self._changed = trio.lowlevel.ParkingLot()
         if can_fork(self._environment):
+            self._expect()
             nursery.start_soon(self._keep, name="zygote")
 
     async def zygote_pid(self) -> int:
         """Wait until a zygote serves and return its process id."""
         while self._zygote is None:
-            await self._serves.wait()
+            await self._changed.park()
         return self._zygote.pid
 
     async def start(self, start: AgentStart) -> AgentProcess:
@@ -96,14 +113,35 @@ class ZygoteStarter:
         Raises:
             AgentStartError: It could not be started.
         """
-        zygote = self._zygote
-        if zygote is not None and start_only(start.environment) == self._environment:
-            try:
-                return await zygote.fork(start, self._memory_bytes)
-            except _ForkRefused as error:
-                _log.info("agents start in new interpreters for now: %s", error)
-                zygote.retire()
+        if start_only(start.environment) == self._environment:
+            with trio.move_on_after(WAIT_S):
+                while (zygote := await self._next_zygote()) is not None:
+                    try:
+                        return await zygote.fork(start, self._memory_bytes)
+                    except _ForkRefused as error:
+                        _log.info("this zygote forks no more agents: %s", error)
+                        self._retire(zygote)
         return await self._fresh.start(start)
+
+    async def _next_zygote(self) -> "_Zygote | None":
+        """Return the zygote, waiting for one that loads; None: the agent starts in a new interpreter."""
+        while self._zygote is None and self._is_coming:
+            if self._fresh_of_load < FRESH_WHILE_LOADING:
+                self._fresh_of_load += 1
+                return None
+            await self._changed.park()
+        return self._zygote
+
+    def _expect(self) -> None:
+        self._is_coming = True
+        self._fresh_of_load = 0
+
+    def _retire(self, zygote: "_Zygote") -> None:
+        """Have agents wait for the next zygote."""
+        zygote.retire()
+        if self._zygote is zygote:
+            self._zygote = None
+            self._expect()
 
     async def _keep(self) -> None:
         """Have a zygote, one after the other."""
@@ -115,14 +153,20 @@ class ZygoteStarter:
                 _log.warning("agents start in new interpreters for now: %s", error)
             else:
                 since = trio.current_time()
-                self._zygote = zygote
-                self._serves.set()
+                self._zygote, self._is_coming = zygote, False
+                self._changed.unpark_all()
                 await zygote.over.wait()
-                self._zygote = None
-                self._serves = trio.Event()
+                self._retire(zygote)
                 if trio.current_time() - since >= STEADY_S:
                     failures = 0
-            await trio.sleep(RETRY_DELAYS_S[min(failures, len(RETRY_DELAYS_S) - 1)])
+            delay_s = RETRY_DELAYS_S[min(failures, len(RETRY_DELAYS_S) - 1)]
+            if delay_s > RETRY_DELAYS_S[0]:
+                self._is_coming = False
+                self._changed.unpark_all()
+                await trio.sleep(delay_s)
+                self._expect()
+            else:
+                await trio.sleep(delay_s)
             failures += 1
 
 

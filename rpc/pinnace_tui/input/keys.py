@@ -1,11 +1,13 @@
 """Which key does what: the actions of pi's `keybindings.json` that this client has, by their names there.
 
-Reads the user's file; a wrong one is reported and leaves the defaults. Must not know widgets.
+Reads the user's file. A wrong entry is reported and leaves the default keys of its action, and no other. Must not know
+widgets.
 """
 
 import json
 import unicodedata
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final, cast
 
@@ -48,8 +50,34 @@ DEFAULTS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The default keys of each action, as pi's reference names them; `app.message.queue` is of this client alone."""
 
+OTHERS: Final = frozenset(
+    "$schema app.model.cycleBackward app.models.clearAll app.models.enableAll app.models.reorderDown "
+    "app.models.reorderUp app.models.save app.models.toggleProvider app.session.delete app.session.deleteNoninvasive "
+    "app.session.rename app.session.toggleNamedFilter app.session.togglePath app.session.toggleSort app.thinking.save "
+    "app.tree.editLabel app.tree.filter.all app.tree.filter.cycleBackward app.tree.filter.cycleForward "
+    "app.tree.filter.default app.tree.filter.labeledOnly app.tree.filter.noTools app.tree.filter.userOnly "
+    "app.tree.foldOrUp app.tree.toggleLabelTimestamp app.tree.unfoldOrDown tui.altScreen.searchClose "
+    "tui.altScreen.searchNext tui.altScreen.searchPrevious tui.editor.cursorDown tui.editor.cursorLeft "
+    "tui.editor.cursorLineEnd tui.editor.cursorLineStart tui.editor.cursorRight tui.editor.cursorUp "
+    "tui.editor.cursorWordLeft tui.editor.cursorWordRight tui.editor.deleteCharBackward "
+    "tui.editor.deleteCharForward tui.editor.deleteToLineEnd tui.editor.deleteToLineStart "
+    "tui.editor.deleteWordBackward tui.editor.deleteWordForward tui.editor.jumpBackward tui.editor.jumpForward "
+    "tui.editor.pageDown tui.editor.pageUp tui.editor.undo tui.editor.yank tui.editor.yankPop tui.input.copy "
+    "tui.select.cancel tui.select.confirm tui.select.down tui.select.pageDown tui.select.pageUp tui.select.up".split()
+)
+"""What else pi's file may hold: actions of parts that this client does not have."""
+
 FILE_NAME: Final = "keybindings.json"
 _SPECIAL: Final[Mapping[str, str]] = {"esc": "escape", "return": "enter"}
+# Where Textual's name of a key is not that of its character. Here, since `main` reads keys before Textual is imported.
+_SHORT_NAMES: Final[Mapping[str, str]] = {
+    "solidus": "slash",
+    "reverse_solidus": "backslash",
+    "commercial_at": "at",
+    "hyphen_minus": "minus",
+    "plus_sign": "plus",
+    "low_line": "underscore",
+}
 _MODIFIERS: Final = frozenset({"ctrl", "shift", "alt", "super"})
 _NAMES: Final = frozenset(
     "escape enter tab space backspace delete insert clear home end pageup pagedown up down left right".split()
@@ -77,33 +105,54 @@ class Keys:
         return [(action, ", ".join(keys)) for action, keys in rows if keys]
 
 
-def read_keys(path: Path) -> tuple[Keys, str | None]:
+def key_name(character: str) -> str:
+    """Return the name of the key that writes a character, as Textual names it: the character itself has none."""
+    if character.isalnum():
+        return character
+    name = unicodedata.name(character, character).lower().replace("-", "_").replace(" ", "_")
+    return _SHORT_NAMES.get(name, name)
+
+
+def read_keys(path: Path) -> tuple[Keys, list[str]]:
     """Return the keys of a file, and what is wrong with it."""
     try:
         value: object = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
-        return Keys(), None
+        return Keys(), []
     except (OSError, ValueError) as error:
-        return Keys(), f"{path}: {error}"
+        return Keys(), [f"{path}: {error}"]
     if not isinstance(value, dict):
-        return Keys(), f"{path}: expected an object of actions and their keys"
+        return Keys(), [f"{path}: expected an object of actions and their keys"]
     changes: dict[str, tuple[str, ...]] = {}
-    for action, keys in cast("dict[str, object]", value).items():
-        given = [keys] if isinstance(keys, str) else keys
-        if not isinstance(given, list) or not all(isinstance(key, str) for key in cast("list[object]", given)):
-            if action == "$schema":
-                continue
-            return Keys(), f"{path}: {action}: expected a key or a list of keys"
-        if action in DEFAULTS:  # others are of parts that this client does not have
-            changes[action] = tuple(cast("list[str]", given))
-    for key, action in _pairs(changes):
-        if not _is_key(key):
-            return Keys(), f"{path}: {action}: expected a key such as ctrl+o, alt+enter or f2, not {key!r}"
-    keys = Keys(changes)
-    for key, action in _pairs(changes):
-        if (other := keys.action(key)) != action:
-            return keys, f"{path}: {key} is given to {action} and to {other}, which has it now"
-    return keys, None
+    problems: list[str] = []
+    for action, given in cast("dict[str, object]", value).items():
+        keys = [given] if isinstance(given, str) else given
+        if action not in DEFAULTS:
+            problems += [] if action in OTHERS else [f"{path}: {_unknown(action)}"]
+        elif not isinstance(keys, list) or not all(isinstance(key, str) for key in cast("list[object]", keys)):
+            problems.append(f"{path}: {action}: expected a key or a list of keys; its default keys are used")
+        else:
+            named = cast("list[str]", keys)
+            wrong = [key for key in named if not _is_key(key)]
+            problems += [
+                f"{path}: {action}: expected a key such as ctrl+o, alt+enter or f2, not {key!r}" for key in wrong
+            ]
+            usable = tuple(key for key in named if key not in wrong)
+            if usable or not wrong:
+                changes[action] = usable
+    keys_of_all = Keys(changes)
+    problems += [
+        f"{path}: {key} is given to {action} and to {other}, which has it now"
+        for key, action in _pairs(changes)
+        if (other := keys_of_all.action(key)) != action
+    ]
+    return keys_of_all, problems
+
+
+def _unknown(action: str) -> str:
+    near = get_close_matches(action, DEFAULTS, 1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return f"{action[:100]}: there is no such action{hint}"
 
 
 def _pairs(keys: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
@@ -130,7 +179,5 @@ def _normal(key: str) -> frozenset[str]:
     *modifiers, name = _parts(key)
     if len(name) == 1 and name.isalpha() and name.isupper():
         modifiers.append("shift")
-    if len(name) == 1 and not name.isalnum():
-        name = unicodedata.name(name).replace(" ", "_").replace("-", "_")
-    name = name.lower()
+    name = (key_name(name) if len(name) == 1 else name).lower()
     return frozenset({*(each.lower() for each in modifiers if each.lower() in _MODIFIERS), _SPECIAL.get(name, name)})

@@ -1,0 +1,217 @@
+"""Keys, pastes, defects and sizes that are rare: none ends the client, and no text is lost."""
+
+import asyncio
+import os
+import stat
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Final
+
+import pytest
+from tests.rpc.tui.terminal import Screen, terminal
+from textual.widgets import Input, OptionList, TextArea
+
+from pinnace_tui.drafts import Drafts
+from pinnace_tui.editor import Editor
+from pinnace_tui.fields import LineInput, TextBox
+from pinnace_tui.input.decoder import InputDecoder
+from pinnace_tui.screens import Dialog, EditorDialog, Picker
+
+# Newer than the tables of old runtimes, for private use, unassigned, spaces, marks of direction, halves of a family.
+RARE: Final = "🫨\ue0a0\u0378\xa0\u3000\u200e\u200d\xad👩‍👧é日"
+
+
+def play(work: Coroutine[object, object, None]) -> None:
+    asyncio.run(work)
+
+
+def send(screen: Screen, data: bytes) -> None:
+    """Give the client what a terminal sends."""
+    decoder = InputDecoder()
+    messages = decoder.feed(data)
+    while decoder.wait_s is not None:
+        messages += decoder.expire()
+    for message in messages:
+        screen.app.post_message(message)
+
+
+async def asked(screen: Screen, command: str, *kinds: type[object]) -> None:
+    """Submit a command that asks; wait until the question takes keys."""
+    screen.editor.put(command)
+    send(screen, b"\r")
+    await screen.until(lambda: isinstance(screen.app.screen, kinds) and screen.app.focused is not None)
+
+
+async def left(screen: Screen) -> None:
+    send(screen, b"\x1b")
+    await screen.until(lambda: screen.app.focused is screen.editor)
+
+
+ASKING: Final = """
+def extension(pi):
+    @pi.command("asks", description="asks")
+    async def asks(ctx, args):
+        arguments = {"select": (["a longer option", "b"],), "input": ("name",), "editor": ("text",)}
+        answer = await getattr(ctx.ui, args)("A question?", *arguments.get(args, ("really? " * 20,)))
+        ctx.ui.set_status("answer", repr(answer))
+"""
+
+
+def test_what_is_typed_and_pasted_arrives_in_every_field(tmp_path: Path) -> None:
+    """In the editor, in a line, and in a longer text: characters that Textual does not call printable, too."""
+    (tmp_path / "asks.py").write_text(ASKING)
+    coloured = "\x1b[31mred\x1b[0m\rsecond\x0cthird\u2028fourth\r"
+    pasted = b"\x1b[200~" + coloured.encode() + b"\x1b[201~"
+
+    async def check() -> None:
+        async with terminal(tmp_path, "-e", str(tmp_path / "asks.py")) as screen:
+            send(screen, RARE.encode() + b"\xff\x1b[99999999u\x1b[57358u\x1b[25~.")
+            await screen.until(lambda: screen.editor.text == f"{RARE}\ufffd.")
+            screen.editor.put("")
+            send(screen, b"a" + pasted + b"b")
+            await screen.until(lambda: screen.editor.text == "a\x1b[31mred\x1b[0m\nsecond\nthird\nfourth\nb")
+            assert screen.app.transcript.prompts() == []
+            await asked(screen, "/asks input", Dialog)
+            send(screen, RARE.encode() + pasted + b".")
+            line = screen.app.screen.query_one(Input)
+            await screen.until(lambda: line.value == f"{RARE}red second third fourth .")
+            await left(screen)
+            await asked(screen, "/asks editor", EditorDialog)
+            send(screen, RARE.encode() + pasted)
+            box = screen.app.screen.query_one(TextArea)
+            await screen.until(lambda: box.text == f"text{RARE}\x1b[31mred\x1b[0m\nsecond\nthird\nfourth\n")
+            await left(screen)
+            await asked(screen, "/asks select", Dialog)
+            send(screen, RARE.encode() + pasted + b"\x1b[B\r")
+            await screen.until(lambda: "'b'" in screen.line("#footer"))
+
+    play(check())
+
+
+def test_a_narrow_terminal_ends_nothing(tmp_path: Path) -> None:
+    """Questions of each kind, lists, a search, completions and typing, at six columns and fewer."""
+    (tmp_path / "asks.py").write_text(ASKING)
+
+    async def check() -> None:
+        async with terminal(tmp_path, "-e", str(tmp_path / "asks.py")) as screen:
+            screen.app.transcript.notice("text before")
+            for width, height in ((6, 10), (2, 3), (1, 1)):
+                await screen.pilot.resize_terminal(width, height)
+                for command in ("/asks select", "/asks confirm", "/asks input", "/asks editor", "/model", "/hotkeys"):
+                    await asked(screen, command, Dialog, Picker)
+                    send(screen, b"\x1b[6~\x1b[Ba\x7f")
+                    await screen.pilot.pause()
+                    await left(screen)
+                for typed in ("/a日", "@a🫨"):
+                    screen.editor.put("")
+                    send(screen, typed.encode())
+                    await screen.until(lambda typed=typed: screen.editor.text == typed)  # type: ignore[misc]
+                screen.app.search("text")
+                await screen.until(lambda: screen.app.focused is not screen.editor)
+                await left(screen)
+
+    play(check())
+
+
+def test_a_defect_in_a_handler_costs_its_key_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of this client or of Textual, in the editor, a question or the app: it is reported, logged, and keys work."""
+    drafts = Drafts(tmp_path / "drafts", "/project")
+
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("defect")
+
+    async def check() -> None:
+        async with terminal(tmp_path, drafts=drafts) as screen:
+            app, log = screen.app, tmp_path / "drafts" / "errors.log"
+            for owner, name, keys in (
+                (Editor, "_submit", b"\r"),
+                (Editor, "action_delete_left", b"\x7f"),
+                (TextBox, "replace", b"y"),
+                (type(app), "act", b"\x0f"),
+                (type(app), "search", b"/find x\r"),
+            ):
+                screen.editor.put("")
+                with monkeypatch.context() as broken:
+                    broken.setattr(owner, name, fail)
+                    send(screen, keys)
+                    await screen.until(lambda: "ZeroDivisionError: defect" in app.last_failure)
+                app.last_failure = ""
+                screen.editor.put("")
+                send(screen, b"works")
+                await screen.until(lambda: screen.editor.text == "works")
+            await asked(screen, "/model", Picker)
+            for field, name, keys in (
+                (OptionList, "action_cursor_down", b"\x1b[B"),
+                (LineInput, "replace", "🫨".encode()),
+            ):
+                with monkeypatch.context() as broken:
+                    broken.setattr(field, name, fail)
+                    send(screen, keys)
+                    await screen.until(lambda: "ZeroDivisionError: defect" in app.last_failure)
+                app.last_failure = ""
+            await left(screen)
+            with monkeypatch.context() as broken:
+                broken.setattr(type(app), "_take", fail)
+                await screen.say("hello")
+                await screen.until(lambda: "ZeroDivisionError" in app.last_failure)
+            await screen.shows("✗ The terminal client has a defect (ZeroDivisionError: defect); it continues.")
+            app.last_failure = ""
+            content = log.read_text()
+            assert "in fail" in content
+            assert stat.S_IMODE(log.stat().st_mode) == 0o600
+
+    play(check())
+
+
+def test_what_was_not_sent_is_offered_by_the_next_client_of_the_folder(tmp_path: Path) -> None:
+    """Whatever ended the client: the text in the editor, and messages that no agent has accepted."""
+    folder = tmp_path / "drafts"
+
+    async def check() -> None:
+        async with terminal(tmp_path, drafts=Drafts(folder, "/project")) as screen:
+            screen.editor.put("written\nfor long")
+            screen.app.keep_draft()
+            (path,) = folder.iterdir()
+            assert (stat.S_IMODE(path.stat().st_mode), stat.S_IMODE(folder.stat().st_mode)) == (0o600, 0o700)
+            assert Drafts(folder, "/project").take_others() == []  # its client lives
+        # As if it were killed here: what it holds is closed with it.
+        last = screen.app._drafts
+        assert last is not None
+        last.close()
+        assert Drafts(folder, "/elsewhere").take_others() == []
+        async with terminal(tmp_path, drafts=Drafts(folder, "/project")) as screen:
+            await screen.shows("what an earlier terminal had not sent is in the editor")
+            assert screen.editor.text == "written\nfor long"
+            await screen.say("sent")
+            await screen.until(lambda: "sent" in screen.app.transcript.prompts())
+            screen.app.keep_draft()
+            assert list(folder.iterdir()) == []
+
+    play(check())
+
+
+def test_drafts_keep_the_newest_text_and_take_each_once(tmp_path: Path) -> None:
+    first, second = Drafts(tmp_path, "a"), Drafts(tmp_path, "a")
+    for text in ("long " * 50, "short", "\ud800 and \0"):
+        first.keep(text)
+    second.keep("of the second")
+    first.close()
+    second.close()
+    (tmp_path / "torn.draft").write_text('{"folder": "a", "te')
+    (tmp_path / "other.draft").write_text("[]")
+    next_one = Drafts(tmp_path, "a")
+    assert next_one.take_others() == ["\ud800 and \0", "of the second"]
+    assert Drafts(tmp_path, "a").take_others() == []
+    next_one.close()
+    last = Drafts(tmp_path, "a")
+    assert last.take_others() == ["\ud800 and \0\n\nof the second"]
+    last.keep(" \n")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other.draft", "torn.draft"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
+def test_a_draft_that_cannot_be_kept_is_reported_once(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    drafts = Drafts(tmp_path / "drafts", "a")
+    with pytest.raises(PermissionError):
+        drafts.keep("text")
