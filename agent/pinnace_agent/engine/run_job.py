@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import trio
 
-from pinnace_agent.core.control_text import clean_text
 from pinnace_agent.core.jobs import ABORT_GRACE_S
 from pinnace_agent.core.ports.emitter import Emitter
 from pinnace_agent.engine.profile import AgentProfile
@@ -296,6 +295,8 @@ class RunJob:
             except errors.ClientError as error:  # what a handler has made of the messages can't be used
                 builder.fail(error.text)
                 return
+        from pinnace_agent.core.control_text import clean_text  # not at start
+
         request = LlmRequest(
             model=model,
             system_prompt=clean_text(system_prompt),

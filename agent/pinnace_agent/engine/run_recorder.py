@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from pinnace_agent.core.ports.emitter import Emitter, Record
 from pinnace_agent.llm.builder import MessageBuilder
-from pinnace_agent.llm.context import clean_blocks
 from pinnace_agent.session.conversation import Session
 from pinnace_agent.tools.base import ToolResult
 from pinnace_spec.records.messages import (
@@ -232,6 +231,8 @@ class RunRecorder:
         if index not in self._started_calls:
             self.start_call(index)
         call = self.calls[index]
+        from pinnace_agent.llm.clean_messages import clean_blocks  # not at start
+
         # Whatever a tool returns: it is in every later request.
         result = result._replace(content=clean_blocks(result.content))
         body = result_body(result)

@@ -4,10 +4,10 @@ Pure. While it arrives it is parsed as far as possible; once complete it is pars
 errors inside strings. Independent of which tool it is for.
 """
 
+import re
 from typing import Final, NamedTuple
 
 from pinnace_agent.core.json_access import as_object, kind_of, map_strings
-from pinnace_agent.core.json_repair import repair_strings
 from pinnace_agent.core.pieces import Pieces, combine_surrogates
 from pinnace_spec.wire.json_text import WireError, decode_line
 
@@ -18,6 +18,14 @@ MAX_SHOWN_CHARS: Final = 4000
 # parses of one text together then cost no more than some thirty parses of the whole.
 ALWAYS_PARSED_CHARS: Final = 2048
 GROWTH_SHIFT: Final = 4
+
+_STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+_ESCAPE_OR_CONTROL: Final = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a surrogate pair in two escapes
+    r"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+    r'|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|\\|[\x00-\x1f]'
+)
+_SHORT_ESCAPES: Final = {"\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\\": r"\\"}
 
 
 class Arguments(NamedTuple):
@@ -80,6 +88,20 @@ class GrowingArguments:
             self._guess = self._guess if guess is None else guess
             self._read_chars = size
         return self._guess
+
+
+def repair_strings(text: str) -> str:
+    """Escape what a JSON string must not contain: control characters, invalid escapes, unpaired surrogates."""
+    return _STRING.sub(lambda string: _ESCAPE_OR_CONTROL.sub(_escaped, string.group()), text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    found = match.group()
+    if match["half"]:
+        return r"\ufffd"
+    if len(found) > 1:
+        return found
+    return _SHORT_ESCAPES.get(found) or f"\\u{ord(found):04x}"
 
 
 def _shown(text: str) -> str:

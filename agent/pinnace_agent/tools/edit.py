@@ -10,8 +10,8 @@ from typing import Final, NamedTuple, TypeGuard, cast
 
 import trio
 
-from pinnace_agent.core.json_repair import repair_strings
 from pinnace_agent.files.text_file import encode_text
+from pinnace_agent.llm.arguments import repair_strings
 from pinnace_agent.tools.base import ToolContext, ToolError, ToolResult, text_argument, text_result
 from pinnace_agent.tools.change_queue import FILE_CHANGES, NOT_BOUND, ChangeQueue, bound_to, unfollowed
 from pinnace_agent.tools.local.files import LOCAL_EDIT, check_client_write, check_edit_size, is_same_outside

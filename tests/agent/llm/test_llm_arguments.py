@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.agent.llm import recording
 
-from pinnace_agent.core.json_repair import repair_strings
 from pinnace_agent.llm.arguments import (
     ALWAYS_PARSED_CHARS,
     MAX_SHOWN_CHARS,
@@ -17,6 +16,7 @@ from pinnace_agent.llm.arguments import (
     GrowingArguments,
     guess_arguments,
     read_arguments,
+    repair_strings,
 )
 
 JSON_VALUES = st.recursive(

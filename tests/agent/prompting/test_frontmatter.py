@@ -46,7 +46,7 @@ def test_a_file_is_split_like_this(text: str, expected: Document) -> None:
     [
         # Not YAML, but what people write.
         ("plain words, with commas (and more): no", "plain words, with commas (and more): no"),
-        ("Use when: it's \"asked\": yes # comment", "Use when: it's \"asked\": yes"),
+        ('Use when: it\'s "asked": yes # comment', 'Use when: it\'s "asked": yes'),
         ("Steps:", "Steps:"),
         ("Use when: asked\n  and: more\n  # comment\nname: x", "Use when: asked and: more"),
         ("a: [b", "a: [b"),

@@ -10,8 +10,8 @@ from typing import Final, Literal
 import orjson
 
 from pinnace_agent.core.json_access import as_count, as_object, as_text, compact_json
-from pinnace_agent.core.json_repair import repair_strings
 from pinnace_agent.llm.anthropic.tool_names import ToolNames
+from pinnace_agent.llm.arguments import repair_strings
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.cost import Tokens, usage_of
 from pinnace_agent.llm.failures import FailureTexts
