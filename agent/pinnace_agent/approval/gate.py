@@ -8,7 +8,7 @@ Fails closed: without a user, without an answer, and after any error here, a cal
 extensions, so it sees the arguments that will be executed; the call runs with the arguments and the file that were
 shown. If the file has changed since, the user is asked again.
 
-"Yes for TOOL in this session" approves further calls of the tool, except those that could grant more: files that run or
+"Allow for this session" approves further calls of the tool, except those that could grant more: files that run or
 grant rights later, and files outside of the session's folder, need approval each time. It is bound to the tool as it
 was then: one whose description or schema has changed, as a server may change it, is asked about again. Applies to calls
 of the model only: `bash` commands of the client are the user's own.
@@ -45,16 +45,13 @@ if TYPE_CHECKING:  # the modules are loaded with the first question
 
 _log = logging.getLogger("pinnace.approval")
 
-YES: Final = "Yes"
-NO: Final = "No"
+ALLOW_ONCE: Final = "Allow once"
+ALLOW_FOR_SESSION: Final = "Allow for this session"
+DENY: Final = "Deny"
+"""The options. Clients recognise a permission by these words, and by the first line of the question."""
 
 _MOST_ASKED: Final = 3
 """How often the user is asked about one call, if it changes each time before it runs."""
-
-
-def yes_for_session(tool: str) -> str:
-    """Return the option that approves every later call of a tool; its text is its scope."""
-    return f"Yes for {visible_line(tool)} in this session"
 
 
 class ApprovedAgent(Protocol):
@@ -212,12 +209,12 @@ class ToolApproval:
                 return f"{name} was not run: {error}"
             if identity not in allowed or call.reason is not None or is_outside:
                 answer = await self._answer(call, context.call_id, is_outside=is_outside)
-                if answer not in (YES, yes_for_session(name)):
+                if answer not in (ALLOW_ONCE, ALLOW_FOR_SESSION):
                     return answer
                 # Answers take time: meanwhile a link may have changed the call.
                 if call != await self._examined(tool, arguments, context):
                     continue
-                if answer != YES:
+                if answer != ALLOW_ONCE:
                     allowed.add(identity)
             shown = own_copy(dict(call.arguments))  # extensions may have kept parts of what they were asked about
             arguments.clear()
@@ -278,11 +275,11 @@ class ToolApproval:
             text = outside_question(call) if is_outside else question(call)
         except TooLongError as error:
             return f"{tool} was not run: it needs the user's approval, and the call can't be shown in full: {error}."
-        kinds = {YES: "allow_once", yes_for_session(tool): "allow_always", NO: "reject_once"}
+        kinds = {ALLOW_ONCE: "allow_once", ALLOW_FOR_SESSION: "allow_always", DENY: "reject_once"}
         if call.reason is not None or is_outside:
-            del kinds[yes_for_session(tool)]
+            del kinds[ALLOW_FOR_SESSION]
         answer = await self._select(text, list(kinds), {"toolCallId": call_id, "optionKinds": list(kinds.values())})
-        if answer is not None and answer != NO:
+        if answer is not None and answer != DENY:
             return answer
         return (
             f"{tool} was not run: the user did not approve this call. Do not try the same in another way; ask the "

@@ -103,7 +103,7 @@ def question(call: Examined) -> str:
     Raises:
         TooLongError: The call can't be shown in full.
     """
-    return f"Let the model use {visible_line(call.tool)}?\n\n{_whole(call)}"
+    return f"{_heading(call)}\n\n{_whole(call)}"
 
 
 def outside_question(call: Examined) -> str:
@@ -112,7 +112,12 @@ def outside_question(call: Examined) -> str:
     Raises:
         TooLongError: The call can't be shown in full.
     """
-    return f"Run outside the sandbox?\n\n{_whole(call)}"
+    return f"{_heading(call)}\n(outside the sandbox)\n\n{_whole(call)}"
+
+
+def _heading(call: Examined) -> str:
+    """Return the first line, by which clients recognise a permission and its tool."""
+    return f"Allow tool: {visible_line(call.tool)}"
 
 
 def _whole(call: Examined) -> str:

@@ -71,7 +71,7 @@ def load_configuration(env: Mapping[str, str], cwd: Path, *, approved: bool | No
     if any(name.lower().endswith("_proxy") for name in env):
         from pinnace_agent.llm.transport.proxies import environment_problems
 
-        notices += [Notice("settings", text) for text in environment_problems(env)]
+        notices += [Notice("settings", text, source=text.partition(":")[0]) for text in environment_problems(env)]
     session_dir, notice = configured_session_dir(settings, env, cwd)
     if notice is not None:
         notices.append(Notice("settings", notice))

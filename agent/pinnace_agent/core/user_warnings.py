@@ -35,7 +35,7 @@ class Notice(NamedTuple):
         """The warning for stderr and the log."""
         if self.remedy is None:
             return self.text
-        return f"{self.text}{'' if self.text.endswith('.') else '.'} {self.remedy}"
+        return f"{self.text}{'' if self.text.endswith(('.', '?', '!')) else '.'} {self.remedy}"
 
     @property
     def fields(self) -> dict[str, object]:

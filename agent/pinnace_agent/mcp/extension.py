@@ -137,6 +137,8 @@ class Servers:
         self._loading = trio.Lock()
         self._is_running = False
         self._has_reported = False
+        self._is_ended = False
+        """The session has ended: nothing may be asked of its context any more."""
         self._warnings = Warnings() if given.warnings is None else given.warnings
         self._notify_later: Callable[[Server], None] = _ignore
         """Reports a server that has failed, once all have been tried."""
@@ -174,6 +176,7 @@ class Servers:
     def _end(self, ctx: Context, event: SessionShutdown) -> None:
         if self._is_running and not (self._has_reported or ctx.has_ui):
             self._report_problems(ctx, is_over=True)
+        self._is_ended = True
         self._end_s = _QUICK_END_S if event.reason == "quit" else _END_S
 
     def _start(self, ctx: Context) -> None:
@@ -196,7 +199,8 @@ class Servers:
                 return
             async with self._loading:
                 await trio.to_thread.run_sync(load_library)
-            await server.serve()
+            if not self._is_ended:
+                await server.serve()
 
     async def _registered_changed(self, ctx: Context, _event: object) -> None:
         """Connect servers that extensions have registered since, and end those that they have removed."""
@@ -239,6 +243,8 @@ class Servers:
         with trio.move_on_after(_NOTICE_S):
             for server in self._servers:
                 await server.settled.wait()
+        if self._is_ended:
+            return
         lines = self._report_problems(ctx)
         if lines:
             text = "\n".join(f"  {line}" for line in lines)
@@ -262,6 +268,8 @@ class Servers:
             if left_out := self._left_out.get(server.name):
                 most = self._given.settings.max_tools
                 lines.append((f"{server.name}: {left_out} tools are not offered: mcp.maxTools is {most}", None))
+            for line in server.dropped[:_MOST_DROPPED]:
+                lines.append((f"{server.name}: left out: {first_line(line, _MOST_LINE)}", None))
         lines += [(line, None) for line in self._given.unknown_tools(self._definitions)]
         for line, source in lines:
             self._warn(ctx, f"MCP server {line}" if source else f"MCP: {line}", source)
@@ -276,13 +284,18 @@ class Servers:
 
     def _warn(self, ctx: Context, text: str, source: str | None = None) -> None:
         """Warn of a server. A client of the protocol gets a notification instead of a record."""
-        notice = Notice("mcp", text, "`pinnace mcp test NAME` has details.", source)
+        remedy = (
+            "`pinnace mcp list` shows what is used." if source is None else f"`pinnace mcp test {source}` has details."
+        )
+        notice = Notice("mcp", text, remedy, source)
         if ctx.has_ui:
             self._warnings.keep(notice)
         else:
             self._warnings.add(notice)
 
     async def _open(self, ctx: Context, server: Server, use: Callable[[Link], Awaitable[None]]) -> None:
+        if self._is_ended:
+            raise LinkLost("the session has ended")
         elicitation = Elicitation(server.name)
         hooks = Hooks(
             logged=partial(self._log.write, server.name),

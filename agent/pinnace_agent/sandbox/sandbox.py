@@ -304,10 +304,8 @@ def start_sandbox(  # what options and settings hold
     if ignored := ignored_settings(project):
         warn(f"a project can't loosen the sandbox: {', '.join(ignored)} of its settings has no effect")
     session_dir = None if session_file is None else os.path.dirname(session_file)
-    named = (PathEntries(each.extensions, str(each.folder), os.environ).paths for each in settings.resources)
-    places = places_of(os.environ, folder, session_dir, (*extensions, *chain.from_iterable(named)))
     try:
-        sandbox = set_up(expanded(policy, os.environ), places, os.environ)
+        sandbox = _made(policy, settings, folder, session_dir, extensions)
     except Unavailable as error:
         raise Unavailable(f"the sandbox ({policy.mode}) can't be enforced, so nothing is started: {error}") from None
     for each in _run_nothing_from(sandbox.writable):
@@ -320,6 +318,40 @@ def start_sandbox(  # what options and settings hold
     if os.geteuid() == 0:
         warn("as root, commands can read files of root that are not hidden; start as an ordinary user")
     return sandbox
+
+
+def tried_sandbox(settings: Settings, folder: str) -> str:
+    """Set up the sandbox that settings ask for, or `workspace-write` where they ask for none, and remove it again.
+
+    Returns:
+        A line about the sandbox that works.
+
+    Raises:
+        Unavailable: It can't be enforced.
+    """
+    user, project = (each or SandboxSettings() for each in (settings.sandbox, settings.project_sandbox))
+    policy = policy_of(None, None, user, project)
+    if not policy.is_active:
+        policy = policy_of("workspace-write", None, user, project)
+    sandbox = _made(policy, settings, folder, None, ())
+    try:
+        return sandbox.line()
+    finally:
+        sandbox.close()
+
+
+def asks_for_sandbox(settings: Settings) -> bool:
+    """Return whether settings ask for a sandbox."""
+    user, project = (each or SandboxSettings() for each in (settings.sandbox, settings.project_sandbox))
+    return policy_of(None, None, user, project).is_active
+
+
+def _made(
+    policy: SandboxPolicy, settings: Settings, folder: str, session_dir: str | None, extensions: Sequence[str]
+) -> Sandbox:
+    named = (PathEntries(each.extensions, str(each.folder), os.environ).paths for each in settings.resources)
+    places = places_of(os.environ, folder, session_dir, (*extensions, *chain.from_iterable(named)))
+    return set_up(expanded(policy, os.environ), places, os.environ)
 
 
 def _run_nothing_from(roots: Sequence[str]) -> list[str]:

@@ -36,6 +36,8 @@ from pinnace_rpc.acp.turns import Turn, Turns
 _log: Final = logging.getLogger("pinnace.acp")
 
 _COMPACT: Final = "/compact"
+_NOTHING_DONE: Final = frozenset({"nothing_to_compact", "already_compacted"})
+"""Answers to a compaction that say that none was needed."""
 _PROTOCOLS: Final = frozenset({"pi", "1.5"})
 """Those whose records have all that the client is shown."""
 _NO_ENTRY: Final = "-"
@@ -389,7 +391,15 @@ class Session:
         return {**message.fields(), "messageId": message_id}
 
     def _compacted(self, turn: Turn, answer: Record) -> None:
-        self._settle(turn, Ending("end_turn", {}) if answer.get("success") is True else refusal(answer))
+        if answer.get("success") is True:
+            self._settle(turn, Ending("end_turn", {}))
+        elif answer.get("errorCode") in _NOTHING_DONE:
+            self._show_text(str(answer.get("error")))
+            self._settle(turn, Ending("end_turn", {}))
+        elif answer.get("errorCode") == "compaction_cancelled":
+            self._settle(turn, Ending("cancelled", {"abortedBy": "agent"}))
+        else:
+            self._settle(turn, refusal(answer))
 
     def _prompted(self, turn: Turn, answer: Record) -> None:
         if answer.get("success") is not True:

@@ -22,6 +22,10 @@ _PROMPTING: Final = frozenset({"-p", "--print", "--mode", "--"})
 # As `difflib` measures: two letters exchanged in a word of four, and one left out or doubled in a word of six.
 _NEAR: Final = 0.75
 _VERY_NEAR: Final = 0.85
+# A shorter word is similar to too many.
+_SHORT: Final = 5
+_GROUPS: Final = ("auth", "mcp", "host", "agents")
+"""The subcommands with commands of their own, those of a shared name (`status`, `stop`) by precedence."""
 _OPENING: Final[Mapping[str, str]] = {"session": "--session", "continues": "--continue", "resume": "--resume"}
 """The options that open an existing session, by field."""
 
@@ -224,7 +228,8 @@ def refuse_misspelt_subcommand(words: Sequence[str]) -> None:
     """Refuse a command line of bare words whose first one resembles a subcommand: as a prompt it would cost money.
 
     Words with a space are prose, and `-p`, `--mode` or `--` mark a prompt. Names of pi's unsupported subcommands are
-    compared as well.
+    compared as well. A word that stands alone is also compared with the commands of subcommands, such as `status`;
+    with further words it may be prose that is not quoted.
 
     Raises:
         UsageError: The first word resembles a subcommand.
@@ -237,5 +242,10 @@ def refuse_misspelt_subcommand(words: Sequence[str]) -> None:
     from pinnace_spec.nearest import nearest
 
     near = OTHER_NAMES.get(first.lower()) or nearest(first, SUBCOMMANDS, _NEAR)
-    if near := near or nearest(first, FOREIGN_COMMANDS, _VERY_NEAR):
+    near = near or nearest(first, FOREIGN_COMMANDS, _VERY_NEAR)
+    if near is None and all(word.startswith("-") for word in words[1:]):
+        commands = {name: f"{group} {name}" for group in reversed(_GROUPS) for name in SUBCOMMANDS[group][1]}
+        del commands["test"]  # which an agent may well be asked to do
+        near = commands.get(nearest(first, commands, _VERY_NEAR if len(first) < _SHORT else _NEAR) or "")
+    if near is not None:
         raise UsageError(f"unknown subcommand {first}; did you mean {near}? To ask a model: pinnace -p {first}")

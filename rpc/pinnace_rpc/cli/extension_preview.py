@@ -15,6 +15,7 @@ import trio
 from pinnace_agent.config.configuration import load_configuration
 from pinnace_agent.config.models.models import ModelRegistry, ProviderCode
 from pinnace_agent.extensions.loading.discovery import Wanted, discover, resolve_named
+from pinnace_agent.extensions.loading.folders import LoadFailure
 from pinnace_agent.extensions.loading.loading import Loader
 from pinnace_agent.extensions.registration.flags import flags_of
 from pinnace_agent.extensions.registration.provider_config import file_entry, streamed_api
@@ -36,6 +37,12 @@ class Preview(NamedTuple):
     flags: Mapping[str, FlagRegistration]
     providers: Sequence[ProviderRegistration]
     """Names with their descriptions; None removes a provider."""
+    loaded: Sequence[str] = ()
+    """The paths of the extensions."""
+    failures: Sequence[LoadFailure] = ()
+    """Those that could not be loaded."""
+    notices: Sequence[str] = ()
+    """What else is wrong with extensions."""
 
 
 Work = Callable[[Preview], Awaitable[None]]
@@ -43,9 +50,17 @@ Work = Callable[[Preview], Awaitable[None]]
 
 
 def preview(
-    named: Sequence[str], *, is_discovering: bool, approved: bool | None = None, work: Work | None = None
+    named: Sequence[str],
+    *,
+    is_discovering: bool,
+    approved: bool | None = None,
+    work: Work | None = None,
+    reports: bool = True,
 ) -> Preview:
-    """Load the extensions that a start would load, and call `work` before they are unloaded."""
+    """Load the extensions that a start would load, and call `work` before they are unloaded.
+
+    `reports`: whether failures are written to stderr.
+    """
     cwd = Path.cwd()
     configuration = load_configuration(os.environ, cwd, approved=approved)
     wanted = Wanted(
@@ -58,7 +73,7 @@ def preview(
     )
     found = discover(wanted)
     if not found.candidates and not found.failures:
-        nothing = Preview({}, ())
+        nothing = Preview({}, (), notices=found.notices)
         if work is not None:
             trio.run(work, nothing)
         return nothing
@@ -67,10 +82,15 @@ def preview(
         generation = Generation()
         loader = Loader(generation, cwd=str(cwd))
         report = await loader.load(found.candidates)
-        for failure in (*found.failures, *report.failures):
+        failures = (*found.failures, *report.failures)
+        for failure in failures if reports else ():
             sys.stderr.write(f"pinnace: {failure.path}: {failure.error}\n")
         made = Preview(
-            flags_of(report.extensions), [each for extension in report.extensions for each in extension.providers]
+            flags_of(report.extensions),
+            [each for extension in report.extensions for each in extension.providers],
+            [extension.path for extension in report.extensions],
+            failures,
+            (*found.notices, *report.notices),
         )
         if work is not None:
             await work(made)

@@ -31,6 +31,7 @@ Usage: pinnace [OPTIONS] [TEXT ...]
        pinnace trust [DIR]  let a project's .pi configure the agent; untrust
        pinnace mcp          list, test, add, remove MCP servers, sign in to them
        pinnace sessions     list the sessions of this folder as JSON lines
+       pinnace doctor       check files, keys, extensions, MCP servers
        pinnace completion SHELL
                             print the completion script of a shell
        pinnace explain NAME explain a rule of the protocol or a transition

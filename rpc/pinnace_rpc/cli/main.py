@@ -67,11 +67,8 @@ def _run(words: list[str]) -> int:
             from pinnace_rpc.cli.commands import sessions as sessions_command
 
             return sessions_command.main(rest)
-        case ["auth", *rest]:
-            from pinnace_rpc.cli.commands import auth as auth_command
-
-            _protect()
-            return auth_command.main(rest)
+        case ["auth" | "doctor" as name, *rest]:
+            return _read_keys(name, rest)
         case ["trust" | "untrust" | "mcp" as name, *rest]:
             return _configure(name, rest)
         case ["completion", *rest]:
@@ -94,6 +91,18 @@ def _run(words: list[str]) -> int:
             return demo.main(rest)
         case _:
             return _serve(words)
+
+
+def _read_keys(name: str, rest: list[str]) -> int:
+    """Change or show keys, or check everything that a start would use."""
+    _protect()
+    if name == "doctor":
+        from pinnace_rpc.cli.commands import doctor as doctor_command
+
+        return doctor_command.main(rest)
+    from pinnace_rpc.cli.commands import auth as auth_command
+
+    return auth_command.main(rest)
 
 
 def _configure(name: str, rest: list[str]) -> int:

@@ -58,6 +58,7 @@ SUBCOMMANDS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "batch": ("Run an agent for each task of a file, here or on many machines.", ()),
     "completion": ("Print the completion script of a shell.", ("bash", "fish", "zsh")),
     "demo": ("Show a short conversation without a network.", ()),
+    "doctor": ("Check files, keys, extras, the sandbox, extensions and MCP servers.", ()),
     "explain": ("Explain a rule of the protocol or a transition.", ()),
     "host": ("Keep agents running between clients.", ("status", "stop")),
     "mcp": (

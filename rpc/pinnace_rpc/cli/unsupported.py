@@ -71,7 +71,15 @@ FOREIGN_COMMANDS: Final[Mapping[str, UnsupportedFeature]] = {
     "uninstall": PACKAGES,
     "update": UPDATES,
 }
-OTHER_NAMES: Final[Mapping[str, str]] = {"help": "--help", "version": "--version", "login": "auth", "logout": "auth"}
+OTHER_NAMES: Final[Mapping[str, str]] = {
+    "extensions": "doctor",
+    "help": "--help",
+    "keys": "auth",
+    "login": "auth",
+    "logout": "auth",
+    "models": "--list-models",
+    "version": "--version",
+}
 """Subcommands of other programs, and what has their effect here."""
 _AUTH_FORMS: Final[Mapping[str, UnsupportedFeature]] = {
     "check": SHOWN_KEYS,

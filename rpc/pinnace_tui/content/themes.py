@@ -31,10 +31,11 @@ def read_looks(folder: Path) -> tuple[list[Look], list[str]]:
     for path in sorted(folder.glob("*.json")):
         try:
             value: object = json.loads(path.read_text("utf-8"))
-            look = _look(as_mapping(value))
+            look, wrong = _look(as_mapping(value))
         except (OSError, ValueError, _WrongTheme) as error:
             problems.append(f"{path}: {error}")
             continue
+        problems += [f"{path}: {each}; the built-in colour is used" for each in wrong]
         looks = [each for each in looks if each.name != look.name]
         looks.append(look)
     return looks, problems
@@ -54,7 +55,8 @@ def named_look(settings: Path, environment: Mapping[str, str]) -> str | None:
     return light if background in _LIGHT_BACKGROUNDS else dark
 
 
-def _look(value: Record) -> Look:
+def _look(value: Record) -> tuple[Look, list[str]]:
+    """Return a theme, and what is wrong with single colours of it."""
     name = text(value, "name")
     if not name or "/" in name:
         raise _WrongTheme("name: expected a name without /")
@@ -64,10 +66,14 @@ def _look(value: Record) -> Look:
     if not given:
         raise _WrongTheme("colors: expected an object of colours by role")
     colors = dict(base.colors)
+    wrong: list[str] = []
     for role, color in given.items():
-        if role in _ROLES and (found := _resolved(role, color, variables)) is not None:
-            colors[cast("Role", role)] = found
-    return Look(name, colors, is_dark, base.background, base.surface, base.code_theme)
+        try:
+            if role in _ROLES and (found := _resolved(role, color, variables)) is not None:
+                colors[cast("Role", role)] = found
+        except _WrongTheme as error:
+            wrong.append(str(error))
+    return Look(name, colors, is_dark, base.background, base.surface, base.code_theme), wrong
 
 
 def _resolved(role: str, color: object, variables: Record) -> str | None:

@@ -136,12 +136,14 @@ NAVIGATION_COMPACTING: Final = (
 )
 ABORTED_BEFORE_START: Final = "Aborted before it started"
 SHUTTING_DOWN: Final = "Shutting down"
+GIVE_A_KEY: Final = (
+    "Set the variable of a provider, such as ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or store its key: "
+    "pinnace auth login PROVIDER. pinnace auth status lists the providers with their variables."
+)
 # Clients match the first sentence; the rest helps a person.
 NO_MODEL: Final = (
     "No model selected.\n\n"
-    "No model can be used without the key of its provider. Set the variable of one, such as ANTHROPIC_API_KEY, "
-    "OPENAI_API_KEY or GEMINI_API_KEY, or store the key: pinnace auth login PROVIDER. pinnace auth status lists the "
-    "providers with their variables.\n\n"
+    f"No model can be used without the key of its provider. {GIVE_A_KEY}\n\n"
     "Or describe your own server in models.json: pinnace --help shows how. --provider offline needs neither a key nor "
     "a network.\n\n"
     "In a running process, use reload and set_model."

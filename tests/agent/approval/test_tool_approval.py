@@ -15,7 +15,7 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinnace_agent.approval.gate import ToolApproval, yes_for_session
+from pinnace_agent.approval.gate import ToolApproval
 from pinnace_agent.approval.question import examine, question
 from pinnace_agent.extensions.services.dialogs import DialogTable
 from pinnace_agent.files.protected import Places
@@ -179,20 +179,20 @@ async def test_a_tool_that_only_bears_the_name_of_a_harmless_one_is_not(gate: Op
 
 async def test_the_question_shows_the_complete_call(gate: Open) -> None:
     pi = gate("ask")
-    assert None is await pi.call("bash", "Yes", command="rm -rf build")
-    assert None is await pi.call("write", "Yes", content="new\x1b[2J", path="a.txt")
+    assert None is await pi.call("bash", "Allow once", command="rm -rf build")
+    assert None is await pi.call("write", "Allow once", content="new\x1b[2J", path="a.txt")
 
     first, second = pi.frames
-    title = f"Let the model use bash?\n\n(in {pi.cwd})\ncommand: rm -rf build"
+    title = f"Allow tool: bash\n\n(in {pi.cwd})\ncommand: rm -rf build"
     assert ("select", title) == (first["method"], first["title"])
-    assert (["Yes", "Yes for bash in this session", "No"], "call-7") == (first["options"], first["toolCallId"])
+    assert (["Allow once", "Allow for this session", "Deny"], "call-7") == (first["options"], first["toolCallId"])
     assert ["allow_once", "allow_always", "reject_once"] == first["optionKinds"]
     assert "timeout" not in first
     path = f"{pi.cwd}/a.txt"
-    assert f"Let the model use write?\n\npath: {path}\ncontent: new\\u{{1b}}[2J" == second["title"]
+    assert f"Allow tool: write\n\npath: {path}\ncontent: new\\u{{1b}}[2J" == second["title"]
 
 
-@pytest.mark.parametrize("answer", ["No", "yes", None, 7, ["Yes"]])
+@pytest.mark.parametrize("answer", ["Deny", "yes", None, 7, ["Allow once"]])
 async def test_nothing_but_yes_is_yes(gate: Open, answer: object) -> None:
     pi = gate("ask")
     block = await pi.call("bash", answer, command="true")
@@ -202,15 +202,15 @@ async def test_nothing_but_yes_is_yes(gate: Open, answer: object) -> None:
 
 async def test_yes_is_for_one_call(gate: Open) -> None:
     pi = gate("ask")
-    assert None is await pi.call("bash", "Yes", command="one")
-    assert None is not await pi.call("bash", "No", command="two")
+    assert None is await pi.call("bash", "Allow once", command="one")
+    assert None is not await pi.call("bash", "Deny", command="two")
 
 
 async def test_yes_for_this_session_is_for_one_tool(gate: Open) -> None:
     pi = gate("ask")
-    assert None is await pi.call("bash", "Yes for bash in this session", command="one")
+    assert None is await pi.call("bash", "Allow for this session", command="one")
     assert None is await pi.call("bash", "no question", command="two")
-    assert None is not await pi.call("write", "No", path="a", content="")
+    assert None is not await pi.call("write", "Deny", path="a", content="")
     assert 2 == len(pi.frames)
 
 
@@ -277,7 +277,7 @@ async def test_a_change_of_the_mode_decides_the_next_call(gate: Open) -> None:
     pi.approval.set_mode("read-only")
     assert "this session is read-only" in str(await pi.call("bash", command="two"))
     pi.approval.set_mode("ask")
-    assert None is await pi.call("bash", "Yes", command="three")
+    assert None is await pi.call("bash", "Allow once", command="three")
     pi.approval.set_mode("never")
     assert None is await pi.call("bash", command="four")
     assert 1 == len(pi.frames)
@@ -287,9 +287,9 @@ async def test_a_change_of_the_mode_decides_the_next_call(gate: Open) -> None:
 async def test_a_question_that_is_open_at_a_change_stays_open(gate: Open, mode: ApprovalMode) -> None:
     """R-SET-07: its answer decides the call that it is about."""
     pi = gate("ask")
-    assert None is await pi.call("bash", "Yes", on_question=lambda: pi.approval.set_mode(mode), command="one")
+    assert None is await pi.call("bash", "Allow once", on_question=lambda: pi.approval.set_mode(mode), command="one")
     pi.approval.set_mode("ask")
-    refused = await pi.call("bash", "No", on_question=lambda: pi.approval.set_mode(mode), command="two")
+    refused = await pi.call("bash", "Deny", on_question=lambda: pi.approval.set_mode(mode), command="two")
 
     assert "the user did not approve this call" in str(refused)
 
@@ -302,25 +302,25 @@ async def test_a_change_of_the_mode_forgets_what_was_allowed(gate: Open) -> None
         pi.approval.set_mode("ask")
 
     pi = gate("ask")
-    assert None is await pi.call("bash", "Yes for bash in this session", command="one")
+    assert None is await pi.call("bash", "Allow for this session", command="one")
     pi.approval.set_mode("ask")
     assert None is await pi.call("bash", command="it is no change")
     change()
-    assert None is await pi.call("bash", "Yes for bash in this session", on_question=change, command="two")
-    assert None is not await pi.call("bash", "No", command="three")
+    assert None is await pi.call("bash", "Allow for this session", on_question=change, command="two")
+    assert None is not await pi.call("bash", "Deny", command="three")
 
 
 @pytest.mark.parametrize("way", ["another session", "a reload"])
 async def test_what_was_allowed_ends_with_the_session(gate: Open, way: str) -> None:
     """R-SET-07."""
     pi = gate("ask")
-    assert None is await pi.call("bash", "Yes for bash in this session", command="one")
+    assert None is await pi.call("bash", "Allow for this session", command="one")
     if way == "a reload":
         pi.approval.forget()
     else:
         pi.session = Conversation()
 
-    assert None is not await pi.call("bash", "No", command="two")
+    assert None is not await pi.call("bash", "Deny", command="two")
 
 
 # What is shown is all of it, and stands for one call only.
@@ -447,7 +447,7 @@ async def test_numbers_and_unusual_argument_names_are_shown_as_json() -> None:
 @pytest.mark.parametrize("command", ["x" * 10_001, "true\n" * 200 + "rm x", "\u200b\n" * 1500, "ls" + " " * 10_000])
 async def test_a_command_that_can_not_be_shown_whole_is_refused(gate: Open, command: str) -> None:
     pi = gate("ask")
-    block = await pi.call("bash", "Yes", command=command)
+    block = await pi.call("bash", "Allow once", command=command)
 
     assert "the call can't be shown in full: its command takes" in str(block)
     assert [] == pi.frames
@@ -455,10 +455,10 @@ async def test_a_command_that_can_not_be_shown_whole_is_refused(gate: Open, comm
 
 async def test_a_content_that_can_not_be_shown_whole_is_refused(gate: Open) -> None:
     pi = gate("ask")
-    assert None is await pi.call("write", "Yes", path="a", content="x" * 60_000)
-    block = await pi.call("write", "Yes", path="a", content="x" * 64_000)
+    assert None is await pi.call("write", "Allow once", path="a", content="x" * 60_000)
+    block = await pi.call("write", "Allow once", path="a", content="x" * 64_000)
 
-    many = await pi.call("write", "Yes", path="a", content="", numbers=[1] * 64_000)
+    many = await pi.call("write", "Allow once", path="a", content="", numbers=[1] * 64_000)
 
     assert ["more than 64000 characters to show" in str(each) for each in (block, many)] == [True, True]
     assert len(str(pi.frames[0]["title"])) > 60_000
@@ -471,7 +471,7 @@ async def test_a_call_is_bound_to_the_file_that_was_shown(gate: Open, tmp_path: 
     (tmp_path / "project/link").symlink_to("real")
     bound: list[str] = []
     pi = gate("ask")
-    await pi.call("write", "Yes for write in this session", bind=bound.append, path="link", content="")
+    await pi.call("write", "Allow for this session", bind=bound.append, path="link", content="")
     await pi.call("write", bind=bound.append, path="other", content="")
 
     assert bound == [f"{tmp_path}/project/real", f"{tmp_path}/project/other"]
@@ -487,7 +487,9 @@ async def test_a_link_that_is_changed_while_the_user_decides_is_asked_about_agai
 
     bound: list[str] = []
     pi = gate("ask")
-    outcome = await pi.call("write", "Yes", "Yes", on_question=turn, bind=bound.append, path="link", content="")
+    outcome = await pi.call(
+        "write", "Allow once", "Allow once", on_question=turn, bind=bound.append, path="link", content=""
+    )
 
     assert outcome is None
     assert [f"path: {tmp_path}/project/{name}" for name in ("real", "other")] == [
@@ -499,11 +501,11 @@ async def test_a_link_that_is_changed_while_the_user_decides_is_asked_about_agai
 async def test_a_call_that_an_extension_has_bound_to_another_file_is_refused(gate: Open, tmp_path: Path) -> None:
     other = str(tmp_path / "project/other")
     pi = gate("ask")
-    refused = await pi.call("write", "Yes", bound_path=other, path="file", content="")
+    refused = await pi.call("write", "Allow once", bound_path=other, path="file", content="")
     assert "its path changed to another file while approval hooks ran" in str(refused)
     pi.toolbox.use({"write": cast("Tool", Named("write"))}, ())
     bound: list[str] = []
-    assert None is await pi.call("write", "Yes", bind=bound.append, bound_path=other, path="other", content="")
+    assert None is await pi.call("write", "Allow once", bind=bound.append, bound_path=other, path="other", content="")
     assert bound == [other], "the tool is not known, and what an extension wants stays"
 
 
@@ -514,7 +516,7 @@ async def test_arguments_that_an_extension_changes_while_the_user_decides_are_as
         edits[0]["newText"] = "rm -rf /"
 
     pi = gate("ask")
-    assert None is not await pi.call("edit", "Yes", "No", on_question=change, path="f", edits=edits)
+    assert None is not await pi.call("edit", "Allow once", "Deny", on_question=change, path="f", edits=edits)
 
     assert ["b", "rm -rf /"] == [shown_arguments(str(each["title"]))["edits[0].newText"] for each in pi.frames]
 
@@ -532,7 +534,7 @@ async def test_a_call_that_is_always_another_one_is_refused(gate: Open, tmp_path
     pi = gate("ask")
     pi.frames = Turning()
     pi.emit = pi.frames.append
-    block = await pi.call("write", "Yes", "Yes", "Yes", "Yes", path="link", content="")
+    block = await pi.call("write", "Allow once", "Allow once", "Allow once", "Allow once", path="link", content="")
 
     assert "it changed each time after it was approved" in str(block)
     assert 3 == len(pi.frames)
@@ -578,13 +580,13 @@ async def test_yes_for_this_session_excludes_files_that_run_or_grant_rights_late
     os.link(tmp_path / "project/hard", tmp_path / "elsewhere")
     content: dict[str, Any] = {"content": ""} if name == "write" else {"edits": []}
     pi = gate("ask")
-    assert None is await pi.call(name, f"Yes for {name} in this session", path="notes.txt", **content)
-    assert None is not await pi.call(name, f"Yes for {name} in this session", path=path, **content)
-    assert None is await pi.call(name, "Yes", path=path, **content)
-    assert None is not await pi.call(name, "No", path=path, **content), "Yes is for one call"
+    assert None is await pi.call(name, "Allow for this session", path="notes.txt", **content)
+    assert None is not await pi.call(name, "Allow for this session", path=path, **content)
+    assert None is await pi.call(name, "Allow once", path=path, **content)
+    assert None is not await pi.call(name, "Deny", path=path, **content), "Yes is for one call"
     assert None is await pi.call(name, path="notes.txt", **content)
 
-    assert [["Yes", f"Yes for {name} in this session", "No"], *[["Yes", "No"]] * 3] == [
+    assert [["Allow once", "Allow for this session", "Deny"], *[["Allow once", "Deny"]] * 3] == [
         each["options"] for each in pi.frames
     ]
     assert ["allow_once", "reject_once"] == pi.frames[-1]["optionKinds"]
@@ -602,7 +604,7 @@ async def test_read_only_refuses_protected_files_like_all_others(gate: Open, nam
 async def test_where_a_path_of_an_extensions_tool_leads_is_shown(gate: Open, tmp_path: Path) -> None:
     (tmp_path / "project/notes").symlink_to("/tmp/else\u3164where")
     pi = gate("ask")
-    assert None is await pi.call("save", "Yes", to="notes/a", text="notes")
+    assert None is await pi.call("save", "Allow once", to="notes/a", text="notes")
 
     assert str(pi.frames[0]["title"]).split("\n")[2:] == [
         "(notes/a leads to /tmp/else\\u{3164}where/a)",
@@ -617,7 +619,7 @@ async def test_a_command_is_bound_to_the_folder_that_is_shown(gate: Open, tmp_pa
     bound: list[str] = []
     pi = gate("ask")
     pi.cwd = str(tmp_path / "link")
-    await pi.call("bash", "Yes", bind=bound.append, command="ls")
+    await pi.call("bash", "Allow once", bind=bound.append, command="ls")
 
     assert f"(in {tmp_path}/project)" in str(pi.frames[0]["title"])
     assert bound == [str(tmp_path / "project")]
@@ -625,9 +627,9 @@ async def test_a_command_is_bound_to_the_folder_that_is_shown(gate: Open, tmp_pa
 
 async def test_a_tool_of_an_extension_is_always_asked_about_with_a_protected_path(gate: Open) -> None:
     pi = gate("ask")
-    assert None is await pi.call("save", "Yes for save in this session", files=["a", "b"])
+    assert None is await pi.call("save", "Allow for this session", files=["a", "b"])
     assert None is await pi.call("save", files=["c"])
-    assert None is not await pi.call("save", "No", files=["c", {"to": ".git/config"}])
+    assert None is not await pi.call("save", "Deny", files=["c", {"to": ".git/config"}])
 
 
 async def test_a_module_that_was_loaded_is_always_asked_about() -> None:
@@ -639,17 +641,17 @@ async def test_a_module_that_was_loaded_is_always_asked_about() -> None:
 async def test_a_path_that_leads_in_a_circle_is_refused(gate: Open, tmp_path: Path) -> None:
     (tmp_path / "project/loop").symlink_to("loop")
     pi = gate("ask")
-    assert "write was not run" in str(await pi.call("write", "Yes", path="loop/x", content=""))
+    assert "write was not run" in str(await pi.call("write", "Allow once", path="loop/x", content=""))
     assert [] == pi.frames
 
 
 async def test_a_tool_that_was_allowed_for_the_session_is_asked_about_when_it_has_changed(gate: Open) -> None:
     """R-SET-07: its server may have made another tool of it."""
     agent = gate("ask")
-    assert await agent.call("mcp__a__x", yes_for_session("mcp__a__x")) is None
+    assert await agent.call("mcp__a__x", "Allow for this session") is None
     assert await agent.call("mcp__a__x") is None
     agent.descriptions["mcp__a__x"] = "does something else"
-    assert await agent.call("mcp__a__x", "No") is not None
+    assert await agent.call("mcp__a__x", "Deny") is not None
     del agent.descriptions["mcp__a__x"]
     assert await agent.call("mcp__a__x") is None
 
@@ -657,6 +659,6 @@ async def test_a_tool_that_was_allowed_for_the_session_is_asked_about_when_it_ha
 async def test_hints_of_a_server_are_shown_and_decide_nothing(gate: Open) -> None:
     agent = gate("ask")
     agent.hints["mcp__a__x"] = {"readOnlyHint": True, "destructiveHint": False}
-    assert await agent.call("mcp__a__x", "No") is not None
+    assert await agent.call("mcp__a__x", "Deny") is not None
     assert "(its server says, and may be wrong: readOnlyHint true, destructiveHint false)" in str(agent.frames[-1])
     assert await gate("read-only").call("mcp__a__x") is not None

@@ -449,3 +449,34 @@ def test_every_session_that_a_sandbox_refuses_says_why(acp: StartAcp) -> None:
         error = agent.error("session/new", cwd="/", mcpServers=[])
         assert error["data"] == {"errorCode": "agent_ended"}
         assert "makes the working folder writable, and / is the root of the file system" in error["message"]
+
+
+def test_a_compaction_without_anything_to_compact_ends_its_prompt_with_a_text(acp: StartAcp, work: Path) -> None:
+    """Whether the session is new, too small, or was compacted before; one that an extension cancels is cancelled."""
+    extension = work / "cancels.py"
+    extension.write_text(
+        "from pinnace.extensions import Cancel\n"
+        "def extension(pi):\n"
+        "    def decide(ctx, event):\n"
+        "        return Cancel() if event.custom_instructions == 'never' else None\n"
+        "    pi.on('session_before_compact', decide)\n"
+    )
+    agent = acp(
+        "-e",
+        str(extension),
+        script=[{"text": "one"}, {"text": "summary"}],
+        settings={"compaction": {"keepRecentTokens": 1}},
+    )
+    session = opened(agent, work)
+    said = []
+    for prompt in ("/compact", "a", "/compact never", "/compact", "/compact"):
+        since = len(agent.messages)
+        reason = agent.call("session/prompt", sessionId=session, prompt=text(prompt))["stopReason"]
+        said.append((reason, agent.text(since)))
+    assert said == [
+        ("end_turn", "Nothing to compact (session too small)"),
+        ("end_turn", "one"),
+        ("cancelled", ""),
+        ("end_turn", ""),
+        ("end_turn", "Already compacted"),
+    ]

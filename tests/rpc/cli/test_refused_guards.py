@@ -203,6 +203,14 @@ def test_settings_of_pi_are_understood(home: PreparedHome) -> None:
         (["help"], "--help"),
         (["version"], "--version"),
         (["login", "openai"], "auth"),
+        (["docter"], "doctor"),
+        (["Doctr", "--json"], "doctor"),
+        (["models"], "--list-models"),
+        (["extensions"], "doctor"),
+        (["staus"], "auth status"),
+        (["stauts"], "auth status"),
+        (["status", "--json"], "auth status"),
+        (["restrat"], "agents restart"),
     ],
 )
 def test_a_misspelt_subcommand_is_no_prompt(home: PreparedHome, words: list[str], near: str) -> None:
@@ -214,7 +222,18 @@ def test_a_misspelt_subcommand_is_no_prompt(home: PreparedHome, words: list[str]
 
 
 @pytest.mark.parametrize(
-    "words", [["-p", "sesions"], ["--", "sesions"], ["sesions are lost"], ["sesions", "are they lost?"], ["hello"]]
+    "words",
+    [
+        ["-p", "sesions"],
+        ["--", "sesions"],
+        ["sesions are lost"],
+        ["sesions", "are they lost?"],
+        ["hello"],
+        ["-p", "doctor"],
+        ["--", "staus"],
+        ["status", "of", "this"],
+        ["test"],
+    ],
 )
 def test_a_prompt_that_is_meant_or_prose_is_one(home: PreparedHome, words: list[str]) -> None:
     """The offline model answers it."""

@@ -241,9 +241,9 @@ def test_ask_asks_and_a_refusal_blocks(extended: Start, is_discovering: bool) ->
     one = extended((), [call("bash", command="touch ran"), call("bash", command="touch ran"), DONE], *flags)
     one.begin("go")
     first = one.asked("select")
-    one.reply(first, value="No")
+    one.reply(first, value="Deny")
     second = one.asked("select")
-    one.reply(second, value="Yes")
+    one.reply(second, value="Allow once")
     one.pi.wait({"type": "agent_settled"})
 
     assert [True, False] == [is_error for _, is_error in one.ends]
@@ -257,12 +257,12 @@ def test_yes_for_this_session_ends_with_the_session(extended: Start) -> None:
     touch = call("bash", command="true")
     one = extended((), [touch, touch, DONE, touch, DONE], "--tool-approval", "ask")
     one.begin("go")
-    one.reply(one.asked("select"), value="Yes for bash in this session")
+    one.reply(one.asked("select"), value="Allow for this session")
     one.pi.wait({"type": "agent_settled"})
     assert 1 == len(one.frames("select"))
     one.pi.ask("new_session")
     one.begin("go")
-    one.reply(one.asked("select"), value="No")
+    one.reply(one.asked("select"), value="Deny")
     one.pi.wait({"type": "agent_settled"})
 
     assert [False, False, True] == [is_error for _, is_error in one.ends]
@@ -318,18 +318,18 @@ def test_a_link_that_leads_elsewhere_after_the_approval_is_asked_about_again(ext
     target.mkdir()
     one.begin("go")
     first = one.asked("select")
-    one.reply(first, value="Yes")
+    one.reply(first, value="Allow once")
     second = one.asked("select")
     (one.work / "docs").symlink_to(target)
-    one.reply(second, value="Yes")
+    one.reply(second, value="Allow once")
     third = one.asked("select")
-    one.reply(third, value="No")
+    one.reply(third, value="Deny")
     one.pi.wait({"type": "agent_settled"})
 
     work = os.path.realpath(one.work)
     assert f"path: {work}/docs/a\n" in first["title"]
     assert f"path: {os.path.realpath(target)}/a\n(named docs/a)\n(always asked about: it is outside" in third["title"]
-    assert (first["toolCallId"], ["Yes", "No"]) == (third["toolCallId"], third["options"])
+    assert (first["toolCallId"], ["Allow once", "Deny"]) == (third["toolCallId"], third["options"])
     assert [] == os.listdir(target)
     assert {("bash", False), ("write", True)} == {
         (each["toolName"], each["isError"]) for each in one.pi.found({"type": "tool_execution_end"})
@@ -364,11 +364,11 @@ def test_yes_for_this_session_does_not_let_the_model_write_what_the_agent_loads(
     put(first.home.work / "gate.py", "gate")
     one = Extended(agent((), "--tool-approval", "ask", "-e", "gate.py", again=first))
     one.begin("go")
-    one.reply(one.asked("select"), value="Yes for write in this session")
+    one.reply(one.asked("select"), value="Allow for this session")
     for reason in ("configures agents", "belongs to git", "is a loaded extension", "is in the agent folder"):
         question = one.asked("select")
         assert f"(always asked about: it {reason}" in question["title"]
-        one.reply(question, value="Yes for write in this session")
+        one.reply(question, value="Allow for this session")
     one.pi.wait({"type": "agent_settled"})
 
     assert [False, True, True, True, True, False] == [is_error for _, is_error in one.ends]

@@ -124,7 +124,7 @@ def test_prompts_are_prompts_and_a_changed_tool_is_asked_about_again(with_server
     assert pi.request({"type": "prompt", "message": "go"})["success"]
     asked = pi.wait({"type": "extension_ui_request", "method": "select"}, since=mark)
     assert "(its server says, and may be wrong: readOnlyHint true)" in asked["title"]
-    pi.send({"type": "extension_ui_response", "id": asked["id"], "value": "Yes for mcp__hostile__echo in this session"})
+    pi.send({"type": "extension_ui_response", "id": asked["id"], "value": "Allow for this session"})
     pi.wait({"type": "agent_settled"}, since=mark)
     assert declared(pi) == ["echo", "bad"]
     (command,) = [each for each in pi.ask("get_commands")["commands"] if each["name"] == "mcp__hostile__greet"]
@@ -134,7 +134,7 @@ def test_prompts_are_prompts_and_a_changed_tool_is_asked_about_again(with_server
     mark = pi.mark()
     assert pi.request({"type": "prompt", "message": "/mcp__hostile__greet Ada"})["success"]
     asked = pi.wait({"type": "extension_ui_request", "method": "select"}, since=mark)
-    pi.send({"type": "extension_ui_response", "id": asked["id"], "value": "No"})
+    pi.send({"type": "extension_ui_response", "id": asked["id"], "value": "Deny"})
     pi.wait({"type": "agent_settled"}, since=mark)
     assert "Greet Ada." in str(pi.llm.requests[-2].body["messages"])
     ended = pi.found({"type": "tool_execution_end"})

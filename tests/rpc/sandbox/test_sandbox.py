@@ -77,11 +77,11 @@ def test_an_approved_command_runs_outside_once(agent: AgentStarter, tmp_path: Pa
     pi = agent(calls, "--sandbox", "workspace-write")
     pi.send({"type": "prompt", "message": "go"})
     asked = pi.wait({"type": "extension_ui_request", "method": "select"})
-    assert asked["title"].startswith("Run outside the sandbox?")
+    assert asked["title"].startswith("Allow tool: bash\n(outside the sandbox)\n")
     assert command in asked["title"]
     assert "to reach it" in asked["title"]
-    assert (["Yes", "No"], "a") == (asked["options"], asked["toolCallId"])
-    pi.send({"type": "extension_ui_response", "id": asked["id"], "value": "Yes"})
+    assert (["Allow once", "Deny"], "a") == (asked["options"], asked["toolCallId"])
+    pi.send({"type": "extension_ui_response", "id": asked["id"], "value": "Allow once"})
     pi.wait({"type": "agent_settled"})
 
     assert "x\n" == target.read_text()
@@ -97,12 +97,12 @@ def test_the_question_shows_all_that_would_run_outside(agent: AgentStarter, tmp_
     )
     pi.send({"type": "prompt", "message": "go"})
     asked = pi.wait({"type": "extension_ui_request", "method": "select"})
-    pi.send({"type": "extension_ui_response", "id": asked["id"], "value": "No"})
+    pi.send({"type": "extension_ui_response", "id": asked["id"], "value": "Deny"})
     pi.wait({"type": "agent_settled"})
 
     notes = [each for each in asked["title"].splitlines() if each.startswith("(")]
     expected = ["(by the shell /bin/bash)", *(f"(after shellCommandPrefix: {line})" for line in prefix.split("\n"))]
-    assert expected == notes[1:]
+    assert expected == notes[2:]
     assert not (tmp_path / "of-the-prefix").exists()
 
 
@@ -121,7 +121,7 @@ def test_without_an_approval_nothing_runs_outside(agent: AgentStarter, tmp_path:
     pi.send({"type": "prompt", "message": "go"})
     if way == "no":
         asked = pi.wait({"type": "extension_ui_request", "method": "select"})
-        pi.send({"type": "extension_ui_response", "id": asked["id"], "value": "No"})
+        pi.send({"type": "extension_ui_response", "id": asked["id"], "value": "Deny"})
     pi.wait({"type": "agent_settled"})
 
     assert "was not run" in result(pi, "a")

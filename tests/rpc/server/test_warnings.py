@@ -2,11 +2,14 @@
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.rpc.conftest import COMMAND, ENVIRONMENT
 
 from pinnace_fuzz.trials.one_shot import OneShotStarter
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
@@ -117,6 +120,19 @@ def test_print_modes_say_on_stderr_which_servers_have_failed(flags: Sequence[str
     lines = [line for line in printed.err.splitlines() if "MCP" in line]
     assert ["gone" in line for line in lines].count(True) == 1
     assert [".servers.odd" in line or "odd" in line for line in lines].count(True) == 1
-    assert all("pinnace mcp test" in line for line in lines)
+    assert all(("pinnace mcp test gone" if "gone" in line else "pinnace mcp list") in line for line in lines)
+    assert "stale" not in printed.err
     texts = [each["text"] for each in printed.records if each["type"] == "warning"] if "json" in flags else []
     assert len(texts) == (2 if flags == ("--mode", "json") else 0)
+
+
+def test_a_run_that_ends_before_servers_were_tried_says_so_and_nothing_else(tmp_path: Path) -> None:
+    """It has no model. The library of the servers is still being loaded when the session is over."""
+    servers = {"one": {"command": sys.executable}, "two": {"url": "http://127.0.0.1:9/mcp"}}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    env = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "PI_CODING_AGENT_DIR": str(tmp_path), **ENVIRONMENT}
+    done = subprocess.run([*COMMAND, "-p", "hello"], env=env, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    lines = [line for line in done.stderr.splitlines() if "MCP" in line or "mcp" in line]
+    text = "pinnace: warning: MCP server {0}: was not connected before the end. `pinnace mcp test {0}` has details."
+    assert lines == [text.format("one"), text.format("two")]

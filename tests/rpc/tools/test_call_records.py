@@ -42,10 +42,10 @@ def test_a_gated_call_reports_when_its_execution_begins(agent: AgentStarter) -> 
     pi.send({"type": "prompt", "message": "go"})
     asked = pi.wait({"type": "extension_ui_request"})
     assert ([True], []) == ([each.get("gated") for each in records(pi, "start")], records(pi, "update", "end"))
-    pi.send({"type": "extension_ui_response", "id": asked["id"], "value": "No"})
+    pi.send({"type": "extension_ui_response", "id": asked["id"], "value": "Deny"})
     asked = pi.wait({"type": "extension_ui_request"})
     assert [] == records(pi, "update")
-    pi.send({"type": "extension_ui_response", "id": asked["id"], "value": "Yes"})
+    pi.send({"type": "extension_ui_response", "id": asked["id"], "value": "Allow once"})
     pi.wait({"type": "agent_settled"})
     first = {each["toolName"]: each for each in reversed(records(pi, "update"))}
 
@@ -61,7 +61,7 @@ def test_an_exact_profile_has_none_of_the_fields(agent: AgentStarter, profile: s
     pi.ask("hello", protocol=profile)
     pi.send({"type": "prompt", "message": "go"})
     asked = pi.wait({"type": "extension_ui_request"})
-    pi.send({"type": "extension_ui_response", "id": asked["id"], "value": "Yes"})
+    pi.send({"type": "extension_ui_response", "id": asked["id"], "value": "Allow once"})
     pi.wait({"type": "agent_end"})
     text = json.dumps([*records(pi), asked, *pi.found({"type": "message_end"}), *pi.found({"type": "turn_end"})])
 

@@ -56,7 +56,7 @@ def test_each_tool_reaches_files_by_what_the_client_has_offered(agent: AgentStar
     pi.ask("set_tool_approval", mode="ask")
     pi.send({"type": "prompt", "message": "go"})
     question = pi.wait({"type": "extension_ui_request", "method": "select"}, since=mark)
-    pi.send({"type": "extension_ui_response", "id": question["id"], "value": "Yes"})
+    pi.send({"type": "extension_ui_response", "id": question["id"], "value": "Allow once"})
     answer(pi, request(pi, mark), content="typed\n")
     written = pi.wait({"type": "client_request", "method": "write_text_file"}, since=mark)
     assert "changed\n" == written["content"]

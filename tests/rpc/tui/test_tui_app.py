@@ -121,7 +121,7 @@ def test_tool_approval_shows_the_diff_and_an_early_enter_permits_nothing(tmp_pat
             for keys, outcome in ((["enter"], "one\n"), (["down", "enter"], "eins\n")):
                 await screen.say("go")
                 await screen.until(lambda: isinstance(screen.app.screen, Dialog))
-                await screen.shows("Let the model use edit?", "edits[0].newText: eins", "-one", "+eins")
+                await screen.shows("Allow tool: edit", "edits[0].newText: eins", "-one", "+eins")
                 await screen.press(*keys)
                 await screen.is_settled()
                 assert (tmp_path / "project" / "a.txt").read_text() == outcome

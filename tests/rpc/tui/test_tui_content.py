@@ -330,14 +330,19 @@ def test_theme_files_of_the_original_map_or_are_reported(tmp_path: Path) -> None
             }
         )
     )
-    (tmp_path / "other.json").write_text(json.dumps({"name": "other", "colors": {"error": "okhsl(1 2% 3%)"}}))
+    wrong = {"error": "okhsl(1 2% 3%)", "accent": "#00ff00"}
+    (tmp_path / "other.json").write_text(json.dumps({"name": "other", "colors": wrong}))
+    (tmp_path / "third.json").write_text(json.dumps({"name": "a/b", "colors": wrong}))
     looks, problems = read_looks(tmp_path)
     mine = next(look for look in looks if look.name == "mine")
     assert (mine["error"], mine["accent"], mine["mdCode"]) == ("#ff0000", "#00afff", "#ff0000")
     assert mine["text"] == LOOKS[1]["text"]
-    assert [look.name for look in looks] == ["dark", "light", "high-contrast", "mine"]
-    assert len(problems) == 1
+    assert [look.name for look in looks] == ["dark", "light", "high-contrast", "mine", "other"]
+    other = looks[-1]
+    assert (other["error"], other["accent"]) == (LOOKS[0]["error"], "#00ff00")
+    assert len(problems) == 2
     assert "colors.error: expected" in problems[0]
+    assert "name: expected a name without /" in problems[1]
 
 
 def test_a_pair_of_themes_follows_the_background(tmp_path: Path) -> None:

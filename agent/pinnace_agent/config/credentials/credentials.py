@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pinnace_agent.core.diagnostics import Diagnostic, Problem
+from pinnace_agent.core.diagnostics import Diagnostic, Problem, hints
 from pinnace_agent.files.relaxed_json import ConfigurationFileError, is_object, read_object
 from pinnace_agent.redaction.policy import Secret
 
@@ -61,15 +61,26 @@ def read_auth(path: Path) -> AuthFile:
         return AuthFile({}, (Diagnostic(str(path), (Problem("", str(error)),), f"no stored key is used{hint}"),), path)
     entries: dict[str, StoredKey] = {}
     problems: list[Problem] = []
+    found: list[Problem] = []
     for provider, entry in content.items():
         stored = _stored_key(entry)
         if isinstance(stored, StoredKey):
             entries[provider] = stored
+            if stored.login is None and stored.key is None:
+                found.append(_without_key(provider, entry))
         else:
             problems.append(Problem(provider, stored))
-    if not problems:
-        return AuthFile(entries, (), path)
-    return AuthFile(entries, (Diagnostic(str(path), tuple(problems), "these entries are not used"),), path)
+    wrong = (Diagnostic(str(path), tuple(problems), "these entries are not used"),) if problems else ()
+    return AuthFile(entries, (*wrong, *hints(str(path), found)), path)
+
+
+def _without_key(provider: str, entry: object) -> Problem:
+    """Return the hint about an entry that has no key, most probably since its name is misspelt."""
+    from pinnace_spec.nearest import nearest  # imported only after a mistake
+
+    unknown = sorted(entry.keys() - {"type", "key", "env"}) if is_object(entry) else []
+    meant = [f"; did you mean key instead of {name[:100]}?" for name in unknown if nearest(name, ["key"], 0.5)]
+    return Problem(provider, f"has no key{meant[0] if meant else ''}", is_hint=True)
 
 
 def _stored_key(entry: object) -> StoredKey | str:
