@@ -44,6 +44,7 @@ A_TO_B: Final = {"oldText": "a", "newText": "b"}
 
 PATCH: Final = "--- {{c}}/f\n+++ {{c}}/f\n@@ -1,1 +1,1 @@\n-{}\n+{}\n"
 BLANK: Final = "What is blank is only looked for as it is: folded it would be nothing, which is everywhere."
+FORMS: Final = "A file whose name has the other normal form of Unicode is the one that is meant."
 TYPOGRAPHY: Final = "Quotes, dashes and blanks that an edit does not change stay as they are, not only on other lines."
 BYTES: Final = "Bytes that are no text stay what they are, where the original writes U+FFFD for them."
 NULL: Final = "null for a text is an empty one, not the word."
@@ -299,7 +300,21 @@ TRIALS: Final = (
     edit("a\n", ("a", "b"), path=""),
     edit("a\n", ("a", "b"), path="{c}/f/x"),
     edit("a\n", ("a", "b"), path="~/nothing"),
-    Trial("edit", {"path": "{c}/e\u00e9", "edits": [A_TO_B]}, {"ee\u0301": "a"}, {}),
+    differs(
+        Trial("edit", {"path": "{c}/e\u00e9", "edits": [A_TO_B]}, {"ee\u0301": "a"}, {}),
+        FORMS,
+        content=["Successfully replaced 1 block(s) in {c}/e\u00e9."],
+        isError=False,
+        details={
+            "diff": "-1 a\n+1 b",
+            "patch": (
+                "--- {c}/e\u00e9\n+++ {c}/e\u00e9\n@@ -1,1 +1,1 @@\n"
+                "-a\n\\ No newline at end of file\n+b\n\\ No newline at end of file\n"
+            ),
+            "firstChangedLine": 1,
+        },
+        changed={"ee\u0301": "b"},
+    ),
     Trial("edit", {"path": "{c}/l", "edits": [A_TO_B]}, {"f": "a", "l": Path("f")}, {}),
     Trial("edit", {"path": "{c}/l", "edits": [A_TO_B]}, {"l": Path("nowhere")}, {}),
     Trial("edit", {"path": "{c}/l", "edits": [A_TO_B]}, {"l": Path("l")}, {}),
@@ -356,7 +371,7 @@ TRIALS: Final = (
     write("file://{work}/{c}/a%20b"),
     write("{c}/a\u00a0b\u2003c"),
     write("{c}/f/"),
-    write("{c}/é", "new", {"e\u0301": "old"}),
+    differs(write("{c}/é", "new", {"e\u0301": "old"}), FORMS, changed={"e\u0301": "new"}),
     write("{work}/{c}/../{c}/./f"),
     write("{c}"),
     write(""),

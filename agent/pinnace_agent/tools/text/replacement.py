@@ -135,7 +135,9 @@ def _merged(match: Match, matched: str, text: str, own: Mapping[int, int]) -> st
     pieces: list[str] = []
     for is_kept, (start, end), new in _changes(match.old, match.new):
         here = [own.get(match.start + normal[place]) if place in normal else None for place in (start, end)]
-        pieces.append(text[here[0] : here[1]] if is_kept and None not in here else new)
+        kept = text[here[0] : here[1]] if is_kept and None not in here else None
+        # Blanks at the end of oldText that the file does not have count for nothing there, and may in newText.
+        pieces.append(new if kept is None or normalise(f"{kept}.") != normalise(f"{new}.") else kept)
     return "".join(pieces)
 
 
