@@ -1,15 +1,19 @@
 """Builds the documentation site from the Markdown pages: `scripts/docs`.
 
 The source folder is the repository itself, so that links between pages, and to files beside them, are the same as in a
-checkout.
+checkout. Beside each page is its Markdown, and `llms.txt` lists all pages, for programs that read.
 """
 
+import json
+import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from docutils import nodes
 from sphinx.application import Sphinx
 
 ROOT: Final = Path(__file__).parents[2]
@@ -35,6 +39,9 @@ html_theme = "furo"
 html_title = "pinnace"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_js_files = ["copy.js"]
+# Sphinx's own reads the pages again, which a browser refuses from a disk; `excerpts.js` replaces it.
+html_show_search_summary = False
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options: Final[dict[str, object]] = {"source_directory": "", "top_of_page_buttons": []}
@@ -45,7 +52,7 @@ CONTENTS: Final = {
     "docs/index": {
         "Start": "../README quickstart command-line faq glossary",
         "Clients": "rpc rpc-reference python-client offline migrating-from-pi",
-        "Use": "configuration providers prompts tools sandbox extensions sessions durable-agents fleet editors "
+        "Use": "configuration providers prompts tools sandbox extensions sessions durable-agents fleet recipes editors "
         "terminal mcp export logging telemetry troubleshooting",
         "Assurance": "../SECURITY stability specification ../spec/reference ../spec/matrix model-checking "
         "../spec/model/STATEMENT conformance ../spec/scenarios/README judged soak-and-chaos measurements "
@@ -73,6 +80,7 @@ TITLES: Final = {
 }
 """What the contents call a page, where its heading alone would mislead there."""
 
+_TEXTS: Final = "page_texts.js"
 _CHART: Final = re.compile(r"<!-- chart: generated -->.*?<!-- chart: end -->", re.DOTALL)
 _OPTIONS: Final = "<!-- options: on the site, the output of pinnace --help -->"
 _SENTENCE: Final = re.compile(r"\[([^\]]+)\]\((#sentence-\d+)\)")
@@ -101,12 +109,57 @@ def prepare(app: Sphinx, name: str, source: list[str]) -> None:
     text = text.replace("](schema/)", "](schema/pi.json)")
     if _OPTIONS in text:
         text = text.replace(_OPTIONS, f"```text\n{manual()}```")
+    written = text
     for caption, pages in CONTENTS.get(name, {}).items():
         options = [":hidden:", ":glob:", *([f":caption: {caption}"] if caption else []), ""]
         text += "\n".join(["\n\n```{toctree}", *options, *map(entry, pages.split()), "```\n"])
     source[0] = text
+    app.env.metadata[name]["markdown"] = written
+
+
+def add_to_page(app: Sphinx, name: str, _: str, context: dict[str, Any], __: object) -> None:
+    """Link a page to its Markdown, and give the page of the search its texts."""
+    if name == "search":
+        app.add_js_file(_TEXTS)
+        app.add_js_file("excerpts.js")
+    elif "markdown" in app.env.metadata.get(name, {}):
+        file = f"{name.rpartition('/')[2]}.md"
+        context["metatags"] += f'<link rel="alternate" type="text/markdown" href="{file}">'
+        context["body"] += f'<p class="as-markdown"><a href="{file}">This page as Markdown</a></p>'
+
+
+def write_texts(app: Sphinx, error: Exception | None) -> None:
+    """Write what programs read: each page as Markdown, the list of the pages, and the texts of the search."""
+    if error is not None:
+        return
+    folder = Path(app.outdir)
+    texts = {name: " ".join(app.env.get_doctree(name).astext().split()) for name in sorted(app.env.found_docs)}
+    lines = json.dumps(texts, ensure_ascii=False, separators=(",", ":"))
+    (folder / "_static" / _TEXTS).write_text(f"const PAGE_TEXTS = {lines};\n", encoding="utf-8")
+    for name in texts:
+        (folder / f"{name}.md").write_text(app.env.metadata[name]["markdown"], encoding="utf-8")
+    (folder / "llms.txt").write_text("\n".join(_listed(app, folder)) + "\n", encoding="utf-8")
+
+
+def _listed(app: Sphinx, folder: Path) -> Iterator[str]:
+    """Yield the lines of `llms.txt` (llmstxt.org): what this is, then the pages with their first sentences."""
+    yield from ("# pinnace", "", f"> {_first_sentence(app, '../README')}")
+    for caption, pages in CONTENTS["docs/index"].items():
+        yield from ("", f"## {caption}", "")
+        for page in pages.split():
+            name = os.path.normpath(f"docs/{page}")
+            title = TITLES.get(page) or app.env.titles[name].astext()
+            yield f"- [{title}]({name}.md): {_first_sentence(app, page)}"
+
+
+def _first_sentence(app: Sphinx, page: str) -> str:
+    paragraphs = app.env.get_doctree(os.path.normpath(f"docs/{page}")).findall(nodes.paragraph)
+    text = " ".join(next(iter(paragraphs)).astext().split())
+    return re.split(r"(?<=[.!?:])\s", text, maxsplit=1)[0]
 
 
 def setup(app: Sphinx) -> None:
     """Connect what this file adds."""
     app.connect("source-read", prepare)
+    app.connect("html-page-context", add_to_page)
+    app.connect("build-finished", write_texts)

@@ -26,7 +26,7 @@ from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.events import Resize
 from textual.screen import ModalScreen
-from textual.theme import Theme
+from textual.theme import BUILTIN_THEMES, Theme
 from textual.widgets import Static
 
 import pinnace
@@ -46,7 +46,7 @@ from pinnace_tui.content.values import Record, mapping, number, objects, text, t
 from pinnace_tui.conversation import ConversationView
 from pinnace_tui.drafts import Drafts
 from pinnace_tui.editor import Editor, Suggestions
-from pinnace_tui.footer import FooterState, branch_of, footer
+from pinnace_tui.footer import FooterState, branch_of, footer, welcome
 from pinnace_tui.guarded import Guarded
 from pinnace_tui.input.keys import Keys
 from pinnace_tui.screens import EditorDialog, InputDialog, SelectDialog
@@ -54,6 +54,7 @@ from pinnace_tui.search import SearchLine
 
 if TYPE_CHECKING:
     from pinnace import AsyncioClient, Dialogs
+    from pinnace_tui.input.decoder import BackgroundReported
     from pinnace_tui.input.driver import InputFailed
 
 Answer = TypeVar("Answer")
@@ -84,6 +85,9 @@ class TakesTitle(Protocol):
     def set_title(self, title: str) -> None:
         """Set the title."""
 
+    def ask_for_background(self) -> None:
+        """Ask for the background."""
+
 
 class TerminalClient(Guarded, App[str], inherit_bindings=False):
     """The client's screen; it returns the text of an error with which it has ended, or None."""
@@ -97,6 +101,9 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
     #queue { color: $text-muted; }
     #work { color: $warning; }
     #footer { height: auto; padding: 0 1; color: $text-muted; }
+    OptionList > .option-list--option-highlighted, OptionList:focus > .option-list--option-highlighted {
+        background: $selected-background; color: $foreground; text-style: bold;
+    }
     /* Above the conversation, not over the editor and the questions, which are at the bottom. */
     ToastRack { dock: top; align: right top; margin: 0; }
     """
@@ -180,7 +187,15 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         self._conversation: asyncio.Task[None] | None = None
         for each in looks:
             self.register_theme(_theme(each))
-        self.theme = self._look.name
+            self.register_theme(_theme(each, is_transparent=True))
+        self._has_named_look = look in self._looks
+        self._is_dark_terminal = True
+        """Whether the terminal's background is dark: what it has reported, or else what most have."""
+        self._wear(self._look)
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Return the variables of styles that themes of Textual do not have."""
+        return {"selected-background": LOOKS[0]["selectedBg"]}
 
     @property
     def client(self) -> "AsyncioClient":
@@ -236,6 +251,8 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         self._editor.commands = self._commands.listed()
         self._draw_footer()
         self._take_drafts()
+        if self._terminal is not None:
+            self._terminal.ask_for_background()
         self.set_interval(0.1, self._draw_work)
         self.set_interval(_DRAFT_S, self.keep_draft)
         # The editor is there first: what the agent needs takes longer to import than the editor to be drawn.
@@ -316,7 +333,8 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
                                 await asyncio.sleep(0)
                         await asyncio.sleep(_PAUSE_S)
         except pinnace.AgentExited as exited:
-            failure = exited.stderr_tail.strip() or str(exited)
+            # An extension may end it in order, by `ctx.shutdown()`.
+            failure = None if exited.exit_code == 0 else exited.stderr_tail.strip() or str(exited)
         except (pinnace.ClientFailure, OSError) as error:
             failure = str(error)
         except Exception as error:
@@ -433,6 +451,8 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
                 self._overlapping = None
             for event in overlapping:
                 self.transcript.apply(event)
+        if not self.transcript.items:
+            self.transcript.notice(welcome(state, self.keys))
         self._editor.replace_history(self.transcript.prompts())
         self._shown.stats = cast("Record", await client.get_session_stats())
         self._draw_footer()
@@ -472,8 +492,32 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         elif message.startswith("!"):
             is_excluded = message.startswith("!!")
             self._run_shell(message[2:] if is_excluded else message[1:], message, is_excluded=is_excluded)
+        elif message.startswith("/"):
+            self._perform(self._send_command(message, is_follow_up=event.is_follow_up))
         else:
             self._send(message, is_follow_up=event.is_follow_up)
+
+    async def _send_command(self, message: str, *, is_follow_up: bool) -> None:
+        """Send a command of the agent; ask about one that there is not, which the model would take for a prompt."""
+        await self._is_ready.wait()
+        if (question := self._commands.doubt(message)) is not None:
+            choices = ["Edit it", "Send it to the model as it is"]
+            self._unsent.append(message)
+            answer = await self.ask(SelectDialog(question, choices))
+            self._unsent.remove(message)
+            if answer != choices[1]:
+                self._editor.give_back([message])
+                return
+        self._send(message, is_follow_up=is_follow_up)
+
+    def last_words(self) -> list[str]:
+        """Return what stays in the terminal when the client has left: the last answer, and how to continue."""
+        lines = [plain(answer)] if (answer := self.transcript.last_answer()) else []
+        if self._shown.agent:
+            lines.append(f"To return to the agent: pinnace attach --tui {self._shown.agent}")
+        elif text(self._shown.state, "sessionFile") and self.transcript.prompts():
+            lines.append("To continue this session: pinnace --continue")
+        return lines
 
     async def _when_ready(self, command: Callable[[], Awaitable[None]]) -> None:
         await self._is_ready.wait()
@@ -821,9 +865,23 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         look = self._looks.get(name)
         if look is None:
             return False
-        self._look, self.theme = look, name
+        self._has_named_look = True
+        self._wear(look)
         self._view.show(look)
         return True
+
+    def _wear(self, look: Look) -> None:
+        """Use a theme: on the terminal's own background, unless it could not be read there."""
+        self._look = look
+        is_own = look.is_dark is self._is_dark_terminal and not look.keeps_background
+        self.theme = _transparent(look.name) if is_own else look.name
+
+    def on_background_reported(self, event: "BackgroundReported") -> None:
+        """Take the theme for the terminal's background, if none was chosen."""
+        self._is_dark_terminal = event.is_dark
+        fitting = [look for look in LOOKS if look.is_dark is event.is_dark and not look.keeps_background]
+        self._wear(self._look if self._has_named_look else fitting[0])
+        self._view.show(self._look)
 
     # --- drawing ---------------------------------------------------------------------------------------------------
 
@@ -911,15 +969,24 @@ def _set(values: "dict[str, Answer]", key: str, value: "Answer | None") -> None:
         values[key] = value
 
 
-def _theme(look: Look) -> Theme:
+def _transparent(name: str) -> str:
+    return f"{name} on the terminal's background"
+
+
+def _theme(look: Look, *, is_transparent: bool = False) -> Theme:
+    background = "ansi_default" if is_transparent else look.background
+    surface = "ansi_default" if is_transparent else look.surface
+    variables = BUILTIN_THEMES["ansi-dark" if look.is_dark else "ansi-light"].variables if is_transparent else {}
     return Theme(
-        name=look.name,
+        name=_transparent(look.name) if is_transparent else look.name,
+        ansi=is_transparent,
+        variables={**variables, "selected-background": look["selectedBg"]},
         primary=look["border"],
         accent=look["accent"],
         foreground=look["text"],
-        background=look.background,
-        surface=look.surface,
-        panel=look.surface,
+        background=background,
+        surface=surface,
+        panel=surface,
         success=look["success"],
         warning=look["warning"],
         error=look["error"],

@@ -4,15 +4,22 @@ A command that replaces the conversation lets the app load it again. Others with
 extensions, templates, skills), are prompts. Must not know widgets but the questions.
 """
 
+import asyncio
+import json
+import re
+import subprocess
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from datetime import datetime
+from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
 from textual.screen import ModalScreen
 
+from pinnace_tui import PROGRAM
 from pinnace_tui.content.transcript import Level, Transcript
-from pinnace_tui.content.values import Record, content_text, mapping, objects, text
+from pinnace_tui.content.values import Record, as_mapping, content_text, mapping, objects, text
+from pinnace_tui.footer import HOW_TO_GET_A_MODEL
 from pinnace_tui.input.keys import Keys
 from pinnace_tui.queueing import Change, HasPictures, Queued, change_queue, moved, queued, with_text, without
 from pinnace_tui.screens import EditorDialog, InputDialog, Picker
@@ -22,6 +29,9 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
+# Of extensions, templates and skills (`skill:name`), and not the beginning of a path.
+_COMMAND_NAME: Final = re.compile(r"/([\w:.-]+)(?:\s|$)")
+_STATUS_S: Final = 30.0
 # A page of `list_sessions`, and how many of them a list has.
 _SESSIONS_A_PAGE: Final = 100
 _MOST_PAGES: Final = 20
@@ -120,12 +130,23 @@ class Commands:
             return None
         return lambda: found[1](argument.strip())
 
+    def doubt(self, message: str) -> str | None:
+        """Return what to ask about a message that looks like a command and is none; None: it is a command or a text."""
+        found = _COMMAND_NAME.match(message)
+        if found is None or found[1] in self.of_agent:
+            return None
+        near = get_close_matches(found[1], [*self._commands, *self.of_agent], n=1)
+        return f"There is no command /{found[1]}.{f' Did you mean /{near[0]}?' if near else ''}"
+
     # --- models ----------------------------------------------------------------------------------------------------
 
     async def model(self, wanted: str) -> None:
         """Select a model: one that is named, or from the list."""
         terminal = self._terminal
         models = cast("list[Record]", (await terminal.client.get_available_models())["models"])
+        if not models:
+            terminal.report(f"no model can be used: no provider has a key. {HOW_TO_GET_A_MODEL}", "error")
+            return
         names = [f"{text(model, 'provider')}/{text(model, 'id')}" for model in models]
         state = cast("Record", await terminal.client.get_state())
         current = mapping(state, "model")
@@ -403,11 +424,8 @@ class Commands:
             await terminal.refresh_state()
 
     async def login(self, _: str) -> None:
-        """Say where keys are kept: the protocol has no command for them."""
-        self._terminal.transcript.notice(
-            "The protocol has no command for keys: run `pinnace auth login PROVIDER` in a shell, where the agent runs. "
-            "`pinnace auth status` lists them."
-        )
+        """List providers by whether they have a key, and the command that stores one: the protocol has none."""
+        self._terminal.transcript.notice(await asyncio.to_thread(_providers))
 
     async def theme(self, wanted: str) -> None:
         """Select a theme."""
@@ -423,12 +441,29 @@ class Commands:
 
     async def hotkeys(self, _: str) -> None:
         """Show the keys."""
-        rows = [f"{keys}: {action}" for action, keys in self._terminal.keys.rows()]
-        await self._terminal.ask(Picker("Keys", rows))
+        hint = "keybindings.json in the agent folder changes them, by the names in brackets"
+        await self._terminal.ask(Picker("Keys", self._terminal.keys.table(), hint=hint))
 
     async def quit(self, _: str) -> None:
         """End the client."""
         await self._terminal.leave()
+
+
+def _providers() -> str:
+    """Return what the command for keys reports, and how it is used."""
+    command = [*PROGRAM, "auth", "status", "--json"]
+    how = "A key is stored by `pinnace auth login PROVIDER` in a shell where the agent runs; /reload reads it."
+    try:
+        listed = subprocess.run(
+            command, capture_output=True, timeout=_STATUS_S, check=True, stdin=subprocess.DEVNULL
+        ).stdout
+        rows = [as_mapping(cast("object", json.loads(line))) for line in listed.splitlines()]
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        return f"{how} `pinnace auth status` lists the providers ({error})."
+    with_key = [f"{text(row, 'provider')} ({text(row, 'source')})" for row in rows if text(row, "source")]
+    others = [text(row, "provider") for row in rows if not text(row, "source")]
+    lines = [f"With a key: {', '.join(with_key) or 'none'}", f"Without: {', '.join(others)}" if others else "", how]
+    return "\n".join(filter(None, lines))
 
 
 def _other_mode(mode: str) -> str:

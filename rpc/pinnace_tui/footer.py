@@ -10,7 +10,12 @@ from rich.text import Text
 
 from pinnace_tui.content.rendering import plain_line
 from pinnace_tui.content.values import Record, mapping, number, text
+from pinnace_tui.input.keys import Keys
 
+HOW_TO_GET_A_MODEL: Final = (
+    "/login lists the providers; `pinnace auth login PROVIDER` in a shell stores a key, then /reload and /model here. "
+    "models.json describes servers of your own, and `pinnace --provider offline` needs neither a key nor a network."
+)
 _THOUSAND: Final = 1000
 
 
@@ -46,6 +51,37 @@ def footer(shown: FooterState, width: int) -> Text:
     if shown.statuses:
         lines.append(_cut(" · ".join(plain_line(each) for each in shown.statuses.values()), width))
     return Text("\n".join(lines), no_wrap=True)
+
+
+def welcome(state: Record, keys: Keys) -> str:
+    """Return what an empty conversation shows: the program, the model or how to get one, and the keys to know."""
+    model = mapping(state, "model")
+    name = "/".join(filter(None, [text(model, "provider"), text(model, "id")]))
+    actions = {
+        "tui.input.submit": "send",
+        "tui.input.newLine": "a new line",
+        "app.interrupt": "abort",
+        "app.exit": "leave",
+    }
+    known = dict(keys.rows())
+    # Of several keys the last: it is the one that every terminal sends.
+    shown = [f"{known[each].rpartition(', ')[2]}: {meaning}" for each, meaning in actions.items() if each in known]
+    lines = [
+        f"pinnace {_version()}",
+        f"model: {name}  (/model for another)" if name else f"No model is selected. {HOW_TO_GET_A_MODEL}",
+        " · ".join(shown),
+        "/: commands · @: files · !: a shell command · /hotkeys: all keys",
+    ]
+    return "\n".join(lines)
+
+
+def _version() -> str:
+    from importlib import metadata
+
+    try:
+        return metadata.version("pinnace")
+    except metadata.PackageNotFoundError:
+        return ""
 
 
 def _usage(stats: Record) -> str:

@@ -8,13 +8,14 @@ import os
 import signal
 import sys
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pinnace
+from pinnace_tui import PROGRAM
 from pinnace_tui.content.themes import named_look, read_looks
 from pinnace_tui.drafts import Drafts
 from pinnace_tui.input.keys import FILE_NAME, read_keys
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 # Updates that hold the delta alone: a long answer costs its length.
 _PROFILE: Final = ("--protocol", "1.5")
-_PROGRAM: Final = (sys.executable, "-P", "-m", "pinnace_rpc")
 
 
 def open_own(flags: Sequence[str], messages: Sequence[str], *, opens_sessions: bool, look: str | None) -> int:
@@ -38,7 +38,7 @@ def open_own(flags: Sequence[str], messages: Sequence[str], *, opens_sessions: b
         look: The name of the theme.
     """
     profile = () if _names_profile(flags) else _PROFILE
-    command = [*_PROGRAM, "--mode", "rpc", *profile, *flags]
+    command = [*PROGRAM, "--mode", "rpc", *profile, *flags]
 
     def connect(dialogs: "Dialogs") -> "AsyncioClient":
         return pinnace.AsyncioClient(command, dialogs=dialogs, on_stderr=_leave_out)
@@ -106,6 +106,11 @@ def _run(
             failure = client.run()
     finally:
         client.keep_draft()
+    with suppress(OSError):  # the terminal may be gone
+        encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+        words = "".join(f"{line}\n" for line in client.last_words())
+        sys.stdout.write(words.encode(encoding, "replace").decode(encoding))
+        sys.stdout.flush()
     if failure:
         sys.stderr.write(f"pinnace: {failure.removeprefix('pinnace: ')}\n")
         return 1

@@ -502,7 +502,7 @@ active proctype world() {
        ret = ret | mq;
 #endif
        SAY("agent_exits\n"); agent_gone() }
-  /* Starts; the lease of the session keeps a second agent away, and a client brings the environment. */
+  /* Starts; the lease of the session keeps a second agent away (sessions.pml), and a client brings the environment. */
   :: d_step { !hUp -> hUp = true; SAY("host_starts\n") }
   :: d_step { hUp && !aUp && !unwritten && (conn[0] || conn[1]) -> agent_starts() }
   /* Faults. */

@@ -249,7 +249,7 @@ export interface ClientResponseCommand {
 
 /**
  * Continue in a copy of the session.
- * Rules: C-10, C-9, R-SES-02.
+ * Rules: C-10, C-9, R-SES-02, R-SES-06.
  * Since 0.68.0.
  */
 export interface CloneCommand {
@@ -362,7 +362,7 @@ export interface FollowUpCommand {
 
 /**
  * Start a session that ends before a user's message.
- * Rules: C-10, C-9, R-SES-02.
+ * Rules: C-10, C-9, R-SES-02, R-SES-06.
  * Since 0.43.0.
  */
 export interface ForkCommand {
@@ -595,7 +595,7 @@ export interface NavigateTreeCommand {
 
 /**
  * Start a new session.
- * Rules: C-10, C-9, R-OLD-01, R-SES-01.
+ * Rules: C-10, C-9, R-OLD-01, R-SES-01, R-SES-06.
  * Since 0.31.0.
  */
 export interface NewSessionCommand {
@@ -3014,7 +3014,7 @@ export interface SessionInfo {
   modified: number;
   /** The number of its messages, on all branches. */
   messageCount: number;
-  /** The first text of the user that is not empty. */
+  /** The first text of the user that is not empty, cut after 1,000 characters. */
   firstMessage: string;
   /** The path of the session that it was forked from. */
   parentSession?: string;

@@ -110,6 +110,38 @@ def test_the_search_index_holds_every_page(site: Path, pages: dict[Path, Page]) 
     assert "quarantin" in index, "the words of the glossary"
 
 
+def test_programs_find_each_page_as_markdown(site: Path, pages: dict[Path, Page]) -> None:
+    """`llms.txt` lists the pages of the contents, and each page links to its Markdown."""
+    listed = re.findall(r"^- \[[^\]]+\]\(([^)]+)\): \S", (site / "llms.txt").read_text(encoding="utf-8"), re.M)
+    assert {"README.md", "docs/quickstart.md", "docs/recipes.md", "spec/reference.md"} <= set(listed)
+    assert [] == [name for name in listed if not (site / name).is_file()]
+    assert "# Quickstart" in (site / "docs" / "quickstart.md").read_text(encoding="utf-8")
+    assert "--max-run-seconds" in (site / "docs" / "command-line.md").read_text(encoding="utf-8")
+    own = [path for path in pages if path.with_suffix(".md").is_file()]
+    assert len(own) > 40
+    assert [] == [path for path in own if path.with_suffix(".md").name not in pages[path].links]
+
+
+@pytest.mark.peer
+def test_a_block_has_a_button_that_copies_what_is_typed(site: Path, browser: "Browser") -> None:
+    browser.open(site / "docs" / "quickstart.html")
+    blocks = "document.querySelectorAll('div.highlight > pre').length"
+    assert browser.run(blocks) == browser.run("document.querySelectorAll('div.highlight > button.copy').length") > 3
+
+    shown = browser.run("typed(document.querySelector('.highlight-console pre'))")
+    assert 'pinnace --provider offline --no-session -p "count to 3"\n' == shown
+
+
+@pytest.mark.peer
+def test_a_result_of_the_search_shows_where_the_word_is(site: Path, browser: "Browser") -> None:
+    browser.load(site / "search.html", "?q=quarantine")
+    browser.until("document.querySelector('#search-results .search-summary')?.textContent.includes('found')")
+    shown = browser.run("[...document.querySelectorAll('#search-results li .context')].map(each => each.textContent)")
+
+    assert shown
+    assert any("quarantine" in text.lower() for text in shown)
+
+
 @pytest.mark.peer
 def test_the_search_works_from_a_disk(site: Path, browser: "Browser") -> None:
     browser.open(site / "docs" / "index.html")

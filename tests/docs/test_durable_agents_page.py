@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.docs.test_pages import BLOCKS, TIMEOUT_S
-from tests.source_tree import PYTHONPATH
+from tests.source_tree import PYTHONPATH, REPOSITORY
 
 from pinnace_rpc.host.locations import running_host
 
@@ -47,7 +47,7 @@ def service(folder: Path) -> Iterator[dict[str, str]]:
         "PINNACE_OFFLINE_DELAY_MS": "5",
     }
     unit = configparser.ConfigParser()
-    unit.read_string(block("[Unit]"))
+    unit.read(REPOSITORY / "examples" / "recipes" / "pinnace-host.service")
     host = subprocess.Popen(shlex.split(unit["Service"]["ExecStart"]), env=environment)
     yield environment
     agents = running_host(str(folder / ".pi" / "agent"))

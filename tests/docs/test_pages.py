@@ -67,7 +67,6 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "docs/conformance.md: pip install ./fuzz": "test_distribution.py installs the wheel",
     'docs/conformance.md: name = "other"': "test_foreign_agents.py",
     "docs/conformance.md: scripts/peers judged": "downloads other agents",
-    "docs/durable-agents.md: [Unit]": "test_durable_agents_page.py",
     "docs/durable-agents.md: ssh build-machine pinnace attach reviewer --cursors": "needs another machine",
     "docs/durable-agents.md: # editor": "test_durable_agents_page.py",
     "docs/durable-agents.md: # supervisor": "test_durable_agents_page.py",
@@ -98,6 +97,7 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "docs/quickstart.md: source .venv/bin/activate": "of a checkout; test_setup.py runs the link's program",
     'docs/quickstart.md: ANTHROPIC_API_KEY=... pinnace -p --model opus "What does this project do?"': _NEEDS_KEY,
     "docs/rpc-reference.md: *": "recorded from the agent; test_recorded_examples.py records them again",
+    "docs/recipes.md: *": "test_recipes.py, as far as there are no containers",
     "docs/sandbox.md: pinnace-conform judge --seed 7 --time 10m --jobs 2 -- pinnace --mode rpc "
     "--sandbox workspace-write": "takes ten minutes; test_our_agent.py plays a sample",
     "docs/sandbox.md: PINNACE_TEST_SANDBOX=workspace-write .venv/bin/python -m pytest "

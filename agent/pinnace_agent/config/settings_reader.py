@@ -20,7 +20,6 @@ from pinnace_agent.files.relaxed_json import (
     read_object,
 )
 from pinnace_agent.files.text_file import TextFileError, read_beginning
-from pinnace_spec.nearest import nearest, nearest_or_all
 
 _T = TypeVar("_T")
 _D = TypeVar("_D")
@@ -161,6 +160,8 @@ class SettingsReader:
             _, value = self._find(scope, group)
             if is_object(value):
                 for name in sorted(value.keys() - set(known)):
+                    from pinnace_spec.nearest import nearest_or_all
+
                     self.report(scope, f"{group}.{name}", f"{_UNKNOWN}; {nearest_or_all(name, known)}")
 
     def misspelled(self, members: Mapping[str, Collection[str]], groups: Collection[str]) -> None:
@@ -170,11 +171,13 @@ class SettingsReader:
             for name in sorted(scope.content.keys() - set(groups)):
                 # Few keys share most letters with a group; an exact comparison imports a module.
                 alike = [group for group in groups if len(set(name.lower()) ^ set(group)) <= 2]
-                near = nearest(name, alike, _NEARLY)
                 if name in owners:
                     self.report(scope, name, f"{_UNKNOWN} here; did you mean {owners[name]}.{name}?")
-                elif near:
-                    self.report(scope, name, f"{_UNKNOWN}; did you mean {near}?")
+                elif alike:
+                    from pinnace_spec.nearest import did_you_mean
+
+                    if hint := did_you_mean(name, alike, _NEARLY):
+                        self.report(scope, name, f"{_UNKNOWN}{hint}")
 
     def text(self, name: str) -> str | None:
         """Read a string; an empty one counts as absent."""

@@ -89,6 +89,7 @@ class Shells:
 
         # Now, not when its task begins: a command that is admitted before a session command runs beside it.
         refusal, instance = self._refusal(), self._extensions()
+        owned = shell.session.claim()
         guard = None if instance is None else instance.guard_command()
         output: OutputTail | None = None
 
@@ -108,7 +109,9 @@ class Shells:
                     record["id"] = shell.request_id
                 self._emitter.emit(record)
 
-            if refusal is not None:
+            if owned is not None:  # its result could not be appended
+                shell.failure, shell.failure_code = owned, errors.ErrorCode.SESSION_NOT_SAVED
+            elif refusal is not None:
                 shell.failure = errors.tool_not_executed(refusal)
                 shell.failure_code = errors.ErrorCode.REFUSED_BY_EXTENSION
             elif guard is None or not await guard.run(shell, self._profile, write):

@@ -89,6 +89,10 @@ class Compactor:
         instructions: str | None,
         reason: fx.CompactionReason,
     ) -> None:
+        if (owned := session.claim()) is not None:
+            code = errors.ErrorCode.SESSION_NOT_SAVED
+            self._report(InternalEvent("compaction_failed", job, text=owned, code=code))
+            return
         model = session.model
         if model is None:
             self._report(InternalEvent("compaction_failed", job, text=errors.NO_MODEL, code=errors.ErrorCode.NO_MODEL))
@@ -238,6 +242,7 @@ class Navigator:
     async def _work(self, attempt: _Attempt, session: Session, retry: RetryPolicy, request: MoveRequest) -> None:
         from pinnace_agent.compaction.summarize import CompactionFailed
 
+        owned = session.claim()
         tree = session.tree
         target = None if request.target_id is None else tree.find(request.target_id)
         try:
@@ -248,6 +253,8 @@ class Navigator:
                 raise CompactionFailed(errors.NO_MODEL, errors.ErrorCode.NO_MODEL)
             if target == tree.leaf:
                 attempt.result = {"cancelled": False, **({} if target is None else {"leafId": request.target_id})}
+            elif owned is not None:
+                raise CompactionFailed(owned, errors.ErrorCode.SESSION_NOT_SAVED)
             elif not await self._prepare(attempt, session, retry, request, target):
                 attempt.result = {"cancelled": True}
             else:

@@ -11,6 +11,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+import trio
+
 from pinnace_agent.config.models.models import clamp_level
 from pinnace_agent.core.ports.emitter import Emitter
 from pinnace_agent.core.user_warnings import Notice
@@ -20,7 +22,7 @@ from pinnace_agent.session.conversation import Session
 from pinnace_agent.session.folders import SessionFolder
 from pinnace_agent.session.library import Library
 from pinnace_agent.session.queue.durable_queue import DurableQueue
-from pinnace_agent.session.replacement import NewSession, Replacement, SessionRequest
+from pinnace_agent.session.replacement import NewSession, Replacement, SessionRequest, SwitchSession
 from pinnace_agent.session.store.file import SaveError
 from pinnace_agent.session.store.lease import LeaseHeld
 from pinnace_spec.records.messages import THINKING_LEVELS, ThinkingLevel, UserMessage
@@ -179,6 +181,7 @@ class SessionManager:
             session = await plan.commit()
             if extensions is not None and isinstance(plan.request, NewSession):
                 await self._fill(extensions, effect.ref, session)
+            await self._name(session, is_made=not isinstance(plan.request, SwitchSession))
         except errors.ClientError as error:
             self._agent.submit(InternalEvent("switch_failed", effect.job, text=error.text, code=error.code))
             return
@@ -214,6 +217,23 @@ class SessionManager:
             self._library.drop(session)
             raise
 
+    async def _name(self, session: Session, *, is_made: bool) -> None:
+        """Name the session for the next process of the agent, before anything is accepted in it.
+
+        Raises:
+            ClientError: It can't be named; the former one stays current, and nothing is left of one that was made.
+        """
+        try:
+            await trio.to_thread.run_sync(self._library.name_current, session)
+        except OSError as error:
+            if is_made:
+                self._library.drop(session)
+            elif session.users == 0 and session not in self._former:
+                self._library.forget(session)
+                await session.close()
+            text = errors.session_not_named(error.strerror or str(error))
+            raise errors.ClientError(text, errors.ErrorCode.IO_ERROR) from None
+
     def text_of(self, ref: int) -> str | None:
         """Return the message before which a fork begins."""
         plan = self._plans.get(ref)
@@ -247,8 +267,24 @@ class SessionManager:
         session.users += 1
         session.on_problem = partial(self._report_problem, session)
         session.on_appended = partial(self._save, session)
+        session.on_taken_over = partial(self._taken_over, session)
         if session.file is not None:
             session.file.on_notice = self._warn
+
+    def _taken_over(self, session: Session, is_following: bool, notices: tuple[str, ...]) -> None:
+        """Follow a session that another process had, and that this one has read anew to append to it."""
+        for notice in notices:
+            self._warn(notice)
+        if session is self.session:
+            if is_following:
+                self._restore_settings(session)
+            self.queue.restore(session)
+
+    def announce_end(self) -> None:
+        """Let other processes that want a session of this one know that it ends within seconds."""
+        for session in self._library.all_open():
+            if session.file is not None:
+                session.file.announce_end()
 
     def close_unused(self) -> None:
         """Close sessions that no job will append to any more, once all their entries are saved.

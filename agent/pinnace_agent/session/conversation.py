@@ -16,11 +16,14 @@ from pinnace_agent.core.json_access import as_object
 from pinnace_agent.session.context import ContextIndex
 from pinnace_agent.session.identity import iso_time, new_entry_id, new_session_id
 from pinnace_agent.session.store.file import SaveError, SessionFile
+from pinnace_agent.session.store.lease import LeaseHeld
 from pinnace_agent.session.store.reading import read_entries
+from pinnace_agent.session.store.save_error import not_written
 from pinnace_agent.session.totals import RunningTotals
 from pinnace_agent.session.tree import EntryTree
 from pinnace_spec.records.entries import Entry
 from pinnace_spec.records.messages import Message, Model, ThinkingLevel
+from pinnace_spec.rules.errors import ClientError
 from pinnace_spec.wire.json_text import EncodedArray, encode_fragment, encode_record, without_faults
 
 if TYPE_CHECKING:
@@ -28,11 +31,13 @@ if TYPE_CHECKING:
 
     from pinnace_agent.session.context_meter import ContextMeter
     from pinnace_agent.session.interruption import Interruption
+    from pinnace_agent.session.library import Opened
 
 _log = logging.getLogger("pinnace.session")
 
 # Entries of ours under the type that every reader of the format passes over.
 LEAF_MARKER: Final = "pinnace.leaf"
+_OF_EACH_ENTRY: Final = frozenset({"type", "id", "parentId", "timestamp"})
 PENDING_SHELL: Final = "pinnace.pending-shell"
 
 
@@ -63,6 +68,8 @@ class Session:
         tree: EntryTree | None = None,
         file: SessionFile | None = None,
         report: SessionReport | None = None,
+        is_continued: bool = False,
+        take_over: "Callable[[Session], Opened] | None" = None,
     ) -> None:
         """Take what was read, or begin with nothing.
 
@@ -73,6 +80,9 @@ class Session:
             tree: What its file holds.
             file: None keeps it in memory.
             report: What was wrong with its file.
+            is_continued: Whether its file is continued here; a copy is a new session.
+            take_over: Takes the lease of the file, which another process has, and opens it anew; raises `LeaseHeld`,
+                `ClientError` or OSError. None: there is no other process.
         """
         self.cwd = cwd
         self.id = session_id or new_session_id()
@@ -80,6 +90,7 @@ class Session:
         self.tree = tree or EntryTree()
         self.file = file
         self.report = report or SessionReport()
+        self.is_continued = is_continued
         self.totals = RunningTotals()
         self.model: Model | None = None
         self.thinking_level: ThinkingLevel = "off"
@@ -93,7 +104,11 @@ class Session:
         self.recorded_model: tuple[str, str] | None = None  # the latest of the current branch
         self.recorded_level: str | None = None
         self._reported_problem: str | None = None
-        self._may_be_interrupted = tree is not None  # until its first run here
+        self._take_over = take_over
+        # Called after the file was opened anew, with whether the choices were those of its entries, and with notices.
+        self.on_taken_over: Callable[[bool, tuple[str, ...]], None] | None = None
+        # Until its first run here. What another process does at the moment is not interrupted.
+        self._may_be_interrupted = tree is not None and take_over is None
         self._interruption: Interruption | None = None
         self._last_ms = 0
         self._reserved: set[str] = set()  # ids of entries that are not appended yet
@@ -110,6 +125,51 @@ class Session:
     def problem(self) -> str | None:
         """Why not everything is saved, or nothing may be; None when all is well."""
         return None if self.file is None else self.file.problem or self.file.read_only
+
+    @property
+    def is_beside_owner(self) -> bool:
+        """Whether another process had the file when it was opened, and this one has appended nothing since."""
+        return self._take_over is not None
+
+    def claim(self) -> str | None:
+        """Make sure that this process may append, before something is done whose result is to be appended.
+
+        Returns why it may not: another process has the file. One that has ended meanwhile has left the session to this
+        one, which reads the file anew: the conversation continues behind what was appended there.
+        """
+        if self._take_over is None or self.file is None:
+            return None
+        try:
+            opened = self._take_over(self)
+        except LeaseHeld as held:
+            self.file.read_only = held.append_text
+        except ClientError as error:
+            self.file.read_only = error.text
+        except OSError as error:
+            self.file.read_only = not_written(self.file.path, error)
+        else:
+            self._take_over = None
+            is_following = self.model is None or (self.model["provider"], self.model["id"]) == self.recorded_model
+            self._continue_from(opened.session, self.file)
+            if self.on_taken_over is not None:
+                self.on_taken_over(is_following, opened.notices)
+        return self.file.read_only
+
+    def _continue_from(self, opened: "Session", former: SessionFile) -> None:
+        """Be what was read anew, with what was kept in memory alone behind it."""
+        entries = self.tree.entries[len(self.tree.entries) - former.unsaved :] if former.unsaved else []
+        if self.name == self.tree.name:
+            self.name = opened.name
+        self.id, self.tree, self.file, self.report = opened.id, opened.tree, opened.file, opened.report
+        if self.file is not None:
+            self.file.on_foreign, self.file.on_notice = self._take_foreign, former.on_notice
+        self.totals = RunningTotals()
+        self._may_be_interrupted, self._interruption, self._reported_problem = True, None, None
+        for entry in entries:
+            fields = {name: value for name, value in entry.items() if name not in _OF_EACH_ENTRY}
+            entry_id = str(entry["id"])
+            self._append(str(entry["type"]), fields, entry_id=None if self.tree.has_id(entry_id) else entry_id)
+        self._rebuild()
 
     @property
     def messages(self) -> list[Message]:
@@ -242,6 +302,8 @@ class Session:
         Raises:
             SaveError: What was appended before is still not saved, or nothing may be: nothing was changed.
         """
+        if (problem := self.claim()) is not None:
+            raise SaveError(problem)
         if self.file is not None:
             self.file.flush()
         place = len(self.tree.entries)
@@ -344,6 +406,14 @@ class Session:
             SaveError: What was appended before is still not saved, or nothing may be: nothing was changed.
         """
         former = self.model, self.thinking_level, self.name
+        if self.is_beside_owner:
+            if (problem := self.claim()) is not None:
+                raise SaveError(problem)
+            # What the caller leaves as it was may be another value by now.
+            model = self.model if model is former[0] else model
+            thinking_level = self.thinking_level if thinking_level == former[1] else thinking_level
+            name = self.name if name == former[2] else name
+            former = self.model, self.thinking_level, self.name
         if self.file is not None:
             self.file.flush()
             self._reported_problem = None
@@ -390,6 +460,8 @@ class Session:
 
         Those of a session that has no file yet wait for the text that makes one.
         """
+        if self._take_over is not None:
+            self.claim()
         model = self.model and (self.model["provider"], self.model["id"])
         if model is not None and model != self.recorded_model:
             self._keep("model_change", {"provider": model[0], "modelId": model[1]}, is_setup=True)
@@ -428,6 +500,8 @@ class Session:
         entry_id: str | None = None,
     ) -> tuple[Entry, SaveError | None]:
         """Append an entry to the file and to the tree, whose leaf it is then. Return why it is not in the file, too."""
+        if self._take_over is not None:
+            self.claim()
         if entry_id is None:
             entry_id = self.reserve_entry_id() if self._reserved else new_entry_id(self.tree.ids)
         if self._reserved:

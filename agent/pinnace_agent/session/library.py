@@ -6,10 +6,12 @@ A file that this process has open is never opened a second time.
 Rules R-SES-03, R-SES-06, R-SES-07.
 """
 
+import json
 import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -33,7 +35,7 @@ from pinnace_agent.session.opening import (
 )
 from pinnace_agent.session.store.append_file import TooLarge, read_whole
 from pinnace_agent.session.store.file import SessionFile
-from pinnace_agent.session.store.lease import Lease
+from pinnace_agent.session.store.lease import Lease, LeaseHeld
 from pinnace_agent.session.store.migration import migrate
 from pinnace_agent.session.store.reading import SessionText, read_session
 from pinnace_agent.session.tree import EntryTree
@@ -58,9 +60,15 @@ class Opened(NamedTuple):
 class Library:
     """The sessions of one process, and the folder of new ones."""
 
-    def __init__(self, folder: SessionFolder | None) -> None:
-        """Keep sessions in `folder`, or all of them in memory."""
+    def __init__(self, folder: SessionFolder | None, *, naming_file: Path | None = None) -> None:
+        """Keep sessions in `folder`, or all of them in memory.
+
+        Args:
+            folder: None: in memory.
+            naming_file: Names the current session for the next process of the agent; None: there is no such process.
+        """
         self.folder = folder
+        self._naming_file = naming_file
         self._open: dict[Path, Session] = {}  # by the path without links: a file has one, whatever it is called
 
     def new(
@@ -112,14 +120,14 @@ class Library:
         """Return the session of this process that has the file; the path is one without links."""
         return self._open.get(path)
 
-    def open(self, path: Path, cwd: str, lease: Lease | None) -> Opened:
+    def open(self, path: Path, cwd: str, lease: Lease | LeaseHeld | None) -> Opened:
         """Open a file for reading and, if that is possible, for writing.
 
         Args:
             path: Resolved; a regular file (`check_path`).
             cwd: Where tools work if the header's folder is not there.
-            lease: Taken by the caller; None if there can be none, then the session can only be read. Released if this
-                raises.
+            lease: Taken by the caller, and released if this raises. None: there can be none, so the session can only be
+                read. `LeaseHeld`: another process has it; the session takes it before its first append.
 
         Raises:
             ClientError: It can't be read, or it is no session.
@@ -127,18 +135,20 @@ class Library:
         try:
             return self._opened(path, cwd, lease)
         except BaseException:
-            if lease is not None:
+            if isinstance(lease, Lease):
                 lease.release()
             raise
 
-    def _opened(self, path: Path, cwd: str, lease: Lease | None) -> Opened:
+    def _opened(self, path: Path, cwd: str, lease: Lease | LeaseHeld | None) -> Opened:
         text = read_text(path)
+        if isinstance(lease, LeaseHeld) and (text.size == 0 or is_begun_header(text)):
+            raise errors.ClientError(lease.text, errors.ErrorCode.SESSION_UNAVAILABLE)  # its holder has just made it
         if text.size == 0:
-            if lease is not None:
+            if isinstance(lease, Lease):
                 lease.release()
             return Opened(self.make_at(path, cwd), ())
         if is_begun_header(text):
-            if lease is not None:
+            if isinstance(lease, Lease):
                 lease.release()
             session = self.make_at(path, cwd, begun=text)
             session.report = SessionReport(len(text.damaged), 0, text.has_torn_tail, quarantine_damage(path, text))
@@ -148,17 +158,20 @@ class Library:
         read_only = why_unwritable(text)
         if read_only is None and lease is None:
             read_only = "its folder can't be written"
-        text, problem = to_current(path, text) if read_only is None else (migrate(text), None)
+        held = lease if isinstance(lease, LeaseHeld) and read_only is None else None
+        is_ours = read_only is None and held is None
+        text, problem = to_current(path, text) if is_ours else (migrate(text), None)
         notices += (problem,) if problem else ()
         read_only = read_only or problem
-        copied = quarantine_damage(path, text) if read_only is None else None
+        copied = quarantine_damage(path, text) if is_ours and problem is None else None
+        reason = None if read_only is None else errors.session_read_only(str(path), read_only)
         file = SessionFile.opened(
             path,
             size=text.size,
             has_torn_tail=text.has_torn_tail,
             damaged=[line.data for line in text.damaged],
-            lease=lease,
-            read_only=None if read_only is None else errors.session_read_only(str(path), read_only),
+            lease=lease if isinstance(lease, Lease) else None,
+            read_only=reason if held is None else held.append_text,
         )
         tree = EntryTree(text.entries, text.heads)
         report = SessionReport(len(text.damaged), tree.orphans, text.has_torn_tail, copied)
@@ -173,11 +186,27 @@ class Library:
             tree=tree,
             file=file,
             report=report,
+            is_continued=True,
+            take_over=None if held is None else partial(self._take_over, path, cwd),
         )
         if file.read_only is None:
             for message in pending_shells(tree):
                 session.keep(message)
         return Opened(self._register(session, file), notices + ((notice,) if notice else ()))
+
+    def _take_over(self, path: Path, cwd: str, session: Session) -> Opened:
+        """Open the file of a session anew that was opened beside the process which had its lease.
+
+        Raises:
+            LeaseHeld: That process still has it.
+            ClientError: It can't be read, or it is no session any more.
+            OSError: There can be no lease.
+        """
+        opened = self.open(path, cwd, Lease.take(path))
+        notice = f"{path}: the process that had the session has ended; it was read anew, to append to it"
+        if opened.session.file is not None:
+            self._register(session, opened.session.file)
+        return opened._replace(notices=(*opened.notices, notice))
 
     def branch(self, source: Session, leaf: int | None) -> list[Entry]:
         """Return what a copy of the branch of `source` that ends at `leaf` consists of. Touches nothing."""
@@ -226,6 +255,31 @@ class Library:
         session = self._write(cwd, new_id, str(path), text.entries, raw, folder, _now_ms())
         report = SessionReport(len(text.damaged), session.tree.orphans, text.has_torn_tail)
         return Opened(session, damage_notices(path, report, None))
+
+    def name_current(self, session: Session) -> None:
+        """Bring to the disk that a session becomes the current one, before anything is accepted in it (R-HST-06).
+
+        Raises:
+            OSError: The next process would continue with the former session.
+        """
+        if self._naming_file is not None and session.path is not None:
+            from pinnace_agent.files.atomic_file import replace_file  # not at start: no session is replaced
+
+            replace_file(self._naming_file, [encode_record({"sessionId": session.id, "sessionFile": session.path})])
+
+    def named(self) -> tuple[str, Path] | None:
+        """Return the id and the file of the session that a former process has named; None: there is none."""
+        if self._naming_file is None:
+            return None
+        try:
+            fields: object = json.loads(self._naming_file.read_bytes())
+        except (OSError, ValueError):
+            return None
+        match fields:
+            case {"sessionId": str(session_id), "sessionFile": str(file)}:
+                return session_id, Path(file)
+            case _:
+                return None
 
     def forget(self, session: Session) -> None:
         """The session is closed: its file may be opened anew."""

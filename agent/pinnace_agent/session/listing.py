@@ -20,6 +20,7 @@ from pinnace_agent.session.store.entries import time_ms
 from pinnace_agent.session.store.reading import read_header, read_session
 from pinnace_agent.session.tree import clean_name
 from pinnace_spec.records.entries import Entry
+from pinnace_spec.rules.limits import MAX_FIRST_MESSAGE_CHARS
 
 NO_MESSAGES: Final = "(no messages)"
 
@@ -65,13 +66,17 @@ class SessionInfo(NamedTuple):
             "created": self.created,
             "modified": self.modified_ms,
             "messageCount": self.message_count,
-            "firstMessage": self.first_message,
+            "firstMessage": _shortened(self.first_message),
         }
         if self.name is not None:
             record["name"] = self.name
         if self.parent_session is not None:
             record["parentSession"] = self.parent_session
         return record
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= MAX_FIRST_MESSAGE_CHARS else f"{text[: MAX_FIRST_MESSAGE_CHARS - 1]}…"
 
 
 class SessionPage(NamedTuple):

@@ -14,7 +14,7 @@ from pinnace_agent.session.conversation import Session
 from pinnace_agent.session.library import LEASE_WAIT_S, Library, Opened
 from pinnace_agent.session.opening import check_path
 from pinnace_agent.session.store.file import SaveError
-from pinnace_agent.session.store.lease import LeaseHeld, take_lease
+from pinnace_agent.session.store.lease import Lease, LeaseHeld, take_lease
 from pinnace_spec.rules import errors
 
 if TYPE_CHECKING:  # loaded with a sandbox
@@ -142,7 +142,7 @@ class Replacement:
         """Read the file that is switched to. Cancelled or failed, it has not been touched.
 
         Raises:
-            ClientError: It can't be read, it is no session, another process writes it, or it is not admitted.
+            ClientError: It can't be read, it is no session, or it is not admitted.
         """
         if not isinstance(self.request, SwitchSession):
             return
@@ -150,17 +150,18 @@ class Replacement:
         if (found := self._library.find_open(path)) is not None:
             self.folder = await self._admit(found)
             return
+        lease: Lease | LeaseHeld | None
         try:
-            lease = await take_lease(path, LEASE_WAIT_S)
-        except LeaseHeld as error:
-            raise errors.ClientError(error.text, errors.ErrorCode.SESSION_UNAVAILABLE) from None
+            lease = await take_lease(path, LEASE_WAIT_S, waits_for_all=False)
+        except LeaseHeld as held:
+            lease = held
         except OSError:
             lease = None
         try:
             # Not abandoned when cancelled: what was opened must be closed again, here.
             self._opened = await trio.to_thread.run_sync(self._library.open, path, self._current.cwd, lease)
         except trio.Cancelled:  # before the thread began
-            if lease is not None:
+            if isinstance(lease, Lease):
                 lease.release()
             raise
         self.notices = self._opened.notices

@@ -15,8 +15,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple, TypeVar
 
-from pinnace_spec.nearest import nearest_or_all
-
 _T = TypeVar("_T")
 
 # Built-in tools of pi alone, which its settings and clients may name.
@@ -83,12 +81,17 @@ def refused_names(
         "--exclude-tools": list(selection.excluded),
         "defaultTools": [word[1:] for word in configured or () if word[:1] == "-"],
     }
-    return tuple(
-        f'{source}: there is no tool named "{word}"; {nearest_or_all(word, names)}'
+    wrong = [
+        (source, word)
         for source, group in words.items()
         for word in dict.fromkeys(group)
         if not (_is_pattern(word) or word in names or word in _TOOLS_OF_PI or is_of_servers(word))
-    )
+    ]
+    if not wrong:
+        return ()
+    from pinnace_spec.nearest import nearest_or_all
+
+    return tuple(f'{source}: there is no tool named "{word}"; {nearest_or_all(word, names)}' for source, word in wrong)
 
 
 def is_of_servers(name: str) -> bool:

@@ -326,10 +326,11 @@ class Connection:
                 raise
             return session
         await trio.to_thread.run_sync(check_folder, session.cwd, cwd)
-        if self._folders.get(session_id, []) != folders:
-            raise params.invalid("additionalDirectories", "must be those with which the session is open, or close it")
         if servers and self._servers.get(session_id) != servers:
             raise params.invalid("mcpServers", "must be those with which the session is open, or close it")
+        if self._folders.get(session_id, []) != folders:
+            await session.use_folders(self._agents.wanted, folders)
+            self._folders[session_id] = folders
         return session
 
     async def _opened(

@@ -161,8 +161,7 @@ class Session:
         """
         adoption = self._settings.adoption(wanted, others)
         kept = dict.fromkeys(adoption.kept)
-        folders = [os.path.join(self.cwd, each) for each in (*wanted.directories, *directories)]
-        answer = await self.core.ask("hello", directories=folders)
+        answer = await self._use_folders(wanted, directories)
         data = as_object(answer.get("data")) or {}
         if answer.get("success") is True and data.get("protocol") not in _PROTOCOLS:
             text = (
@@ -189,6 +188,19 @@ class Session:
         text += f"\nTo start it with the options of now, close the session, or run: pinnace agents stop {agent}"
         _log.warning("%s", text)
         self.notify("warning", text)
+
+    async def use_folders(self, wanted: Wanted, directories: Sequence[str]) -> None:
+        """Use the additional folders of another request for this session, in place of those of the former one.
+
+        Raises:
+            CoreEnded: The agent has ended.
+            RequestError: It refuses.
+        """
+        _data(await self._use_folders(wanted, directories))
+
+    async def _use_folders(self, wanted: Wanted, directories: Sequence[str]) -> Record:
+        folders = [os.path.join(self.cwd, each) for each in (*wanted.directories, *directories)]
+        return await self.core.ask("hello", directories=folders)
 
     async def join(self, *, shows: bool) -> None:
         """Take up a session that has entries. What comes live follows them.

@@ -48,6 +48,10 @@ def parse_arguments(arguments: Sequence[str], env: Mapping[str, str], *, is_at_t
     if found.requests:
         _answer(found.requests[0], arguments)
     given, words = found.values, found.words
+    if given.get("as_json") and "list_models" not in given:
+        # It may be an option of an extension, which had it before.
+        found.unknown.append(("json", None))
+        del given["as_json"]
     is_listing, is_exporting = "list_models" in given, "export" in given
     may_have_extensions = "extensions" in given or "no_extensions" not in given
     if found.unknown and (is_listing or is_exporting or not may_have_extensions):
@@ -87,6 +91,8 @@ def parse_arguments(arguments: Sequence[str], env: Mapping[str, str], *, is_at_t
 
 def unknown_option(name: str) -> UsageError:
     """Return the refusal of a long option, without its dashes, that neither the program nor an extension has."""
+    if name == "json":
+        return UsageError("--json is for commands that list something; --mode json prints the records of a question")
     return no_such_option(f"--{name}", NAMES)
 
 
@@ -97,7 +103,7 @@ def _answer(request: str, words: Sequence[str]) -> NoReturn:
 
         echo(manual(words))
     else:
-        from pinnace_rpc.cli.release import shown_version
+        from pinnace_rpc.cli.shown.version import shown_version
 
         echo(shown_version())
     raise Leave
@@ -115,7 +121,7 @@ def _read(given: Mapping[str, Any], fields: Collection[str], source: str | None 
 
 def _listing(given: Mapping[str, Any]) -> _Values:
     # As in pi, nothing else counts then. A word that begins with @ is a file.
-    options = _read(given, ("list_models", "extensions", "no_extensions", "approved"))
+    options = _read(given, ("list_models", "as_json", "extensions", "no_extensions", "approved"))
     return options | ({"list_models": ""} if options["list_models"].startswith("@") else {})
 
 

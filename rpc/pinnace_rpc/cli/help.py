@@ -12,7 +12,7 @@ from typing import Final
 from pinnace_rpc.cli.parser import HELP_OPTION, Command, Option
 from pinnace_rpc.cli.table import GROUPS
 
-_SUMMARY: Final = "A headless coding agent for programs that exchange JSON lines with it, and for single questions."
+SUMMARY: Final = "A headless coding agent for programs that exchange JSON lines with it, and for single questions."
 # Longer lines are hard to read, shorter ones leave no room beside the names.
 _WIDEST_PAGE, _WIDEST_MANUAL, _NARROWEST = 78, 98, 50
 _INDENT: Final = "  "
@@ -30,7 +30,7 @@ Usage: pinnace [OPTIONS] [TEXT ...]
        pinnace auth         store, remove or list keys of providers
        pinnace trust [DIR]  let a project's .pi configure the agent; untrust
        pinnace mcp          list, test, add, remove MCP servers, sign in to them
-       pinnace sessions     list the sessions of this folder as JSON lines
+       pinnace sessions     list the sessions of this folder
        pinnace doctor       check files, keys, extensions, MCP servers
        pinnace completion SHELL
                             print the completion script of a shell
@@ -53,7 +53,7 @@ Examples:
 """
 
 # Kept as they are, line by line.
-_NOTES: Final = """\
+NOTES: Final = """\
 Models:
   Those of Anthropic, OpenAI, Google, OpenRouter and others are built in. Other
   servers are described in models.json, which may have comments:
@@ -118,7 +118,7 @@ def manual(words: Sequence[str]) -> str:
     """Return the help of the program, with the options of the extensions that it would load."""
     width = _width(_WIDEST_MANUAL)
     column = max(len(_shown(option)) for group in GROUPS for option in group.options)
-    parts = [_USAGE, _EXAMPLES, _paragraph(_SUMMARY, width)]
+    parts = [_USAGE, _EXAMPLES, _paragraph(SUMMARY, width)]
     for group in GROUPS:
         if group.is_listed:
             names = wrap(", ".join("/".join(option.names) for option in group.options), width - len(_INDENT))
@@ -127,7 +127,7 @@ def manual(words: Sequence[str]) -> str:
             rows = [_row(_shown(option), option.help or "", column, width) for option in group.options]
             lines = [line for row in rows for line in row]
         parts.append("\n".join([f"{group.title}:", *lines, ""]))
-    return "\n".join([*parts, _NOTES]).removesuffix("\n") + _options_of_extensions(words)
+    return "\n".join([*parts, NOTES]).removesuffix("\n") + _options_of_extensions(words)
 
 
 def _options_of_extensions(words: Sequence[str]) -> str:

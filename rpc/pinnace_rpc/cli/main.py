@@ -15,7 +15,6 @@ from pinnace_rpc.cli.streams import echo, redact_streams
 TYPE_CHECKING = False  # typing has it too, and takes a while to load
 if TYPE_CHECKING:
     from pinnace_rpc.cli.options import Options
-    from pinnace_rpc.cli.parser import CommandError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,7 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except CommandError as error:
         echo(f"pinnace: {error}", is_error=True)
-        return _report_usage_error(words, error)
+        from pinnace_rpc.results.usage import report_usage_error
+
+        return report_usage_error(words, str(error), error.exit_code)
     except BrokenPipeError:
         # The output of `--help` or a subcommand has no reader. Python would report it again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -202,36 +203,6 @@ def _start(options: "Options", words: Sequence[str]) -> int:
         return report_failed_start(options, error)
     finally:
         gc.enable()
-
-
-def _report_usage_error(words: Sequence[str], error: "CommandError") -> int:
-    """Write the result of a command line that is refused, if it names a file for it, and return the exit code."""
-    from pinnace_rpc.cli.table import SUBCOMMANDS
-
-    if words and words[0] in SUBCOMMANDS:
-        return error.exit_code
-    code = error.exit_code
-    if _given(words, "--exit-codes") == "detailed":
-        from pinnace_spec.batch.results import DETAILED_EXIT_CODES
-
-        code = DETAILED_EXIT_CODES["usage"]
-    if path := _given(words, "--result-file"):
-        from pinnace_rpc.results.collector import report_usage_error
-
-        report_usage_error(path, str(error), code)
-    return code
-
-
-def _given(words: Sequence[str], option: str) -> str | None:
-    """Return the last value of an option in words that can't all be understood; None: it has none."""
-    found = None
-    for place, word in enumerate(words):
-        if word == "--":
-            break
-        name, has_value, value = word.partition("=")
-        if name == option:
-            found = value if has_value else next(iter(words[place + 1 : place + 2]), None)
-    return found
 
 
 def _protect() -> None:

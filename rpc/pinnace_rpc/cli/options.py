@@ -87,6 +87,8 @@ class Options(NamedTuple):
     """Patterns of the models to cycle between; empty: all that are available."""
     list_models: str | None = None
     """The search text for models, instead of serving; empty: list all."""
+    as_json: bool = False
+    """Whether they are listed as JSON lines."""
     login: str | None = None
     """The provider whose key is asked for, instead of serving; empty: it is asked for, too."""
     export: ExportOptions | None = None
@@ -149,6 +151,8 @@ class Options(NamedTuple):
     protocol: ClientProfile = DEFAULT_PROFILE
     on_eof: OnEof = "abort"
     on_restore: OnRestore = "pause"
+    hosted: str | None = None
+    """The file by which a host, and the next process of its agent, know the current session."""
     mode: Mode = "rpc"
     is_interactive: bool = False
     """Whether to open the terminal client, whose agent is in mode rpc."""

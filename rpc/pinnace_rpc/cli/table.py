@@ -65,7 +65,7 @@ SUBCOMMANDS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
         "List, test, add, remove or sign in to MCP servers.",
         ("add", "list", "login", "logout", "remove", "test"),
     ),
-    "sessions": ("List the sessions of this folder as JSON lines.", ()),
+    "sessions": ("List the sessions of this folder.", ()),
     "shim": ("Write `pi` and `cli.js` that start pinnace.", ()),
     "spec": ("Print a file of the specification.", _SPEC),
     "trust": ("Trust a project: let its .pi configure the agent.", ()),
@@ -136,6 +136,14 @@ _MODE: Final = Group(
             "pause|continue",
             completed=ON_RESTORE,
             read=values.one_of(ON_RESTORE, " or ".join(ON_RESTORE)),
+        ),
+        Option(
+            ("--hosted",),
+            "hosted",
+            "For the host: continue the session that FILE names, and name each that replaces it there.",
+            "FILE",
+            completed="file",
+            read=values.not_empty,
         ),
     ],
 )
@@ -220,6 +228,7 @@ _MODEL: Final = Group(
             implied="",
             read=values.readable,
         ),
+        _flag("--json", field="as_json", help="With --list-models: print JSON lines."),
     ],
 )
 _PROMPT_AND_TOOLS: Final = Group(

@@ -28,7 +28,7 @@ from pinnace_rpc.host.followers import Followers
 from pinnace_rpc.host.journal import RETAINED_BYTES, Journal, response_head
 from pinnace_rpc.host.locations import FILE_MODE
 from pinnace_rpc.host.protocol import EXIT_FAILED, EXIT_LOST, Cursor, Ended
-from pinnace_rpc.host.routing import Command, OpenCommand, Response, Router
+from pinnace_rpc.host.routing import Command, OpenCommand, Response, Router, own_id
 from pinnace_rpc.host.summary import FOLLOWED, MODEL_COMMANDS, Summary
 from pinnace_rpc.host.table import CommandTable, lasting_id
 from pinnace_spec.records.messages import FILE_METHODS
@@ -46,6 +46,9 @@ _MAX_READS: Final = 32
 """In the process at once; an agent answers them in two milliseconds."""
 _MAX_READ_WAIT_S: Final = 0.1
 _DETAILS_NAME: Final = "agent.json"
+_NAMING_NAME: Final = "session.json"
+"""Written by the process of the agent: the session that has replaced another one, before anything is accepted in it."""
+_SHUTTING_DOWN: Final = b'"errorCode":"shutting_down"'
 _NOT_SAVED: Final = b'"errorCode":"session_not_saved"'
 _RUN_TEXT: Final = "the agent's process ended before it answered; whether the command took effect is unknown"
 
@@ -87,6 +90,9 @@ class NamedClient:
         self.table = table
         self.connection = connection
         """The newest one; it may have ended."""
+        self.waiting: dict[str, int] = {}
+        """The connections that get the responses to commands that are kept and not answered, by the ids as JSON: each
+        time the one that has sent the command last."""
 
 
 class _Kept(NamedTuple):
@@ -230,6 +236,10 @@ class Agent:
         self._is_known = False
         """Whether the session of the process is."""
         self._state_number: int | None = None
+        self._probe: int | None = None
+        """The host's own command that the process answers when it has started."""
+        self._has_started = False
+        """Whether it has answered that."""
         self._asked: dict[int, Callable[[Mapping[str, JsonValue]], None]] = {}
         """What takes the data of the responses to the host's own commands, by the host's number."""
         self._serves_files: int | None = None
@@ -292,6 +302,11 @@ class Agent:
         self._stopped_with = ended
         self._supervisor.stop()
 
+    def end(self) -> None:
+        """End the process for its client, which learns whether it could start."""
+        self._stopped_with = None
+        self._supervisor.stop(is_urgent=False)
+
     async def wait_over(self) -> None:
         """Wait until there is no process and none will be started."""
         await self._supervisor.wait_over()
@@ -331,7 +346,10 @@ class Agent:
         self._stopped_with = None
         self._status = None
         self._is_known = False
-        arguments = resumed(start.arguments, self.details)
+        # The process that has ended may have replaced its session since it was asked.
+        named = _with_named(self.folder, self.details)
+        self._keep_details(session_id=named.session_id, session_file=named.session_file)
+        arguments = (*resumed(start.arguments, self.details), "--hosted", os.path.join(self.folder, _NAMING_NAME))
         if reason == "crash" and self._on_crash == "continue":
             arguments = (*_CONTINUES_QUEUE, *arguments)
         return start._replace(arguments=arguments)
@@ -339,6 +357,7 @@ class Agent:
     def process_began(self, process: AgentProcess, reason: EpochReason) -> None:
         """Take over the pipes of a new process."""
         self._process = process
+        self._probe, self._has_started = None, False
         self._reason = reason
         self._is_known = False
         self._work = trio.CancelScope()
@@ -380,15 +399,18 @@ class Agent:
         for command, kept in left:
             if command.line is None:
                 self._give_up(command, kept, is_last=False)
-            elif command.connection:
+            elif kept is not None or command.connection in self.connections:  # else nobody waits for the answer
                 self._left.append((command, kept))
         for connection in tuple(self.connections.values()):
             if not connection.has_cursors:
                 ended = Ended(EXIT_LOST, "the agent's process was replaced; attach again")
                 connection.finish(self.journal.end, ended)
 
-    def fell_asleep(self) -> None:
+    def fell_asleep(self, error: str | None) -> None:
         """End the connections as the process has ended."""
+        if error is not None:
+            self._end_connections(Ended(EXIT_FAILED, error))
+            return
         status = self._status or 0
         error = self._stderr.removeprefix("pinnace: ") if self._has_refused_to_start() else None
         self._end_connections(Ended(status if status >= 0 else 128 - status, error))
@@ -404,6 +426,22 @@ class Agent:
     def is_quiet(self) -> bool:
         """Return whether nothing is in progress: no command, no run, no dialog."""
         return not (self._router.open or self._left or self.is_running_turns or self.needs_input)
+
+    async def wait_started(self) -> None:
+        """Wait until the process has loaded its extensions, without which it may not start, or there is no process.
+
+        It answers reads before. The host sends it a command that waits for them and has no effect: a switch to a file
+        that does not exist.
+        """
+        while not self._takes_commands and not self._is_over:
+            await self._process_changed.park()
+        number = self._probe
+        if number is None and self._takes_commands:
+            number = self._probe = self._router.reserve(OpenCommand(0, "switch_session", None))
+            command = {"type": "switch_session", "sessionPath": os.path.join(self.folder, "none"), "id": own_id(number)}
+            await self._send(json.dumps(command).encode("ascii") + b"\n")
+        while number is not None and number == self._probe and not (self._has_started or self._is_over):
+            await self._process_changed.park()
 
     async def may_sleep(self) -> bool:
         """Ask whether an extension has a background task. An agent that does not answer does not sleep."""
@@ -521,8 +559,8 @@ class Agent:
             if has_slot:
                 self._reads.give_back()
             raise
-        if client is not None:
-            connection = client.connection  # another one may have taken the place of the one that it came from
+        if client is not None:  # another connection may have repeated it meanwhile
+            connection = client.waiting.pop(json.dumps(command.identity), connection)
         if not self._takes_commands:
             if has_slot:
                 self._reads.give_back()
@@ -547,26 +585,34 @@ class Agent:
         is_decided = self._is_decided_by_session(command.name)
         match table.look_up(identity, command.fields):
             case "answered":
-                with suppress(OSError):
-                    self._append_response(connection, table.response(identity))
+                try:
+                    answer = table.response(identity)
+                except OSError as error:
+                    text = f"the response can't be read any more: {error.strerror}"
+                    answer = routing.failure(_open(connection, command), text, "outcome_unknown")
+                self._append_response(connection, answer)
                 return False
             case "in progress":
-                return False  # this connection gets the response when it comes
+                self._await_response(client, identity, connection)
+                return False
             case "reused":
                 self.refuse(connection, command, "another command of this client had this id", "id_reused")
                 return False
             case "begun":
                 if is_decided:
                     table.reopen(identity)
+                    client.waiting[json.dumps(identity)] = connection
                     return True
                 answer = routing.failure(_open(connection, command), _RUN_TEXT, "outcome_unknown")
                 table.answer(identity, answer)
                 self._append_response(connection, answer)
                 return False
             case "new":
+                client.waiting[json.dumps(identity)] = connection  # first: a repetition may come while this waits
                 try:
                     await table.begin(identity, command.fields, is_synced=not is_decided)
                 except OSError as error:
+                    connection = client.waiting.pop(json.dumps(identity), connection)
                     if is_decided:
                         return True  # the agent recognises it
                     text = f"the command can't be kept, and so is not executed: {error.strerror}"
@@ -574,12 +620,31 @@ class Agent:
                     return False
                 return True
 
+    def _await_response(self, client: NamedClient, identity: JsonValue, connection: int) -> None:
+        """Let a connection get the response to a command in progress, which it has repeated: it, and no other one."""
+        kept = _Kept(client, identity)
+        for number, each in self._kept.items():
+            if each == kept:
+                if (long := self._long) is not None and long.number == number:  # it is being read
+                    self._long = long._replace(command=long.command._replace(connection=connection))
+                else:
+                    self._router.give_to(number, connection)
+                return
+        for place, (command, each_left) in enumerate(self._left):
+            if each_left == kept:
+                self._left[place] = command._replace(connection=connection), each_left
+                return
+        client.waiting[json.dumps(identity)] = connection  # it waits for the agent to take commands
+
     def _is_decided_by_session(self, name: str) -> bool:
         """Return whether the agent recognises a command of this name that is sent to its next process again."""
         return name in routing.REPEATABLE and self.details.profile not in _WITHOUT_NAMES
 
     def join(self, name: str, connection: int) -> NamedClient:
-        """Let a connection be that of a named client; a former one ends, and this one gets its responses. Blocking.
+        """Let a connection be that of a named client; a former one ends. Blocking.
+
+        A command of the former one that is not answered yet is answered to a connection that repeats it: each gets one
+        response to each command that it has sent, and no other.
 
         Raises:
             LocationError, OSError: The table of the client's commands can't be used.
@@ -594,11 +659,6 @@ class Agent:
         former, client.connection = client.connection, connection
         if (attached := self.connections.get(former)) is not None:
             attached.finish(self.journal.end, Ended(EXIT_LOST, "another connection of this client has replaced this"))
-        self._router.move(former, connection)
-        self._left = [
-            (command._replace(connection=connection) if command.connection == former else command, kept)
-            for command, kept in self._left
-        ]
         return client
 
     def has_connected(self, name: str) -> bool:
@@ -796,6 +856,11 @@ class Agent:
 
     def _answered(self, response: Response, place: int) -> None:
         self._reads.answered(response.number)
+        if response.number is not None and response.number == self._probe:
+            # An agent that ends refuses it, and may have ended since it can't start: then its end tells.
+            self._has_started = _SHUTTING_DOWN not in response.line
+            self._process_changed.unpark_all()
+            return
         take = None if response.number is None else self._asked.pop(response.number, None)
         if take is not None:
             take(routing.member(routing.parse_record(response.line), "data"))
@@ -1006,9 +1071,23 @@ def session_of(folder: str) -> str | None:
 def _read_details(folder: str) -> Details:
     try:
         value = json.loads(Path(folder, _DETAILS_NAME).read_bytes())
-        return Details(**value)
+        details = Details(**value)
     except (OSError, ValueError, TypeError):
-        return Details(cwd="/", profile="pi")
+        details = Details(cwd="/", profile="pi")
+    return _with_named(folder, details)
+
+
+def _with_named(folder: str, details: Details) -> Details:
+    """Return what is known of an agent with the session that its process has named."""
+    try:
+        value = json.loads(Path(folder, _NAMING_NAME).read_bytes())
+    except (OSError, ValueError):
+        return details
+    match value:
+        case {"sessionId": str(session_id), "sessionFile": str(file)}:
+            return details._replace(session_id=session_id, session_file=file)
+        case _:
+            return details
 
 
 _WITHOUT_SETTLED: Final = frozenset({"seed", "0.5x", "0.18"})

@@ -38,6 +38,8 @@ from pinnace_spec.wire.framing import MAX_RECORD_BYTES, LineDecoder, TooLong
 READ_BYTES: Final = 64 * 1024
 MAX_UNREAD: Final = 1000
 """Commands that are open or whose responses are unread; then the connection is not read until there are fewer."""
+_START_LIMIT_S: Final = 10.0
+"""How long a client that detaches waits for the extensions of an agent that has just begun."""
 _LONG_LINE_BYTES: Final = 1024 * 1024
 
 
@@ -71,6 +73,7 @@ class AttachedConnection:
         self._responses: deque[int] = deque()
         """The places of responses that are not written yet."""
         self._is_detaching = False
+        self._knows_start = False
         self._progress = trio.lowlevel.ParkingLot()
         self._scope = trio.CancelScope()
         self._reader = JournalReader(
@@ -167,10 +170,13 @@ class AttachedConnection:
     async def _detach(self) -> None:
         """Leave when it is known whether the agent has started: else its client would not learn why it has not."""
         await self._agent.wait_known()
+        with trio.move_on_after(_START_LIMIT_S):
+            await self._agent.wait_started()
+        self._knows_start = True
         self._finish_detaching()
 
     def _finish_detaching(self) -> None:
-        if self._is_detaching and self._agent.is_known and not self._agent.open_commands(self.number):
+        if self._is_detaching and self._knows_start and not self._agent.open_commands(self.number):
             self.finish(self._agent.journal.end, Ended(0, None))
 
     # What the client gets.

@@ -298,16 +298,27 @@ class Journal:
         if not index or self._segments[index - 1].epoch != cursor.epoch:
             return self._find_behind(cursor, index)
         segment = self._segments[index - 1]
+        is_beyond = False
         with suppress(OSError, ValueError):  # gone, or empty
             descriptor = os.open(segment.path, _READ)
             try:
                 with mmap.mmap(descriptor, segment.size, access=mmap.ACCESS_READ) as content:
                     found = _find_line(content, line)
+                    last = b"%b%d," % (_EVENT, cursor.seq)
+                    is_beyond = cursor.seq >= segment.first_seq and _find_line(content, last) is None
             finally:
                 os.close(descriptor)
             if found is not None:
                 return Start(segment.start + found, True, None)
-        return Start(segment.end, True, None)
+        return Start(segment.end, True, self._next_epoch(index) if is_beyond else None)
+
+    def _next_epoch(self, index: int) -> Cursor:
+        """Return the cursor before the events of a later epoch, for one beyond the end of a former epoch.
+
+        A loss of power has taken the end of that epoch, and nobody knows how many events there were.
+        """
+        following = self._segments[index] if index < len(self._segments) else None
+        return Cursor(self.id, self.epoch, 0) if following is None else Cursor(self.id, following.epoch, 0)
 
     def _find_behind(self, cursor: Cursor, index: int) -> Start:
         """Return the begin of the segment with this index, whose predecessors are of epochs before the cursor's.
@@ -318,7 +329,7 @@ class Journal:
         following = self._segments[index] if index < len(self._segments) else None
         is_other = following is None or following.epoch != cursor.epoch
         if is_other and former == (self._tail_start if following is None else following.start):
-            return Start(former, True, None)
+            return Start(former, True, None if cursor.seq == 0 else self._next_epoch(index))
         gap = self._gap(index)
         return Start(gap.place, True, gap.cursor)
 

@@ -159,13 +159,12 @@ class Router:
             return b'%b"id":%b%b%b' % (line[: match.start()], command.identity, comma, line[match.end() :])
         return line
 
-    def move(self, former: int, connection: int) -> None:
-        """Let another connection get the responses that one waits for."""
-        for number, command in self.open.items():
-            if command.connection == former:
-                self.open[number] = command._replace(connection=connection)
-                self._counts[connection] += 1
-                self._close(command)
+    def give_to(self, number: int, connection: int) -> None:
+        """Let another connection get the response to a command."""
+        command = self.open[number]
+        self.open[number] = command._replace(connection=connection)
+        self._counts[connection] += 1
+        self._close(command)
 
     def give_up(self) -> list[tuple[int | None, OpenCommand]]:
         """Return all open commands and forget them: their process is gone."""

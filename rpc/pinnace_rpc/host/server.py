@@ -318,7 +318,7 @@ class Host:
             self._last_number += 1
             connection = AttachedConnection(self._last_number, stream, decoder, early, request, agent, others)
             self._notify()
-            await connection.run(self._settings.release, agent.stop)
+            await connection.run(self._settings.release, agent.end)
         finally:
             agent.detach(request.environment)
         if not agent.connections:

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Final, cast
 
 import trio
@@ -57,8 +58,11 @@ def run(options: Options) -> int:
     if (problem := stdio.wrong_direction()) is not None:
         raise StartupError(problem)
     _report_queue(prepared.session)
+    progress = Progress(str(Path.cwd())) if sys.stderr.isatty() else None
+    if progress is not None and (options.session_id is not None or options.continues):
+        progress.session(prepared.session)
     stdout = stdio.take_stdout()
-    listener = Listener(make_projection(options.protocol), is_silent=options.mode == "text")
+    listener = Listener(make_projection(options.protocol), is_silent=options.mode == "text", progress=progress)
     collector, on_record = observed(options, observe)
     has_log = observe is not None
     process = AgentProcess(prepared, listener, on_record=on_record, has_log=has_log, observer=collector)
@@ -83,12 +87,13 @@ def _report_queue(session: "Session") -> None:
 class Listener:
     """A projection that observes records, and writes those that the mode shows."""
 
-    def __init__(self, shown: Projection, *, is_silent: bool) -> None:
+    def __init__(self, shown: Projection, *, is_silent: bool, progress: "Progress | None" = None) -> None:
         """Begin before the first record.
 
         Args:
             shown: How records are written.
             is_silent: No record is written.
+            progress: Shows what happens before the answer; None: stderr is not a terminal.
         """
         self.profile: ClientProfile = shown.profile
         self.event_names = shown.event_names
@@ -102,6 +107,7 @@ class Listener:
         self.unknown_names = shown.unknown_names - {"messageId"}
         self._shown = shown
         self._is_silent = is_silent
+        self._progress = progress
         self._settled_or_ended = trio.Event()
 
     def expect(self) -> None:
@@ -115,6 +121,8 @@ class Listener:
 
     def line(self, record: Record) -> bytes | None:
         """Encode a record that is shown."""
+        if self._progress is not None:
+            self._progress.take(record)
         match record["type"]:
             case "response":
                 if not record["success"]:
@@ -157,6 +165,36 @@ class Listener:
         return b"" if self._is_silent else self._shown.update_line(event, builder)
 
 
+class Progress:
+    """What a person at a terminal sees before the answer: a line on stderr for each step that takes time."""
+
+    def __init__(self, cwd: str) -> None:
+        """Show paths relative to the working folder."""
+        self._cwd = cwd
+
+    def session(self, session: Session) -> None:
+        """Say whether a session is continued: a misspelt id makes a new one."""
+        count = session.tree.kinds.get("message", 0)
+        continued = f"continues session {session.id} ({count} messages)"
+        _report(continued if session.is_continued else f"new session {session.id}")
+
+    def take(self, record: Record) -> None:
+        """Show a record that begins a step, or reports its failure."""
+        match record["type"]:
+            case "tool_execution_start":
+                from pinnace_rpc.acp.translation.tool_calls import title  # not at start: for terminals alone
+
+                name = str(record["toolName"])
+                shown = title(name, as_object(record["args"]) or {}, self._cwd)
+                _report_line(name if shown == name else f"{name}: {shown}")
+            case "tool_execution_end" if record["isError"]:
+                _report_line(f"{record['toolName']} has failed")
+            case "compaction_start":
+                _report_line("compacting the conversation")
+            case _:
+                pass
+
+
 class Talk:
     """The conversation of one process with its command line."""
 
@@ -183,7 +221,7 @@ class Talk:
             await self._hold(agent)
         except StartupError as error:
             self._collector.fail(error)
-            self._fail(str(error))
+            self._fail(str(error), error.exit_code)
         self._process.stop(agent)
 
     async def _hold(self, agent: Agent) -> None:
@@ -281,8 +319,8 @@ class Talk:
         """Return a text, for a terminal without control sequences."""
         return clean_text(text) if self._is_at_terminal else text
 
-    def _fail(self, text: str) -> None:
-        self.exit_code = EXIT_FAILED
+    def _fail(self, text: str, code: int = EXIT_FAILED) -> None:
+        self.exit_code = code
         _report(text)
 
 
@@ -299,6 +337,15 @@ def _report_retry(record: Record) -> None:
     _report(str(record["errorMessage"]))
     delay_s = cast(int, record["delayMs"]) / 1000  # the field of that record, as the next two
     _report(f"trying again in {delay_s:g} s (retry {record['attempt']} of {record['maxAttempts']})")
+
+
+def _report_line(text: str) -> None:
+    """Report on one line of the terminal."""
+    from shutil import get_terminal_size
+
+    from pinnace_rpc.cli.shown.tables import printable, shortened
+
+    _report(shortened(printable(clean(text)), max(20, get_terminal_size().columns - len("pinnace: ") - 1)))
 
 
 def _report_error(record: Record) -> None:

@@ -18,11 +18,13 @@ from pinnace_agent.tools.base import ToolError
 from pinnace_agent.tools.images.header import SNIFF_BYTES, image_type
 from pinnace_agent.tools.local.file_calls import FILE_CALLS
 from pinnace_agent.tools.text.binary import binary_kind, binary_text
-from pinnace_rpc.cli.options import StartupError
+from pinnace_rpc.cli.options import StartupError, UsageRefused
 from pinnace_rpc.server import stdio
+from pinnace_spec.records.flat_commands import COMMAND_NAMES
 from pinnace_spec.records.messages import ImageContent
 from pinnace_spec.wire.file_texts import file_text
 from pinnace_spec.wire.framing import MAX_RECORD_BYTES
+from pinnace_spec.wire.json_text import WireError, decode_line
 
 MAX_INPUT_BYTES: Final = MAX_RECORD_BYTES
 """Of stdin, and of a file: as much as a record of mode rpc may have."""
@@ -41,17 +43,22 @@ async def read_prompts(messages: Sequence[str], files: Sequence[str], *, resizes
     Files come first, since a missing one needs no waiting for stdin.
 
     Raises:
-        StartupError: A file can't be read, stdin is binary, or something is too large.
+        StartupError: A file can't be read, something is too large, or stdin is binary or that of a client of mode rpc.
     """
     blocks = [await _file_block(path, resizes_images=resizes_images) for path in files]
-    given = await _read_stdin()
+    given = await _read_stdin(may_be_commands=bool(messages or files))
     text = "".join((given, *(block.text for block in blocks), *messages[:1]))
     first = Prompt(text, tuple(image for block in blocks for image in block.images))
     return [prompt for prompt in (first, *map(Prompt, messages[1:])) if prompt.text]
 
 
-async def _read_stdin() -> str:
-    """Read stdin to its end, unless it is a terminal, where no prompt for input is expected."""
+async def _read_stdin(*, may_be_commands: bool) -> str:
+    """Read stdin to its end, unless it is a terminal, where no prompt for input is expected.
+
+    Args:
+        may_be_commands: Whether its first line may be a command of the protocol, since a question about it was given.
+            Else it is a client's, which would wait for an answer while this waits for the end (R-CLI-04).
+    """
     if os.isatty(0):
         return ""
     data = bytearray()
@@ -59,12 +66,30 @@ async def _read_stdin() -> str:
         try:
             while chunk := await stdin.receive_some(stdio.READ_BYTES):
                 data += chunk
+                if not may_be_commands and b"\n" in data:
+                    may_be_commands = True
+                    _refuse_command(bytes(data.partition(b"\n")[0]))
                 _check_size("stdin", len(data))
         except trio.BrokenResourceError:
             raise StartupError("stdin can't be read") from None
     if (kind := binary_kind(bytes(data))) is not None:
         raise StartupError(f"stdin is no text, but binary data ({kind}): give a file as @path, or convert it to UTF-8")
+    if not may_be_commands:
+        _refuse_command(bytes(data))
     return clean_text(data.decode("utf-8", "replace").strip())
+
+
+def _refuse_command(line: bytes) -> None:
+    """Raise if the first line of stdin is a command of the protocol."""
+    if not line.lstrip().startswith(b"{"):
+        return
+    try:
+        value = decode_line(line)
+    except WireError:
+        return
+    name = value.get("type") if isinstance(value, dict) else None
+    if name in COMMAND_NAMES:
+        raise UsageRefused(f"stdin begins with a command of the protocol ({name}): a client needs --mode rpc")
 
 
 async def _file_block(word: str, *, resizes_images: bool) -> Prompt:

@@ -193,7 +193,11 @@ class ResultCollector:
             "usage": {**self._tokens},
             "cost": self._cost,
             "model": None if model is None else {"provider": model["provider"], "id": model["id"]},
-            "session": {"id": session.id, "file": file if session.file is not None and session.file.exists else None},
+            "session": {
+                "id": session.id,
+                "file": file if session.file is not None and session.file.exists else None,
+                "continued": session.is_continued,
+            },
             "limit": self._limit if verdict.reason in LIMIT_REASONS.values() else None,
         }
         line = encode_record(self._result)
@@ -313,7 +317,7 @@ def report_failed_start(options: Options, error: StartupError) -> int:
     return code
 
 
-def report_usage_error(path: str, text: str, code: int) -> None:
+def write_usage_error(path: str, text: str, code: int) -> None:
     """Write the result of a command line that was refused."""
     write_result(path, encode_record(_empty_result(Verdict("usage", error=_error(text)), code)))
 

@@ -213,6 +213,8 @@ class AgentProcess:
         if self._ending.is_set():
             return
         self._ending.set()
+        if self._agent is not None:
+            self._agent.interpreter.sessions.announce_end()
         now = trio.current_time()
         self._last_word.deadline = now + LAST_WORD_S
         self._unwinding.deadline = now + UNWIND_S

@@ -11,7 +11,6 @@ from pinnace_agent.config.models.patterns import full_name
 from pinnace_agent.config.models.scope import ScopedModel, next_model
 from pinnace_agent.session.tree import clean_name
 from pinnace_rpc.server.queries import shown_model
-from pinnace_spec.nearest import nearest
 from pinnace_spec.records.flat_commands import FlatCommand
 from pinnace_spec.rules import errors
 
@@ -29,11 +28,11 @@ def set_model(agent: "AgentReads", command: "cmd.SetModel") -> Data:
         if (model["provider"], model["id"]) == (command.provider, command.modelId):
             agent.settings.select_model(model, None, "set")
             return shown_model(model)
-    raise errors.ClientError(
-        errors.model_not_found(command.provider, command.modelId),
-        errors.ErrorCode.MODEL_NOT_FOUND,
-        nearest(f"{command.provider}/{command.modelId}", map(full_name, available)),
-    )
+    from pinnace_spec.nearest import nearest
+
+    near = nearest(f"{command.provider}/{command.modelId}", map(full_name, available))
+    text = errors.model_not_found(command.provider, command.modelId)
+    raise errors.ClientError(text, errors.ErrorCode.MODEL_NOT_FOUND, near)
 
 
 def cycle_model(agent: "AgentReads", command: FlatCommand) -> Data:
@@ -77,6 +76,8 @@ def set_active_tools(agent: "AgentReads", command: "cmd.SetActiveTools") -> Data
     """Select the tools that the next request declares; all of them must exist."""
     toolbox = agent.toolbox
     if unknown := [name for name in command.names if name not in toolbox.all]:
+        from pinnace_spec.nearest import nearest
+
         near = nearest(unknown[0], toolbox.all)
         raise errors.ClientError(errors.unknown_tools(unknown), errors.ErrorCode.TOOL_NOT_FOUND, near)
     toolbox.activate(command.names)

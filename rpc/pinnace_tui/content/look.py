@@ -121,6 +121,8 @@ class Look:
     background: str = "#12151d"
     surface: str = "#1a1f2b"
     code_theme: str = "ansi_dark"
+    keeps_background: bool = False
+    """Whether it is never drawn on the terminal's own background."""
 
     def __getitem__(self, role: Role) -> str:
         return self.colors[role]
@@ -129,5 +131,5 @@ class Look:
 LOOKS: Final = (
     Look("dark", DARK),
     Look("light", LIGHT, is_dark=False, background="#fbfbfd", surface="#eef0f5", code_theme="ansi_light"),
-    Look("high-contrast", HIGH_CONTRAST, background="#000000", surface="#000000"),
+    Look("high-contrast", HIGH_CONTRAST, background="#000000", surface="#000000", keeps_background=True),
 )

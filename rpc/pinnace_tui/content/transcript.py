@@ -231,6 +231,16 @@ class Transcript:
         """Return the call of this id, if it is shown."""
         return self._calls.get(call_id)
 
+    def last_answer(self) -> str:
+        """Return the text of the last answer, as far as it has come; nothing if there is none."""
+        parts: list[str] = []
+        for item in reversed(self.items):
+            if isinstance(item, AnswerItem) and not (parts and item.is_last_part):
+                parts.append(item.text)
+            elif parts:
+                break
+        return "".join(reversed(parts)).strip()
+
     def prompts(self) -> list[str]:
         """Return the user's messages."""
         return [item.text for item in self.items if isinstance(item, UserItem)]

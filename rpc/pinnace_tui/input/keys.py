@@ -50,6 +50,45 @@ DEFAULTS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The default keys of each action, as pi's reference names them; `app.message.queue` is of this client alone."""
 
+MEANINGS: Final[Mapping[str, str]] = {
+    "tui.input.submit": "send the message; while the agent works, steer it",
+    "tui.input.newLine": "a new line",
+    "tui.input.tab": "complete a command or a file",
+    "tui.editor.historyPrevious": "the message before in the history",
+    "tui.editor.historyNext": "the next message of the history",
+    "tui.altScreen.pageUp": "scroll a page up",
+    "tui.altScreen.pageDown": "scroll a page down",
+    "tui.altScreen.halfPageUp": "scroll half a page up",
+    "tui.altScreen.halfPageDown": "scroll half a page down",
+    "tui.altScreen.lineUp": "scroll a line up",
+    "tui.altScreen.lineDown": "scroll a line down",
+    "tui.altScreen.previousPrompt": "the previous message of yours",
+    "tui.altScreen.nextPrompt": "the next message of yours",
+    "tui.altScreen.search": "search the conversation",
+    "tui.altScreen.top": "scroll to the beginning",
+    "tui.altScreen.bottom": "scroll to the end, and follow it",
+    "app.interrupt": "abort; queued messages go back into the editor",
+    "app.clear": "copy the selection, else clear the editor; twice: leave",
+    "app.exit": "leave, when the editor is empty",
+    "app.suspend": "suspend",
+    "app.editor.external": "write in $VISUAL or $EDITOR",
+    "app.session.new": "start a new session",
+    "app.session.tree": "continue from another place of the session",
+    "app.session.fork": "start a session from before a message",
+    "app.session.resume": "open another session",
+    "app.model.select": "select a model",
+    "app.model.cycleForward": "the next model",
+    "app.thinking.cycle": "the next thinking level",
+    "app.thinking.toggle": "unfold or fold all thoughts",
+    "app.tools.expand": "unfold or fold all outputs of tools",
+    "app.message.copy": "copy the last answer",
+    "app.clipboard.pasteImage": "insert the path of the clipboard's picture",
+    "app.message.followUp": "send the message for when the agent would stop",
+    "app.message.dequeue": "take queued messages back into the editor",
+    "app.message.queue": "edit, move or remove one queued message",
+}
+"""What each action does."""
+
 OTHERS: Final = frozenset(
     "$schema app.model.cycleBackward app.models.clearAll app.models.enableAll app.models.reorderDown "
     "app.models.reorderUp app.models.save app.models.toggleProvider app.session.delete app.session.deleteNoninvasive "
@@ -78,6 +117,7 @@ _SHORT_NAMES: Final[Mapping[str, str]] = {
     "plus_sign": "plus",
     "low_line": "underscore",
 }
+_LABELS: Final[Mapping[str, str]] = {"pageup": "Page Up", "pagedown": "Page Down"}
 _MODIFIERS: Final = frozenset({"ctrl", "shift", "alt", "super"})
 _NAMES: Final = frozenset(
     "escape enter tab space backspace delete insert clear home end pageup pagedown up down left right".split()
@@ -100,9 +140,24 @@ class Keys:
         return self._actions.get(_normal(key))
 
     def rows(self) -> list[tuple[str, str]]:
-        """Return actions that have keys, with their keys."""
+        """Return actions that have keys, with their keys in words."""
         rows = [(action, [key for key in keys if self.action(key) == action]) for action, keys in self._keys.items()]
-        return [(action, ", ".join(keys)) for action, keys in rows if keys]
+        return [(action, ", ".join(map(in_words, keys))) for action, keys in rows if keys]
+
+    def table(self) -> list[str]:
+        """Return a line for each action, with its keys, what it does, and its name in the file."""
+        keys = dict(self.rows())
+        rows = [(keys.get(action, "no key"), meaning, action) for action, meaning in MEANINGS.items()]
+        rows.sort(key=lambda row: row[0] == "no key")
+        width = max(len(labels) for labels, _, _ in rows)
+        return [f"{labels:{width}}  {meaning}  ({action})" for labels, meaning, action in rows]
+
+
+def in_words(key: str) -> str:
+    """Return a key as it is labelled: `Ctrl+J`, `Page Up`."""
+    *modifiers, name = _parts(key) or [key]
+    label = _LABELS.get(name.lower(), name.upper() if len(name) == 1 else name.capitalize())
+    return "+".join([*(each.capitalize() for each in modifiers), label])
 
 
 def key_name(character: str) -> str:

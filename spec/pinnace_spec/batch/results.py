@@ -87,6 +87,8 @@ class ResultSession(TypedDict):
     id: str
     file: str | None
     """None: it is in memory only, or was never written."""
+    continued: bool
+    """Whether it was there before; false: this process made it, also as a copy."""
 
 
 class ResultError(TypedDict):

@@ -5,11 +5,10 @@ field and what was expected, in words of the protocol. Must not know what a comm
 R-ID-01, R-PRM-06.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import NoneType
-from typing import TYPE_CHECKING, Final, Self, get_args
+from typing import TYPE_CHECKING, Final, get_args
 
-from pinnace_spec.nearest import nearest
 from pinnace_spec.records.flat_commands import COMMAND_NAMES, MAX_MESSAGE_ID_CHARS, flat_command
 from pinnace_spec.records.messages import QUEUE_MODES, THINKING_LEVELS
 from pinnace_spec.rules import errors
@@ -35,13 +34,6 @@ class CommandError(errors.ClientError):
         self.command = command
         self.id = id
         self.has_id = has_id
-
-    @classmethod
-    def of_unknown(cls, name: str, known: Iterable[str], id: JsonValue, *, has_id: bool) -> Self:
-        """Refuse a command that does not exist, with the nearest of those that do."""
-        error = cls(errors.unknown_command(name), errors.ErrorCode.UNKNOWN_COMMAND, name, id, has_id=has_id)
-        error.did_you_mean = nearest(name, known)
-        return error
 
 
 # What is expected of a field, for the error that names it (R-ERR-03). Every field of every command stands here; a test
@@ -118,7 +110,12 @@ def parse_command(value: JsonValue, unknown: Collection[str] = ()) -> "AnyComman
         text, code = errors.TYPE_MUST_BE_A_STRING, errors.ErrorCode.INVALID_COMMAND
         raise CommandError(text, code, errors.UNKNOWN_COMMAND, identity, has_id=has_id)
     if name not in _NAMES or name in unknown:
-        raise CommandError.of_unknown(name, _NAMES.difference(unknown), identity, has_id=has_id)
+        from pinnace_spec.nearest import nearest  # only after a mistake
+
+        text, code = errors.unknown_command(name), errors.ErrorCode.UNKNOWN_COMMAND
+        error = CommandError(text, code, name, identity, has_id=has_id)
+        error.did_you_mean = nearest(name, _NAMES.difference(unknown))
+        raise error
     if problem := _id_problem(value, has_id=has_id):
         raise _invalid(name, "id", problem, identity, has_id=has_id)
     if (flat := flat_command(name, value, identity, has_id=has_id)) is not None:

@@ -369,7 +369,7 @@ class SessionInfo(OutputModel):
     messageCount: Count
     """The number of its messages, on all branches."""
     firstMessage: str
-    """The first text of the user that is not empty."""
+    """The first text of the user that is not empty, cut after 1,000 characters."""
     parentSession: NonEmpty | None = None
     """The path of the session that it was forked from."""
 

@@ -91,7 +91,7 @@ OF_COMMANDS: Final[Mapping[str, tuple[E, ...]]] = {
         E.REFUSED_BY_EXTENSION,
         *_WAITS,
     ),
-    "bash": (E.SHELL_UNAVAILABLE, E.REFUSED_BY_EXTENSION, *_WAITS),
+    "bash": (E.SHELL_UNAVAILABLE, E.SESSION_NOT_SAVED, E.REFUSED_BY_EXTENSION, *_WAITS),
     "abort_bash": (),
     "export_html": (E.SESSION_UNAVAILABLE, E.IO_ERROR, E.NOT_IMPLEMENTED, *_WAITS),
     "hello": (E.TOO_LATE,),
@@ -112,7 +112,7 @@ OF_COMMANDS: Final[Mapping[str, tuple[E, ...]]] = {
     "set_label": (E.ENTRY_NOT_FOUND, *_SAVED, E.SHUTTING_DOWN),
     "navigate_tree": (
         *(E.BUSY, E.COMPACTING, E.ENTRY_NOT_FOUND, E.NO_MODEL, E.NO_API_KEY, E.AUTHENTICATION_FAILED),
-        *(E.COMPACTION_FAILED, E.REFUSED_BY_EXTENSION),
+        *(E.COMPACTION_FAILED, E.SESSION_NOT_SAVED, E.REFUSED_BY_EXTENSION),
     ),
     "reload": (E.BUSY, E.COMPACTING, E.INVALID_CONFIGURATION, *_WAITS),
     "list_sessions": (E.SESSION_UNAVAILABLE, *_WAITS),

@@ -283,6 +283,11 @@ def session_not_filled(reason: str) -> str:
     return f"The session was not replaced: its setup failed: {reason}"
 
 
+def session_not_named(reason: str) -> str:
+    """Word that it can't be saved which session a hosted agent continues with; the former one is in force."""
+    return f"The session was not replaced: the host's file that names it can't be written: {reason}"
+
+
 def session_not_copied(reason: str) -> str:
     """Word that a new session could not be written; the former one is in force."""
     return f"Failed to create forked session: {reason}"

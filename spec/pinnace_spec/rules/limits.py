@@ -46,6 +46,9 @@ never stops writing would fill the disk."""
 MAX_SESSIONS_LISTED: Final = 200
 """Sessions of one `list_sessions`. Their files are read whole: 200 of usual size take a second or two."""
 
+MAX_FIRST_MESSAGE_CHARS: Final = 1_000
+"""The first message of a session in a list: a title for people, where the message may be a whole log."""
+
 PUBLISHED: Final[Mapping[str, int]] = {
     "recordBytes": MAX_RECORD_BYTES,
     "nesting": MAX_NESTING,

@@ -127,6 +127,8 @@ def test_a_proxy_of_the_environment_that_is_no_address_is_reported_without_it(
     env = {"HOME": str(tmp_path), name: address}
     expected = f"{name}: it is no address of a proxy, such as http://HOST:PORT, so that requests to models will fail"
 
-    assert load_configuration(env, tmp_path).notices == ((Notice("settings", expected),) if is_wrong else ())
+    assert load_configuration(env, tmp_path).notices == (
+        (Notice("settings", expected, source=name),) if is_wrong else ()
+    )
     # An exemption of every server means that none is used.
     assert load_configuration({**env, "NO_PROXY": "*"}, tmp_path).notices == ()

@@ -147,6 +147,14 @@ async def test_a_server_that_is_busy_is_tried_again_twice(web: WebServer, tmp_pa
             "session-1",
             "session-2",
         ]
+        # So is one of which it says so with status 400.
+        web.instead["tools/call"] = lambda exchange: (
+            exchange.ordinary()
+            if exchange.headers["mcp-session-id"] == "session-3"
+            else exchange.answer(400, b"Bad Request: No valid session ID provided")
+        )
+        assert (await server.request("tools/call", {"name": "echo"}))["content"]
+        assert (web.count("tools/call"), server.state) == (4, "connected")
         nursery.cancel_scope.cancel()
 
 

@@ -284,13 +284,19 @@ names_of_files = st.one_of(
         ["memory.json", "class_factory.json", "My Documents", "3f2a9b8c7d6e5f4a1b0c", "v1.2.3-45-gabc1234"]
     ),
 )
-paths = st.one_of(
-    st.builds(
-        lambda root, parts: root + "/".join(parts),
-        st.sampled_from(["/", "~/", "./", "../"]),
-        st.lists(names_of_files, min_size=1, max_size=5),
-    ),
-    st.builds(lambda parts: "C:\\" + "\\".join(parts), st.lists(names_of_files, min_size=1, max_size=4)),
+
+
+def rooted(root: str, parts: list[str]) -> str:
+    return root + "/".join(parts)
+
+
+def on_windows(parts: list[str]) -> str:
+    return "C:\\" + "\\".join(parts)
+
+
+paths: st.SearchStrategy[str] = st.one_of(
+    st.builds(rooted, st.sampled_from(["/", "~/", "./", "../"]), st.lists(names_of_files, min_size=1, max_size=5)),
+    st.builds(on_windows, st.lists(names_of_files, min_size=1, max_size=4)),
     st.builds("{}/{}_{}.json".format, words, words, words),
 )
 addresses = st.one_of(

@@ -28,8 +28,11 @@ NO_TRACE: Final[Mapping[str, str]] = {
     "R-CFG-04": "A scenario can't damage a file of the user between two commands; tests do.",
     "R-FIL-05": "What an abort leaves of a file is on the disk, and how fast it is over; tests look.",
     "R-LLM-03": "How long an answer may be is in no record; tests read it from the requests.",
+    "R-CLI-03": "Scenarios start the agent under its own name; tests start it under that of the original.",
+    "R-WRN-02": "A scenario can't mend a file of the user between two commands; tests do.",
+    "R-WRN-03": "A scenario can't bring an extension that does not load; tests do.",
     **dict.fromkeys(
-        ("R-MCP-02", "R-MCP-03", "R-MCP-04", "R-MCP-05", "R-MCP-06", "R-MCP-20"),
+        ("R-MCP-02", "R-MCP-03", "R-MCP-04", "R-MCP-05", "R-MCP-06", "R-MCP-07", "R-MCP-08", "R-MCP-20"),
         "A scenario has no MCP server that answers; tests connect real ones.",
     ),
     **dict.fromkeys(
@@ -37,7 +40,7 @@ NO_TRACE: Final[Mapping[str, str]] = {
         "What a command can reach depends on the machine; tests try to leave the sandbox.",
     ),
     **dict.fromkeys(
-        ("R-RES-01", "R-RES-02"), "Of the command line, which scenarios do not choose; tests read results."
+        ("R-RES-01", "R-RES-02", "R-RES-03"), "Of the command line, which scenarios do not choose; tests read results."
     ),
     **dict.fromkeys(("R-BAT-01", "R-BAT-02"), "A batch is no agent; tests run batches."),
 }

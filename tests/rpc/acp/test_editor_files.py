@@ -179,7 +179,7 @@ def test_additional_folders_are_in_the_prompt_and_their_files_are_the_editors(
     (other / "AGENTS.md").write_text("Write in verse.")
     (work.parent / "link").symlink_to(other)
     read = {"name": "read", "args": {"path": str(other / "a.txt")}}
-    server = llm([calls(read), DONE, DONE])
+    server = llm([calls(read), *[DONE] * 4])
     agent = acp(server=server)
     agent.call("initialize", protocolVersion=1, clientCapabilities={"fs": BOTH})
     folders = [str(other), str(work.parent / "link")]
@@ -192,9 +192,9 @@ def test_additional_folders_are_in_the_prompt_and_their_files_are_the_editors(
     assert f"<additional_directories>\n{other}\n</additional_directories>" in prompted
     assert prompted.count("Write in verse.") == 1
 
-    error = agent.error("session/load", sessionId=session, cwd=str(work), mcpServers=[])
-    assert error["data"]["path"] == "params.additionalDirectories"
-    agent.call("session/close", sessionId=session)
-    agent.call("session/resume", sessionId=session, cwd=str(work), mcpServers=[])
-    agent.call("session/prompt", sessionId=session, prompt=text("Go"))
-    assert "verse" not in server.requests[-1].body["messages"][0]["content"]
+    for closes, given in ((False, []), (False, folders), (True, [])):
+        if closes:
+            agent.call("session/close", sessionId=session)
+        agent.call("session/resume", sessionId=session, cwd=str(work), mcpServers=[], additionalDirectories=given)
+        agent.call("session/prompt", sessionId=session, prompt=text("Go"))
+        assert ("verse" in server.requests[-1].body["messages"][0]["content"]) is bool(given)

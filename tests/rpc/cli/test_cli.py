@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.source_tree import PYTHONPATH
 
-from pinnace_rpc.cli.release import shown_version
+from pinnace_rpc.cli.shown.version import shown_version
 
 PINNACE = [sys.executable, "-P", "-m", "pinnace_rpc"]
 RPC = ["--mode", "rpc", "--no-session"]

@@ -13,7 +13,7 @@ from tests.source_tree import PYTHONPATH, REPOSITORY
 from pinnace_rpc.cli import pi
 from pinnace_rpc.cli.commands.shim import ForeignFile, write_shims
 from pinnace_rpc.cli.options import PROFILE_VARIABLE
-from pinnace_rpc.cli.release import shown_version
+from pinnace_rpc.cli.shown.version import shown_version
 from pinnace_spec.profiles.generations import generation
 
 NODE = REPOSITORY / ".tools" / "node22" / "bin" / "node"
@@ -108,7 +108,12 @@ def test_under_the_name_of_pi_the_version_is_that_of_the_profile(
     """R-CLI-03."""
     echoed: list[str] = []
     monkeypatch.setattr("pinnace_rpc.cli.streams.echo", lambda text, **_: echoed.append(str(text)))
-    monkeypatch.setattr("pinnace_rpc.cli.main.main", lambda words: echoed.append(shown_version()) or 7)
+
+    def run(words: list[str]) -> int:
+        echoed.append(shown_version())
+        return 7
+
+    monkeypatch.setattr("pinnace_rpc.cli.main.main", run)
     env = {} if variable is None else {PROFILE_VARIABLE: variable}
 
     assert (0 if answer not in {None, shown_version()} else 7) == pi.main(words, env)

@@ -105,11 +105,19 @@ async def test_reading_goes_on_behind_a_cursor(journal: Journal) -> None:
         assert read_all(journal, reader) == b"".join(lines[seq:])
 
 
-async def test_a_cursor_beyond_the_end_of_a_closed_epoch_continues_with_the_next(journal: Journal) -> None:
-    add_event(journal)
+@pytest.mark.parametrize(("events", "seq"), [(1, 2), (1, 99), (0, 1), (3, 4)])
+async def test_a_cursor_beyond_the_end_of_a_closed_epoch_has_a_gap_before_the_next(
+    journal: Journal, events: int, seq: int
+) -> None:
+    """R-HST-03: a loss of power may have taken events behind it, too."""
+    for _ in range(events):
+        add_event(journal)
+    end = journal.find(Cursor(journal.id, 1, events))
     await journal.begin_epoch()
     line = add_event(journal, "new")
-    start = journal.find(Cursor(journal.id, 1, 99))
+    start = journal.find(Cursor(journal.id, 1, seq))
+    assert (start.is_known, start.gap) == (True, Cursor(journal.id, 2, 0))
+    assert journal.find(Cursor(journal.id, 1, events)) == end
     assert read_all(journal, JournalReader(journal, start.place, 1, journal.cursor, has_cursors=False)) == line
 
 

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.rpc.host.attached import TIMEOUT_S, HostProcess, command, environment_of, started
+from tests.rpc.host.attached import OFFLINE, TIMEOUT_S, HostProcess, command, environment_of, started
 
 from pinnace_rpc.host.protocol import AgentAction, Answer, AskStatus, Attach, ListAgents, encode_frame
 
@@ -139,6 +139,16 @@ def test_flags_that_are_refused_are_reported_although_stdin_has_ended(
         done = host.attach_program(*words)
         assert (done.returncode, done.stdout) == (2, "")
         assert "No such option '--typo'" in done.stderr
+
+
+@pytest.mark.parametrize("name", [("main",), ()], ids=["named", "unnamed"])
+def test_an_extension_that_is_missing_is_reported_although_stdin_has_ended(
+    host: HostProcess, name: tuple[str, ...]
+) -> None:
+    """The agent answers reads before it finds that it can't start."""
+    done = host.attach_program(*name, *OFFLINE, "-e", "missing.py")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "missing.py: does not exist" in done.stderr
 
 
 def test_the_hosts_program_is_light() -> None:

@@ -3,15 +3,19 @@
 import os
 import resource
 import signal
+from collections import Counter
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
-from tests.rpc.host.attached import OFFLINE, Connection, HostProcess, environment_of, started
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from tests.rpc.host.attached import OFFLINE, Connection, HostProcess, Record, environment_of, started
 
 from pinnace_rpc.host import table as table_module
-from pinnace_rpc.host.protocol import Ended, ListAgents
+from pinnace_rpc.host.protocol import AgentAction, Ended, ListAgents
 from pinnace_rpc.host.table import CommandTable
 
 BASH = {"id": "b", "type": "bash", "command": "echo x >> ran"}
@@ -299,3 +303,127 @@ async def test_a_long_response_is_kept_without_its_data(tmp_path: Path, size: in
     line = b'{"id":"1","success":true,"data":"%b"}\n' % (b"x" * size)
     table.answer("1", line)
     assert table.response("1") == (line if size == 10 else b'{"id":"1","success":true}\n')
+
+
+def send_signal(pid: int, number: signal.Signals) -> None:
+    """Send a signal to an agent, which may just have ended."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+class RepeatingClient:
+    """A run of a client program: on each new connection it repeats all commands that are not answered.
+
+    Checks that a connection gets one answer to each line that was sent on it, and none to any other.
+    """
+
+    def __init__(self, host: HostProcess, agent: str) -> None:
+        self.host = host
+        self.agent = agent
+        self.connection: Connection | None = None
+        self.open: dict[str, Record] = {}
+        """Commands without an answer, by id."""
+        self.unanswered: Counter[str] = Counter()
+        """Lines that were sent on this connection, by id."""
+        self._count = 0
+
+    def connect(self) -> None:
+        """Take the place of the former connection, which is read to its end."""
+        former = self.connection
+        self.connection = self.host.attach(self.agent, client="ide", has_cursors=True, start=())
+        if former is not None:
+            former.ended()
+            for record in former.rest():
+                self.take(record)
+            former.socket.close()
+        self.unanswered.clear()
+        self.send(*self.open.values())
+
+    def send(self, *commands: Record) -> None:
+        assert self.connection is not None
+        for command in commands:
+            self.open[command["id"]] = command
+            self.unanswered[command["id"]] += 1
+        self.connection.send(*commands)
+
+    def new(self, **fields: object) -> None:
+        self._count += 1
+        self.send({"id": f"c{self._count}", **fields})
+
+    def take(self, record: Record) -> None:
+        if record["type"] == "response":
+            identity = record["id"]
+            assert self.unanswered[identity] > 0, f"{record} was not asked for here, or is answered twice"
+            self.unanswered[identity] -= 1
+            self.open.pop(identity, None)
+
+    def finish(self) -> None:
+        """Read until everything is answered, and then until one command more is."""
+        self.answer()
+        self.new(type="get_state")
+        self.answer()
+        assert self.connection is not None
+        self.connection.socket.close()
+
+    def answer(self) -> None:
+        """Read until everything is answered."""
+        assert self.connection is not None
+        while self.open:
+            self.take(self.connection.record())
+
+    def pid(self) -> int | None:
+        for row in self.host.ask(ListAgents(watches=False))["agents"]:
+            if row["name"] == self.agent:
+                pid: int | None = row["pid"]
+                return pid
+        return None
+
+
+MAX_KILLS = 2
+"""The host waits for longer after each."""
+STEPS = ("read", "bash", "message", "connect", "stop", "continue", "kill")
+
+
+def test_each_connection_gets_one_answer_to_each_command_that_it_has_sent(host: HostProcess) -> None:
+    """Whatever is repeated while the agent stands still, and whether its process is replaced meanwhile."""
+    numbers = count()
+
+    @settings(max_examples=6, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @given(steps=st.lists(st.sampled_from(STEPS), min_size=3, max_size=10))
+    @example(steps=["stop", "read", "connect", "continue"])
+    @example(steps=["stop", "read", "bash", "message", "kill", "connect", "connect"])
+    @example(steps=["stop", "read", "message", "connect", "kill", "read", "connect"])
+    def play(steps: list[str]) -> None:
+        name = f"a{next(numbers)}"
+        with host.attach(name):
+            client = RepeatingClient(host, name)
+            client.connect()
+            client.new(type="get_state")
+            client.answer()
+            stopped: int | None = None
+            kills = 0
+            for step in steps:
+                match step:
+                    case "read":
+                        client.new(type="get_state")
+                    case "bash":
+                        client.new(type="bash", command="true")
+                    case "message":
+                        client.new(type="prompt", message="hi", streamingBehavior="steer")
+                    case "connect":
+                        client.connect()
+                    case "stop" if stopped is None and (stopped := client.pid()) is not None:
+                        send_signal(stopped, signal.SIGSTOP)
+                    case "continue" if stopped is not None:
+                        send_signal(stopped, signal.SIGCONT)
+                        stopped = None
+                    case "kill" if kills < MAX_KILLS and (pid := stopped or client.pid()) is not None:
+                        send_signal(pid, signal.SIGKILL)
+                        stopped = None
+                        kills += 1
+            if stopped is not None:
+                send_signal(stopped, signal.SIGCONT)
+            client.finish()
+        host.ask(AgentAction("remove", name))
+
+    play()

@@ -109,8 +109,8 @@ class Host:
     def will_be_replaced(self) -> None:
         self.replacements += 1
 
-    def fell_asleep(self) -> None:
-        self.log.append("asleep")
+    def fell_asleep(self, error: str | None) -> None:
+        self.log.append("asleep" if error is None else f"asleep: {error}")
 
     def failed(self, error: str) -> None:
         self.log.append(f"failed: {error}")
@@ -363,6 +363,17 @@ async def test_a_stop_before_the_process_began_ends_the_start(life: Life) -> Non
     await life.settle()
     assert 1 == len(life.host.processes)
     await life.exit(0)
+
+
+async def test_a_client_that_ends_its_agent_learns_that_it_cannot_start(life: Life) -> None:
+    """The start is not given up, and its error is not lost."""
+    life.host.can_start = False
+    life.supervisor.attach(START)
+    life.supervisor.stop(is_urgent=False)
+
+    assert "asleep" == await life.settle()
+    assert ["asleep: no such folder"] == life.host.log
+    assert life.supervisor.error is None
 
 
 async def test_a_stop_ends_a_delay(life: Life, autojump_clock: MockClock) -> None:

@@ -165,3 +165,36 @@ def test_what_asks_elsewhere_is_refused_here(print_agent: OneShotStarter) -> Non
     assert (1, "") == (named.code, named.out)
     assert named.err.startswith(f"pinnace: No session of this folder matches '{session_id}'")
     assert (0, "two\n") == forked[:2]
+
+
+@pytest.mark.parametrize("flags", [(), ("--mode", "json")])
+def test_a_client_without_mode_rpc_is_told_so_at_once(flags: tuple[str, ...], print_agent: OneShotStarter) -> None:
+    """R-CLI-04: it waits for an answer, so stdin does not end."""
+    one_shot = print_agent([*flags], [])
+    process = one_shot.process
+    assert process.stdin is not None
+    assert process.stderr is not None
+    process.stdin.write(b'{"type":"get_state"}\n')
+    process.stdin.flush()
+
+    assert 2 == process.wait(60)
+    assert b"(get_state): a client needs --mode rpc" in process.stderr.read()
+    assert [] == one_shot.llm.requests
+
+
+@pytest.mark.parametrize(
+    ("stdin", "words", "code"),
+    [
+        (b'{"type":"get_state"}', [], 2),
+        (b'{"type":"get_state"}\n', ["What is this?"], 0),
+        (b'{"type":"other"}\n', [], 0),
+        (b'{"type":', [], 0),
+        (b'[{"type":"get_state"}]', [], 0),
+        (b'a text\n{"type":"get_state"}\n', [], 0),
+    ],
+)
+def test_json_that_is_asked_about_is_a_prompt(
+    stdin: bytes, words: list[str], code: int, print_agent: OneShotStarter
+) -> None:
+    """R-CLI-04: but for a command that stands alone."""
+    assert code == print_agent(["-p", *words], [{"text": "fine"}]).end(stdin).code

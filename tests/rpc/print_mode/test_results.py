@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+from unittest.mock import ANY
 
 import pytest
 from tests.rpc.server.test_defects_of_the_statechart import command as breaking_command
@@ -230,7 +231,8 @@ def test_the_last_record_of_mode_json_counts_what_the_process_did(print_agent: O
     )
     assert {"input": 20, "output": 10, "cacheRead": 0, "cacheWrite": 0, "total": 30} == result["usage"]
     assert result["cost"] > 0
-    assert {"id": json.loads(file.read_text().splitlines()[0])["id"], "file": str(file)} == result["session"]
+    session_id = json.loads(file.read_text().splitlines()[0])["id"]
+    assert {"id": session_id, "file": str(file), "continued": False} == result["session"]
     assert {"provider": "fake", "id": "m1"} == result["model"]
 
 
@@ -239,6 +241,9 @@ def test_mode_rpc_writes_a_result_too(print_agent: OneShotStarter) -> None:
     one_shot.end(b'{"type":"prompt","message":"hello"}\n')
 
     assert ("completed", "fine") == (result_of(one_shot)["reason"], result_of(one_shot)["text"])
+
+
+ANY_SESSION: Final = {"id": "job-7", "file": ANY}
 
 
 def job(print_agent: OneShotStarter, script: Sequence[Scripted], *prompts: str) -> OneShot:
@@ -261,7 +266,10 @@ def test_a_repeated_job_is_not_run_twice(print_agent: OneShotStarter) -> None:
     """R-RES-02."""
     one_shot = job(print_agent, [{"text": "one"}, {"text": "two"}, {"text": "never"}], "a", "b")
 
-    assert "two\n" == one_shot.end().out == again(one_shot)
+    assert "two\n" == one_shot.end().out
+    assert result_of(one_shot)["session"] == {**ANY_SESSION, "continued": False}
+    assert "two\n" == again(one_shot)
+    assert result_of(one_shot)["session"] == {**ANY_SESSION, "continued": True}
     assert 2 == len(one_shot.llm.requests)
     assert ("completed", "two", 0) == tuple(result_of(one_shot)[key] for key in ("reason", "text", "turns"))
 

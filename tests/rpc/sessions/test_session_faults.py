@@ -21,6 +21,7 @@ from typing import Any, Final
 import pytest
 from tests.source_tree import PYTHONPATH
 
+from pinnace_agent.session.store.lease import Lease
 from pinnace_fuzz.harness.adapters import pi_models
 from pinnace_fuzz.harness.agent_process import DriverTimeout
 from pinnace_fuzz.harness.shell_gate import ShellGate
@@ -35,12 +36,12 @@ from pinnace_fuzz.session_verdict import (
     text_of,
 )
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
+from pinnace_rpc.cli.main import main
 from pinnace_spec.wire.json_text import encode_record
 
 MakeGate = Callable[[], ShellGate]
 
 # How long a second process waits for the first, and then ends.
-LEASE_WAIT_S: Final = 6.0
 BUSY_S: Final = 30.0
 SETTLED = {"type": "agent_settled"}
 TOLD = {"type": "extension_error", "event": "session_save"}
@@ -622,37 +623,148 @@ def test_l8_a_disk_that_fails_keeps_the_messages_that_were_to_be_returned(
 # Two that write.
 
 
-def test_l9_a_second_process_waits_and_then_names_the_first(agent: AgentStarter) -> None:
+REFUSED_BESIDE_OWNER: Final = (
+    {"type": "prompt", "message": "two"},
+    {"type": "steer", "message": "two"},
+    {"type": "follow_up", "message": "two"},
+    {"type": "bash", "command": "touch ran"},
+    {"type": "compact"},
+    {"type": "set_session_name", "name": "Other"},
+    {"type": "set_thinking_level", "level": "off"},
+    {"type": "set_label", "entryId": "LEAF", "label": "here"},
+    {"type": "navigate_tree", "entryId": "FIRST"},
+)
+"""Commands that append to the session."""
+
+
+def test_l9_beside_its_owner_a_session_is_read_and_copied_and_what_appends_is_refused(agent: AgentStarter) -> None:
+    """R-SES-06: the error names the owner, and nothing has happened."""
     first = agent([{"text": "one"}], has_session=True)
     prompt(first, "one")
     path = session_file(first)
     before = path.read_bytes()
-    begun_s = time.monotonic()
-    second = agent((), "--session", str(path), has_session=True, is_checked=False)
+    second = agent([{"text": "three"}], "--session", str(path), has_session=True)
+    messages = messages_of(second)
+    entries = second.request({"type": "get_entries"})["data"]["entries"]
+    places = {"LEAF": entries[-1]["id"], "FIRST": entries[0]["id"]}
 
-    assert 1 == second.wait_exit(LEASE_WAIT_S + BUSY_S)
-    assert LEASE_WAIT_S <= time.monotonic() - begun_s
-    assert f"process {first.process.pid}" in second.stderr_text
-    assert "--fork" in second.stderr_text
-    assert [] == second.records
+    assert ["one"] == users(messages)
+    assert f"process {first.process.pid}" in status(second)["problem"]
+    for command in REFUSED_BESIDE_OWNER:
+        answer = second.request({name: places.get(value, value) for name, value in command.items()})
+        assert (False, "session_not_saved") == (answer["success"], answer["errorCode"]), command
+        assert f"process {first.process.pid}" in answer["error"], command
+        assert "fork or clone" in answer["error"]
+    assert messages == messages_of(second)
+    assert 0 == state(second)["pendingMessageCount"]
+    assert not (second.home.work / "ran").exists()
+    assert second.request({"type": "get_session_stats"})["success"]
+    assert second.request({"type": "export_html"})["success"]
+    entry = second.request({"type": "get_fork_messages"})["data"]["messages"][0]["entryId"]
+    assert second.request({"type": "fork", "entryId": entry})["success"]
+    assert second.request({"type": "switch_session", "sessionPath": str(path)})["success"]
+    assert second.request({"type": "clone"})["success"]
+    prompt(second, "three")
+    assert ["one", "three"] == users(messages_of(second))
+    assert before == path.read_bytes()
+    first.check_end()
+    second.check_end()
+    assert before == path.read_bytes()
+
+
+@pytest.mark.parametrize("mode", [("-p", "two"), ("--mode", "json", "two")])
+def test_l9_a_mode_that_appends_waits_for_the_owner_and_then_names_it(
+    agent: AgentStarter, mode: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """R-SES-06: it is started to append."""
+    first = agent([{"text": "one"}], has_session=True)
+    prompt(first, "one")
+    path = session_file(first)
+    before = path.read_bytes()
+    for name, value in first.home.env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(first.home.work)
+    monkeypatch.setattr("pinnace_rpc.server.session_choice.LEASE_WAIT_S", 0.2)
+    begun_s = time.monotonic()
+
+    assert 1 == main(["--session", str(path), *mode])
+    assert 0.2 <= time.monotonic() - begun_s
+    written = capsys.readouterr()
+    assert f"process {first.process.pid}" in written.err + written.out
+    assert "--fork" in written.err + written.out
     assert before == path.read_bytes()
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_l9_a_second_process_takes_over_when_the_first_dies(agent: AgentStarter, number: signal.Signals) -> None:
-    first = agent([{"chunks": [{"text": "one"}, {"hang": True}]}], has_session=True, is_checked=False)
-    first.request({"type": "prompt", "message": "one"})
-    first.wait({"type": "message_update"})
+def test_l9_the_first_append_after_the_owners_end_continues_what_it_appended(
+    agent: AgentStarter, number: signal.Signals
+) -> None:
+    """R-SES-06: the file is read anew: messages, the name, and what the owner has left queued."""
+    replies: list[Scripted] = [{"text": "one"}, {"chunks": [{"text": "two"}, {"hang": True}]}]
+    first = agent(replies, has_session=True, is_checked=False)
+    prompt(first, "one")
     path = session_file(first)
+    replies = [{"text": "fine"}, {"text": "queued"}]
+    # Unchecked: what the first one has appended was not in records of the second one.
+    second = agent(replies, "--session", str(path), has_session=True, is_checked=False)
+    assert ["one"] == users(messages_of(second))
+    assert first.request({"type": "set_session_name", "name": "Renamed"})["success"]
+    first.request({"type": "prompt", "message": "two"})
+    first.wait({"type": "message_update"})
+    assert first.request({"type": "follow_up", "message": "queued"})["success"]
+    assert not second.request({"type": "prompt", "message": "three"})["success"]
+    first.signal(number)
+    first.wait_exit(BUSY_S)
+
+    assert ["one"] == users(messages_of(second))  # a read takes nothing over
+    assert second.request({"type": "set_label", "entryId": leaf_of(second), "label": "here"})["success"]
+    assert ["one", "two"] == users(messages_of(second))
+    assert ("Renamed", 1) == (state(second)["sessionName"], state(second)["pendingMessageCount"])
+    prompt(second, "three")
+    assert ["one", "two", "three", "queued"] == users(check_saved(second, path))
+
+
+def leaf_of(pi: HomedAgent) -> str:
+    entry: str = pi.request({"type": "get_entries"})["data"]["entries"][-1]["id"]
+    return entry
+
+
+def test_l9_of_processes_beside_an_owner_that_has_ended_one_takes_the_session(agent: AgentStarter) -> None:
+    """R-SES-06: the others are refused, with its name; each accepted message is in the file."""
+    first = agent([{"text": "one"}], has_session=True)
+    prompt(first, "one")
+    path = session_file(first)
+    others = [agent([{"text": "fine"}], "--session", str(path), has_session=True) for _ in range(2)]
+    for each in others:
+        assert ["one"] == users(messages_of(each))
+    first.check_end()
+
+    for each in others:
+        each.send({"id": "n", "type": "set_session_name", "name": f"of {each.process.pid}"})
+    answers = [each.wait_response("n") for each in others]
+    assert [False, True] == sorted(answer["success"] for answer in answers)
+    winner = next(each for each, answer in zip(others, answers, strict=True) if answer["success"])
+    loser = next(answer for answer in answers if not answer["success"])
+    assert f"process {winner.process.pid}" in loser["error"]
+    assert f"of {winner.process.pid}" == entries_of(path.read_bytes())[-1]["name"]
+
+
+def test_l9_an_opener_waits_for_an_owner_that_has_begun_to_end(agent: AgentStarter) -> None:
+    """R-SES-06: a client ends its agent, and starts another one for the session at once."""
+    first = agent([{"text": "one"}], has_session=True)
+    prompt(first, "one")
+    path = session_file(first)
+    first.check_end()
+    lease = Lease.take(path)
+    lease.announce_end()
     second = agent([{"text": "fine"}], "--session", str(path), has_session=True)
     second.send({"id": "s", "type": "get_state"})
     # It can't be seen waiting; that it does not answer is what it does.
     assert not second.journal.wait_until(lambda: bool(second.journal.records), 0.5)
-    first.signal(number)
+    lease.release()
 
-    assert str(path) == second.wait_response("s")["data"]["sessionFile"]
-    prompt(second, "two")
-    assert ["one", "two"] == users(check_saved(second, path))
+    assert second.wait_response("s")["success"]
+    assert "problem" not in status(second)
 
 
 def ids(entries: list[Record]) -> list[str]:

@@ -24,7 +24,10 @@ RECORDED: Final = RecordedList("search-tools")
 # A record that nobody can read proves no more than its digest.
 MAX_RECORDED_CHARS: Final = 2_000
 Answer = dict[str, Any]
-IGNORED: Final = "Ignored files (.gitignore) were not searched, and some match, e.g. a.log. To search them, give their folder as path"
+IGNORED: Final = (
+    "Ignored files (.gitignore) were not searched, and some match, e.g. a.log. "
+    "To search them, give their folder as path"
+)
 
 
 class Case(NamedTuple):

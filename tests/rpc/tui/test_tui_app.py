@@ -22,6 +22,7 @@ from pinnace import AsyncioClient, Dialogs
 from pinnace_tui.app import TerminalClient
 from pinnace_tui.conversation import ConversationView
 from pinnace_tui.editor import Suggestions
+from pinnace_tui.input.decoder import BackgroundReported
 from pinnace_tui.screens import Dialog, EditorDialog, Picker
 from pinnace_tui.search import SearchLine
 
@@ -91,15 +92,15 @@ def test_steering_following_up_editing_the_queue_and_aborting(tmp_path: Path) ->
             await screen.shows("Queued messages", "Ctrl+R: remove")
             await is_open(screen, Picker, Input)
             await screen.press("ctrl+r")
-            await screen.until(lambda: screen.line("#queue").startswith("steering: second\nsteering: third\nalt"))
+            await screen.until(lambda: screen.line("#queue").startswith("steering: second\nsteering: third\nAlt"))
             await is_open(screen, Picker, Input)
             await screen.press("ctrl+down")
-            await screen.until(lambda: screen.line("#queue").startswith("steering: third\nsteering: second\nalt"))
+            await screen.until(lambda: screen.line("#queue").startswith("steering: third\nsteering: second\nAlt"))
             await is_open(screen, Picker, Input)
             await screen.press("enter")
             await is_open(screen, EditorDialog, TextArea)
             await screen.press("!", "enter")
-            await screen.until(lambda: screen.line("#queue").startswith("steering: third\nsteering: second!\nalt"))
+            await screen.until(lambda: screen.line("#queue").startswith("steering: third\nsteering: second!\nAlt"))
             await is_open(screen, Picker, Input)
             await screen.press("escape")
             await screen.until(lambda: not isinstance(screen.app.screen, Picker))
@@ -147,15 +148,28 @@ def test_commands_of_the_client(tmp_path: Path) -> None:
             await screen.until(lambda: screen.app.theme == "light")
             await screen.say("/model offline/unknown")
             await screen.shows("no model offline/unknown")
-            await screen.say("/unknown")
-            await screen.shows("> /unknown")
+            await screen.say("/modle now")
+            await screen.shows("There is no command /modle. Did you mean /model?")
+            await screen.until(lambda: isinstance(screen.app.screen, Dialog))
+            await screen.press("enter")
+            await screen.until(lambda: screen.editor.text == "/modle now")
+            await screen.press("enter")
+            await screen.until(lambda: isinstance(screen.app.screen, Dialog))
+            await screen.press("down", "enter")
+            await screen.shows("> /modle now")
+            await screen.is_settled()
+            await screen.say("/tmp/a is a path")
+            await screen.shows("> /tmp/a is a path")
             await screen.is_settled()
             await screen.say("!echo $((6*7))")
             await screen.shows("$ echo $((6*7))", " 42")
             await screen.say("!!exit 3")
             await screen.shows("(not for the model)", "exit code 3")
             await screen.say("/login")
-            await screen.shows("pinnace auth login PROVIDER")
+            await screen.shows("Without: ", "anthropic", "pinnace auth login PROVIDER")
+            await opened(screen, "/hotkeys")
+            await screen.shows("Page Up ", "scroll a page up  (tui.altScreen.pageUp)")
+            await screen.press("escape")
             await opened(screen, "/settings")
             await screen.shows("Compact by itself: yes")
             await screen.press(*["down"] * 3, "enter")
@@ -431,6 +445,67 @@ def test_what_cannot_be_sent_goes_back_into_the_editor(tmp_path: Path) -> None:
         async with terminal(tmp_path, "--provider", "anthropic", "--model", "opus") as screen:
             await screen.say("hello")
             await screen.until(lambda: screen.editor.text == "hello")
+
+    play(check())
+
+
+def test_without_a_model_the_first_screen_and_the_list_of_models_name_what_to_do(tmp_path: Path) -> None:
+    command = [sys.executable, "-P", "-m", "pinnace_rpc", "--mode", "rpc"]
+    env = environment(tmp_path)
+
+    async def check() -> None:
+        app = TerminalClient(lambda dialogs: AsyncioClient(command, cwd=tmp_path / "project", env=env, dialogs=dialogs))
+        async with app.run_test() as pilot:
+            screen = Screen(app, pilot)
+            await screen.shows("· pinnace ", "No model is selected. /login lists the providers", "Enter: send")
+            await screen.say("/model")
+            await screen.shows("✗ no model can be used: no provider has a key. /login lists the providers")
+            await app.leave()
+            await app.left.wait()
+
+    play(check())
+
+
+def test_an_extension_that_ends_the_agent_in_order_ends_the_client_so(tmp_path: Path) -> None:
+    (tmp_path / "ends.py").write_text(ENDING)
+
+    async def check() -> None:
+        async with terminal(tmp_path, "-e", str(tmp_path / "ends.py")) as screen:
+            await screen.say("count to 3")
+            await screen.shows("1 2 3")
+            await screen.is_settled()
+            await screen.say("/ends")
+            await screen.app.left.wait()
+            assert (screen.app.return_value, screen.app.return_code) == (None, 0)
+            assert screen.app.last_words() == ["1 2 3", "To continue this session: pinnace --continue"]
+
+    play(check())
+
+
+ENDING = """
+def extension(pi):
+    @pi.command("ends", description="ends")
+    async def ends(ctx, args):
+        ctx.shutdown()
+"""
+
+
+def test_a_theme_is_drawn_on_the_background_of_the_terminal_where_it_can_be_read(tmp_path: Path) -> None:
+    """Without a chosen theme the one that fits is used; a chosen one keeps its own background on another."""
+
+    async def check() -> None:
+        async with terminal(tmp_path) as screen:
+            app = screen.app
+            assert (app.theme, app.current_theme.background) == ("dark on the terminal's background", "ansi_default")
+            app.post_message(BackgroundReported(is_dark=False))
+            await screen.until(lambda: app.theme == "light on the terminal's background")
+            app.use_look("dark")
+            assert app.theme == "dark"
+            app.post_message(BackgroundReported(is_dark=True))
+            await screen.until(lambda: app.theme == "dark on the terminal's background")
+            for name in ("light", "high-contrast"):
+                app.use_look(name)
+                assert app.theme == name
 
     play(check())
 

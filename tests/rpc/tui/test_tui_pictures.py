@@ -47,14 +47,15 @@ async def pictures(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, s
     """Hold a conversation; return the screens."""
     env = environment(folder)
     monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setattr("pinnace_tui.footer._version", lambda: "1.0")
     (folder / "project" / "hello.py").write_text(PROGRAM)
     (folder / "model.json").write_text(json.dumps(SCRIPT))
     flags = ("--model", "../model.json", "--tool-approval", "ask", "--name", "greeting")
     found: dict[str, str] = {}
-    async with terminal(folder, *flags, env=env, size=(80, 26)) as screen:
+    async with terminal(folder, *flags, env=env, size=(80, 32)) as screen:
         await screen.say("Greet people by their names")
         await screen.until(lambda: isinstance(screen.app.screen, Dialog))
-        await screen.shows("edits[0].newText", "No")
+        await screen.shows("edits[0].newText", "Deny")
         found["approval"] = await picture(screen, "approval")
         await screen.press("down", "enter")
         await screen.shows("greet(")

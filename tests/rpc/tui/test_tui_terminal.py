@@ -126,7 +126,7 @@ def test_a_whole_conversation(short: Path) -> None:
         terminal.press("M-Enter")
         terminal.shows("follow-up: at last")
         terminal.resize(40, 20)
-        screen = terminal.shows("steering: and then?", "follow-up: at last", "escape: abort")
+        screen = terminal.shows("steering: and then?", "follow-up: at last", "Escape: abort")
         assert max(map(len, screen.splitlines())) <= 40
         terminal.press("Escape")
         terminal.shows("Aborted.", "│and then?", "│at last")
@@ -176,7 +176,8 @@ def test_a_terminal_without_colours_and_an_editor_that_gets_the_keys_alone(short
         terminal.press("Enter")
         terminal.has_title("A title")
         terminal.press("C-d")
-        terminal.shows("[left with 0]")
+        screen = terminal.shows("is done. It said", "To continue this session: pinnace --continue", "[left with 0]")
+        assert "╭" not in screen
     finally:
         terminal.end()
 

@@ -143,3 +143,39 @@ def test_the_sample_client_holds_a_conversation(tmp_path: Path) -> None:
         )
 
     assert (0, "an answer\n", "m1, 0 messages\n") == (done.returncode, done.stdout, done.stderr)
+
+
+STRANGE_AGENT = """
+import json, sys
+def say(**record): print(json.dumps(record), flush=True)
+def answer(command, **more): say(type="response", id=command["id"], command=command["type"], **more)
+state = json.loads(sys.stdin.readline())
+answer(state, success=True, data={"model": None, "messageCount": 0})
+prompt = json.loads(sys.stdin.readline())
+say(type="of_a_newer_agent", field=1)
+say(type="message_update", assistantMessageEvent={"type": "newer_delta"})
+say(type="extension_ui_request", id="d", method="newer_dialog")
+assert json.loads(sys.stdin.readline()) == {"type": "extension_ui_response", "id": "d", "cancelled": True}
+answer(prompt, **json.loads(sys.argv[1]))
+assert sys.stdin.readline() == ""
+"""
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize(
+    ("answer", "code", "stderr"),
+    [
+        ('{"success": false, "error": "No model selected."}', 1, "no model, 0 messages\nprompt: No model selected.\n"),
+        ('{"success": true, "data": {"disposition": "handled"}}', 0, "no model, 0 messages\n"),
+    ],
+)
+def test_the_sample_client_ends_without_a_run_and_ignores_what_it_does_not_know(
+    answer: str, code: int, stderr: str
+) -> None:
+    if not NODE.is_file():
+        pytest.skip("no .tools/node22: run scripts/peers")
+    client = [str(NODE), "--disable-warning=ExperimentalWarning", str(FOLDER / "sample_client.ts"), "hi", "--"]
+    agent = [sys.executable, "-c", STRANGE_AGENT, answer]
+    done = subprocess.run([*client, *agent], capture_output=True, text=True, check=False, timeout=60)
+
+    assert (code, "", stderr) == (done.returncode, done.stdout, done.stderr)

@@ -10,7 +10,6 @@ from typing import Final, NamedTuple, Protocol
 
 from pinnace_agent.config.models.thinking import is_level
 from pinnace_agent.core.collation import collation_key
-from pinnace_spec.nearest import did_you_mean, nearest
 from pinnace_spec.records.messages import Model, ThinkingLevel
 
 _DATED = re.compile(r"-\d{8}$")
@@ -220,7 +219,7 @@ class PatternResolver:
             level,
             warning=f'Model "{model_id}" is not described for the provider "{provider}": '
             f'the id is used as it is, with the properties of "{base["id"]}"'
-            + (did_you_mean(model_id, (each["id"] for each in described), _NEARLY) or "."),
+            + _hint(model_id, [each["id"] for each in described], _NEARLY),
         )
 
     def _inferred_provider(self, pattern: str) -> str | None:
@@ -233,14 +232,20 @@ class PatternResolver:
         return [model for provider in self._providers for model in self._known.models_of(provider)]
 
     def _unknown_provider(self, provider: str) -> str:
-        hint = did_you_mean(provider, self._providers) or "."
-        return f'Unknown provider "{provider}"{hint} {_listed("Known here", self._providers)}'
+        return (
+            f'Unknown provider "{provider}"{_hint(provider, self._providers)} {_listed("Known here", self._providers)}'
+        )
 
     def _not_found(self, pattern: str) -> str:
         usable = [model for model in self._all() if self._is_usable(model)]
-        near = None if "/" in pattern else nearest(pattern, (model["id"] for model in usable))
-        hint = f"; did you mean {near}?" if near else did_you_mean(pattern, map(full_name, usable)) or "."
+        hint = _hint(pattern, [*(model["id"] for model in usable), *map(full_name, usable)])
         return f'Model "{pattern}" not found{hint} {_listed("Available", list(map(full_name, usable)))}'
+
+
+def _hint(word: str, names: Sequence[str], least: float = 0.6) -> str:
+    from pinnace_spec.nearest import did_you_mean
+
+    return did_you_mean(word, names, least) or "."
 
 
 def _listed(title: str, names: Sequence[str]) -> str:

@@ -362,7 +362,8 @@ class DurableQueue:
         """Belong to a session; return the messages that its file has left queued."""
         self._session, self._history = session, None
         self._former_entries = len(session.tree.entries)
-        if session.file is None or not session.tree.kinds.get("custom"):
+        # What is queued in a session that another process has is queued there.
+        if session.file is None or session.is_beside_owner or not session.tree.kinds.get("custom"):
             return ()
         self._history = read_history(session)
         return _commands(self._history.queued.values())

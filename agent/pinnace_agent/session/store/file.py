@@ -132,6 +132,11 @@ class SessionFile:
         with suppress(_QuarantineFailed):  # tried again, and reported, before anything is appended
             self._quarantine_damage()
 
+    def announce_end(self) -> None:
+        """Let those that want the session know that this process is about to end."""
+        if self._lease is not None:
+            self._lease.announce_end()
+
     @property
     def problem(self) -> str | None:
         """Why what was appended is not all on the disk, or why nothing may be; None when all is well."""

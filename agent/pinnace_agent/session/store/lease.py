@@ -1,8 +1,9 @@
 """The lease of a session file: one process at a time may append to it.
 
 A lock of the operating system on a sidecar, `<session>.jsonl.lease`, that names its holder for people. The lock ends
-with the process however it ends, so a file that was left behind means nothing. Readers need no lease. Programs that
-don't use leases are not prevented from writing; `append_file` detects that. Rule R-SES-06.
+with the process however it ends, so a file that was left behind means nothing. Readers need no lease. A holder that is
+about to end says so in the file, and is waited for. Programs that don't use leases are not prevented from writing;
+`append_file` detects that. Rule R-SES-06.
 """
 
 import errno
@@ -39,6 +40,8 @@ class Holder(NamedTuple):
     started: str
     """When it took the lease: ISO 8601, UTC."""
     age_s: float
+    is_ending: bool = False
+    """Whether it has begun to end, which takes it a few seconds at most."""
 
 
 class LeaseHeld(Exception):
@@ -52,10 +55,10 @@ class LeaseHeld(Exception):
             holder: None if it has not written its name yet.
         """
         owner = "another process" if holder is None else _describe(holder)
-        self.text = (
-            f"Session is in use: {path}: {owner} writes to it. "
-            "End that process, or start with --fork to continue in a copy."
-        )
+        in_use = f"Session is in use: {path}: {owner} writes to it."
+        self.text = f"{in_use} End that process, or start with --fork to continue in a copy."
+        self.append_text = f"{in_use} Nothing was appended. End that process, or fork or clone the session."
+        """For a process that has the session open, and wants to append."""
         super().__init__(self.text)
         self.holder = holder
 
@@ -64,13 +67,14 @@ class LeaseHeld(Exception):
 class Lease:
     """The right to append to a session file, until `release` or the end of the process."""
 
-    def __init__(self, path: Path, descriptor: int, *, is_enforced: bool) -> None:
+    def __init__(self, path: Path, descriptor: int, started: str, *, is_enforced: bool) -> None:
         """Take over a descriptor that holds the lock. For `take`."""
         self.path = path
         """Of the sidecar."""
         self.is_enforced = is_enforced
         """False on a file system without locks: nothing keeps another process away."""
         self._descriptor: int | None = descriptor
+        self._started = started
 
     @classmethod
     def take(cls, path: Path) -> "Lease":
@@ -91,8 +95,9 @@ class Lease:
                 is_enforced = _lock(descriptor, path)
                 is_current = _is_at(sidecar, descriptor)
                 if is_current and os.fstat(descriptor).st_nlink <= 1:
-                    _sign(descriptor)
-                    return cls(sidecar, descriptor, is_enforced=is_enforced)
+                    started = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+                    _sign(descriptor, started)
+                    return cls(sidecar, descriptor, started, is_enforced=is_enforced)
                 if is_current:
                     # It has another name as well (a hard link), where nothing may be written: only this one goes.
                     os.unlink(sidecar)
@@ -106,6 +111,11 @@ class Lease:
     def is_in_place(self) -> bool:
         """Whether the sidecar is still there. If it was deleted, another process can take a lease as well."""
         return self._descriptor is not None and _is_at(self.path, self._descriptor)
+
+    def announce_end(self) -> None:
+        """Tell those that want the session that this process will release it in a few seconds."""
+        if self._descriptor is not None:
+            _sign(self._descriptor, self._started, is_ending=True)
 
     def release(self) -> None:
         """Let others write. Does nothing the second time.
@@ -122,8 +132,13 @@ class Lease:
         os.close(descriptor)
 
 
-def take_waiting(path: Path, timeout_s: float) -> Lease:
+def take_waiting(path: Path, timeout_s: float, *, waits_for_all: bool = True) -> Lease:
     """Take a lease, waiting in this thread for another holder to go.
+
+    Args:
+        path: The session file.
+        timeout_s: How long to wait.
+        waits_for_all: Whether also for a holder that has not begun to end.
 
     Raises:
         LeaseHeld: It has not gone in time.
@@ -133,13 +148,13 @@ def take_waiting(path: Path, timeout_s: float) -> Lease:
     while True:
         try:
             return Lease.take(path)
-        except LeaseHeld:
-            if time.monotonic() >= deadline:
+        except LeaseHeld as held:
+            if time.monotonic() >= deadline or not (waits_for_all or _is_ending(held)):
                 raise
         time.sleep(_POLL_S)
 
 
-async def take_lease(path: Path, timeout_s: float) -> Lease:
+async def take_lease(path: Path, timeout_s: float, *, waits_for_all: bool = True) -> Lease:
     """Do the same while other tasks run. If it is cancelled, no lease is taken.
 
     Raises:
@@ -152,10 +167,14 @@ async def take_lease(path: Path, timeout_s: float) -> Lease:
             # Not abandoned when cancelled: a lease without an owner would stay until the process ends. Nothing in
             # it waits. Cancelled only before it begins, so what it has taken always reaches the caller.
             return await trio.to_thread.run_sync(Lease.take, path)
-        except LeaseHeld:
-            if trio.current_time() >= deadline:
+        except LeaseHeld as held:
+            if trio.current_time() >= deadline or not (waits_for_all or _is_ending(held)):
                 raise
         await trio.sleep(_POLL_S)
+
+
+def _is_ending(held: LeaseHeld) -> bool:
+    return held.holder is not None and held.holder.is_ending
 
 
 def _open(sidecar: Path) -> int | None:
@@ -192,10 +211,12 @@ def _is_at(path: Path, descriptor: int) -> bool:
     return os.path.samestat(found, os.fstat(descriptor))
 
 
-def _sign(descriptor: int) -> None:
+def _sign(descriptor: int, started: str, *, is_ending: bool = False) -> None:
     """Write the name of this process, over what a former holder may have left."""
-    started = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    content = json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "started": started}).encode() + b"\n"
+    fields: dict[str, object] = {"pid": os.getpid(), "host": socket.gethostname(), "started": started}
+    if is_ending:
+        fields["ending"] = True
+    content = json.dumps(fields).encode() + b"\n"
     with suppress(OSError):  # a full disk: the lock is what counts, this is for people
         # In this order a reader always finds one whole first line.
         os.pwrite(descriptor, content, 0)
@@ -209,7 +230,7 @@ def _read_holder(descriptor: int) -> Holder | None:
     except (OSError, ValueError, RecursionError):
         return None
     match fields:
-        case {"pid": int(pid), "host": str(host), "started": str(started)}:
+        case {"pid": int(pid), "host": str(host), "started": str(started), **others}:
             pass
         case _:
             return None
@@ -219,7 +240,7 @@ def _read_holder(descriptor: int) -> Holder | None:
         age_s = (datetime.now(UTC) - datetime.fromisoformat(started)).total_seconds()
     except (ValueError, TypeError, OverflowError):
         return None
-    return Holder(pid, host, started, max(0.0, age_s))
+    return Holder(pid, host, started, max(0.0, age_s), others.get("ending") is True)
 
 
 def _is_running(pid: int) -> bool:

@@ -4,16 +4,15 @@ A table for people, or JSON: one line `{"agents": [...]}`, with `--watch` one mo
 codes: 0; 1 if the host refuses or is lost; 2 usage error; 69 if no host runs.
 """
 
-import json
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, cast
 
 from pinnace_rpc.attach.asking import NoAnswer, answers
 from pinnace_rpc.attach.finding import NoHost
 from pinnace_rpc.cli.parser import Argument, Command, CommandError, Option, parse
+from pinnace_rpc.cli.shown.tables import JSON, age, echo_json, lay_out
 from pinnace_rpc.cli.streams import echo
 from pinnace_rpc.host.protocol import AgentAction, AgentActionName, ListAgents
 
@@ -33,7 +32,7 @@ COMMAND: Final = Command(
     "pinnace agents",
     "List the agents of the host.",
     [
-        Option(("--json",), "is_json", 'Print one line of JSON: {"agents": [...]}.'),
+        JSON,
         Option(("--watch",), "watches", "Print the list again at each change."),
     ],
     subcommands=list(_ACTIONS.values()),
@@ -61,10 +60,12 @@ def main(words: Sequence[str]) -> int:
                 return 0
             raise CommandError("the host has ended without an answer")
     given = parse(COMMAND, words)
-    is_json: bool = given["is_json"]
     for answer in _answers(ListAgents(given["watches"])):
         agents = cast("list[Row]", answer.get("agents", []))
-        echo(json.dumps({"agents": agents}, ensure_ascii=False) if is_json else table(agents))
+        if given["as_json"]:
+            echo_json({"agents": agents})
+        else:
+            echo(table(agents))
         if not given["watches"]:
             return 0
     raise CommandError("the host has ended")
@@ -95,7 +96,7 @@ _COLUMNS: Final[Mapping[str, Callable[[Row], str]]] = {
     "TOKENS": lambda row: _count(row.get("tokens")),
     "COST": lambda row: f"${cost:.2f}" if isinstance(cost := row.get("cost"), int | float) else "",
     "MEMORY": lambda row: f"{size / 2**20:.0f} MiB" if isinstance(size := row.get("memory"), int | float) else "",
-    "ACTIVE": lambda row: _age(row.get("lastActivity")),
+    "ACTIVE": lambda row: age(row.get("lastActivity")),
     "RELEASE": lambda row: _text(row, "release"),
     "SESSION": lambda row: _text(row, "sessionId")[:8],
     "FOLDER": lambda row: _text(row, "cwd"),
@@ -106,13 +107,8 @@ def table(agents: Sequence[Row]) -> str:
     """Lay the agents out for people; a column that would be empty is left out."""
     if not agents:
         return "no agents"
-    columns = [[title, *map(shown, agents)] for title, shown in _COLUMNS.items()]
-    columns = [column for column in columns if any(column[1:])]
-    widths = [max(map(len, column)) for column in columns]
-    rows = zip(*columns, strict=True)
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     failures = [f"{_text(row, 'name')}: {_text(row, 'error')}" for row in agents if row.get("error")]
-    return "\n".join([*lines, *failures])
+    return "\n".join([lay_out(agents, _COLUMNS), *failures])
 
 
 def _text(row: Row, name: str) -> str:
@@ -128,14 +124,3 @@ def _count(number: object) -> str:
         if number >= size:
             return f"{number / size:.1f}{unit}"
     return str(number)
-
-
-def _age(milliseconds: object) -> str:
-    """Return how long ago something was, in the largest unit that is reached."""
-    if not isinstance(milliseconds, int | float):
-        return ""
-    age_s = max(0, time.time() - milliseconds / 1000)
-    for unit, length_s in (("d", 86400), ("h", 3600), ("min", 60)):
-        if age_s >= length_s:
-            return f"{age_s // length_s:.0f} {unit} ago"
-    return "now"

@@ -77,7 +77,7 @@ def _refuse(text: str, exit_code: int) -> int:
 def _answer(request: str) -> int:
     """Print the help or the version."""
     if request == "version":
-        from pinnace_rpc.cli.release import shown_version
+        from pinnace_rpc.cli.shown.version import shown_version
 
         echo(shown_version())
     else:

@@ -28,6 +28,7 @@ from pinnace_agent.files.paths import agent_dir
 from pinnace_agent.files.relaxed_json import ConfigurationFileError
 from pinnace_agent.redaction.policy import Secret
 from pinnace_rpc.cli.parser import Argument, Command, CommandError, Option, UsageError, parse, refuse_subcommand
+from pinnace_rpc.cli.shown.tables import JSON
 from pinnace_rpc.cli.streams import echo
 from pinnace_rpc.server.stdio import die_by
 from pinnace_spec.nearest import did_you_mean
@@ -193,7 +194,7 @@ _LOGOUT: Final = Command(
 _STATUS: Final = Command(
     "pinnace auth status",
     "Show where each provider's key comes from. With a provider: exit code 1 if it has none.",
-    [Option(("--json",), "as_json", "Print a line of JSON for each provider.")],
+    [JSON],
     [Argument("provider", "[PROVIDER]", is_required=False)],
 )
 _GROUP: Final = Command(

@@ -33,7 +33,8 @@ from pinnace_agent.session.folders import choose_folder
 from pinnace_agent.telemetry.variables import wanted as wanted_telemetry
 from pinnace_rpc.cli.extension_preview import Preview, add_providers, preview
 from pinnace_rpc.cli.parser import Command, Option, parse
-from pinnace_rpc.cli.release import shown_version
+from pinnace_rpc.cli.shown.tables import JSON
+from pinnace_rpc.cli.shown.version import shown_version
 from pinnace_rpc.cli.streams import echo
 from pinnace_spec.rules.errors import GIVE_A_KEY
 from pinnace_spec.wire.json_text import encode_record
@@ -47,7 +48,7 @@ COMMAND: Final = Command(
     "Check what a start would use: files, keys, extras, the sandbox, extensions and MCP servers. Says what is wrong "
     "and what to do. Exit code 1 if something is wrong.",
     [
-        Option(("--json",), "as_json", "Print JSON lines, and nothing else on stdout."),
+        JSON,
         Option(("--no-extensions", "-ne"), "no_extensions", "Load no extensions."),
     ],
 )

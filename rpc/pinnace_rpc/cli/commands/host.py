@@ -12,6 +12,7 @@ from typing import Final
 from pinnace_agent.files.paths import agent_dir
 from pinnace_rpc.cli.parser import Command, CommandError, Option, parse
 from pinnace_rpc.cli.release import program_version
+from pinnace_rpc.cli.shown.tables import JSON
 from pinnace_rpc.cli.streams import echo
 from pinnace_rpc.cli.values import amount, number, one_of
 from pinnace_rpc.host import locations
@@ -34,7 +35,7 @@ _LEAST_JOURNAL_BYTES: Final = 4 * 2**20
 """Room for several of the longest lines that a host holds in memory."""
 ON_CRASH: Final = ("pause", "continue")
 
-STATUS: Final = Command("pinnace host status", "Print what the running host is and does, as JSON.")
+STATUS: Final = Command("pinnace host status", "Print what the running host is and does, as JSON.", [JSON])
 STOP: Final = Command("pinnace host stop", "End the running host and its agents in order.")
 COMMAND: Final = Command(
     "pinnace host",
@@ -100,8 +101,8 @@ def main(words: Sequence[str]) -> int:
     """Run `pinnace host` with these words and return the exit code."""
     match words:
         case ["status", *rest]:
-            parse(STATUS, rest)
-            echo(json.dumps(_ask(AskStatus()), indent=2, ensure_ascii=False))
+            indent = None if parse(STATUS, rest)["as_json"] else 2
+            echo(json.dumps(_ask(AskStatus()), indent=indent, ensure_ascii=False))
             return 0
         case ["stop", *rest]:
             parse(STOP, rest)

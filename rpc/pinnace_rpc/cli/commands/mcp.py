@@ -28,6 +28,7 @@ from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_agent.shell.environment import shell_environment
 from pinnace_rpc.cli.parser import Argument, Command, CommandError, Option, UsageError, parse, refuse_subcommand
 from pinnace_rpc.cli.release import program_version
+from pinnace_rpc.cli.shown.tables import JSON, echo_json
 from pinnace_rpc.cli.streams import echo
 from pinnace_spec.nearest import did_you_mean
 
@@ -43,12 +44,11 @@ if TYPE_CHECKING:  # loaded with the first server that is connected
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LOCAL: Final = Option(("--local", "-l"), "is_local", "Use .pi/mcp.json of this folder instead of the user's file.")
-_JSON: Final = Option(("--json",), "as_json", "Print JSON.")
-_LIST: Final = Command("pinnace mcp list", "Connect the enabled servers, and show their state and tools.", [_JSON])
+_LIST: Final = Command("pinnace mcp list", "Connect the enabled servers, and show their state and tools.", [JSON])
 _TEST: Final = Command(
     "pinnace mcp test",
     "Connect one server and show its tools. Also shows the time it took, and what can't be used.",
-    [_JSON, Option(("--call",), "call", "Call a tool, with the ARGUMENTS.", "TOOL")],
+    [JSON, Option(("--call",), "call", "Call a tool, with the ARGUMENTS.", "TOOL")],
     [Argument("name", "NAME"), Argument("arguments", "[ARGUMENTS]", is_required=False)],
 )
 _ADD: Final = Command(
@@ -142,7 +142,7 @@ def _list(given: Mapping[str, object]) -> int:
     found = _found()
     tried = _connected(found, None)
     if given["as_json"]:
-        echo(json.dumps({"servers": [_record(each) for each in tried], "errors": found.errors}, indent=2))
+        echo_json({"servers": [_record(each) for each in tried], "errors": found.errors})
     else:
         for each in tried:
             _show(each)
@@ -177,7 +177,7 @@ def _test(given: Mapping[str, object]) -> int:
     if results:
         record |= {"callSeconds": round(tried.call_s, 3), "result": results[0]}
     if given["as_json"]:
-        echo(REDACTOR.text(json.dumps(record, indent=2, ensure_ascii=False)))
+        echo(REDACTOR.text(json.dumps(record, ensure_ascii=False)))
     else:
         _show(tried)
         for line in REDACTOR.text(server.details).splitlines():

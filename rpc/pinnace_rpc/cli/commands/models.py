@@ -1,4 +1,4 @@
-"""`--list-models`: the models that have a key, as a table for people, by provider and id.
+"""`--list-models`: the models that have a key, as a table for people or as JSON lines, by provider and id.
 
 Starts no agent, reads the user's models and keys and the built-in models of the providers that have one, runs no
 command and changes nothing. Extensions may register models, so they are loaded.
@@ -18,6 +18,7 @@ from pinnace_agent.files.paths import agent_dir
 from pinnace_rpc.cli.extension_hints import may_find_extensions
 from pinnace_rpc.cli.options import Options
 from pinnace_spec.records.messages import Model
+from pinnace_spec.wire.json_text import encode_record
 
 _TITLES: Final = ("provider", "model", "context", "max-out", "thinking", "images")
 _ORDER: Final[tuple[Literal["provider"], Literal["id"]]] = ("provider", "id")
@@ -46,6 +47,13 @@ def main(search: str, options: Options) -> int:
     models = registry.available()
     found = [model for model in models if is_match(search, f"{model['provider']} {model['id']}")]
     found.sort(key=lambda model: [collation_key(model[name], small_first=True) for name in _ORDER])
+    if options.as_json:
+        from pinnace_rpc.server.queries import shown_model  # loads much, and the table needs none of it
+
+        for model in found:
+            sys.stdout.buffer.write(encode_record(shown_model(model)))
+        sys.stdout.buffer.flush()
+        return 0
     if not models:
         text = (
             "No models available. Set the variable of a provider, such as OPENAI_API_KEY, store a key (pinnace auth "

@@ -6,6 +6,7 @@ The decision holds for the folder and all in it, for pi too. Exit codes: 0 done,
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from pinnace_agent.config.trust import read_decisions, trust_file
 from pinnace_agent.config.trust_digest import keep_decision
@@ -14,28 +15,36 @@ from pinnace_agent.files.file_lock import LockHeld
 from pinnace_agent.files.paths import agent_dir
 from pinnace_agent.files.relaxed_json import ConfigurationFileError
 from pinnace_rpc.cli.parser import Argument, Command, CommandError, Option, UsageError, parse
+from pinnace_rpc.cli.shown.tables import JSON, echo_json
 from pinnace_rpc.cli.streams import echo
+
+
+def _command(name: str, purpose: str) -> Command:
+    return Command(
+        name,
+        f"{purpose}. Applies to FOLDER (default: this one) and the folders in it.",
+        [Option(("--list",), "is_listing", "List the decisions."), JSON],
+        [Argument("folder", "[FOLDER]", is_required=False)],
+    )
+
+
+_TRUST: Final = _command("pinnace trust", "Trust a project: let its .pi configure the agent")
+_UNTRUST: Final = _command("pinnace untrust", "Stop trusting a project")
 
 
 def main(words: Sequence[str], *, decision: bool) -> int:
     """Run `pinnace trust`, or `pinnace untrust`, with these words and return the exit code."""
-    name = "pinnace trust" if decision else "pinnace untrust"
-    purpose = "Trust a project: let its .pi configure the agent" if decision else "Stop trusting a project"
-    command = Command(
-        name,
-        f"{purpose}. Applies to FOLDER (default: this one) and the folders in it.",
-        [Option(("--list",), "is_listing", "List the decisions.")],
-        [Argument("folder", "[FOLDER]", is_required=False)],
-    )
-    given = parse(command, words)
+    given = parse(_TRUST if decision else _UNTRUST, words)
     folder: str | None = given["folder"]
     lists: bool = given["is_listing"]
     if lists and folder is not None:
         raise UsageError("--list takes no folder")
+    if given["as_json"] and not lists:
+        raise UsageError("--json is for --list")
     path = trust_file(agent_dir(os.environ))
     try:
         if lists:
-            _list(path)
+            _list(path, as_json=given["as_json"])
         else:
             _decide(path, Path(folder or "."), decision=decision)
     except ConfigurationFileError as error:
@@ -47,12 +56,16 @@ def main(words: Sequence[str], *, decision: bool) -> int:
     return 0
 
 
-def _list(path: Path) -> None:
+def _list(path: Path, *, as_json: bool) -> None:
     decisions, diagnostics = read_decisions(path)
     for diagnostic in diagnostics:
         echo(f"pinnace: {diagnostic}", is_error=True)
     for folder, decision in sorted(decisions.items()):
-        if decision is not None:
+        if decision is None:
+            continue
+        if as_json:
+            echo_json({"folder": folder, "trusted": decision})
+        else:
             echo(f"{'trusted' if decision else 'not trusted':<11}  {visible_line(folder)}")
 
 

@@ -128,8 +128,12 @@ class AgentObserver(Protocol):
         """Report that the process has ended and another one follows, after a delay perhaps."""
         ...
 
-    def fell_asleep(self) -> None:
-        """Report that the agent has no process and gets none by itself, on request or since its process has ended."""
+    def fell_asleep(self, error: str | None) -> None:
+        """Report that the agent has no process and gets none by itself, on request or since its process has ended.
+
+        Args:
+            error: Why it could not be started; None: it was, or that was not tried.
+        """
         ...
 
     def failed(self, error: str) -> None:

@@ -121,8 +121,15 @@ class Supervisor:
             self._reason = former
             raise
 
-    def stop(self) -> None:
-        """End the process by the end of its stdin, after some time by SIGKILL, and start no other."""
+    def stop(self, *, is_urgent: bool = True) -> None:
+        """End the process by the end of its stdin, after some time by SIGKILL, and start no other.
+
+        Args:
+            is_urgent: Whether a start that waits for its turn is given up. Else it is known afterwards whether the
+                agent can start.
+        """
+        if is_urgent:
+            self._starting.cancel()
         self._step("stop")
 
     def answered(self) -> None:
@@ -177,7 +184,6 @@ class Supervisor:
                 self._begin()
             case "end_process":
                 self._ending.set()
-                self._starting.cancel()
             case "want" | "unwant":
                 self._is_wanted = action == "want"
             case "delay":
@@ -191,7 +197,8 @@ class Supervisor:
             case "replace":
                 self._observer.will_be_replaced()
             case "rest":
-                self._observer.fell_asleep()
+                error, self.error = self.error, None
+                self._observer.fell_asleep(error)
             case "fail":
                 assert self.error is not None
                 self._observer.failed(self.error)

@@ -34,8 +34,8 @@ LATER: Final = (
     *"anyio._backends._trio certifi codecs ctypes decimal difflib email.utils encodings.idna getpass hashlib".split(),
     *"httpx importlib.metadata ipaddress jinja2 jiter markdown_it msgspec packaging.requirements".split(),
     *"packaging.specifiers packaging.version pinnace.extensions pinnace_spec.batch.results".split(),
-    *"pinnace_spec.profiles.profiles pinnace_spec.records.commands pydantic pydantic_core pygments.formatters".split(),
-    *"pygments.lexers pygments.util".split(),
+    *"pinnace_spec.profiles.generations pinnace_spec.profiles.profiles pinnace_spec.records.commands pydantic".split(),
+    *"pydantic_core pygments.formatters pygments.lexers pygments.util".split(),
     *"resource ruamel.yaml shlex ssl unicodedata urllib.request uuid".split(),
 )
 """What the loaded modules import in functions. A test compares this with their sources."""
