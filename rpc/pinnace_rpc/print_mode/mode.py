@@ -345,7 +345,7 @@ def _report_line(text: str) -> None:
 
     from pinnace_rpc.cli.shown.tables import printable, shortened
 
-    _report(shortened(printable(clean(text)), max(20, get_terminal_size().columns - len("pinnace: ") - 1)))
+    _report(shortened(printable(clean_text(text)), max(20, get_terminal_size().columns - len("pinnace: ") - 1)))
 
 
 def _report_error(record: Record) -> None:
