@@ -135,7 +135,7 @@ def test_every_setting_of_the_user_is_read(tmp_path: Path) -> None:
     loaded = read(tmp_path, ALL)
 
     expected = read_in(tmp_path)
-    assert () == loaded.diagnostics
+    assert ((), ()) == (loaded.diagnostics, loaded.others)
     assert loaded.settings.http_proxy is not None
     assert "http://proxy:1" == loaded.settings.http_proxy.reveal()
     assert replace(expected, http_proxy=None) == replace(loaded.settings, http_proxy=None)
