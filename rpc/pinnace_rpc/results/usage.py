@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from pinnace_rpc.cli.table import SUBCOMMANDS
-from pinnace_spec.batch.results import DETAILED_EXIT_CODES
 
 
 def report_usage_error(words: Sequence[str], text: str, code: int) -> int:
@@ -17,6 +16,8 @@ def report_usage_error(words: Sequence[str], text: str, code: int) -> int:
     if words and words[0] in SUBCOMMANDS:
         return code
     if _given(words, "--exit-codes") == "detailed":
+        from pinnace_spec.batch.results import DETAILED_EXIT_CODES  # loads what most refusals do not need
+
         code = DETAILED_EXIT_CODES["usage"]
     if path := _given(words, "--result-file"):
         from pinnace_rpc.results.collector import write_usage_error

@@ -132,3 +132,15 @@ def test_a_proxy_of_the_environment_that_is_no_address_is_reported_without_it(
     )
     # An exemption of every server means that none is used.
     assert load_configuration({**env, "NO_PROXY": "*"}, tmp_path).notices == ()
+
+
+def test_hints_are_no_mistakes_so_that_a_reload_goes_on(tmp_path: Path) -> None:
+    folder = tmp_path / "agent"
+    folder.mkdir()
+    (folder / "settings.json").write_text('{"shelPath": "/bin/sh", "shellPath": "/no/shell", "mine": 1}')
+    (folder / "models.json").write_text('{"providers": {"anthropic": {"baseURL": "http://127.0.0.1:9"}}}')
+    found = load_configuration({"HOME": str(tmp_path), "PI_CODING_AGENT_DIR": str(folder)}, tmp_path)
+
+    assert 3 == sum(each.text.count("did you mean") + each.text.count("no such file") for each in found.notices)
+    assert ((), ()) == (found.mistakes, found.refusals)
+    assert ["mine"] == [problem.path for each in found.others for problem in each.problems]

@@ -11,6 +11,7 @@ from pinnace_agent.config.credentials.credentials import AuthFile
 from pinnace_agent.config.credentials.known_keys import learn_keys
 from pinnace_agent.config.models.builtin import index
 from pinnace_agent.config.models.catalog import Catalog, read_catalog
+from pinnace_agent.config.models.damaged_catalog import usable_catalog
 from pinnace_agent.config.models.models import ModelRegistry
 from pinnace_agent.config.models.patterns import ModelRequest
 from pinnace_agent.redaction.redactor import Redactor
@@ -564,3 +565,16 @@ def test_problems_of_a_file_never_repeat_its_content(entry: object, tmp_path: Pa
 
     assert catalog.diagnostics
     assert "sk-marker" not in f"{catalog!r} {catalog.diagnostics[0]}"
+
+
+def test_a_valid_file_is_read_as_one_with_a_mistake_elsewhere_is(tmp_path: Path) -> None:
+    """The fast path of valid files: what sorts mistakes out makes the same of them."""
+    fast = read(tmp_path, {"providers": WHOLE})
+    slow = usable_catalog(tmp_path / "models.json", {"providers": WHOLE})
+
+    assert () == fast.diagnostics == slow.diagnostics
+    assert fast.left_out == slow.left_out
+    assert fast.providers() == slow.providers()
+    for provider in fast.providers():
+        assert fast.models_of(provider) == slow.models_of(provider)
+        assert _shown(fast, provider) == _shown(slow, provider)

@@ -152,7 +152,10 @@ def test_without_session_files_nothing_stored_is_offered(acp: StartAcp, work: Pa
 def test_without_a_key_history_is_shown_and_a_prompt_names_what_to_do(
     acp: StartAcp, work: Path, tmp_path: Path
 ) -> None:
-    """The key is read again by `authenticate` and by the next prompt, and is in nothing that is written."""
+    """The key is read again by `authenticate` and by the next prompt, and is in nothing that is written.
+
+    Where a model has one, no method to log in is offered.
+    """
     first = acp(script=[{"text": "one"}, {"text": "two"}])
     session = opened(first, work)
     first.call("session/prompt", sessionId=session, prompt=text("a"))
@@ -180,10 +183,13 @@ def test_without_a_key_history_is_shown_and_a_prompt_names_what_to_do(
     assert agent.call("session/prompt", sessionId=session, prompt=text("b"))["stopReason"] == "end_turn"
     assert agent.end() == 0
     assert key not in str(agent.messages) + agent.stderr.decode()
+    assert acp(models=described).call("initialize", protocolVersion=1)["authMethods"] == []
 
 
-def test_a_session_that_another_process_uses_can_not_be_opened_or_deleted(acp: StartAcp, work: Path) -> None:
-    """Other sessions go on while it is waited for; deleted, it takes what is kept beside its file with it."""
+def test_a_session_that_another_process_uses_is_shown_and_neither_written_nor_deleted(
+    acp: StartAcp, work: Path
+) -> None:
+    """Other sessions go on meanwhile; deleted, it takes what is kept beside its file with it."""
     first = acp(script=[{"text": "one", "repeat": -1}])
     session = opened(first, work)
     first.call("session/prompt", sessionId=session, prompt=text("a"))
@@ -191,8 +197,14 @@ def test_a_session_that_another_process_uses_can_not_be_opened_or_deleted(acp: S
     own = opened(second, work)
     load = second.request("session/load", sessionId=session, cwd=str(work), mcpServers=[])
     assert second.call("session/prompt", sessionId=own, prompt=text("b"))["stopReason"] == "end_turn"
-    for error in (second.response(load)["error"], second.error("session/delete", sessionId=session)):
-        assert (error["code"], error["data"]) == (-32603, {"errorCode": "session_unavailable"})
+    assert "result" in second.response(load)
+    shown = [each["content"]["text"] for each in second.updates(session) if each["sessionUpdate"].endswith("_chunk")]
+    assert shown == ["a", "one"]
+    refused = second.error("session/prompt", sessionId=session, prompt=text("c"))
+    kept = second.error("session/delete", sessionId=session)
+    for error, code in ((refused, "session_not_saved"), (kept, "session_unavailable")):
+        assert (error["code"], error["data"]["errorCode"]) == (-32603, code)
+        assert "Session is in use" in error["message"]
 
     [path] = (work.parent / "agent" / "sessions").glob(f"*/*{session}.jsonl")
     for ending in ("damaged", "bak", "bak.2"):

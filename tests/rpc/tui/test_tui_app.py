@@ -415,7 +415,7 @@ class Broken(TerminalClient):
             raise ZeroDivisionError
 
 
-def test_warnings_of_the_agent_are_shown_once(tmp_path: Path) -> None:
+def test_warnings_of_the_agent_are_shown_once_in_each_conversation(tmp_path: Path) -> None:
     """What an extension that was left out would have guarded is not: its user has to know."""
     environment(tmp_path)
     folder = tmp_path / "home" / "agent" / "extensions"
@@ -429,6 +429,11 @@ def test_warnings_of_the_agent_are_shown_once(tmp_path: Path) -> None:
             await screen.say("count to 2")
             await screen.shows("1 2")
             assert (1, 1) == tuple(map(screen.text.count, ("no gate", "are left out")))
+            await screen.say("/new")
+            await screen.until(lambda: "1 2" not in screen.text)
+            await screen.shows("gate.py: ValueError: no gate", "2 warnings: /warnings")
+            await screen.say("/warnings")
+            await screen.until(lambda: (2, 2) == tuple(map(screen.text.count, ("no gate", "are left out"))))
 
     play(check())
 
