@@ -65,7 +65,7 @@ _SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _ENDING_SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
 _TELLING: Final = frozenset(
     "agent_start agent_settled turn_end compaction_start compaction_end thinking_level_changed session_info_changed "
-    "agent_restarted truncated".split()
+    "agent_restarted truncated warning".split()
 )
 # Events by which it is known whether the agent works.
 _WORK: Final = frozenset("agent_start agent_settled compaction_start compaction_end agent_restarted".split())
@@ -154,7 +154,10 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         self._first_messages = list(messages)
         self._opens_sessions = opens_sessions
         self._notices = list(notices)
-        self._warned: set[str] = set()  # of the state, which a record may repeat
+        self._warned: set[str] = set()
+        """Warnings that were shown: the state lists what records have reported, and the reverse."""
+        self._shown_failures: set[str] = set()
+        """Those of the first state, whose records may still come."""
         self._client: AsyncioClient | None = None
         self._is_ready = asyncio.Event()
         self.left = asyncio.Event()
@@ -351,9 +354,6 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         """Show what was wrong at the start, since the conversation is loaded now; do what the command line asks for."""
         for notice in self._notices:
             self.transcript.notice(notice, "warning")
-        for warning in objects(self._shown.state, "warnings"):
-            self._warned.add(warning_line(warning))
-            self.transcript.notice(warning_line(warning), "warning")
         if self._opens_sessions:
             self._perform(self._commands.resume(""))
         for message in self._first_messages:
@@ -367,9 +367,13 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
 
     def _take(self, event: Record) -> None:
         kind = text(event, "type")
-        if kind in ("warning", "extension_error") and (line := warning_line(event)) in self._warned:
-            self._warned.remove(line)
-            return
+        if kind in ("warning", "extension_error"):
+            line = warning_line(event)
+            # A handler of an extension may fail in the same way again.
+            if line in (self._warned if kind == "warning" else self._shown_failures):
+                self._shown_failures.discard(line)
+                return
+            self._warned.add(line)
         self.transcript.apply(event)
         if self._overlapping is not None:
             self._overlapping.append(event)
@@ -425,6 +429,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         known = self._work_changes
         state = cast("Record", await self.client.get_state())
         self._take_state(state, is_current=known == self._work_changes)
+        self._show_warnings()
         self._shown.stats = cast("Record", await self.client.get_session_stats())
         self._draw_footer()
         if self._session and text(state, "sessionId") != self._session:
@@ -453,6 +458,8 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
                 self.transcript.apply(event)
         if not self.transcript.items:
             self.transcript.notice(welcome(state, self.keys))
+        self._warned.clear()
+        self._show_warnings()
         self._editor.replace_history(self.transcript.prompts())
         self._shown.stats = cast("Record", await client.get_session_stats())
         self._draw_footer()
@@ -467,6 +474,15 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         names = [(each["name"], each.get("description", "")) for each in commands["commands"]]
         self._commands.of_agent = {name for name, _ in names}
         self._editor.commands = [*self._commands.listed(), *names]
+
+    def _show_warnings(self) -> None:
+        """Show what the agent warns of and was not shown in this conversation: none is part of the session."""
+        for warning in objects(self._shown.state, "warnings"):
+            if (line := warning_line(warning)) not in self._warned:
+                self._warned.add(line)
+                if not self._is_ready.is_set():
+                    self._shown_failures.add(line)
+                self.transcript.notice(line, "warning")
 
     def _take_state(self, state: Record, *, is_current: bool) -> None:
         """Take what `get_state` has returned; not whether the agent works, if an event has changed that meanwhile."""

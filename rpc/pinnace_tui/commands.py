@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 from textual.screen import ModalScreen
 
 from pinnace_tui import PROGRAM
-from pinnace_tui.content.transcript import Level, Transcript
+from pinnace_tui.content.transcript import Level, Transcript, warning_line
 from pinnace_tui.content.values import Record, as_mapping, content_text, mapping, objects, text
 from pinnace_tui.footer import HOW_TO_GET_A_MODEL
 from pinnace_tui.input.keys import Keys
@@ -109,6 +109,7 @@ class Commands:
             "copy": ("copy the last answer", self.copy),
             "find": ("search the conversation", self.find_words),
             "reload": ("read settings, extensions, skills and templates again", self.reload),
+            "warnings": ("show what the agent warns of, and what to do", self.warnings),
             "settings": ("change a setting of the agent", self.settings),
             "login": ("how the agent gets its keys", self.login),
             "theme": ("select a theme", self.theme),
@@ -385,6 +386,12 @@ class Commands:
         """Let the agent read its files again."""
         await self._terminal.client.reload()
         await self._terminal.reload()
+
+    async def warnings(self, _: str) -> None:
+        """Show what the agent warns of, and what to do."""
+        state = cast("Record", await self._terminal.client.get_state())
+        lines = [warning_line(warning) for warning in objects(state, "warnings")]
+        self._terminal.transcript.notice("\n".join(lines) or "there are no warnings", "warning" if lines else "info")
 
     async def settings(self, _: str) -> None:
         """Change one of the settings that the protocol changes, again and again."""

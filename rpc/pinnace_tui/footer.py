@@ -9,7 +9,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from pinnace_tui.content.rendering import plain_line
-from pinnace_tui.content.values import Record, mapping, number, text
+from pinnace_tui.content.values import Record, mapping, number, objects, text
 from pinnace_tui.input.keys import Keys
 
 HOW_TO_GET_A_MODEL: Final = (
@@ -42,6 +42,8 @@ def footer(shown: FooterState, width: int) -> Text:
     marks = [shown.agent and f"agent {shown.agent}", text(state, "sessionName")]
     if text(state, "toolApproval") not in ("", "never"):
         marks.append(f"tools: {text(state, 'toolApproval')}")
+    if count := len(objects(state, "warnings")):
+        marks.append(f"{count} warning{'s' if count > 1 else ''}: /warnings")
     first = _line(place, " · ".join(filter(None, marks)), width)
     model = mapping(state, "model")
     name = text(model, "id") or "no model"

@@ -467,7 +467,7 @@ def warning_line(record: Record) -> str:
     """Return what a warning, or the error of an extension, says: the state may list the same."""
     if record.get("type") == "extension_error":
         return f"{text(record, 'extensionPath')}: {text(record, 'error')}"
-    return " ".join(filter(None, [text(record, "text"), text(record, "remedy")]))
+    return "\n→ ".join(filter(None, [text(record, "text"), text(record, "remedy")]))
 
 
 def _end_shell(item: ShellItem, result: Record) -> None:

@@ -174,6 +174,7 @@ async def complete(
     Raises:
         ModelError: There is no model, or the request failed; it is not retried.
     """
+    from pinnace_agent.core.control_text import clean_text
     from pinnace_agent.llm.builder import MessageBuilder
     from pinnace_agent.llm.providers import unsupported_api
     from pinnace_agent.llm.request import LlmRequest
@@ -188,7 +189,7 @@ async def complete(
     messages: Sequence[Message] = (_said(question),) if isinstance(question, str) else tuple(question)
     request = LlmRequest(
         model=chosen,
-        system_prompt=system_prompt,
+        system_prompt=clean_text(system_prompt),
         messages=messages,
         tools=(),
         thinking_level=thinking_level,
