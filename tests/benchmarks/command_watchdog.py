@@ -50,7 +50,7 @@ class NoWatchdog(CommandWatchdog):
 async def command_ms(children: ChildProcesses) -> float:
     """Run the shortest command there is."""
     begun_s = time.perf_counter()
-    await run_shell("true", cwd="/", output=OutputTail(sanitise=False), children=children)
+    await run_shell("true", cwd="/", output=OutputTail(), children=children)
     return (time.perf_counter() - begun_s) * 1000
 
 

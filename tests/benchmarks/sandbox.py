@@ -43,7 +43,7 @@ def processor_s() -> float:
 async def measure(children: ChildProcesses, folder: str) -> tuple[float, float]:
     """Run one command and return its wall clock and processor time in milliseconds."""
     processor, started = processor_s(), time.perf_counter()
-    await run_shell("true", cwd=folder, output=OutputTail(sanitise=False), env=dict(os.environ), children=children)
+    await run_shell("true", cwd=folder, output=OutputTail(), env=dict(os.environ), children=children)
     return 1000 * (time.perf_counter() - started), 1000 * (processor_s() - processor)
 
 

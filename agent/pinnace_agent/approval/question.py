@@ -24,7 +24,7 @@ from pinnace_agent.files.protected import ALWAYS_ASK, Places, is_inside, protect
 from pinnace_agent.tools.base import ToolError
 from pinnace_agent.tools.change_queue import real_path
 from pinnace_agent.tools.local.files import LOCAL_WRITE
-from pinnace_agent.tools.paths import resolve_path
+from pinnace_agent.tools.paths import existing_path, resolve_path
 
 MAX_COMMAND_CHARS: Final = 10_000
 MAX_COMMAND_LINES: Final = 200
@@ -88,7 +88,8 @@ async def examine(
         given = arguments.get("path")
         if not isinstance(given, str):
             raise ToolError(f"{tool}: the path must be a string")
-        path = await LOCAL_WRITE.real_path(resolve_path(given, cwd))  # as the tool finds it, also in a sandbox
+        # As the tool finds it, also in a sandbox.
+        path = await LOCAL_WRITE.real_path(await existing_path(given, cwd, LOCAL_WRITE.exists))
         notes = () if path in (os.path.join(cwd, given), given) else (f"named {visible_line(given)}",)
         reason = await trio.to_thread.run_sync(_reason, path, cwd, known)
         return Examined(tool, arguments, written, path, reason, notes, path)

@@ -99,7 +99,7 @@ class Shells:
             from pinnace_agent.shell.output import OutputTail
 
             nonlocal output
-            output = shell.output = OutputTail(sanitise=True)
+            output = shell.output = OutputTail()
             # A key that the command prints in pieces is not written in pieces.
             shown = GrowingText()
 

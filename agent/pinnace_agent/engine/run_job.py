@@ -295,9 +295,11 @@ class RunJob:
             except errors.ClientError as error:  # what a handler has made of the messages can't be used
                 builder.fail(error.text)
                 return
+        from pinnace_agent.core.control_text import clean_text  # not at start
+
         request = LlmRequest(
             model=model,
-            system_prompt=system_prompt,
+            system_prompt=clean_text(system_prompt),
             messages=tuple(without_images(messages)) if self._profile.blocks_images else messages,
             tools=self._profile.tool_specs(),
             thinking_level=self._session.thinking_level,

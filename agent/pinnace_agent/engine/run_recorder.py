@@ -2,7 +2,7 @@
 
 Records which brackets are open and what they hold; the statechart decides when they open and close. A message that ends
 is appended to the session. Each record is published to the run's observer, if there is one. Rules R-RUN-01 to R-RUN-06,
-C-15.
+C-15, R-TOL-11.
 """
 
 from collections import deque
@@ -231,6 +231,10 @@ class RunRecorder:
         if index not in self._started_calls:
             self.start_call(index)
         call = self.calls[index]
+        from pinnace_agent.llm.clean_messages import clean_blocks  # not at start
+
+        # Whatever a tool returns: it is in every later request.
+        result = result._replace(content=clean_blocks(result.content))
         body = result_body(result)
         record = {
             "type": "tool_execution_end",

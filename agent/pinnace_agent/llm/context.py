@@ -1,8 +1,9 @@
 """Converts the messages of a session to a form that every provider can be sent.
 
 Pure. Three roles remain: user, assistant, toolResult. Content that only another model can read is left out; every tool
-call is followed by its result, and every result has its call. The history itself is never changed. Must not know any
-API; providers map the three roles to theirs.
+call is followed by its result, and every result has its call. No text has a control character that a server could
+refuse, whatever the session holds. The history itself is never changed. Must not know any API; providers map the three
+roles to theirs. Rule R-TOL-11.
 """
 
 import re
@@ -54,7 +55,9 @@ def provider_messages(
         normal_id: Makes an id of a tool call that another model gave acceptable to this one's API. The same
             for calls and their results.
     """
-    readable = [_for_model(message, model) for message in _with_three_roles(messages)]
+    from pinnace_agent.llm.clean_messages import without_controls  # not at start
+
+    readable = [without_controls(_for_model(message, model)) for message in _with_three_roles(messages)]
     return list(_paired(readable, model, normal_id))
 
 

@@ -114,16 +114,18 @@ class Overrides:
 class IgnoreFiles:
     """The rules of a search."""
 
-    def __init__(self, own_name: str, env: Mapping[str, str], *, needs_repository: bool) -> None:
+    def __init__(self, own_name: str, env: Mapping[str, str], *, needs_repository: bool, is_off: bool = False) -> None:
         """Read no folder yet.
 
         Args:
             own_name: The file that only the imitated program reads, e.g. `.rgignore`.
             env: The environment, which locates git's configuration.
             needs_repository: Whether `.gitignore` has no effect outside of a repository.
+            is_off: Whether nothing is ignored.
         """
         self._own_name = own_name
         self._needs_repository = needs_repository
+        self._is_off = is_off
         self._global = _global_rules(env)
 
     def above(self, folder: str) -> tuple[Level, ...]:
@@ -154,6 +156,8 @@ class IgnoreFiles:
             root: The folder that is searched, which the user's global rules are relative to.
             is_folder: Whether it is a folder.
         """
+        if self._is_off:
+            return False
         has_git = not self._needs_repository or any(level.is_repository for level in levels)
         found: list[bool | None] = [None, None, None, None]
         saw_repository = False

@@ -63,15 +63,15 @@ class BadPattern(ValueError):
     """An invalid pattern; the text gives the reason."""
 
 
-def compiled(pattern: str, *, is_literal: bool, ignores_case: bool) -> re.Pattern[str]:
-    """Return the compiled pattern, for lines without their ends.
+def compiled(pattern: str, *, is_literal: bool, ignores_case: bool, takes_crlf: bool = False) -> re.Pattern[str]:
+    """Return the compiled pattern, for lines without their ends; `$` is also before a last CR if `takes_crlf` is true.
 
     Raises:
         BadPattern: The pattern is invalid, or could match a line end.
     """
     if "\n" in pattern:
         raise _line_end()
-    written = re.escape(pattern) if is_literal else _Translation(pattern).text()
+    written = re.escape(pattern) if is_literal else _Translation(pattern, r"\r?$" if takes_crlf else "$").text()
     try:
         return re.compile(written, re.IGNORECASE if ignores_case else 0)
     except (re.error, OverflowError, RecursionError) as error:
@@ -85,8 +85,9 @@ def _line_end() -> BadPattern:
 class _Translation:
     """One walk over a pattern."""
 
-    def __init__(self, pattern: str) -> None:
+    def __init__(self, pattern: str, end: str) -> None:
         self._pattern = pattern
+        self._end = end
         self._place = 0
         self._out: list[str] = []
         self._atom = -1
@@ -124,7 +125,7 @@ class _Translation:
         else:
             self._place += 1
             if character in "^$":
-                self._put_back(character)
+                self._put_back(self._end if character == "$" else character)
             else:
                 # Blanks and `#` as they are: with the flag `x` they mean nothing.
                 self._atom_is(character if character in ". \t#" else re.escape(character))

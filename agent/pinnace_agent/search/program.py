@@ -50,6 +50,9 @@ class Request(NamedTuple):
     lists: str = ""
     """`files` or `entries`; empty: lines are searched."""
     needs_repository: bool = True
+    takes_crlf: bool = False
+    """Whether the end of a line may also be before a CR at its end."""
+    searches_ignored: bool = False
 
 
 class _Failed(Exception):
@@ -84,6 +87,10 @@ def read_request(arguments: Sequence[str]) -> Request:
                 options["is_literal"] = True
             case "--files" | "--entries":
                 options["lists"] = name[2:]
+            case "--crlf":
+                options["takes_crlf"] = True
+            case "--no-ignore":
+                options["searches_ignored"] = True
             case "--no-require-git":
                 options["needs_repository"] = False
             case _ if option not in _IGNORED:
@@ -108,6 +115,7 @@ class Search:
             ".fdignore" if request.lists == "entries" else ".rgignore",
             os.environ,
             needs_repository=request.needs_repository,
+            is_off=request.searches_ignored,
         )
         self._overrides = Overrides(request.globs)
         self._out = sys.stdout.buffer
@@ -137,7 +145,13 @@ class Search:
 
     def _search(self) -> bool:
         pattern, path = self._request.words
-        find = compiled(pattern, is_literal=self._request.is_literal, ignores_case=self._request.ignores_case).search
+        request = self._request
+        find = compiled(
+            pattern,
+            is_literal=request.is_literal,
+            ignores_case=request.ignores_case,
+            takes_crlf=request.takes_crlf,
+        ).search
         if not os.path.isdir(path):
             return self._search_file(path, find, is_named=True)
         has_found = False

@@ -1,21 +1,24 @@
 """Keeps the end of a shell command's output in bounded memory, and all of it in a file once it is long.
 
-Decides what of the output is shown and when the file begins. The file goes to `pinnace-<uid>` among the system's
+Decides what of the output is shown and when the file begins. What is shown is what a terminal would show, without
+escape sequences and control characters; the file has all bytes. The file goes to `pinnace-<uid>` among the system's
 temporary files, readable for the user alone, since output may hold secrets: one folder for all processes of the user,
 because the files are never deleted and a user has to find them. Has no access to the process, the wire or the wording
-of results. Rules R-BSH-03, R-TOL-05.
+of results. Rules R-BSH-03, R-TOL-05, R-TOL-11.
 """
 
 import codecs
 import os
+import re
 import stat
 import tempfile
 from contextlib import suppress
+from copy import copy
 from typing import Final, NamedTuple, NotRequired
 
 from typing_extensions import TypedDict
 
-from pinnace_agent.shell.control_text import ControlTextFilter
+from pinnace_agent.core.control_text import ControlTextFilter
 from pinnace_agent.shell.truncation import MAX_BYTES, MAX_LINES, Totals, Truncation, byte_length, truncate_tail
 from pinnace_spec.rules.limits import MAX_OUTPUT_FILE_BYTES
 
@@ -26,6 +29,9 @@ _MAX_PIECES: Final = 256
 """The number of pieces at which they are joined: a command that prints a byte at a time costs bytes, not objects."""
 
 _CUT: Final = f"\n[The output goes on. This file keeps {MAX_OUTPUT_FILE_BYTES >> 20:,} MiB of it.]\n".encode()
+
+_OVERWRITTEN: Final = re.compile(r"[^\n]*\r")
+"""What a terminal overwrites of a line: a progress bar is shown by its last state."""
 
 _FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -107,91 +113,59 @@ class BashResult(TypedDict):
     fullOutputPath: NotRequired[str]
 
 
-class OutputTail:
-    """A rolling tail of output, decoded as UTF-8 with replacement; a character cut by a chunk's end survives.
+class _Tail:
+    """The end of a text that grows, in bounded memory, and the sizes of all of it."""
 
-    Memory is bounded by `TAIL_BYTES` and one chunk. When raw bytes, text or lines pass the limits of
-    truncation, everything so far and everything after goes to a file that only the user can read, byte for byte
-    unless it is sanitised; nothing deletes it. Its writes are synchronous appends of one chunk: they end in the page
-    cache in microseconds, keep the order without a queue that would grow when the disk is slow, and leave nothing to
-    flush when the command is cancelled. If the file can't be written it is abandoned and the command continues; at
-    `MAX_OUTPUT_FILE_BYTES` it ends, with a last line about that (R-LIM-04).
-    """
-
-    def __init__(self, sanitise: bool, temp_dir: str | None = None) -> None:
-        """Begin an empty output.
-
-        Args:
-            sanitise: Remove escape sequences, control characters and CR, as for a user's own command.
-            temp_dir: Where the file goes, if one is needed; None is a private folder of the user's.
-        """
-        # Removes a byte order mark, which is not for the reader.
-        self._decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
-        self._filter = ControlTextFilter() if sanitise else None
-        self._temp_dir = temp_dir
+    def __init__(self) -> None:
         self._pieces: list[str] = []
         self._sizes: list[int] = []
         self._kept_bytes = 0
-        self._raw_bytes = 0
         self._total_bytes = 0
         self._newlines = 0
         self._ends_with_newline = True  # so that an empty output has no line
         self._open_line_bytes = 0
         self._closed_line_bytes = 0
-        self._file: int | None = None
-        self._file_bytes = 0
-        self._path: str | None = None
-        self._is_file_wanted = True
-        self._early = bytearray()  # output before there is a file, if the file is written byte for byte
 
-    def feed(self, data: bytes) -> str:
-        """Add the next raw bytes and return the text that they added."""
-        self._raw_bytes += len(data)
-        return self._add(self._decoder.decode(data), data)
+    def copy(self) -> "_Tail":
+        """Return another tail of the same text."""
+        tail = copy(self)
+        tail._pieces, tail._sizes = self._pieces.copy(), self._sizes.copy()
+        return tail
 
-    def finish(self) -> str:
-        """End the output, close its file, return the replacement of an incomplete character. Idempotent."""
-        text = self._decoder.decode(b"", final=True)
-        # Python's decoder keeps an incomplete byte order mark even at the end.
-        text += self._decoder.getstate()[0].decode(errors="replace")
-        self._decoder.reset()
-        text = self._add(text, b"")
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
-        self._is_file_wanted = False
-        return text
+    def add(self, text: str) -> None:
+        """Add the next text."""
+        if not text:
+            return
+        size = byte_length(text)
+        self._count(text, size)
+        self._keep(text, size)
+        self._forget()
 
-    def snapshot(self) -> OutputSnapshot:
-        """Return the part to show now; the cost depends on the limits, not on the output."""
+    def withdraw_open_line(self) -> None:
+        """Remove the line that is not complete: it is overwritten."""
+        left = self._open_line_bytes
+        self._total_bytes -= left
+        self._open_line_bytes = 0
+        self._ends_with_newline = True
+        while left and self._pieces:
+            piece, size = self._pieces.pop(), self._sizes.pop()
+            self._kept_bytes -= size
+            if size > left:
+                self._keep(piece[: piece.rfind("\n") + 1], size - left)
+            left = max(0, left - size)
+
+    def is_over_limit(self) -> bool:
+        """Whether something of the text is not shown."""
+        lines = self._newlines + (0 if self._ends_with_newline else 1)
+        return self._total_bytes > MAX_BYTES or lines > MAX_LINES
+
+    def snapshot(self, path: str | None) -> OutputSnapshot:
+        """Return the part to show; the cost depends on the limits, not on the text."""
         text = "".join(self._pieces)
         totals = Totals(self._newlines + (0 if self._ends_with_newline else 1), self._total_bytes)
         cut = truncate_tail(text, totals)
         last_line = self._closed_line_bytes if self._ends_with_newline else self._open_line_bytes
-        return OutputSnapshot(cut.content, cut if cut.is_truncated else None, self._path, last_line)
-
-    def result(self) -> OutputSnapshot:
-        """End the output and return the part to show."""
-        self.finish()
-        return self.snapshot()
-
-    def _add(self, text: str, data: bytes) -> str:
-        if self._filter is not None:
-            text = self._filter.feed(text)
-        if text:
-            size = byte_length(text)
-            self._count(text, size)
-            self._keep(text, size)
-        if self._file is not None:
-            self._append(self._file, data if self._filter is None else text.encode())
-        elif self._is_file_wanted:
-            if self._filter is None:
-                self._early += data
-            if self._is_over_limit():
-                self._open_file()
-        if text:
-            self._forget()
-        return text
+        return OutputSnapshot(cut.content, cut if cut.is_truncated else None, path, last_line)
 
     def _count(self, text: str, size: int) -> None:
         self._total_bytes += size
@@ -212,7 +186,7 @@ class OutputTail:
         self._kept_bytes += size
 
     def _forget(self) -> None:
-        """Drop the oldest pieces that no tail can include, after they were written to the file."""
+        """Drop the oldest pieces that no tail can include."""
         dropped = 0
         while self._kept_bytes - self._sizes[dropped] > TAIL_BYTES:
             self._kept_bytes -= self._sizes[dropped]
@@ -225,9 +199,85 @@ class OutputTail:
             self._kept_bytes = byte_length(self._pieces[0])
             self._sizes = [self._kept_bytes]
 
-    def _is_over_limit(self) -> bool:
-        lines = self._newlines + (0 if self._ends_with_newline else 1)
-        return self._raw_bytes > MAX_BYTES or self._total_bytes > MAX_BYTES or lines > MAX_LINES
+
+class OutputTail:
+    """A rolling tail of output, decoded as UTF-8 with replacement; a character cut by a chunk's end survives.
+
+    The text has no escape sequences and no control characters but TAB and LF. Of a line that a CR begins anew, the
+    progress keeps all states, since it only grows, and the result the last one.
+
+    Memory is bounded by `TAIL_BYTES` and one chunk. When raw bytes, text or lines pass the limits of
+    truncation, everything so far and everything after goes to a file that only the user can read, byte for byte;
+    nothing deletes it. Its writes are synchronous appends of one chunk: they end in the page cache in microseconds,
+    keep the order without a queue that would grow when the disk is slow, and leave nothing to flush when the command
+    is cancelled. If the file can't be written it is abandoned and the command continues; at `MAX_OUTPUT_FILE_BYTES` it
+    ends, with a last line about that (R-LIM-04).
+    """
+
+    def __init__(self, temp_dir: str | None = None) -> None:
+        """Begin an empty output.
+
+        Args:
+            temp_dir: Where the file goes, if one is needed; None is a private folder of the user's.
+        """
+        # Removes a byte order mark, which is not for the reader.
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
+        # DEVIATION D-43: of a model's command as of a user's own.
+        self._filter = ControlTextFilter()
+        self._temp_dir = temp_dir
+        self._result = self._progress = _Tail()
+        self._raw_bytes = 0
+        self._file: int | None = None
+        self._file_bytes = 0
+        self._path: str | None = None
+        self._is_file_wanted = True
+        self._early = bytearray()  # output before there is a file
+
+    def feed(self, data: bytes) -> str:
+        """Add the next raw bytes and return the text that they added to the progress."""
+        self._raw_bytes += len(data)
+        return self._add(self._decoder.decode(data), data)
+
+    def finish(self) -> str:
+        """End the output, close its file, return the replacement of an incomplete character. Idempotent."""
+        text = self._decoder.decode(b"", final=True)
+        # Python's decoder keeps an incomplete byte order mark even at the end.
+        text += self._decoder.getstate()[0].decode(errors="replace")
+        self._decoder.reset()
+        text = self._add(text, b"")
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+        return text
+
+    def snapshot(self) -> OutputSnapshot:
+        """Return the part of the progress to show now; the cost depends on the limits, not on the output."""
+        return self._progress.snapshot(self._path)
+
+    def result(self) -> OutputSnapshot:
+        """End the output and return the part to show."""
+        self.finish()
+        return self._result.snapshot(self._path)
+
+    def _add(self, text: str, data: bytes) -> str:
+        text = added = self._filter.feed(text)
+        if "\r" in text:
+            added = text.replace("\r", "")
+            if self._result is self._progress:
+                self._progress = self._result.copy()
+            if "\r" in text.partition("\n")[0]:
+                self._result.withdraw_open_line()
+            text = _OVERWRITTEN.sub("", text)
+        self._result.add(text)
+        if self._progress is not self._result:
+            self._progress.add(added)
+        if self._file is not None:
+            self._append(self._file, data)
+        elif self._is_file_wanted:
+            self._early += data
+            if self._raw_bytes > MAX_BYTES or self._progress.is_over_limit():
+                self._open_file()
+        return added
 
     def _open_file(self) -> None:
         self._is_file_wanted = False
@@ -237,7 +287,7 @@ class OutputTail:
             return
         self._file = file
         early, self._early = self._early, bytearray()
-        self._append(file, early if self._filter is None else "".join(self._pieces).encode())
+        self._append(file, early)
 
     def _append(self, file: int, data: bytes | bytearray) -> None:
         room = MAX_OUTPUT_FILE_BYTES - self._file_bytes

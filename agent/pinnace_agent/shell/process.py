@@ -8,9 +8,10 @@ import fcntl
 import os
 import shutil
 import subprocess
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
-from typing import Final, NamedTuple, Protocol
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import BinaryIO, Final, NamedTuple, Protocol
 
 import trio
 
@@ -41,6 +42,11 @@ _PIPE_BYTES: Final = 256 * 1024
 
 
 _BEGINNING_BYTES: Final = 500
+
+_MAX_ARGUMENT_BYTES: Final = 127 * 1024
+"""Linux starts no program with an argument of 128 KiB or more: a longer command is read by the shell."""
+_READ_COMMAND: Final = 'eval "$(cat)" < /dev/null'
+"""The words are expanded before the redirection, so the command is read from stdin, and then has an empty one."""
 
 
 class ShellUnavailable(Exception):
@@ -96,7 +102,7 @@ async def run_shell(  # noqa: PLR0913  # all but the command are keywords, most 
     `REAP_S`). `output` then has everything that was written until the kill.
 
     Args:
-        command: Passed to the shell unchanged.
+        command: Passed to the shell unchanged, and read by it from a file if it is longer than an argument may be.
         cwd: The folder to run in.
         output: Receives the bytes; it is finished when this returns or raises, but for `ShellUnavailable`.
         env: The whole environment; None inherits ours.
@@ -133,7 +139,7 @@ async def _run(  # what `run_shell` was given
         shell = await trio.to_thread.run_sync(_find_shell, shell_path, cwd)
     except RuntimeError as error:  # no thread is left
         raise ShellUnavailable(f"Cannot start a command: {error}") from error
-    run = await _start(children, [shell, "-c", command], cwd, env, listener, is_outside)
+    run = await _start(children, shell, command, cwd, env, listener, is_outside)
     is_done = False
     try:
         with trio.move_on_after(float("inf") if timeout_s is None else timeout_s):
@@ -258,9 +264,30 @@ def _find_shell(shell_path: str | None, cwd: str) -> str:
     return shutil.which("bash") or "sh"
 
 
+@contextmanager
+def _command_file(command: str) -> Iterator[BinaryIO | None]:
+    """Open a file without a name that holds a command which is too long for an argument; None: it is not.
+
+    Raises:
+        OSError: It can't be written.
+        ValueError: The command contains a NUL character.
+    """
+    data = os.fsencode(command)
+    if len(data) <= _MAX_ARGUMENT_BYTES:
+        yield None
+        return
+    if b"\0" in data:
+        raise ValueError("embedded null byte")
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.seek(0)
+        yield file
+
+
 async def _start(
     children: ChildProcesses,
-    arguments: list[str],
+    shell: str,
+    command: str,
     cwd: str,
     env: Mapping[str, str] | None,
     listener: _Listener,
@@ -269,16 +296,23 @@ async def _start(
     try:
         reading, writing = os.pipe()
         try:
-            child = await children.start(
-                arguments, stdout=writing, stderr=subprocess.STDOUT, cwd=cwd, env=env, is_outside=is_outside
-            )
+            with _command_file(command) as file:
+                child = await children.start(
+                    [shell, "-c", command if file is None else _READ_COMMAND],
+                    stdin=subprocess.DEVNULL if file is None else file.fileno(),
+                    stdout=writing,
+                    stderr=subprocess.STDOUT,
+                    cwd=cwd,
+                    env=env,
+                    is_outside=is_outside,
+                )
         except BaseException:
             os.close(reading)
             raise
         finally:
             os.close(writing)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the command
-        raise ShellUnavailable(f"Cannot start {arguments[0]}: {error}") from error
+        raise ShellUnavailable(f"Cannot start {shell}: {error}") from error
     if hasattr(fcntl, "F_SETPIPE_SZ"):
         with suppress(OSError):  # the user's limit of pipe memory is reached
             fcntl.fcntl(reading, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)

@@ -147,7 +147,7 @@ class BashTool:
             operations = OUTSIDE_BASH
         if ctx.bound_path is not None and await real_path(ctx.cwd) != ctx.bound_path:
             raise ApprovalOutdated(f"{ctx.cwd} no longer leads to {ctx.bound_path}")
-        output = OutputTail(sanitise=False, temp_dir=self._temp_dir)
+        output = OutputTail(self._temp_dir)
         updates = _Updates(output, ctx.on_update)
         try:
             async with open_flat_nursery() as nursery:
@@ -211,7 +211,7 @@ class _Updates:
         if self._output.finish():
             self._is_pending = True
         self._flush()
-        return self._output.snapshot()
+        return self._output.result()
 
     def _flush(self) -> None:
         if self._is_pending:

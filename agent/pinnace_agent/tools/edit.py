@@ -5,17 +5,19 @@ Reads, checks, replaces, writes; `tools.text` finds the matches and builds the r
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple, TypeGuard, cast
 
 import trio
 
 from pinnace_agent.files.text_file import encode_text
+from pinnace_agent.llm.arguments import repair_strings
 from pinnace_agent.tools.base import ToolContext, ToolError, ToolResult, text_argument, text_result
 from pinnace_agent.tools.change_queue import FILE_CHANGES, NOT_BOUND, ChangeQueue, bound_to, unfollowed
 from pinnace_agent.tools.local.files import LOCAL_EDIT, check_client_write, check_edit_size, is_same_outside
 from pinnace_agent.tools.operations import BindsEdits, EditOperations, FollowsLinks
 from pinnace_agent.tools.parameters import FILE, fields, items, text
-from pinnace_agent.tools.paths import error_code, notes_of, os_error_text, resolve_path
+from pinnace_agent.tools.paths import error_code, existing_path, notes_of, os_error_text, resolve_path
 from pinnace_agent.tools.text.diff import LineDiff, line_diff
 from pinnace_agent.tools.text.match import Edit, find_matches
 from pinnace_agent.tools.text.replacement import (
@@ -25,6 +27,9 @@ from pinnace_agent.tools.text.replacement import (
     replaced_source,
     replaced_text,
 )
+
+_MOST_ENCODINGS: Final = 4
+"""How often a model may have encoded a list of edits; more than twice was never seen."""
 
 _BOM: Final = "\ufeff"
 
@@ -80,13 +85,14 @@ class EditTool:
     def prepare(self, raw: Mapping[str, object]) -> Mapping[str, object]:
         """Return a list of `edits` from the other forms of models and old sessions.
 
-        These are JSON text, a single object, and `oldText` and `newText` beside `path`.
+        These are JSON text, of all edits or of each, also encoded several times and with line ends in its strings; a
+        single object; and `oldText` and `newText` beside `path`.
         """
         repaired = dict(raw)
         edits = _edit_list(raw["edits"]) if "edits" in raw else None
         if isinstance(raw.get("oldText"), str) and isinstance(raw.get("newText"), str):
             single = {"oldText": repaired.pop("oldText"), "newText": repaired.pop("newText")}
-            edits = [*edits, single] if _is_list(edits) and raw["edits"] is not None else [single]
+            edits = [*edits, single] if edits is not None and raw["edits"] is not None else [single]
         if edits is not None:
             repaired["edits"] = edits
         return repaired
@@ -104,12 +110,15 @@ class EditTool:
             raise ToolError("Edit tool input is invalid. edits must contain at least one replacement.")
         target = resolve_path(path, ctx.cwd)
         operations = self._operations if ctx.bound_path is None else self._without_links()
-        file = target if ctx.bound_path is None else ctx.bound_path
+
+        async def real_path(path: str) -> str:
+            return await (self._real_path or unfollowed)(await existing_path(path, ctx.cwd, self._exists))
+
         try:
-            async with (
-                self._changes.hold(target, ctx.order, self._real_path),
-                bound_to(ctx.bound_path, target, self._real_path or unfollowed),
-            ):
+            async with self._changes.hold(target, ctx.order, real_path), bound_to(ctx.bound_path, target, real_path):
+                # Only now: nothing may wait before the lock, which is taken in call order.
+                target = await existing_path(path, ctx.cwd, self._exists)
+                file = target if ctx.bound_path is None else ctx.bound_path
                 client = ctx.client_files if self._operations is LOCAL_EDIT else None
                 if client is not None:
                     await check_client_write(file)
@@ -129,6 +138,15 @@ class EditTool:
         except OSError as error:
             raise ToolError(os_error_text(error, "open", target)) from error
         return text_result(f"Successfully replaced {len(edits)} block(s) in {path}.", edited.diff.record())
+
+    async def _exists(self, path: str) -> bool:
+        try:
+            await self._operations.access(path)
+        except FileNotFoundError:
+            return False
+        except (OSError, ToolError):  # the edit will report it
+            return True
+        return True
 
     def _without_links(self) -> EditOperations:
         if not isinstance(self._operations, BindsEdits):
@@ -152,13 +170,34 @@ class _Edited(NamedTuple):
     diff: LineDiff
 
 
-def _edit_list(edits: object) -> object:
-    if isinstance(edits, str):
-        try:
-            edits = json.loads(edits)
-        except (ValueError, RecursionError):
-            return [edits]
-    return edits if _is_list(edits) else [edits]
+def _edit_list(edits: object) -> list[object]:
+    """Return the edits that a value stands for; what is no edit in any form is left to the validation."""
+    edits = _decoded(edits)
+    if not _is_list(edits):
+        return [edits]
+    found: list[object] = []
+    for each in edits:
+        inner = _decoded(each)
+        found += inner if _is_list(inner) and inner is not each else [inner]
+    return found
+
+
+def _decoded(value: object) -> object:
+    """Return the list or object that a JSON text stands for, however often it was encoded; else the value itself."""
+    inner = value
+    for _ in range(_MOST_ENCODINGS):
+        if not isinstance(inner, str):
+            break
+        inner = _json_value(inner)
+    return inner if _is_list(inner) or isinstance(inner, dict) else value
+
+
+def _json_value(text: str) -> object:
+    for candidate in (text, repair_strings(text)):
+        with suppress(ValueError, RecursionError):
+            value: object = json.loads(candidate)
+            return value
+    return None
 
 
 def _is_list(value: object) -> TypeGuard[list[object]]:

@@ -6,17 +6,26 @@ is not searched unless it is the path itself. Rules R-TOL-02, R-TOL-05, R-TOL-07
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
+
+import trio
 
 from pinnace_agent.shell.truncation import MAX_BYTES
 from pinnace_agent.tools.base import ToolContext, ToolError, ToolResult, text_argument, text_result
 from pinnace_agent.tools.local.programs import LOCAL_GREP
 from pinnace_agent.tools.operations import GrepOperations
 from pinnace_agent.tools.parameters import fields, flag, number, text
-from pinnace_agent.tools.paths import resolve_path, shown_name
+from pinnace_agent.tools.paths import existing_path, resolve_path, shown_name
 from pinnace_agent.tools.text.match_events import MatchEvent, MatchEvents
-from pinnace_agent.tools.text.search_result import ShownLines, limit_argument, whole_argument
+from pinnace_agent.tools.text.search_result import (
+    IGNORED_SEARCH_S,
+    ShownLines,
+    ignored_notice,
+    ignored_notices,
+    limit_argument,
+    whole_argument,
+)
 
 DEFAULT_LIMIT: Final = 100
 """Matches: what a model reads before it refines the pattern; the number that models have learned."""
@@ -24,6 +33,8 @@ DEFAULT_LIMIT: Final = 100
 MAX_LINE_CHARS: Final = 500
 """A longer line is generated or data; a hundred of this length fit into one result."""
 
+_CR: Final = re.compile(r"\r|\\r|\\x0?[dD]|\\x\{|\\u")
+"""A pattern that is about CRs is searched as it is."""
 _DOT_SLASH: Final = re.compile(r"^(!?)(?:\./)+")
 
 
@@ -69,7 +80,7 @@ class GrepTool:
         Raises:
             ToolError: The path or ripgrep is missing, or ripgrep failed.
         """
-        target = resolve_path(str(args.get("path") or "."), ctx.cwd)
+        target = await existing_path(str(args.get("path") or "."), ctx.cwd, self._exists)
         try:
             is_folder = await self._operations.is_folder(target)
         except OSError as error:  # for any reason: its existence is unknown
@@ -79,17 +90,38 @@ class GrepTool:
             limit_argument(args, DEFAULT_LIMIT), context, None if is_folder else shown_name(os.path.basename(target))
         )
         try:
-            end = await self._operations.search(
-                [*_options(args, context), "--", text_argument(args, "pattern"), "." if is_folder else target],
-                cwd=target if is_folder else os.path.dirname(target),
-                env=ctx.env,
-                take=matches.take,
-            )
+            options = [*_options(args, context), "--", text_argument(args, "pattern"), "." if is_folder else target]
+            folder = target if is_folder else os.path.dirname(target)
+            end = await self._operations.search(options, cwd=folder, env=ctx.env, take=matches.take)
+            if not end.was_stopped and end.exit_code not in (0, 1):
+                raise ToolError(end.complaints or f"ripgrep exited with code {end.exit_code}")
+            if not matches and is_folder:
+                return await self._ignored_result(options, matches, folder, ctx)
         except (OSError, ValueError) as error:
             raise ToolError(f"Failed to run ripgrep: {error}") from error
-        if not end.was_stopped and end.exit_code not in (0, 1):
-            raise ToolError(end.complaints or f"ripgrep exited with code {end.exit_code}")
         return matches.result()
+
+    async def _ignored_result(
+        self, options: Sequence[str], matches: "_Matches", folder: str, ctx: ToolContext
+    ) -> ToolResult:
+        """Search also what is ignored; return what matches there if the folder was named, else whether anything does.
+
+        What is not found in time is as if it was not there.
+        """
+        is_named = folder != resolve_path(".", ctx.cwd)
+        take = matches.take if is_named else lambda chunk: matches.take(chunk) or bool(matches)
+        with trio.move_on_after(IGNORED_SEARCH_S) as limit:
+            await self._operations.search(["--no-ignore", *options], cwd=folder, env=ctx.env, take=take)
+        if is_named or not matches:
+            return matches.result(*ignored_notices(was_stopped=limit.cancelled_caught))
+        return text_result(f"No matches found\n\n[{ignored_notice(matches.first)}]")
+
+    async def _exists(self, path: str) -> bool:
+        try:
+            await self._operations.is_folder(path)
+        except OSError:
+            return False
+        return True
 
 
 def _options(args: Mapping[str, object], context: int) -> list[str]:
@@ -98,6 +130,8 @@ def _options(args: Mapping[str, object], context: int) -> list[str]:
         options.append("--ignore-case")
     if args.get("literal") is True:
         options.append("--fixed-strings")
+    elif "$" in (pattern := text_argument(args, "pattern")) and _CR.search(pattern) is None:
+        options.append("--crlf")  # so that `$` is before a CRLF, too
     if glob := args.get("glob"):
         options.append("--glob=" + _DOT_SLASH.sub(r"\1", str(glob)))
     # The last matching glob counts, so this one takes precedence over the model's.
@@ -121,12 +155,21 @@ class _Matches:
         self._has_more = False
         self._has_long_lines = False
 
+    def __bool__(self) -> bool:
+        return self._count > 0
+
+    @property
+    def first(self) -> str:
+        """The path of the last match that is shown."""
+        assert self._last is not None
+        return self._last.path.removeprefix("./")
+
     def take(self, chunk: bytes) -> bool:
         """Read output of ripgrep; return true once no more is needed."""
         return any(self._take(event) for event in self._events.feed(chunk))
 
-    def result(self) -> ToolResult:
-        """Return the result."""
+    def result(self, *more: str) -> ToolResult:
+        """Return the result, with more notices if there are any."""
         if not self._count:
             return text_result("No matches found")
         details: dict[str, object] = {}
@@ -135,7 +178,7 @@ class _Matches:
             details["matchLimitReached"] = self._limit
             again = f"Use limit={self._limit * 2} for more, or refine pattern"
             limit_notice = f"{self._limit} matches limit reached. {again}"
-        notices: list[str] = []
+        notices = [*more]
         if self._has_long_lines:
             details["linesTruncated"] = True
             notices.append(f"Some lines truncated to {MAX_LINE_CHARS} chars. Use read tool to see full lines")

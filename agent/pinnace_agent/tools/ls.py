@@ -14,7 +14,7 @@ from pinnace_agent.tools.base import ToolContext, ToolError, ToolResult, text_re
 from pinnace_agent.tools.local.files import LOCAL_LS
 from pinnace_agent.tools.operations import LsOperations
 from pinnace_agent.tools.parameters import fields, number, text
-from pinnace_agent.tools.paths import os_error_text, resolve_path, shown_name
+from pinnace_agent.tools.paths import existing_path, os_error_text, shown_name
 from pinnace_agent.tools.text.search_result import ShownLines, limit_argument
 
 DEFAULT_LIMIT: Final = 500
@@ -58,7 +58,7 @@ class LsTool:
         Raises:
             ToolError: The folder is missing, or a system call failed.
         """
-        folder = resolve_path(str(args.get("path") or "."), ctx.cwd)
+        folder = await existing_path(str(args.get("path") or "."), ctx.cwd, self._exists)
         limit = limit_argument(args, DEFAULT_LIMIT)
         names = await self._names(folder)
         shown = ShownLines()
@@ -94,6 +94,13 @@ class LsTool:
             return await self._operations.are_folders(folder, names)
         except OSError as error:
             raise ToolError(f"Cannot read directory: {os_error_text(error, 'stat', folder)}") from error
+
+    async def _exists(self, path: str) -> bool:
+        try:
+            await self._operations.is_folder(path)
+        except OSError:
+            return False
+        return True
 
 
 def _sorted(names: list[str]) -> list[str]:

@@ -251,6 +251,8 @@ class GlobSearch(NamedTuple):
     """The number of paths to find, and one more if there is one."""
     env: Mapping[str, str]
     """The whole environment of a program on this machine."""
+    searches_ignored: bool = False
+    """Whether files that ignore files name are searched, too."""
 
 
 class FindOperations(Protocol):

@@ -1,13 +1,13 @@
 """Resolves the paths that models write, and formats errors of the file system for them.
 
-No sandbox: paths outside the working folder are allowed. Does not access the disk. Has no knowledge of the tools. Rule
-R-TOL-02.
+No sandbox: paths outside the working folder are allowed. Accesses the disk through functions that it is given alone.
+Has no knowledge of the tools. Rule R-TOL-02.
 """
 
 import errno
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from pinnace_agent.tools.base import ToolError
@@ -54,6 +54,41 @@ def resolve_path(path: str, cwd: str) -> str:
         raise ToolError(f"Not a path, since it contains half a character: {path!r}") from None
     # POSIX allows another meaning of a leading `//`; no supported system has one.
     return "/" + os.path.normpath(os.path.join(cwd, path)).lstrip("/")
+
+
+async def existing_path(path: str, cwd: str, exists: Callable[[str], Awaitable[bool]]) -> str:
+    """Return the absolute path of what a path names, also in the other normal form of Unicode.
+
+    Names with accents are written composed or decomposed, which look alike, and models write the form that they
+    prefer. Where nothing has the name as it is written, each part of it that exists in another form is taken in that
+    form, so that a new file comes into the folder that is there.
+
+    Args:
+        path: As a model writes it.
+        cwd: The working folder.
+        exists: Returns whether something of an absolute path is there.
+
+    Raises:
+        ToolError: As `resolve_path`.
+    """
+    resolved = resolve_path(path, cwd)
+    if resolved.isascii() or await exists(resolved):
+        return resolved
+    import unicodedata
+
+    found = cwd if resolved.startswith(cwd.rstrip("/") + "/") else "/"
+    names = resolved[len(found) :].strip("/").split("/")
+    for index, name in enumerate(names):
+        forms = dict.fromkeys((name, unicodedata.normalize("NFC", name), unicodedata.normalize("NFD", name)))
+        for form in forms if len(forms) > 1 else ():
+            if await exists(os.path.join(found, form)):
+                found = os.path.join(found, form)
+                break
+        else:
+            if len(forms) > 1:
+                return os.path.join(found, *names[index:])
+            found = os.path.join(found, name)
+    return found
 
 
 def readable_paths(path: str, cwd: str) -> list[str]:

@@ -1,6 +1,6 @@
-"""The tool that shows one file: a window of a text, or an image as an attachment.
+"""The tool that shows one file: a window of a text, an image as an attachment, or what other content is.
 
-Builds the texts of results and chooses between text and image by content; changes nothing. Rules R-TOL-02, R-TOL-05.
+Builds the texts of results and chooses by content; changes nothing. Rules R-TOL-02, R-TOL-05, R-TOL-11.
 """
 
 import base64
@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 import trio
 
+from pinnace_agent.core.control_text import visible_controls
 from pinnace_agent.shell.truncation import MAX_BYTES, MAX_LINES, format_size
 from pinnace_agent.tools.base import (
     ToolContext,
@@ -24,7 +25,8 @@ from pinnace_agent.tools.images.header import SNIFF_BYTES, ImageType, image_type
 from pinnace_agent.tools.local.files import LOCAL_READ, is_same_outside, may_be_hidden
 from pinnace_agent.tools.operations import DetectsImages, ReadOperations, StreamsFiles
 from pinnace_agent.tools.parameters import FILE, fields, number
-from pinnace_agent.tools.paths import os_error_text, readable_paths
+from pinnace_agent.tools.paths import existing_path, os_error_text, readable_paths
+from pinnace_agent.tools.text.binary import binary_kind, binary_text
 from pinnace_agent.tools.text.window import CHUNK_BYTES, TextWindow, WindowReader
 
 PARAMETERS: Final = fields(
@@ -78,6 +80,9 @@ class ReadTool:
             target = await self._readable(paths)
         except FileNotFoundError as error:
             missing = error
+            other = await existing_path(request.path, ctx.cwd, self._exists)
+            if other != target and await self._exists(other):
+                target, missing = other, None
         served: bytes | None = None
         if (
             client is not None
@@ -94,6 +99,11 @@ class ReadTool:
             # The error has a file name if the file can't be opened, and none if reading fails.
             operation = "open" if error.filename is not None else "read"
             raise ToolError(os_error_text(error, operation, target)) from error
+        if content.binary_kind is not None:
+            # DEVIATION D-43: its kind and size, not its bytes.
+            encoding = content.binary_kind.removeprefix("text in ")
+            hint = f": iconv -f {encoding} -t UTF-8" if encoding != content.binary_kind else ", e.g. file or strings"
+            return text_result(binary_text(content.binary_kind, content.size, f". Use bash to look into it{hint}"))
         if content.image_type is None:
             return _text_result(request, content.window.window())
         return await _image_result(content, content.image_type, ctx)
@@ -118,6 +128,17 @@ class ReadTool:
                 raise ToolError(os_error_text(error, "access", path)) from error
         assert missing is not None  # there is at least one path
         raise missing
+
+    async def _exists(self, path: str) -> bool:
+        try:
+            await self._operations.access(path)
+        except FileNotFoundError:
+            return False
+        except IsADirectoryError:  # above the file
+            return True
+        except OSError as error:
+            raise ToolError(os_error_text(error, "access", path)) from error
+        return True
 
     async def _content(self, target: str, request: "_Request") -> "_Content":
         content = _Content(WindowReader(request.start, request.max_lines))
@@ -158,7 +179,7 @@ class _Request(NamedTuple):
 
 
 class _Content:
-    """A file that is read piece by piece: all of an image unless it is too large, a window of anything else.
+    """A file that is read piece by piece: all of an image unless it is too large, a window of a text, else its size.
 
     Memory does not grow with the file.
     """
@@ -167,38 +188,48 @@ class _Content:
         self.window = window
         self.image_type: ImageType | None = None
         self.image = bytearray()
-        self.image_size = 0
+        self.size = 0
+        self.binary_kind: str | None = None
         self._head = bytearray()
-        self._is_decided = False
+        self._is_decided = self._is_known = False
 
     def decide(self, found: ImageType | None) -> None:
-        """Treat the content as an image of this type, or as text."""
+        """Treat the content as an image of this type, or as no image."""
         self._is_decided = True
         self.image_type = found
 
     def take(self, piece: bytes) -> None:
-        """Add the next bytes. Once there are enough of them, the type is detected."""
+        """Add the next bytes. Once there are enough of them, their kind is detected."""
+        self.size += len(piece)
+        if self._is_known:
+            self._add(piece)
+            return
+        self._head += piece
+        if len(self._head) >= SNIFF_BYTES:
+            self.finish()
+
+    def finish(self) -> None:
+        """Detect the kind by what was read, unless it is known."""
+        if self._is_known:
+            return
+        self._is_known = True
+        head, self._head = bytes(self._head), bytearray()
         if not self._is_decided:
-            self._head += piece
-            if len(self._head) >= SNIFF_BYTES:
-                self.finish()
+            self.decide(image_type(head[:SNIFF_BYTES]))
+        if self.image_type is None:
+            self.binary_kind = binary_kind(head)
+        self._add(head)
+
+    def _add(self, piece: bytes) -> None:
+        if self.binary_kind is not None:
             return
         if self.image_type is None:
             for part in _parts(piece):
                 self.window.feed(part)
-            return
-        self.image_size += len(piece)
-        if self.image_size <= MAX_SOURCE_BYTES:
+        elif self.size <= MAX_SOURCE_BYTES:
             self.image += piece
         else:
             self.image.clear()  # only its size is needed from now on
-
-    def finish(self) -> None:
-        """Detect the type by what was read, unless it is known."""
-        if not self._is_decided:
-            self.decide(image_type(bytes(self._head[:SNIFF_BYTES])))
-            head, self._head = bytes(self._head), bytearray()
-            self.take(head)
 
 
 def _parts(piece: bytes) -> Iterator[bytes]:
@@ -217,6 +248,7 @@ def _text_result(request: _Request, window: TextWindow) -> ToolResult:
         shown_offset = int(offset) if isinstance(offset, float) and offset.is_integer() else offset
         raise ToolError(f"Offset {shown_offset} is beyond end of file ({total} lines total)")
     shown = window.shown
+    content = visible_controls(shown.content)
     if shown.first_line_exceeds_limit:
         size, limit = format_size(window.first_line_bytes), format_size(shown.max_bytes)
         hint = f"sed -n '{start + 1}p' {request.path} | head -c {shown.max_bytes}"
@@ -226,18 +258,18 @@ def _text_result(request: _Request, window: TextWindow) -> ToolResult:
         end = start + shown.output_lines
         limit = f" ({format_size(shown.max_bytes)} limit)" if shown.truncated_by == "bytes" else ""
         notice = f"[Showing lines {start + 1}-{end} of {total}{limit}. Use offset={end + 1} to continue.]"
-        return text_result(f"{shown.content}\n\n{notice}", {"truncation": shown.record()})
+        return text_result(f"{content}\n\n{notice}", {"truncation": shown.record()})
     if request.max_lines is not None and start + request.max_lines < total:
         end = start + request.max_lines
         notice = f"[{total - end} more lines in file. Use offset={end + 1} to continue.]"
-        return text_result(f"{shown.content}\n\n{notice}")
-    return text_result(shown.content)
+        return text_result(f"{content}\n\n{notice}")
+    return text_result(content)
 
 
 async def _image_result(content: _Content, found: ImageType, ctx: ToolContext) -> ToolResult:
     try:
-        if content.image_size > MAX_SOURCE_BYTES:
-            size, limit = format_size(content.image_size), format_size(MAX_SOURCE_BYTES)
+        if content.size > MAX_SOURCE_BYTES:
+            size, limit = format_size(content.size), format_size(MAX_SOURCE_BYTES)
             raise UnfitImage(f"its file is too large ({size}, the limit is {limit}). Scale it down and read that.")
         image = await fit_image(bytes(content.image), found, resizes=ctx.resizes_images)
     except UnfitImage as error:

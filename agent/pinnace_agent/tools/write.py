@@ -15,7 +15,7 @@ from pinnace_agent.tools.change_queue import FILE_CHANGES, NOT_BOUND, ChangeQueu
 from pinnace_agent.tools.local.files import LOCAL_WRITE, check_client_write, is_same_outside
 from pinnace_agent.tools.operations import BindsWrites, FollowsLinks, SeesFiles, WriteOperations
 from pinnace_agent.tools.parameters import FILE, fields, text
-from pinnace_agent.tools.paths import os_error_text, resolve_path
+from pinnace_agent.tools.paths import existing_path, os_error_text, resolve_path
 
 PARAMETERS: Final = fields({"path": FILE, "content": text("The complete content of the file")})
 
@@ -60,12 +60,15 @@ class WriteTool:
         target = resolve_path(path, ctx.cwd)
         data = encode_text(text_argument(args, "content"))
         operations = self._operations if ctx.bound_path is None else self._without_links()
-        file = target if ctx.bound_path is None else ctx.bound_path
+
+        async def real_path(path: str) -> str:
+            return await (self._real_path or unfollowed)(await existing_path(path, ctx.cwd, self._exists))
+
         try:
-            async with (
-                self._changes.hold(target, ctx.order, self._real_path),
-                bound_to(ctx.bound_path, target, self._real_path or unfollowed),
-            ):
+            async with self._changes.hold(target, ctx.order, real_path), bound_to(ctx.bound_path, target, real_path):
+                # Only now: nothing may wait before the lock, which is taken in call order.
+                target = await existing_path(path, ctx.cwd, self._exists)
+                file = target if ctx.bound_path is None else ctx.bound_path
                 details = None
                 if isinstance(operations, SeesFiles):
                     details = {"created": not await operations.exists(file)}
@@ -85,6 +88,9 @@ class WriteTool:
         except OSError as error:
             raise ToolError(os_error_text(error, "open", target)) from error
         return text_result(f"Successfully wrote to {path}", details)
+
+    async def _exists(self, path: str) -> bool:
+        return isinstance(self._operations, SeesFiles) and await self._operations.exists(path)
 
     def _without_links(self) -> WriteOperations:
         if not isinstance(self._operations, BindsWrites):

@@ -14,11 +14,11 @@ from typing import Final, cast
 
 import trio
 
+from pinnace_agent.core.control_text import clean_text
 from pinnace_agent.core.json_access import as_object
 from pinnace_agent.engine.status_records import WARNED_EVENTS
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.session.conversation import Session
-from pinnace_agent.shell.control_text import ControlTextFilter
 from pinnace_rpc.cli.options import Options, StartupError
 from pinnace_rpc.print_mode.prompt_input import Prompt, read_prompts
 from pinnace_rpc.results.collector import ResultCollector, observed, unanswered
@@ -317,7 +317,7 @@ class Talk:
 
     def _shown(self, text: str) -> str:
         """Return a text, for a terminal without control sequences."""
-        return clean(text) if self._is_at_terminal else text
+        return clean_text(text) if self._is_at_terminal else text
 
     def _fail(self, text: str, code: int = EXIT_FAILED) -> None:
         self.exit_code = code
@@ -345,7 +345,7 @@ def _report_line(text: str) -> None:
 
     from pinnace_rpc.cli.shown.tables import printable, shortened
 
-    _report(shortened(printable(clean(text)), max(20, get_terminal_size().columns - len("pinnace: ") - 1)))
+    _report(shortened(printable(clean_text(text)), max(20, get_terminal_size().columns - len("pinnace: ") - 1)))
 
 
 def _report_error(record: Record) -> None:
@@ -368,11 +368,6 @@ def session_header(session: Session) -> bytes:
     return header_line(session.id, session.cwd, session.now_ms(), session.parent_session)
 
 
-def clean(text: str) -> str:
-    """Remove control sequences of terminals from a text."""
-    return ControlTextFilter().feed(text)
-
-
 def _report(text: str) -> None:
-    sys.stderr.write("".join(f"pinnace: {line}\n" for line in clean(text).rstrip().split("\n")))
+    sys.stderr.write("".join(f"pinnace: {line}\n" for line in clean_text(text).rstrip().split("\n")))
     sys.stderr.flush()

@@ -1,8 +1,8 @@
 """The first prompt of a process that is asked on its command line: stdin, then files, then the first message.
 
-They follow each other without anything between them, as in pi. A file is a picture if its content says so, else text.
-Whatever is no UTF-8 is replaced. Must not know modes. Reading waits in a thread, or on stdin for its end; both can be
-cancelled.
+They follow each other without anything between them, as in pi. A file is a picture if its content says so, and else a
+text, or named by its kind and size (R-TOL-11). Whatever is no UTF-8 is replaced. Must not know modes. Reading waits in
+a thread, or on stdin for its end; both can be cancelled.
 """
 
 import base64
@@ -12,10 +12,12 @@ from typing import Final, NamedTuple
 
 import trio
 
+from pinnace_agent.core.control_text import clean_text, visible_controls
 from pinnace_agent.files.tool_calls import Call
 from pinnace_agent.tools.base import ToolError
 from pinnace_agent.tools.images.header import SNIFF_BYTES, image_type
 from pinnace_agent.tools.local.file_calls import FILE_CALLS
+from pinnace_agent.tools.text.binary import binary_kind, binary_text
 from pinnace_rpc.cli.options import StartupError, UsageRefused
 from pinnace_rpc.server import stdio
 from pinnace_spec.records.flat_commands import COMMAND_NAMES
@@ -41,7 +43,7 @@ async def read_prompts(messages: Sequence[str], files: Sequence[str], *, resizes
     Files come first, since a missing one needs no waiting for stdin.
 
     Raises:
-        StartupError: A file can't be read, something is too large, or stdin is that of a client of mode rpc.
+        StartupError: A file can't be read, something is too large, or stdin is binary or that of a client of mode rpc.
     """
     blocks = [await _file_block(path, resizes_images=resizes_images) for path in files]
     given = await _read_stdin(may_be_commands=bool(messages or files))
@@ -70,9 +72,11 @@ async def _read_stdin(*, may_be_commands: bool) -> str:
                 _check_size("stdin", len(data))
         except trio.BrokenResourceError:
             raise StartupError("stdin can't be read") from None
+    if (kind := binary_kind(bytes(data))) is not None:
+        raise StartupError(f"stdin is no text, but binary data ({kind}): give a file as @path, or convert it to UTF-8")
     if not may_be_commands:
         _refuse_command(bytes(data))
-    return data.decode("utf-8", "replace").strip()
+    return clean_text(data.decode("utf-8", "replace").strip())
 
 
 def _refuse_command(line: bytes) -> None:
@@ -98,7 +102,9 @@ async def _file_block(word: str, *, resizes_images: bool) -> Prompt:
     if not data:
         return Prompt("")
     if (found := image_type(data[:SNIFF_BYTES])) is None:
-        return Prompt(file_text(name, data.decode("utf-8", "replace")))
+        if (kind := binary_kind(data)) is not None:
+            return Prompt(file_text(name, binary_text(kind, len(data), "")))
+        return Prompt(file_text(name, visible_controls(data.decode("utf-8", "replace"))))
     from pinnace_agent.tools.images.fitting import MAX_SOURCE_BYTES, UnfitImage, fit_image
 
     try:

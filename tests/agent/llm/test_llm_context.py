@@ -361,3 +361,60 @@ def test_every_call_has_exactly_its_results_right_behind_it(messages: list[Messa
             expected = ids_of(message) if message["role"] == "assistant" else []
             assert len(expected) == len(set(expected))
     assert said == expected
+
+
+CONTROLS = frozenset(chr(code) for code in range(0x20)) - frozenset("\t\n\r")
+dirty = st.text(st.sampled_from("ab é\0\x07\b\x1b[]m;31\r\n\t\x9b\x0c\x1f\ufff9\ud800"), max_size=12)
+
+
+def strings(value: object) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, dict):
+        return [text for each in value.items() for text in strings(list(each))]
+    return [text for each in value for text in strings(each)] if isinstance(value, list) else []
+
+
+@given(st.lists(dirty, min_size=9, max_size=9), st.sampled_from([OWN, OTHERS[0]]))
+def test_no_message_for_a_model_holds_a_control_character(texts: list[str], target: Model) -> None:
+    """R-TOL-11: whatever tools, users and other programs have left in a session."""
+    spoken: AssistantContent = {"type": "text", "text": texts[0]}
+    thought: AssistantContent = {"type": "thinking", "thinking": texts[1]}
+    called = cast("ToolCall", {**call("c1"), "arguments": {texts[2]: [texts[3], {"deep": texts[3]}]}})
+    rest = {"timestamp": 0, "fromId": "x", "tokensBefore": 0}
+    messages: list[Message] = [
+        user(texts[4]),
+        cast("Message", {**user(""), "content": [text_block(texts[4]), IMAGE]}),
+        answer(spoken, thought, called),
+        result("c1", text_block(texts[5])),
+        shell(output=texts[6], command=texts[6]),
+        cast("Message", {"role": "custom", "customType": "x", "content": texts[7], "display": True, **rest}),
+        cast("Message", {"role": "branchSummary", "summary": texts[8], **rest}),
+        cast("Message", {"role": "compactionSummary", "summary": texts[8], **rest}),
+    ]
+
+    for text in strings([dict(message) for message in context(*messages, target=target)]):
+        assert CONTROLS.isdisjoint(text)
+        assert text.count("\r") == text.count("\r\n")
+
+
+@given(st.text(st.sampled_from("ab é\r\n\t[31m\x7f"), max_size=20))
+def test_a_text_without_control_characters_is_sent_as_it_is(text: str) -> None:
+    """R-TOL-11: line ends of files too."""
+    text = text.replace("\r", "\r\n")
+    messages: list[Message] = [
+        user(text),
+        answer(text_block(text), call("c1", name=text)),
+        result("c1", text_block(text)),
+    ]
+
+    assert context(*messages) == messages
+
+
+def test_what_a_call_was_is_shown_and_what_is_signed_is_left() -> None:
+    """R-TOL-11: a call without its controls would be another one, and a signature would no longer fit."""
+    signed: AssistantContent = {"type": "thinking", "thinking": "a\0b", "thinkingSignature": "s"}
+    made = cast("ToolCall", {**call("c1"), "arguments": {"command": "printf '\x1b[0m\r\n'"}})
+    [sent, _] = context(answer(signed, made))
+
+    assert sent["content"] == [signed, {**made, "arguments": {"command": "printf '␛[0m\r\n'"}}]

@@ -44,7 +44,13 @@ def test_a_file_is_split_like_this(text: str, expected: Document) -> None:
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        ("plain words, with commas (and more): no", None),
+        # Not YAML, but what people write.
+        ("plain words, with commas (and more): no", "plain words, with commas (and more): no"),
+        ('Use when: it\'s "asked": yes # comment', 'Use when: it\'s "asked": yes'),
+        ("Steps:", "Steps:"),
+        ("Use when: asked\n  and: more\n  # comment\nname: x", "Use when: asked and: more"),
+        ("a: [b", "a: [b"),
+        ("[a: b: c", None),
         ("plain words; http://x.y/z#part a:b", "plain words; http://x.y/z#part a:b"),
         ("'quoted: yes'", "quoted: yes"),
         ('"a\\tb"', "a\tb"),
@@ -98,7 +104,10 @@ def test_only_true_is_true(value: str, is_true: bool) -> None:
         "name: \0",
         "name: \ud800",
         "%FOO\n" * 1_000,
-        "a: b: c",
+        "a: 'b': c",
+        "a: b: c\na: d",
+        "a: b: c\n- d",
+        f"a: {':' * 15_000}\n- d",
         "x" * 16_385,
         "[" * 16_000,
         "{a: " * 4_000,

@@ -3,6 +3,7 @@
 import gc
 import json
 import subprocess
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 
@@ -229,6 +230,22 @@ def test_l3_a_torn_entry_hides_no_glued_one_wherever_it_was_cut() -> None:
         text = read_session(file_of(HEADER, bare(A)[:size] + bare(B)))
         assert text.entries == [B]
         assert [line.data for line in text.damaged] == [bare(A)[:size]]
+
+
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
+@pytest.mark.parametrize("first_key", ["type", "id", "message", "timestamp"])
+def test_a_torn_entry_hides_no_glued_one_however_it_is_spelled(separators: tuple[str, str], first_key: str) -> None:
+    """Other programs write other spaces, and keys in another order."""
+
+    def spelled(value: Mapping[str, object]) -> bytes:
+        ordered = {first_key: value[first_key], **value}
+        return json.dumps(ordered, separators=separators).encode()
+
+    torn = spelled({**A, "details": [{"type": "text", "id": "inner"}, '{"type": "x"']})
+    for size in range(1, len(torn)):
+        text = read_session(file_of(HEADER, torn[:size] + spelled(B), torn[:size] + spelled(C) + torn[:size]))
+        assert text.entries == [B, C]
+        assert [line.data for line in text.damaged] == [torn[:size]] * 3
 
 
 def test_whole_entries_in_one_line_are_all_found() -> None:

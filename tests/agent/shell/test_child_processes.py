@@ -68,7 +68,7 @@ async def test_a_kill_leaves_programs_of_other_code_alone(tmp_path: Path) -> Non
     """Whether they are in a session of their own or not."""
     foreign = [subprocess.Popen(["sleep", "600"], start_new_session=each) for each in (True, False)]
     try:
-        output = OutputTail(sanitise=False, temp_dir=str(tmp_path))
+        output = OutputTail(temp_dir=str(tmp_path))
         await run_shell("sleep 600", cwd=str(tmp_path), output=output, timeout_s=0.05)
 
         assert [None, None] == [each.poll() for each in foreign]

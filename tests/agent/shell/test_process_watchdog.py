@@ -19,7 +19,7 @@ UNUSED = 2**22 + 2  # larger than any process number
 # Each starts a program that writes its number to the file `pid`, and never ends.
 PROGRAM = "echo $$ > pid.new; mv pid.new pid; sleep 600; true"
 WAYS = {
-    "shell": f"run_shell({PROGRAM!r}, cwd='.', output=OutputTail(sanitise=False))",
+    "shell": f"run_shell({PROGRAM!r}, cwd='.', output=OutputTail())",
     "exec": f"run_program(['sh', '-c', {PROGRAM!r}], cwd='.')",
     "search": f"run_search(['/bin/sh', '-c', {PROGRAM!r}], cwd='.', env=dict(os.environ), take=lambda _: False)",
     # A command of a configuration file runs in the agent folder.

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from pinnace_agent.core.control_text import ControlTextFilter
 from pinnace_agent.shell import output as output_module
-from pinnace_agent.shell.control_text import ControlTextFilter
 from pinnace_agent.shell.output import OutputTail
 from pinnace_agent.shell.truncation import MAX_BYTES, MAX_LINES, truncate_tail
 
@@ -38,11 +38,12 @@ cuts = st.lists(st.integers(0, 1_000_000), max_size=20)
 @example(codecs.BOM_UTF8 + b"a", [1, 3])
 def test_text_does_not_depend_on_how_the_bytes_arrive(data: bytes, positions: list[int]) -> None:
     """A byte order mark at the very beginning is not for the reader."""
-    output = OutputTail(sanitise=False)
-    text = data.removeprefix(codecs.BOM_UTF8).decode(errors="replace")
+    output = OutputTail()
+    text = ControlTextFilter().feed(data.removeprefix(codecs.BOM_UTF8).decode(errors="replace"))
 
-    assert fed(output, data, positions) == text
-    assert output.snapshot().text == text
+    assert fed(output, data, positions) == text.replace("\r", "")
+    assert output.snapshot().text == text.replace("\r", "")
+    assert output.result().text == "\n".join(line.rpartition("\r")[2] for line in text.split("\n"))
 
 
 @given(
@@ -55,7 +56,7 @@ def test_what_is_shown_is_the_tail_of_the_whole_text(
     lines: list[str], repeated: int, ends: bool, positions: list[int]
 ) -> None:
     text = "\n".join([*lines, *["short"] * repeated, *lines]) + ("\n" if ends else "")
-    output = OutputTail(sanitise=False)
+    output = OutputTail()
     fed(output, text.encode(), positions)
     shown = output.result()
 
@@ -80,7 +81,7 @@ def test_what_is_shown_is_the_tail_of_the_whole_text(
     ids=["bytes", "a byte more", "lines", "a line more", "longer as text"],
 )
 def test_the_file_begins_when_a_limit_is_passed(data: bytes, has_file: bool, tmp_path: Path) -> None:
-    output = OutputTail(sanitise=False, temp_dir=str(tmp_path))
+    output = OutputTail(temp_dir=str(tmp_path))
     output.feed(data)
 
     assert (output.snapshot().full_output_path is not None) == has_file
@@ -89,7 +90,7 @@ def test_the_file_begins_when_a_limit_is_passed(data: bytes, has_file: bool, tmp
 
 
 def test_the_file_is_for_the_user_alone(tmp_path: Path) -> None:
-    output = OutputTail(sanitise=False, temp_dir=str(tmp_path))
+    output = OutputTail(temp_dir=str(tmp_path))
     output.feed(b"x" * 60_000)
     path = output.result().full_output_path
 
@@ -102,7 +103,7 @@ def test_the_file_is_for_the_user_alone(tmp_path: Path) -> None:
 
 
 def test_the_file_holds_what_came_before_it_was_needed(tmp_path: Path) -> None:
-    output = OutputTail(sanitise=False, temp_dir=str(tmp_path))
+    output = OutputTail(temp_dir=str(tmp_path))
     for number in range(10_000):
         output.feed(b"%d\n" % number)
     path = output.result().full_output_path
@@ -111,19 +112,46 @@ def test_the_file_holds_what_came_before_it_was_needed(tmp_path: Path) -> None:
     assert Path(path).read_text() == "".join(f"{number}\n" for number in range(10_000))
 
 
-def test_raw_bytes_count_for_the_file_but_not_for_the_cut(tmp_path: Path) -> None:
-    output = OutputTail(sanitise=True, temp_dir=str(tmp_path))
+def test_the_file_has_all_bytes_and_what_is_shown_no_controls(tmp_path: Path) -> None:
+    output = OutputTail(temp_dir=str(tmp_path))
     output.feed(b"\x1b[31mred\x1b[0m" * 10_000)
     shown = output.result()
 
     assert shown.text == "red" * 10_000
     assert shown.truncation is None
     assert shown.full_output_path is not None
-    assert Path(shown.full_output_path).read_text() == "red" * 10_000
+    assert Path(shown.full_output_path).read_text() == "\x1b[31mred\x1b[0m" * 10_000
+
+
+@given(
+    st.lists(st.sampled_from(["", "1%", "x" * 300, "é" * 40_000, "\r", "\n", "\r\n", "50%\r100%"]), max_size=20),
+    cuts,
+)
+@example(["kept\n", "é" * 40_000, "é" * 40_000, "\r", "done"], [])
+def test_progress_is_shown_by_its_last_state_and_updates_only_grow(parts: list[str], positions: list[int]) -> None:
+    """R-TOL-11, R-TOL-08: a terminal would overwrite it, and clients expect all output so far."""
+    text = "".join(parts)
+    output = OutputTail()
+    fed(output, text.encode(), positions)
+    shown = output.snapshot()
+
+    filtered = ControlTextFilter().feed(text)
+    grown = truncate_tail(filtered.replace("\r", ""))
+    assert (shown.text, shown.truncation is not None) == (grown.content, grown.is_truncated)
+    result, last = output.result(), "\n".join(line.rpartition("\r")[2] for line in filtered.split("\n"))
+    whole = truncate_tail(last)
+    if result.truncation is None or result.truncation.output_bytes == whole.output_bytes:
+        assert (result.text, result.truncation is not None) == (whole.content, whole.is_truncated)
+    else:  # what came before a long line had been forgotten when it was overwritten
+        assert whole.content.endswith(result.text)
+    assert result.last_line_bytes == len(last.removesuffix("\n").split("\n")[-1].encode())
+    if result.full_output_path is not None:
+        assert Path(result.full_output_path).read_bytes() == text.encode()
+        os.unlink(result.full_output_path)
 
 
 def test_a_file_that_can_not_be_made_is_done_without() -> None:
-    output = OutputTail(sanitise=False, temp_dir="/no/such/folder")
+    output = OutputTail(temp_dir="/no/such/folder")
     output.feed(b"x\n" * 50_000)
     shown = output.result()
 
@@ -133,7 +161,7 @@ def test_a_file_that_can_not_be_made_is_done_without() -> None:
 
 
 def test_memory_does_not_grow_with_the_output(tmp_path: Path) -> None:
-    output = OutputTail(sanitise=True, temp_dir=str(tmp_path))
+    output = OutputTail(temp_dir=str(tmp_path))
     chunk = (b"0123456789" * 9 + b"\n") * 700
     tracemalloc.start()
     try:
@@ -150,14 +178,14 @@ def test_memory_does_not_grow_with_the_output(tmp_path: Path) -> None:
 
 
 def test_the_length_of_the_last_line_counts_all_its_pieces() -> None:
-    output = OutputTail(sanitise=False)
+    output = OutputTail()
     for piece, length in ((b"x\nab", 2), (b"cd", 4), ("é\n".encode(), 6), (b"longer\nlast\n", 4), (b"y", 1)):
         output.feed(piece)
         assert output.snapshot().last_line_bytes == length
 
 
 def test_a_snapshot_can_be_taken_at_any_time(tmp_path: Path) -> None:
-    output = OutputTail(sanitise=False, temp_dir=str(tmp_path))
+    output = OutputTail(temp_dir=str(tmp_path))
     assert output.snapshot().text == ""
     output.feed("é".encode()[:1])
     assert output.snapshot().text == ""
@@ -171,7 +199,9 @@ def test_a_snapshot_can_be_taken_at_any_time(tmp_path: Path) -> None:
     ("raw", "clean"),
     [
         ("a\x1b[31mred\x1b[0m\r\n\0b\ufffdc\tz\a", "ared\nb\ufffdc\tz"),
-        ("10%\r20%\r", "10%20%"),
+        ("10%\r20%\r", "10%\r20%"),
+        ("a\r\r\nb\r\r", "a\nb"),
+        ("10%\r\x1b[K20%\x1b[0m\r\n", "10%\r20%\n"),
         ("\x1b]0;title\atext", "text"),
         ("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "link"),
         ("\x1b(B\x1b)0\x1b=\x1bMx", "x"),
@@ -219,13 +249,10 @@ def test_a_control_string_without_an_end_is_not_kept() -> None:
     assert kept < 50_000
 
 
-@pytest.mark.parametrize("sanitise", [False, True])
-def test_the_file_of_an_endless_output_ends_and_says_so(
-    sanitise: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_file_of_an_endless_output_ends_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """R-LIM-04: a disk is not filled; the command goes on, and its end is shown."""
     monkeypatch.setattr(output_module, "MAX_OUTPUT_FILE_BYTES", 2 * MAX_BYTES)
-    output = OutputTail(sanitise=sanitise, temp_dir=str(tmp_path))
+    output = OutputTail(temp_dir=str(tmp_path))
     for _ in range(5):
         output.feed(b"y\n" * (MAX_BYTES // 2))
     output.feed(b"the end\n")

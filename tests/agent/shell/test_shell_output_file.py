@@ -17,7 +17,7 @@ import os, sys
 from pinnace_agent.shell.output import OutputTail
 os.umask(int(sys.argv[1], 8))
 for _ in range(2):
-    output = OutputTail(sanitise=False)
+    output = OutputTail()
     output.feed(b"x" * 60_000)
     print(output.result().full_output_path)
 """

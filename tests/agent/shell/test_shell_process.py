@@ -51,7 +51,7 @@ class Command:
     """A command that runs beside the test, and what is known of it."""
 
     def __init__(self, tmp_path: Path, children: ChildProcesses | None = None) -> None:
-        self.output = OutputTail(sanitise=False, temp_dir=str(tmp_path))
+        self.output = OutputTail(temp_dir=str(tmp_path))
         self.children = children or ChildProcesses()
         self.cwd = str(tmp_path)
         self.scope = trio.CancelScope()
@@ -87,7 +87,7 @@ class Command:
 
 
 async def run(command: str, tmp_path: Path, **options: object) -> tuple[ShellStatus, str]:
-    output = OutputTail(sanitise=False, temp_dir=str(tmp_path))
+    output = OutputTail(temp_dir=str(tmp_path))
     status = await run_shell(command, cwd=str(tmp_path), output=output, **options)  # type: ignore[arg-type]
     return status, output.result().text
 
@@ -97,6 +97,19 @@ async def test_stdout_and_stderr_are_one_text_in_the_order_of_writing(tmp_path: 
 
     assert (status.exit_code, status.timed_out) == (0, False)
     assert text == "out1\nerr1\nout2\nerr2\nout3\nerr3\n"
+
+
+@pytest.mark.parametrize("shell_path", [None, "/bin/sh"])
+async def test_a_command_may_be_longer_than_an_argument_of_a_program(shell_path: str | None, tmp_path: Path) -> None:
+    """R-BSH-04: its stdin is empty all the same, and it ends as any other."""
+    text = "x" * 150_000
+    command = f"wc -c <<'END'\n{text}\nEND\ncat; echo \"$0\" '$' $((1 + 1)); exit 3\n"
+    status, shown = await run(command, tmp_path, shell_path=shell_path, command_prefix="cd /")
+
+    assert status.exit_code == 3
+    assert shown.split("\n") == ["150001", f"{shell_path or '/bin/bash'} $ 2", ""]
+    with pytest.raises(ShellUnavailable, match="embedded null byte"):
+        await run(f"{text}\0", tmp_path)
 
 
 async def test_a_command_reads_nothing(tmp_path: Path) -> None:
@@ -142,7 +155,7 @@ async def test_a_custom_shell_that_is_not_there_is_refused(tmp_path: Path) -> No
 
 async def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ShellUnavailable) as caught:
-        await run_shell("true", cwd="/no/folder", output=OutputTail(False))
+        await run_shell("true", cwd="/no/folder", output=OutputTail())
 
     assert str(caught.value) == ("Working directory does not exist: /no/folder\nCannot execute bash commands.")
 
@@ -384,7 +397,7 @@ async def test_no_descriptor_stays_open(tmp_path: Path) -> None:
 
 
 async def test_much_output_is_read_whole(tmp_path: Path) -> None:
-    output = OutputTail(sanitise=True, temp_dir=str(tmp_path))
+    output = OutputTail(temp_dir=str(tmp_path))
     pieces: list[int] = []
     command = "yes 0123456789012345678901234567890123456789 | head -c 20000000"
     await run_shell(command, cwd=str(tmp_path), output=output, on_output=lambda text: pieces.append(len(text)))

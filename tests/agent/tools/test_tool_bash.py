@@ -64,10 +64,11 @@ async def test_a_failure_ends_with_the_code(tmp_path: Path) -> None:
         assert result == ToolResult([{"type": "text", "text": text}], None, is_error=True)
 
 
-async def test_escape_sequences_and_controls_stay(tmp_path: Path) -> None:
-    result = await Call(tmp_path).run(r"printf '\033[31mred\033[0m\r\n\a\377'")
+async def test_escape_sequences_and_controls_are_removed(tmp_path: Path) -> None:
+    """R-TOL-11: strict providers refuse them, in every later request."""
+    result = await Call(tmp_path).run(r"printf '\033[31mred\033[0m\r\n\a\377\0 10%%\r100%%'")
 
-    assert result == reply("\x1b[31mred\x1b[0m\r\n\a\ufffd")
+    assert result == reply("red\n100%")
 
 
 async def test_the_first_update_is_empty_and_the_last_is_complete(tmp_path: Path) -> None:

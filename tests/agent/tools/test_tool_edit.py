@@ -1,5 +1,6 @@
 """The edit tool: what matches, what is refused, and that nothing else of the file changes."""
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -150,6 +151,24 @@ async def test_other_forms_of_an_edit_are_understood(raw: dict[str, object], tmp
     assert content(tmp_path) == "b"
 
 
+@given(
+    st.lists(st.fixed_dictionaries({"oldText": st.text(min_size=1), "newText": st.text()}), min_size=1, max_size=3),
+    st.lists(st.sampled_from(["whole", "each", "line ends"]), max_size=3),
+)
+def test_edits_may_be_encoded_at_any_depth(edits: list[dict[str, str]], steps: list[str]) -> None:
+    """R-TOL-04: several times, each by itself, with real line ends in the strings."""
+    given: object = edits
+    for step in steps:
+        if step == "each" and isinstance(given, list):
+            given = [json.dumps(each) for each in given]
+        elif step == "line ends" and isinstance(given, str):
+            given = given if "\\\\n" in given else given.replace("\\n", "\n")
+        else:
+            given = json.dumps(given)
+
+    assert EDIT.prepare({"path": "f", "edits": given}) == {"path": "f", "edits": edits}
+
+
 @pytest.mark.parametrize("edits", ["no JSON", 5, '"text"', ["x"], None])
 async def test_invalid_edits_are_rejected(edits: object, tmp_path: Path) -> None:
     write(tmp_path, "a")
@@ -201,12 +220,22 @@ async def test_an_old_text_with_crlf_matches(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "old", "new", "after"),
     [
-        ("say “hi”\n", 'say "hi"', 'say "ho"', 'say "ho"\n'),
+        ("say “hi”\n", 'say "hi"', 'say "ho"', "say “ho”\n"),
+        ("say “hi” – it’s\n", 'say "hi"', "say 'hi'", "say 'hi' – it’s\n"),
+        (
+            "p(“a”) + “b”  \nq(‘c’)\t\nend\n",
+            'p("a") + "b"\nq(\'c\')',
+            "p(\"x\")\nq('c', 1)",
+            "p(“x”)  \nq(‘c’, 1)\t\nend\n",
+        ),
+        ("one “a”\ntwo\n", 'one "a"\ntwo', 'one "a"\nnew "b"\ntwo', 'one “a”\nnew "b"\ntwo\n'),
+        ("d\u00e9j\u00e0 “vu”\n", 'de\u0301ja\u0300 "vu"', 'de\u0301ja\u0300 "lu"', "d\u00e9j\u00e0 “lu”\n"),
         ("a — b\nkeep — this  \n", "a - b", "c", "c\nkeep — this  \n"),
-        ("x = 1   \ny = 2\t\nz — \n", "x = 1\ny = 2", "x = 3", "x = 3\nz — \n"),
+        ("x = 1   \ny = 2\t\nz — \n", "x = 1\ny = 2", "x = 3", "x = 3\t\nz — \n"),
         ("a\u00a0b\n", "a b", "c", "c\n"),
-        ("ﬁle and “more”  \n", "file", "files", 'files and "more"\n'),
-        ("“a” x “b”\nrest “c”\n", '"a"', "1", '1 x "b"\nrest “c”\n'),
+        ("ﬁle and “more”  \n", "file", "files", "files and “more”  \n"),
+        ("ﬁle and “more”  \n", "ile", "iles", 'files and "more"\n'),  # a part of a ligature: the line is rewritten
+        ("“a” x “b”\nrest “c”\n", '"a"', "1", "1 x “b”\nrest “c”\n"),
         ("“a”\n“b”\n", '"a"\n', "", "“b”\n"),
         ("“a”\r\n“b”\r\n", '"a"', "x\ny", "x\r\ny\r\n“b”\r\n"),
     ],
@@ -224,14 +253,14 @@ async def test_two_fuzzy_edits_of_a_line_are_both_made(tmp_path: Path) -> None:
     write(tmp_path, "“a” and “b” and “c”  \nnext “d”\n")
     await edit(tmp_path, ('"c"', "3"), ('"a"', "1"), ('"b" and', "2"))
 
-    assert content(tmp_path) == "1 and 2 3\nnext “d”\n"
+    assert content(tmp_path) == "1 and 2 3  \nnext “d”\n"
 
 
 async def test_one_fuzzy_edit_makes_all_fuzzy(tmp_path: Path) -> None:
     write(tmp_path, "exact  \n“fuzzy”\nother  \n")
     await edit(tmp_path, ("exact", "EXACT"), ('"fuzzy"', "FUZZY"))
 
-    assert content(tmp_path) == "EXACT\nFUZZY\nother  \n"
+    assert content(tmp_path) == "EXACT  \nFUZZY\nother  \n"
 
 
 @pytest.mark.parametrize("before", [" a\n", "A\n", "\ta\n"])

@@ -62,7 +62,7 @@ async def paths(folder: Path, env: dict[str, str], pattern: str, path: str | Non
     result = await run(folder, env, pattern, path, **raw)
     assert result.details is None
     text = text_of(result)
-    return [] if text == "No files found matching pattern" else sorted(text.split("\n"))
+    return [] if text.startswith("No files found matching pattern") else sorted(text.split("\n"))
 
 
 def text_of(result: ToolResult) -> str:
@@ -148,6 +148,33 @@ async def test_ignored_files_are_left_out(folder: Path, env: dict[str, str]) -> 
     found = await paths(folder, env, "*")
     expected = [".gitignore", "c", "other/", "other/d", "other/only.tmp", "sub/", "sub/.gitignore", "sub/.ignore"]
     assert found == [*expected, "sub/keep.log"]
+
+
+async def test_a_path_that_is_named_is_found_though_ignored(folder: Path, env: dict[str, str]) -> None:
+    """R-TOL-07: and a search that finds nothing says that ignored files match."""
+    write(folder, "out/a", "out/deep/b.log", ".env", "sub/.env", "c")
+    (folder / ".gitignore").write_text("out/\n.env\n*.log\n")
+
+    assert await paths(folder, env, ".env") == [".env"]
+    assert await paths(folder, env, "./sub/.env") == ["sub/.env"]
+    assert await paths(folder, env, "out") == ["out/"]
+    assert text_of(await run(folder, env, "*.log")) == (
+        "No files found matching pattern\n\n[Ignored files (.gitignore) were not searched, and some match, e.g. "
+        "out/deep/b.log. To search them, give their folder as path]"
+    )
+    assert text_of(await run(folder, env, "*.log", "out")) == (
+        "deep/b.log\n\n[Only files that .gitignore or another ignore file names match]"
+    )
+    assert text_of(await run(folder, env, "*.md")) == "No files found matching pattern"
+
+
+async def test_a_pattern_may_begin_with_the_folder_itself(folder: Path, env: dict[str, str]) -> None:
+    """R-TOL-07: `./` is the folder that is searched, so nothing deeper matches what follows it."""
+    write(folder, "a.py", "sub/a.py", "sub/deep/b.py", "x/sub/c.py", "README")
+
+    assert await paths(folder, env, "./*.py") == ["a.py"]
+    assert await paths(folder, env, "././sub/**/*.py") == ["sub/a.py", "sub/deep/b.py"]
+    assert await paths(folder, env, "./readme*") == ["README"]
 
 
 async def test_ignore_rules_hold_outside_of_repositories(tmp_path: Path, env: dict[str, str]) -> None:

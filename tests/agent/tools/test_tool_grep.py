@@ -244,11 +244,47 @@ async def test_too_many_bytes_are_cut_at_a_line(tmp_path: Path) -> None:
 
 @both
 async def test_only_the_end_of_a_line_is_taken_off(tmp_path: Path) -> None:
+    """R-TOL-11: control characters are shown by pictures of them."""
     write(tmp_path, {"a": b"hit\r\nhit a\rb\nhit\xff\x1b[0m\n\rhit\r\r\n"})
 
     assert text_of(await run(tmp_path, "hit")).split("\n") == [
-        *("a:1: hit", "a:2: hit a\rb", "a:3: hit\ufffd\x1b[0m", "a:4: \rhit\r"),
+        *("a:1: hit", "a:2: hit a␍b", "a:3: hit\ufffd␛[0m", "a:4: ␍hit␍"),
     ]
+
+
+@both
+@pytest.mark.parametrize(
+    ("pattern", "numbers"),
+    [
+        ("hit$", [1, 2, 4]),
+        (r"hit\r$", [1]),
+        ("^$", [3]),
+        ("(hit$|other)", [1, 2, 4]),
+        (r"hit\$", [5]),
+        ("hit [$]", [6]),
+    ],
+)
+async def test_the_end_of_a_line_is_before_crlf_too(pattern: str, numbers: list[int], tmp_path: Path) -> None:
+    """R-TOL-07: unless the pattern is about CRs."""
+    write(tmp_path, {"a": b"hit\r\nhit\n\r\na hit\nhit$ x\r\nhit $ y\r\n"})
+
+    found = text_of(await run(tmp_path, pattern)).split("\n")
+    assert [int(line.split(":")[1]) for line in found] == numbers
+
+
+@both
+async def test_a_search_that_finds_nothing_says_that_ignored_files_match(tmp_path: Path) -> None:
+    """R-TOL-07: and a folder that is named is searched though all in it is ignored."""
+    write(tmp_path, {".git/HEAD": "", ".gitignore": "*.log\n", "out/a.log": "hit", "b": "no", "c.log": "other hit"})
+    ignored = "[Only files that .gitignore or another ignore file names match]"
+
+    assert text_of(await run(tmp_path, "other")) == (
+        "No matches found\n\n[Ignored files (.gitignore) were not searched, and some match, e.g. c.log. "
+        "To search them, give their folder as path]"
+    )
+    assert text_of(await run(tmp_path, "hit", path="out")) == f"a.log:1: hit\n\n{ignored}"
+    assert text_of(await run(tmp_path, "hit", path="c.log")) == "c.log:1: other hit"
+    assert text_of(await run(tmp_path, "nowhere")) == "No matches found"
 
 
 @both
@@ -577,5 +613,8 @@ def test_it_finds_what_a_plain_search_finds(
     write(folder, {".git/HEAD": "hit", ".gitignore": rules})
     found = trio.run(lambda: run(folder, "hit", context=context))
 
-    assert sorted(text_of(found).split("\n")) == (sorted(expected(tree, rules, context)) or ["No matches found"])
+    lines = sorted(expected(tree, rules, context))
+    text, _, notice = text_of(found).partition("\n\n[")
+    assert sorted(text.split("\n")) == (lines or ["No matches found"])
+    assert (notice != "") == (not lines and expected(tree, "", context) != [])
     shutil.rmtree(folder)

@@ -8,6 +8,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pinnace_agent.core.control_text import visible_controls
 from pinnace_agent.tools.base import ToolContext, ToolError, ToolResult
 from pinnace_agent.tools.ls import LsTool
 from pinnace_agent.tools.validation import validate_arguments
@@ -152,4 +153,4 @@ def test_every_entry_is_listed_once(tmp_path_factory: pytest.TempPathFactory, na
     assert block["type"] == "text"
     there = sorted(os.listdir(folder))
     listed = block["text"].split("\n") if there else [""]
-    assert sorted("\n".join(there).split("\n")) == sorted(listed)
+    assert sorted(visible_controls("\n".join(there)).split("\n")) == sorted(listed)

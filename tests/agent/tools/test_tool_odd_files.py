@@ -92,10 +92,12 @@ OUTCOMES: dict[str, dict[str, str]] = {
     "a device": {**OF_NO_CONTENT, "write": "Successfully wrote to x"},
     "binary": {
         **OF_A_FILE,
-        "read": "\0\1old\n\x7fELF\n",
+        "read": (
+            "[Binary file: unknown kind, 11B. Its bytes are not shown. Use bash to look into it, e.g. file or strings.]"
+        ),
         "write": "Successfully wrote to x",
         "edit": "Successfully replaced 1 block(s) in x.",
-        "grep": "x:1: \0\1old",
+        "grep": "x:1: ␀␁old",
     },
     "no UTF-8": {
         **OF_A_FILE,

@@ -38,11 +38,35 @@ def write(folder: Path, text: str, name: str = "f.txt") -> None:
     (folder / name).write_bytes(text.encode())
 
 
-@pytest.mark.parametrize("text", ["", "\n", "one", "one\ntwo\n", "a\r\nb\rc\n", "\ufeffwith BOM\n", "é\x0b\u2028x"])
+@pytest.mark.parametrize("text", ["", "\n", "one", "one\ntwo\n", "a\r\nb\n", "\ufeffwith BOM\n", "é\u2028x"])
 async def test_a_short_text_is_shown_as_it_is(text: str, tmp_path: Path) -> None:
     write(tmp_path, text)
 
     assert await read(tmp_path, "f.txt") == ToolResult([{"type": "text", "text": text}])
+
+
+@pytest.mark.parametrize(
+    ("content", "shown"),
+    [
+        (b"\x1b[1mbold\x1b[0m\x07 a\rb\r\n", "␛[1mbold␛[0m␇ a␍b\r\n"),
+        (b"\x7fELF\x02\x01\x01" + bytes(2_000), "[Binary file: ELF program or library, 2.0KB. "),
+        (b"text\n" + bytes(2_000), "[Binary file: unknown kind, 2.0KB. "),
+        (b"x" * 5_000 + b"\0y", "x" * 5_000 + "␀y"),
+        (b"%PDF-1.7\nall of it ASCII", "%PDF-1.7\nall of it ASCII"),
+        (b"%PDF-1.7\n%\xe2\xe3\xcf\xd3", "[Binary file: PDF document, 14B. "),
+        (
+            "a text\n".encode("utf-16"),
+            "[Binary file: text in UTF-16, 16B. Its bytes are not shown. Use bash to look into",
+        ),
+        (b"caf\xe9 in Latin-1\n", "caf\ufffd in Latin-1\n"),
+        (bytes(range(1, 32)) * 20, "[Binary file: unknown kind, 620B. "),
+    ],
+)
+async def test_no_control_character_of_a_file_is_shown(content: bytes, shown: str, tmp_path: Path) -> None:
+    """R-TOL-11: a text shows them as pictures, and what is no text is named by its kind and size."""
+    (tmp_path / "f").write_bytes(content)
+
+    assert (await text_of(tmp_path, "f", offset=1)).startswith(shown)
 
 
 async def test_bytes_that_are_no_text_are_replaced(tmp_path: Path) -> None:

@@ -514,6 +514,8 @@ def test_a_start_waits_for_a_predecessor_that_is_dying(place: Place) -> None:
     former = place.start()
     former.say("one")
     path = file_of(former)
+    lease = path.with_name(f"{path.name}.lease")
+    lease.write_text(json.dumps({**json.loads(lease.read_bytes()), "ending": True}) + "\n")  # as it does at its end
     pi = place.start("--session", str(path))
     pi.send({"id": "G", "type": "get_messages"})
     former.say("two")
@@ -525,11 +527,13 @@ def test_a_start_waits_for_a_predecessor_that_is_dying(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_l9_a_session_in_use_is_refused_with_who_uses_it_and_the_way_out(place: Place) -> None:
+def test_l9_a_hosted_agent_is_refused_a_session_in_use_with_who_uses_it_and_the_way_out(place: Place) -> None:
+    """Messages are repeated to it, which must not be refused one by one."""
     owner = place.start()
     owner.say("one")
+    path = file_of(owner)
 
-    told = place.failure("--session", str(file_of(owner)))
+    told = place.failure("--session", str(path), "--hosted", str(path.with_name("session.json")))
 
     assert f"process {state(owner)['pid']}" in told
     assert "--fork" in told

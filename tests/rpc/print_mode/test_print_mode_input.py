@@ -66,11 +66,23 @@ LOGGED = ("pinnace: info: ", "pinnace: debug: ")
         (["-p", "hello", "--verbose", "again"], b"", ["hello", "again"]),
         (["-p", "list", "the files"], b"", ["list", "the files"]),
         (["-p", "@~/home.txt"], b"", ['<file name="../home/home.txt">\nat home\n</file>\n']),
+        # R-TOL-11
+        (["-p", "@red.txt"], b"\x1b[1min\x1b[0m\x07\r\n", ['in<file name="red.txt">\n␛[31mred␛[0m\n</file>\n']),
+        (
+            ["-p", "@a.zip"],
+            b"",
+            [
+                '<file name="a.zip">\n[Binary file: ZIP archive, or a document in one, 7B. Its bytes are not shown.]\n'
+                "</file>\n"
+            ],
+        ),
     ],
 )
 def test_this_is_asked(words: list[str], stdin: bytes, asked: list[str], print_agent: OneShotStarter) -> None:
     def prepare(work: Path) -> None:
-        writing(a_txt=b"text\n", b_txt=b"more", empty_txt=b"")(work)
+        writing(
+            a_txt=b"text\n", b_txt=b"more", empty_txt=b"", red_txt=b"\x1b[31mred\x1b[0m", a_zip=b"PK\x03\x04\0\0\0"
+        )(work)
         (work.parent / "home" / "home.txt").write_text("at home")
 
     one_shot = print_agent(words, ANSWER, prepare=prepare)
@@ -132,6 +144,16 @@ def test_a_file_that_cannot_be_read_ends_it_before_anything_is_printed(
     assert "" == ended.out
     assert str(one_shot.home.work / word[1:]) in ended.err
     assert problem in ended.err
+    assert [] == one_shot.llm.requests
+
+
+def test_binary_data_on_stdin_is_rejected_before_anything_is_sent(print_agent: OneShotStarter) -> None:
+    """R-TOL-11."""
+    one_shot = print_agent(["-p", "what is it?"])
+    ended = one_shot.end(b"\x1f\x8b\x08\0\0")
+
+    assert 1 == ended.code
+    assert "stdin is no text, but binary data (gzip data): give a file as @path" in ended.err
     assert [] == one_shot.llm.requests
 
 

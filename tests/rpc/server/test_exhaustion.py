@@ -91,7 +91,7 @@ def test_a_user_who_may_start_no_process_gets_an_error_for_each_command(tmp_path
         "from pinnace_agent.shell.output import OutputTail\n"
         "from pinnace_agent.shell.process import ShellUnavailable, run_shell\n"
         "import pinnace_agent.shell.watchdog, subprocess\n"
-        "output = OutputTail(sanitise=False)\n"
+        "output = OutputTail()\n"
         "os.setgroups([]); os.setgid(64123); os.setuid(64123)\n"
         "resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))\n"
         "async def main():\n"

@@ -32,6 +32,7 @@ COUNTED: Final = "".join(f"{number}\n" for number in range(1, 2002))
 LAST_LINE: Final = "The last line is as long as it is, also when a line break ends it; the original says 0B."
 TIMED_OUT: Final = "What was cut, and where all of it is, is told of a command that timed out as of any other."
 NULL: Final = "null for a text is an empty one, not the word."
+CONTROLS: Final = "Control characters, which strict providers refuse, take effect as on a terminal."
 OWN_WORDS: Final = "What no system says but a runtime is said in words of our own."
 
 TRIALS: Final = (
@@ -75,10 +76,10 @@ TRIALS: Final = (
     bash(""),
     bash("   "),
     bash("# nothing"),
-    bash("echo é 😀; printf 'a\\0b'"),
+    differs(bash("echo é 😀; printf 'a\\0b'"), CONTROLS, content=["é 😀\nab"]),
     bash("printf '\\xff\\xfe a\\xc3'"),
     bash("printf '\\xf0\\x9f'; sleep 0.3; printf '\\x98\\x80'"),
-    bash("printf '\\033[31mred\\033[0m \\007 \\b x\\r\\ny\\rz'"),
+    differs(bash("printf '\\033[31mred\\033[0m \\007 \\b x\\r\\ny\\rz'"), CONTROLS, content=["red   x\nz"]),
     bash("printf '\\xef\\xbb\\xbfmark\\n'"),
     # Background processes.
     bash("sleep 3 & echo started"),
@@ -119,7 +120,7 @@ TRIALS: Final = (
     bash("head -c 20000 /dev/zero | tr '\\0' '\\377'"),
     bash("head -c 60000 /dev/zero | tr '\\0' '\\377'; sleep 0.2; printf '\\376'"),
     bash("seq 2500; printf '\\n\\n'"),
-    bash("seq 3000 | tr '\\n' '\\r'"),
+    differs(bash("seq 3000 | tr '\\n' '\\r'"), CONTROLS, content=["3000"]),
     bash("head -c 3000 /dev/zero | tr '\\0' '\\n'"),
     # Time limits: what is said before has seconds for it, since a dozen start at once and the machine may be busy.
     bash("echo quick", timeout=10),
@@ -174,8 +175,26 @@ TRIALS: Final = (
     differs(bash("echo a\0b"), OWN_WORDS, content=["Cannot start /bin/bash: embedded null byte"]),
     differs(
         bash("echo " + "x" * 140_000),
-        OWN_WORDS,
-        content=["Cannot start /bin/bash: [Errno 7] Argument list too long: '/bin/bash'"],
+        "A command may be longer than an argument of a program.",
+        content=[shortened(f"{'x' * 51_200}\n\n{PARTIAL.format(1, '136.7KB')}")],
+        output=shortened("x" * 140_000 + "\n") + " 600",
+        isError=False,
+        details={
+            "truncation": {
+                "content": 51200,
+                "truncated": True,
+                "truncatedBy": "bytes",
+                "totalLines": 1,
+                "totalBytes": 140001,
+                "outputLines": 1,
+                "outputBytes": 51200,
+                "lastLinePartial": True,
+                "firstLineExceedsLimit": False,
+                "maxLines": 2000,
+                "maxBytes": 51200,
+            },
+            "fullOutputPath": "{output}",
+        },
     ),
 )
 TOOL: Final = RecordedTool(

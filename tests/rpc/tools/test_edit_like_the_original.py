@@ -44,6 +44,8 @@ A_TO_B: Final = {"oldText": "a", "newText": "b"}
 
 PATCH: Final = "--- {{c}}/f\n+++ {{c}}/f\n@@ -1,1 +1,1 @@\n-{}\n+{}\n"
 BLANK: Final = "What is blank is only looked for as it is: folded it would be nothing, which is everywhere."
+FORMS: Final = "A file whose name has the other normal form of Unicode is the one that is meant."
+TYPOGRAPHY: Final = "Quotes, dashes and blanks that an edit does not change stay as they are, not only on other lines."
 BYTES: Final = "Bytes that are no text stay what they are, where the original writes U+FFFD for them."
 NULL: Final = "null for a text is an empty one, not the word."
 OWN_WORDS: Final = "What no system says but a runtime is said in words of our own."
@@ -146,14 +148,56 @@ TRIALS: Final = (
     edit("e\u0301te\u0301\n", ("\u00e9t\u00e9", "x")),
     edit("x\u2026y\n", ("x...y", "z")),
     edit("\u00bd\n", ("1\u20442", "half")),
-    edit("before \u2019 \nsay \u2019hi\u2019 and more   \nafter \u2019 \n", ("say 'hi'", "bye")),
-    edit("keep \u2013 \none \u2013 \nkeep \u2013 \ntwo\t\n", ("one -\nkeep", "1\nkeep"), ("two\n", "2\n")),
+    differs(
+        edit("before \u2019 \nsay \u2019hi\u2019 and more   \nafter \u2019 \n", ("say 'hi'", "bye")),
+        TYPOGRAPHY,
+        changed={"f": "before ’ \nbye and more   \nafter ’ \n"},
+        details={
+            "diff": " 1 before ’ \n-2 say ’hi’ and more   \n+2 bye and more   \n 3 after ’ ",
+            "patch": (
+                "--- {c}/f\n+++ {c}/f\n@@ -1,3 +1,3 @@\n"
+                " before ’ \n-say ’hi’ and more   \n+bye and more   \n after ’ \n"
+            ),
+            "firstChangedLine": 2,
+        },
+    ),
+    differs(
+        edit("keep \u2013 \none \u2013 \nkeep \u2013 \ntwo\t\n", ("one -\nkeep", "1\nkeep"), ("two\n", "2\n")),
+        TYPOGRAPHY,
+        changed={"f": "keep – \n1 \nkeep – \n2\t\n"},
+        details={
+            "diff": " 1 keep – \n-2 one – \n+2 1 \n 3 keep – \n-4 two\t\n+4 2\t",
+            "patch": "--- {c}/f\n+++ {c}/f\n@@ -1,4 +1,4 @@\n keep – \n-one – \n+1 \n keep – \n-two\t\n+2\t\n",
+            "firstChangedLine": 2,
+        },
+    ),
     edit("\u2018a\u2019 \u2018b\u2019\n", ("'a'", "1"), ("'b'", "2")),
     edit("one \u2014 two\nthree \u2014 four\n", ("one - two\n", "x\n"), ("three - four\n", "y\n")),
     edit("one \u2014 two\nthree\n", ("one - two\n", ""), ("three\n", "3\n")),
-    edit("one \u2014 two", ("- two", "- 2")),
+    differs(
+        edit("one \u2014 two", ("- two", "- 2")),
+        TYPOGRAPHY,
+        changed={"f": "one — 2"},
+        details={
+            "diff": "-1 one — two\n+1 one — 2",
+            "patch": (
+                "--- {c}/f\n+++ {c}/f\n@@ -1,1 +1,1 @@\n"
+                "-one — two\n\\ No newline at end of file\n+one — 2\n\\ No newline at end of file\n"
+            ),
+            "firstChangedLine": 1,
+        },
+    ),
     edit("a\u2019\nb\u2019\nc\u2019\n", ("a'\nb'\n", "x\n")),
-    edit("a\u2019\nb\u2019\nc\u2019\n", ("'\nb'\nc", "x")),
+    differs(
+        edit("a\u2019\nb\u2019\nc\u2019\n", ("'\nb'\nc", "x")),
+        TYPOGRAPHY,
+        changed={"f": "ax’\n"},
+        details={
+            "diff": "-1 a’\n-2 b’\n-3 c’\n+1 ax’",
+            "patch": "--- {c}/f\n+++ {c}/f\n@@ -1,3 +1,1 @@\n-a’\n-b’\n-c’\n+ax’\n",
+            "firstChangedLine": 1,
+        },
+    ),
     edit("a\u2019\nb\u2019\nc\n", ("a'", "x"), ("c", "C")),
     # A part of a character is not the character.
     edit("cafe\u0301\n", ("cafe ", "tea")),
@@ -195,11 +239,37 @@ TRIALS: Final = (
     edit("a\r\r\nb\n", ("b", "c")),
     edit("a\rX\nb", ("X", "")),
     edit("one \u2014 two\r\nthree  \r\nfour\n", ("one - two", "1\n2")),
-    edit("one \u2014 two\r\nthree  \nfour\r\n", ("two\nthree\n", "2\n3\n")),
+    differs(
+        edit("one \u2014 two\r\nthree  \nfour\r\n", ("two\nthree\n", "2\n3\n")),
+        TYPOGRAPHY,
+        changed={"f": "one — 2\r\n3  \r\nfour\r\n"},
+        details={
+            "diff": "-1 one — two\n-2 three  \n+1 one — 2\n+2 3  \n 3 four",
+            "patch": "--- {c}/f\n+++ {c}/f\n@@ -1,3 +1,3 @@\n-one — two\n-three  \n+one — 2\n+3  \n four\n",
+            "firstChangedLine": 1,
+        },
+    ),
     edit("say\u2019\r\nx\r\n", ("say'\nx\n", "one\ntwo\nthree\n")),
-    edit("one \u2014\r\ntwo x\nthree\n", ("one -\ntwo", "1\n2"), ("x", "y\nz")),
-    edit("one \u2014\ntwo x\r\nthree\n", ("one -\ntwo", "1\n2"), ("x", "y\nz")),
-    edit("one \u2014 \u2014 a\r\ntwo\nthree \u2014\n", ("- a\ntwo", "1\n2"), ("three -", "y\nz")),
+    differs(
+        edit("one \u2014\r\ntwo x\nthree\n", ("one -\ntwo", "1\n2"), ("x", "y\nz")),
+        TYPOGRAPHY,
+        changed={"f": "1\r\n2 y\nz\nthree\n"},
+    ),
+    differs(
+        edit("one \u2014\ntwo x\r\nthree\n", ("one -\ntwo", "1\n2"), ("x", "y\nz")),
+        TYPOGRAPHY,
+        changed={"f": "1\n2 y\r\nz\r\nthree\n"},
+    ),
+    differs(
+        edit("one \u2014 \u2014 a\r\ntwo\nthree \u2014\n", ("- a\ntwo", "1\n2"), ("three -", "y\nz")),
+        TYPOGRAPHY,
+        changed={"f": "one — 1\r\n2\ny\nz\n"},
+        details={
+            "diff": "-1 one — — a\n-2 two\n-3 three —\n+1 one — 1\n+2 2\n+3 y\n+4 z",
+            "patch": "--- {c}/f\n+++ {c}/f\n@@ -1,3 +1,4 @@\n-one — — a\n-two\n-three —\n+one — 1\n+2\n+y\n+z\n",
+            "firstChangedLine": 1,
+        },
+    ),
     edit("a\rX\nb", ("X", "\n")),
     edit("a\r\nX\rY\n", ("X\n", "\n")),
     edit("a\rb\r\nc", ("b\n", "")),
@@ -230,7 +300,21 @@ TRIALS: Final = (
     edit("a\n", ("a", "b"), path=""),
     edit("a\n", ("a", "b"), path="{c}/f/x"),
     edit("a\n", ("a", "b"), path="~/nothing"),
-    Trial("edit", {"path": "{c}/e\u00e9", "edits": [A_TO_B]}, {"ee\u0301": "a"}, {}),
+    differs(
+        Trial("edit", {"path": "{c}/e\u00e9", "edits": [A_TO_B]}, {"ee\u0301": "a"}, {}),
+        FORMS,
+        content=["Successfully replaced 1 block(s) in {c}/e\u00e9."],
+        isError=False,
+        details={
+            "diff": "-1 a\n+1 b",
+            "patch": (
+                "--- {c}/e\u00e9\n+++ {c}/e\u00e9\n@@ -1,1 +1,1 @@\n"
+                "-a\n\\ No newline at end of file\n+b\n\\ No newline at end of file\n"
+            ),
+            "firstChangedLine": 1,
+        },
+        changed={"ee\u0301": "b"},
+    ),
     Trial("edit", {"path": "{c}/l", "edits": [A_TO_B]}, {"f": "a", "l": Path("f")}, {}),
     Trial("edit", {"path": "{c}/l", "edits": [A_TO_B]}, {"l": Path("nowhere")}, {}),
     Trial("edit", {"path": "{c}/l", "edits": [A_TO_B]}, {"l": Path("l")}, {}),
@@ -287,7 +371,7 @@ TRIALS: Final = (
     write("file://{work}/{c}/a%20b"),
     write("{c}/a\u00a0b\u2003c"),
     write("{c}/f/"),
-    write("{c}/é", "new", {"e\u0301": "old"}),
+    differs(write("{c}/é", "new", {"e\u0301": "old"}), FORMS, changed={"e\u0301": "new"}),
     write("{work}/{c}/../{c}/./f"),
     write("{c}"),
     write(""),

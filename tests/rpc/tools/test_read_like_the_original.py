@@ -37,6 +37,11 @@ def differs(trial: Trial, why: str, text: str, *, fails: bool = True) -> Trial:
     return trial._replace(ours={"content": [text], "isError": fails, **({"details": {}} if fails else {})}, why=why)
 
 
+def binary(content: bytes, kind: str) -> Trial:
+    text = f"[Binary file: {kind}, {len(content)}B. Its bytes are not shown. Use bash to look into it, e.g. file or"
+    return differs(window(content), BINARY, f"{text} strings.]", fails=False)
+
+
 def invalid(args: str, problem: str) -> str:
     return f'Validation failed for tool "read":\n  - {problem}\n\nReceived arguments:\n{args}'
 
@@ -65,6 +70,8 @@ JPEG: Final = base64.b64decode(
 )
 ANIMATION: Final = chunk(b"acTL", b"\0" * 8)
 
+CONTROLS: Final = "Control characters, which strict providers refuse, are shown by pictures of them."
+BINARY: Final = "What is no text is named, not shown."
 OWN_WORDS: Final = "What no system says but a runtime is said in words of our own."
 DEVICE: Final = "What may never end, or is meant for another reader, is not read."
 NULL: Final = "null for a text is an empty one, not the word."
@@ -177,10 +184,15 @@ TRIALS: Final = (
     window("one"),
     window("\ufeffwith a mark\n"),
     window("a\r\nb\r\n"),
-    window("a\rb\r"),
-    window("a\x0bb\x0cc\x1cd\x85e\u2028f\u2029g", offset=1, limit=1),
-    window("\x1b[31mred\x1b[0m\x07"),
-    window(b"a\0b\0\0\n"),
+    differs(window("a\rb\r"), CONTROLS, "a␍b␍", fails=False),
+    differs(
+        window("a\x0bb\x0cc\x1cd\x85e\u2028f\u2029g", offset=1, limit=1),
+        CONTROLS,
+        "a␋b␌c␜d\x85e\u2028f\u2029g",
+        fails=False,
+    ),
+    differs(window("\x1b[31mred\x1b[0m\x07"), CONTROLS, "␛[31mred␛[0m␇", fails=False),
+    binary(b"a\0b\0\0\n", "unknown kind"),
     window(b"a\xffb\xfe\n"),
     window(b"\xc3"),
     window(b"\xe2\x82"),
@@ -188,7 +200,7 @@ TRIALS: Final = (
     window(b"\xc0\xaf \xe0\x80\xaf \xed\xa0\x80 \xf4\x90\x80\x80 \xf8\x88\x80\x80\x80"),
     window(b"\xe2\x82\xe2\x82\xac\xf0\x9f\x98a"),
     window("e\u0301 é 😀 日本"),
-    window(bytes(range(256))),
+    binary(bytes(range(256)), "unknown kind"),
     # Long ones.
     window("".join(f"{number}\n" for number in range(1, 2001))),
     window("\n".join(f"{number}" for number in range(1, 2001))),
@@ -227,19 +239,19 @@ TRIALS: Final = (
     image(png(2, 1), "picture.txt"),
     image(b"no picture\n", "picture.png"),
     image(b"", "empty.png"),
-    image(png(2, 1, ANIMATION)),
+    binary(png(2, 1, ANIMATION), "PNG image"),
     image(png(2001, 3)),
     image(png(2000, 2000)),
     image(png(4000, 3000)),
     image(png(2, 1)[:45]),
-    image(png(2, 1)[:8] + b"rest"),
-    image(b"\xff\xd8\xff\xf7rest"),
+    binary(png(2, 1)[:8] + b"rest", "PNG image"),
+    binary(b"\xff\xd8\xff\xf7rest", "JPEG image"),
     image(b"\xff\xd8\xff\xe0rest"),
     image(b"GIF88a rest"),
     image(b"GIF89a"),
-    image(b"RIFF\0\0\0\0WAVEfmt "),
+    binary(b"RIFF\0\0\0\0WAVEfmt ", "unknown kind"),
     image(b"BMW builds cars, and motorcycles.\n"),
-    image(bmp(41)),
+    binary(bmp(41), "unknown kind"),
     image(bmp()[:30]),
     read("{c}/f", files={"f": png(2, 1)}, offset=99, limit=1),
 )

@@ -24,6 +24,10 @@ RECORDED: Final = RecordedList("search-tools")
 # A record that nobody can read proves no more than its digest.
 MAX_RECORDED_CHARS: Final = 2_000
 Answer = dict[str, Any]
+IGNORED: Final = (
+    "Ignored files (.gitignore) were not searched, and some match, e.g. a.log. "
+    "To search them, give their folder as path"
+)
 
 
 class Case(NamedTuple):
@@ -76,7 +80,7 @@ CASES: Final = (
     grep("needle", glob="src/*.py"),
     grep("needle", glob="./src/**/*.py"),
     grep("needle", "src", glob="deep/*"),
-    grep("needle", glob="!./src/**"),
+    grep("needle", glob="!./src/**")._replace(ours=f"No matches found\n\n[{IGNORED}]"),
     grep("needle", glob="*.log"),
     grep("needle", "src", glob="["),
     grep("needle", "src", glob="*.{py,txt}"),
@@ -97,7 +101,9 @@ CASES: Final = (
     grep("x", "long.txt"),
     grep("x", "wide.txt", limit=150),
     # What is no plain text.
-    grep("hit", "ends.txt"),
+    grep("hit", "ends.txt")._replace(
+        ours="ends.txt:1: hit\nends.txt:2: hit a␍b\nends.txt:3: hit\ufffdend\nends.txt:4: hit"
+    ),
     grep("hit", "binary.bin"),
     grep("hit", "names"),
     # Names.
@@ -111,7 +117,7 @@ CASES: Final = (
     find("**/deep/**"),
     find("*.{py,txt}", "src"),
     find("[ab].py"),
-    find("*.log"),
+    find("*.log", ours=f"No files found matching pattern\n\n[{IGNORED}]"),
     find("*", "names"),
     find("nothing"),
     find("*", "src", limit=2.5),

@@ -113,7 +113,7 @@ class Lease:
         return self._descriptor is not None and _is_at(self.path, self._descriptor)
 
     def announce_end(self) -> None:
-        """Tell those that want the session that this process will release it in a few seconds."""
+        """Announce to processes that want the session that this process will release it in a few seconds."""
         if self._descriptor is not None:
             _sign(self._descriptor, self._started, is_ending=True)
 
@@ -230,7 +230,7 @@ def _read_holder(descriptor: int) -> Holder | None:
     except (OSError, ValueError, RecursionError):
         return None
     match fields:
-        case {"pid": int(pid), "host": str(host), "started": str(started), **others}:
+        case {"pid": int(pid), "host": str(host), "started": str(started)}:
             pass
         case _:
             return None
@@ -240,7 +240,12 @@ def _read_holder(descriptor: int) -> Holder | None:
         age_s = (datetime.now(UTC) - datetime.fromisoformat(started)).total_seconds()
     except (ValueError, TypeError, OverflowError):
         return None
-    return Holder(pid, host, started, max(0.0, age_s), others.get("ending") is True)
+    match fields:
+        case {"ending": True}:
+            is_ending = True
+        case _:
+            is_ending = False
+    return Holder(pid, host, started, max(0.0, age_s), is_ending)
 
 
 def _is_running(pid: int) -> bool:

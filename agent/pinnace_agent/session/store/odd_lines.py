@@ -15,6 +15,12 @@ from pinnace_agent.session.store.entries import MEANINGLESS
 # How a header or an entry begins, in the order in which every program writes it. Inside a string the quotes would be
 # escaped, so this is where one begins even in the middle of a line. Possessive: linear on any bytes.
 _BEGINNING: Final = re.compile(rb'\{"type":"(?:session",|[^"\\]*+","id":"[^"\\]*+","parentId":)')
+# How they begin as other programs write them, and how every other object does.
+_OBJECT: Final = re.compile(r'\{\s*"')
+_DECODER: Final = json.JSONDecoder()
+_IS_ENTRY: Final = frozenset({"type", "id", "parentId"})
+_MOST_FAILURES: Final = 100
+"""Objects without an end that are tried in one line, each perhaps to the end of it: more than an entry nests."""
 _INT64_MIN: Final = -(2**63)
 _UINT64_MAX: Final = 2**64 - 1
 
@@ -48,11 +54,39 @@ def parts(line: bytes) -> Iterator[tuple[object, int, int]]:
             value = _read_value(line[first:past])
             if value is not None:
                 if read_to < first:
-                    yield None, read_to, first
+                    yield from _whole_records(line, read_to, first)
                 yield value, first, past
                 read_to = past
     if read_to < len(line):
-        yield None, read_to, len(line)
+        yield from _whole_records(line, read_to, len(line))
+
+
+def _whole_records(line: bytes, start: int, end: int) -> Iterator[tuple[object, int, int]]:
+    """Yield the entries in a stretch that can't be read as a whole, in any spelling, and None for what is between them.
+
+    They are behind one that was cut when it was written.
+    """
+    text = line[start:end].decode("latin-1")  # a character for each byte; outside of strings JSON is ASCII
+    read_to = skipped_to = failures = 0
+    for found in _OBJECT.finditer(text):
+        first = found.start()
+        if first < skipped_to:
+            continue
+        try:
+            _, skipped_to = _DECODER.raw_decode(text, first)
+        except (ValueError, RecursionError):
+            failures += 1
+            if failures == _MOST_FAILURES:
+                break
+            continue
+        value = _read_value(line[start + first : start + skipped_to])
+        if is_object(value) and _IS_ENTRY <= value.keys() and is_entry(value, has_ids=True):
+            if read_to < first:
+                yield None, start + read_to, start + first
+            yield value, start + first, start + skipped_to
+            read_to = skipped_to
+    if not read_to or line[start + read_to : end].strip(MEANINGLESS):
+        yield None, start + read_to, end
 
 
 def is_object(value: object) -> TypeGuard[dict[str, object]]:

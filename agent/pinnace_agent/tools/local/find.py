@@ -24,6 +24,7 @@ from pinnace_agent.tools.operations import GlobSearch, SearchEnd
 
 _NO_PROGRAM: Final = "fd is not available and could not be downloaded"
 _OUTSIDE_REPOSITORIES: Final = "--no-require-git"
+_ALSO_IGNORED: Final = "--no-ignore"
 
 _Take = Callable[[str], bool]
 
@@ -84,6 +85,8 @@ async def _with_fd(search: GlobSearch, take: _Take, fd: str, is_repository: bool
     options = ["--color=never", "--hidden", "--no-global-ignore-file", "--print0", "--glob"]
     options += [f"--exclude={name}" for name in search.ignore]
     options.append(f"--max-results={search.limit + 1}")
+    if search.searches_ignored:
+        options.append(_ALSO_IGNORED)
     if not is_repository:
         options.append(_OUTSIDE_REPOSITORIES)
     pattern = search.pattern
@@ -109,6 +112,8 @@ async def _with_python(search: GlobSearch, take: _Take, command: list[str], is_r
         return glob.matches(below + path.removesuffix("/")) and take(path)
 
     options = ["--entries", "--null", *(f"--glob=!{name}" for name in search.ignore)]
+    if search.searches_ignored:
+        options.append(_ALSO_IGNORED)
     if not is_repository:
         options.append(_OUTSIDE_REPOSITORIES)
     found = _Found(b"./", take_entry)
@@ -128,6 +133,8 @@ async def _with_rg(search: GlobSearch, take: _Take, rg: str, is_repository: bool
     glob = _glob(search.pattern)
     options = ["--no-config", "--files", "--null", "--color=never", "--hidden"]
     options += [f"--glob=!{name}" for name in search.ignore]
+    if search.searches_ignored:
+        options.append(_ALSO_IGNORED)
     if not is_repository:
         options.append(_OUTSIDE_REPOSITORIES)
     found = _Found(b"./", _Listed(glob, search.folder, take).take)

@@ -44,6 +44,7 @@ class Match(NamedTuple):
     """The edit's place in the call."""
     start: int
     end: int
+    old: str
     new: str
 
 
@@ -153,7 +154,7 @@ def find_matches(text: str, edits: Sequence[Edit], path: str, check: Callable[[]
                 f"Found {occurrences} occurrences of {what} in {path}. It has to be unique: "
                 "include more of the lines around the one you mean."
             )
-        found.append(Match(index, *span, edit.new))
+        found.append(Match(index, *span, edit.old, edit.new))
     found.sort(key=lambda match: match.start)
     for previous, following in pairwise(found):
         if previous.end > following.start:

@@ -6,12 +6,20 @@ knowledge of the search for matches, nor access to the disk. Rule R-TOL-03.
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from pinnace_agent.tools.text.match import Match, normalise
 
 _LINE_END: Final = re.compile(r"\r\n|\r")
+# With the marks, and the vowels and finals of Hangul, that normalising composes with it.
+_CHARACTER: Final = re.compile(
+    "(?s:.)[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u0903\u093a-\u094f\u1160-\u11ff"
+    "\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\u3099\u309a\ufe20-\ufe2f\uff9e\uff9f]*"
+)
+_WORD: Final = re.compile(r"\w+|(?s:.)")
+_MOST_COMPARED: Final = 250_000
+"""Lines or words of two texts, multiplied: comparing these takes some tens of milliseconds."""
 
 
 class Replacement(NamedTuple):
@@ -43,16 +51,123 @@ def exact_replacements(matches: Sequence[Match]) -> list[Replacement]:
 
 
 def fuzzy_replacements(text: str, matches: Sequence[Match]) -> list[Replacement]:
-    """Return matches in the normalised text as replacements of whole lines of the text itself.
+    """Return matches in the normalised text as replacements in the text itself.
 
-    The lines that a match touches are rewritten from their normalised form, with their line breaks; positions inside
-    a line can't be carried over, since normalising changes lengths. All other lines stay.
+    What a model repeats of its oldText in its newText stays as the file has it: quotes, dashes and trailing blanks that
+    it wrote in another form were not to change. So does everything around a match.
 
     Args:
         text: With LF line ends.
         matches: By position, not overlapping.
     """
     normalised = normalise(text)
+    lines = _Lines(text, normalised)
+    replacements: list[Replacement] = []
+    for match in matches:
+        places = lines.places(match.start, match.end)
+        start, end = places.own.get(match.start), places.own.get(match.end)
+        if start is None or end is None:
+            # It is a part of a character, such as one letter of a ligature.
+            return _whole_lines(text, normalised, matches)
+        new = _merged(match, normalised[match.start : match.end], text, places.own)
+        replacements.append(Replacement(start, end, new))
+    return replacements
+
+
+class _Places(NamedTuple):
+    """Where characters of a text are in its normalised form, and the other way round."""
+
+    own: Mapping[int, int]
+    """From the normalised text; a place inside of what one character became is not in it."""
+    normal: Mapping[int, int]
+    """From the text itself; blanks at a line's end are all in the place of its end."""
+
+
+class _Lines:
+    """The lines of a text and of its normalised form, which are as many."""
+
+    def __init__(self, text: str, normalised: str) -> None:
+        self._text = text
+        self._normalised = normalised
+        self._ours, self._theirs = line_starts(text), line_starts(normalised)
+
+    def places(self, start: int, end: int) -> _Places:
+        """Return the places of all lines that a stretch of the normalised text touches, its end included."""
+        first, last = bisect_right(self._theirs, start) - 1, bisect_right(self._theirs, end) - 1
+        own: dict[int, int] = {}
+        normal: dict[int, int] = {}
+        for index in range(first, last + 1):
+            our_end = self._ours[index + 1] if index + 1 < len(self._ours) else len(self._text)
+            line = self._text[self._ours[index] : our_end]
+            place, their_place = self._ours[index], self._theirs[index]
+            body = normalise(line.removesuffix("\n"))
+            length = 0
+            forms = ""
+            for own_length, form in _characters(line.removesuffix("\n")):
+                own.setdefault(their_place + length, place)
+                normal.setdefault(place, their_place + length)
+                place += own_length
+                forms += form
+                length = min(len(forms), len(body))
+            own.setdefault(their_place + length, place)
+            normal.setdefault(place, their_place + length)
+            if forms[: len(body)] != body:  # normalised together, its characters became something else
+                return _Places({}, {})
+            if line.endswith("\n"):
+                own.setdefault(their_place + length + 1, our_end)
+                normal.setdefault(our_end, their_place + length + 1)
+        return _Places(own, normal)
+
+
+def _characters(line: str) -> Iterator[tuple[int, str]]:
+    """Yield how long each character of a line is, with the marks that belong to it, and its normalised form."""
+    for found in _CHARACTER.finditer(line):
+        character = found[0]
+        yield len(character), character if character.isascii() else normalise(f"{character}.")[:-1]
+
+
+def _merged(match: Match, matched: str, text: str, own: Mapping[int, int]) -> str:
+    """Return what comes in the place of a match: what newText has of oldText as the file has it, the rest as it is."""
+    if match.old == matched:
+        normal: Mapping[int, int] = {place: place for place in range(len(matched) + 1)}
+    else:
+        normal = _Lines(match.old, matched).places(0, len(matched)).normal
+    pieces: list[str] = []
+    for is_kept, (start, end), new in _changes(match.old, match.new):
+        here = [own.get(match.start + normal[place]) if place in normal else None for place in (start, end)]
+        kept = text[here[0] : here[1]] if is_kept and None not in here else None
+        # Blanks at the end of oldText that the file does not have count for nothing there, and may in newText.
+        pieces.append(new if kept is None or normalise(f"{kept}.") != normalise(f"{new}.") else kept)
+    return "".join(pieces)
+
+
+def _changes(old: str, new: str) -> Iterator[tuple[bool, tuple[int, int], str]]:
+    """Yield the stretches of two texts in order: whether they are equal, where in the old one, and the new one."""
+    old_lines, new_lines = old.splitlines(keepends=True), new.splitlines(keepends=True)
+    place = 0
+    for is_kept, removed, added in _compared(old_lines, new_lines):
+        if is_kept or not removed or not added:
+            yield is_kept, (place, place + len(removed)), added
+            place += len(removed)
+            continue
+        for is_word_kept, word, new_word in _compared(_WORD.findall(removed), _WORD.findall(added)):
+            yield is_word_kept, (place, place + len(word)), new_word
+            place += len(word)
+
+
+def _compared(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[bool, str, str]]:
+    if len(old) * len(new) > _MOST_COMPARED:
+        same = old == new
+        yield same, "".join(old), "".join(new)
+        return
+    from difflib import SequenceMatcher  # for edits that need tolerance alone
+
+    for tag, start, end, new_start, new_end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        yield tag == "equal", "".join(old[start:end]), "".join(new[new_start:new_end])
+
+
+def _whole_lines(text: str, normalised: str, matches: Sequence[Match]) -> list[Replacement]:
+    """Return matches as replacements of the lines that they touch, which are rewritten from their normalised form."""
     ours, theirs = line_starts(text), line_starts(normalised)
     replacements: list[Replacement] = []
     open_end = 0  # in the normalised text, of the last replacement

@@ -7,11 +7,28 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
+from pinnace_agent.core.control_text import visible_controls
 from pinnace_agent.shell.truncation import MAX_BYTES, Totals, byte_length, format_size, truncate_head
 from pinnace_agent.tools.base import ToolResult, number_argument, text_result
 
 NO_LINE_LIMIT: Final = 2**53 - 1
 """No limit of lines, since searches limit their results: the largest number that every client can represent."""
+
+
+IGNORED_SEARCH_S: Final = 2.0
+"""Time for a search of ignored files after one that found nothing: they may be many, and are no more than a hint."""
+
+
+def ignored_notice(path: str) -> str:
+    """Return the notice that an ignored file matches, by the path of one."""
+    what = f"Ignored files (.gitignore) were not searched, and some match, e.g. {path}"
+    return f"{what}. To search them, give their folder as path"
+
+
+def ignored_notices(*, was_stopped: bool) -> list[str]:
+    """Return the notices of results that are ignored files, and of which there may be more if it was stopped."""
+    notices = ["Only files that .gitignore or another ignore file names match"]
+    return [*notices, f"The search was stopped after {IGNORED_SEARCH_S:g} s"] if was_stopped else notices
 
 
 class ShownLines:
@@ -29,7 +46,8 @@ class ShownLines:
         return self._lines > 0
 
     def add(self, line: str) -> None:
-        """Add a line; a file name in it may contain LFs."""
+        """Add a line; a file name in it may contain LFs. Control characters are shown."""
+        line = visible_controls(line)
         size = (len(line) if line.isascii() else byte_length(line)) + (self._lines > 0)
         self._bytes += size
         # One line beyond the limit is kept, so that the cut is detected.
