@@ -4,10 +4,10 @@ Pure; returns what is clean as it is, not a copy. Loaded with the first request.
 """
 
 from operator import is_
+from typing import TYPE_CHECKING
 
 from pinnace_agent.core.control_text import clean_text, visible_controls
 from pinnace_agent.core.json_access import as_object, map_strings
-from pinnace_agent.llm.context import ContextMessage
 from pinnace_spec.records.messages import (
     AssistantContent,
     AssistantMessage,
@@ -19,8 +19,11 @@ from pinnace_spec.records.messages import (
     UserMessage,
 )
 
+if TYPE_CHECKING:  # it loads this module
+    from pinnace_agent.llm.context import ContextMessage
 
-def without_controls(message: ContextMessage) -> ContextMessage:
+
+def without_controls(message: "ContextMessage") -> "ContextMessage":
     """Return a message whose texts every server accepts; the same one if they are, as nearly always."""
     match message["role"]:
         case "user":
