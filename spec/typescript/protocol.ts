@@ -2205,11 +2205,13 @@ export interface TurnStart {
 export interface Warning {
   /** The type of the record. */
   type: "warning";
+  /** What the warning is about. `resources`: skills, templates and context files. */
   kind: "extension" | "project_trust" | "settings" | "models" | "credentials" | "resources" | "mcp" | "sandbox" | "session" | "tools" | "telemetry";
-  /** The text. */
+  /** The warning. */
   text: string;
+  /** What the user can do. */
   remedy?: string;
-  /** Where it comes from. */
+  /** The file, server, extension or tool that the warning is about. */
   source?: string;
 }
 

@@ -158,6 +158,7 @@ function show(record: Exclude<Output, Response>, agent: Agent): void {
     case "bash_execution_update":
     case "client_request":
     case "mcp_status":
+    case "warning":
     case "thinking_level_changed":
     case "session_info_changed":
     case "entry_appended":

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 from tests.docs.test_pages import BLOCKS, TIMEOUT_S
 from tests.source_tree import PYTHONPATH, REPOSITORY
 
+from pinnace_fuzz.harness.short_folders import make_short_folder
 from pinnace_rpc.host.locations import running_host
 
 PAGE = "docs/durable-agents.md"
@@ -28,7 +28,7 @@ def block(first_line: str) -> str:
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """A home whose path is short enough for a socket in it."""
-    path = Path(tempfile.mkdtemp(prefix="pinnace-")).resolve()
+    path = make_short_folder("pinnace-")
     yield path
     shutil.rmtree(path)
 

@@ -86,6 +86,9 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     'docs/editors.md: { "agent_servers": { "pinnace": { "command": "pinnace", "args": ["acp"], "env": {} } } }': (
         "the settings of an editor"
     ),
+    'docs/rpc.md: {"type": "warning", "kind": "project_trust", "text": "/work/site: this project is not trusted, '
+    'so what it brings is not read (.pi/settings.json)", "remedy": "`pinnace trust` trusts it from now on, --approve '
+    'for one run.", "source": "/work/site"}': "tests/rpc/server/test_warnings.py",
     'docs/rpc.md: {"id": "1", "type": "hello", "delegate": ["read_text_file", "write_text_file"]}': _FILES,
     'docs/rpc.md: ← {"type":"client_request","id":"6f…","method":"read_text_file","toolCallId":"call_1",'
     '"path":"/work/a.py","timeout":10000}': _FILES,

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar, get_args
 
 from pinnace_agent.config.models.thinking import is_level
 from pinnace_agent.config.settings_reader import (
+    BUDGETED_LEVELS,
+    GUARDED_MEMBERS,
     MAX_INTEGER,
     Scope,
     SettingsReader,
@@ -33,28 +35,6 @@ _T = TypeVar("_T")
 
 ProjectTrust = Literal["ask", "always", "never"]
 PROJECT_TRUST: Final[tuple[ProjectTrust, ...]] = get_args(ProjectTrust)
-BUDGETED_LEVELS: Final[tuple[ThinkingLevel, ...]] = ("minimal", "low", "medium", "high")
-
-
-# Every key of the groups that limit runs, those of pi among them.
-GUARDED_MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
-    "compaction": ("enabled", "reserveTokens", "keepRecentTokens", "modelOverrides"),
-    "limits": ("maxTurns", "maxCost", "maxRunSeconds"),
-    "retry": ("enabled", "maxRetries", "baseDelayMs", "maxAgentDelayMs", "provider"),
-    "retry.provider": ("timeoutMs", "maxRetries", "maxRetryDelayMs"),
-    "sandbox": (
-        "enforced",
-        "escalation",
-        "hide",
-        "mechanism",
-        "mode",
-        "network",
-        "readable",
-        "unixSockets",
-        "writable",
-    ),
-    "tools": ("timeoutSeconds",),
-}
 
 
 class TokenOverride(NamedTuple):

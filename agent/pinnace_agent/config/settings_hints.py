@@ -6,11 +6,13 @@ extension, and is reported by `pinnace doctor` alone. Loaded with the first sett
 
 import os
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from pinnace_agent.config.settings import BUDGETED_LEVELS, GUARDED_MEMBERS, Settings
-from pinnace_agent.config.settings_reader import Scope, SettingsReader
+from pinnace_agent.config.settings_reader import BUDGETED_LEVELS, GUARDED_MEMBERS, Scope, SettingsReader
 from pinnace_agent.files.relaxed_json import is_object
+
+if TYPE_CHECKING:  # it loads this module
+    from pinnace_agent.config.settings import Settings
 
 # An unknown key at the top that is not as similar to a known one is most probably that of an extension.
 _RESEMBLING: Final = 0.75
@@ -52,7 +54,7 @@ KNOWN_KEYS: Final = frozenset(
 """Every key at the top that this program or pi knows."""
 
 
-def add_hints(reader: SettingsReader, settings: Settings) -> None:
+def add_hints(reader: SettingsReader, settings: "Settings") -> None:
     """Add the hints about the files that were read to the problems in them."""
     for scope in reader.scopes:
         _add_unknown(reader, scope)
@@ -86,7 +88,7 @@ def _hint(reader: SettingsReader, name: str, message: str) -> None:
         reader.hint(scope, name, message)
 
 
-def _find_useless(reader: SettingsReader, settings: Settings) -> None:
+def _find_useless(reader: SettingsReader, settings: "Settings") -> None:
     """Report values of the right type that can't work, as hints: what uses them fails."""
     if settings.shell_path is not None and (problem := _shell_problem(settings.shell_path)) is not None:
         _hint(reader, "shellPath", f"{problem}, so that commands will fail")

@@ -20,6 +20,7 @@ from pinnace_agent.files.relaxed_json import (
     read_object,
 )
 from pinnace_agent.files.text_file import TextFileError, read_beginning
+from pinnace_spec.records.messages import ThinkingLevel
 
 _T = TypeVar("_T")
 _D = TypeVar("_D")
@@ -37,6 +38,28 @@ USERS_ALONE: Final = frozenset(
     }
 )
 # More than a year in milliseconds, and more tokens than any model takes: a larger number is a mistake.
+BUDGETED_LEVELS: Final[tuple[ThinkingLevel, ...]] = ("minimal", "low", "medium", "high")
+
+# Every key of the groups that limit runs, those of pi among them.
+GUARDED_MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "compaction": ("enabled", "reserveTokens", "keepRecentTokens", "modelOverrides"),
+    "limits": ("maxTurns", "maxCost", "maxRunSeconds"),
+    "retry": ("enabled", "maxRetries", "baseDelayMs", "maxAgentDelayMs", "provider"),
+    "retry.provider": ("timeoutMs", "maxRetries", "maxRetryDelayMs"),
+    "sandbox": (
+        "enforced",
+        "escalation",
+        "hide",
+        "mechanism",
+        "mode",
+        "network",
+        "readable",
+        "unixSockets",
+        "writable",
+    ),
+    "tools": ("timeoutSeconds",),
+}
+
 MAX_INTEGER: Final = 2**35
 _WHOLE_NUMBER: Final = f"a whole number from 0 to {MAX_INTEGER}"
 

@@ -1,19 +1,26 @@
 """The thread of the event loop, for objects that extensions may use from any other thread.
 
 A class decorated with `usable_from_any_thread` runs each public method and property in the thread of its event loop; a
-caller in another thread waits for the result. An async method raises in another thread at once: a coroutine that is
-never awaited is true, so an approval hook that took it for a boolean would allow the call.
+caller in another thread waits for the result. An async method raises in another thread at once.
+
+What an async method returns must be awaited: a coroutine that is never awaited is true, so an approval hook that took
+it for a boolean would allow the call. So it has no truth value, and dropping one unawaited fails the function that did
+so (`all_awaited`).
 """
 
 import inspect
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial, wraps
-from typing import Final, Protocol, TypeVar, cast
+from types import TracebackType
+from typing import Any, Final, NoReturn, ParamSpec, Protocol, TypeVar, cast
 
 import trio
 
 _T = TypeVar("_T")
+_P = ParamSpec("_P")
 _ClassT = TypeVar("_ClassT", bound=type)
 
 DECISION: Final = "__thread_decision__"
@@ -22,6 +29,88 @@ DECISION: Final = "__thread_decision__"
 
 class WrongThreadError(RuntimeError):
     """An async method was called in another thread than the event loop's."""
+
+
+class NotAwaitedError(TypeError):
+    """The result of an async method was used, or dropped, without `await`."""
+
+    def __init__(self, name: str) -> None:
+        """Say what to write."""
+        super().__init__(f"{name}() must be awaited: write `await ...{name}(...)`; without it there is no result yet")
+
+
+_DROPPED: Final[ContextVar[list[str] | None]] = ContextVar("async calls that were dropped unawaited", default=None)
+
+
+@contextmanager
+def all_awaited() -> Generator[None, None, None]:
+    """Run a function of an extension in this block.
+
+    Raises:
+        NotAwaitedError: It has dropped the result of an async method unawaited, so what it wanted was not done.
+    """
+    dropped: list[str] = []
+    token = _DROPPED.set(dropped)
+    try:
+        yield
+    finally:
+        _DROPPED.reset(token)
+    if dropped:
+        raise NotAwaitedError(dropped[0])
+
+
+class AsyncCall(Coroutine[object, object, object]):
+    """What an async method returns: to be awaited, once, or handed to a nursery."""
+
+    __slots__ = ("_coroutine", "_dropped", "_is_used", "_name")
+
+    def __init__(self, name: str, coroutine: Coroutine[object, object, object]) -> None:
+        self._name = name
+        self._coroutine = coroutine
+        self._is_used = False
+        self._dropped = _DROPPED.get()
+
+    def __await__(self) -> Generator[object, object, object]:
+        self._is_used = True
+        return self._coroutine.__await__()
+
+    def send(self, value: object) -> object:
+        """Continue, as a coroutine does."""
+        self._is_used = True
+        return self._coroutine.send(value)
+
+    def throw(
+        self, kind: object, value: object = None, trace: TracebackType | None = None
+    ) -> object:  # the form of three arguments is deprecated, and never used by trio
+        """Raise inside, as in a coroutine."""
+        self._is_used = True
+        return self._coroutine.throw(cast("BaseException", value if isinstance(value, BaseException) else kind))
+
+    def close(self) -> None:
+        """End it, as a coroutine."""
+        self._is_used = True
+        self._coroutine.close()
+
+    def __bool__(self) -> NoReturn:
+        """Raise: it is neither yes nor no."""
+        raise NotAwaitedError(self._name)
+
+    def __del__(self) -> None:
+        """Fail the function that has dropped it; where there is none, Python warns of the coroutine."""
+        if not self._is_used and self._dropped is not None:
+            self._dropped.append(self._name)
+            self._coroutine.close()
+
+
+def must_be_awaited(function: Callable[_P, Coroutine[Any, Any, _T]]) -> Callable[_P, Coroutine[Any, Any, _T]]:
+    """Return an async function whose results have no truth value, and must not be dropped."""
+
+    @wraps(function)
+    def call(*arguments: _P.args, **options: _P.kwargs) -> Coroutine[Any, Any, _T]:
+        # cast: it returns what the coroutine does
+        return cast("Coroutine[Any, Any, _T]", AsyncCall(function.__name__, function(*arguments, **options)))
+
+    return call
 
 
 class LoopEndedError(RuntimeError):
@@ -155,7 +244,8 @@ def _awaited(name: str, method: Callable[..., object]) -> Callable[..., object]:
     @wraps(method)
     def call(self: object, /, *arguments: object, **options: object) -> object:
         cast("LoopBound", self).__loop_thread__.check(name)
-        return method(self, *arguments, **options)
+        coroutine = cast("Coroutine[object, object, object]", method(self, *arguments, **options))
+        return AsyncCall(name, coroutine)
 
     setattr(call, DECISION, "awaited")
     return call

@@ -5,6 +5,7 @@ are loaded (R6). The caller decides what a failure means.
 """
 
 import logging
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +45,8 @@ class LoadedInstance:
     notices: Sequence[str]
     left_out: Sequence[LoadFailure]
     """Extensions that were found or named and are not loaded, each once."""
+    named_failures: Sequence[LoadFailure]
+    """Those of them that the command line names: one may be a gate that the user relies on."""
     files: Sequence[str]
     """Files and folders of the extensions, also of those that were not loaded."""
 
@@ -87,6 +90,10 @@ class InstanceLoading:
             LoadFailure(each.path, text.removeprefix(f"{each.path} is left out: "))
             for each, text in zip(kept.left_out, kept.warnings, strict=True)
         ]
+        named = {
+            *plan.named,
+            *(each.source["path"] for each in found.candidates if each.source["scope"] == "temporary"),
+        }
         left_out = [*found.failures, *report.failures, *found.left_out, *replaced]
         return LoadedInstance(
             loader,
@@ -97,6 +104,7 @@ class InstanceLoading:
             flags.given_back,
             [*found.notices, *report.notices, *kept.warnings],
             list({each.path: each for each in reversed(left_out)}.values())[::-1],
+            [each for each in (*found.failures, *report.failures) if each.path in named or _is_below(each.path, named)],
             # Of an installed package the entry is a module: one that was loaded, or among what is installed.
             [each.folder or each.entry for each in found.candidates if each.attribute is None],
         )
@@ -130,6 +138,10 @@ class InstanceLoading:
         self._closed = for_good
         if self.dialogs is not None:
             self.dialogs.close_all(for_good=for_good)
+
+
+def _is_below(path: str, folders: Iterable[str]) -> bool:
+    return any(path.startswith(f"{each}{os.sep}") for each in folders)
 
 
 def _discard(_record: Mapping[str, object]) -> None:

@@ -8,7 +8,7 @@ R20, R21, R31, R32; rule R-EXT-06.
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import trio
 
@@ -49,6 +49,11 @@ if TYPE_CHECKING:  # for annotations alone
     from pinnace_agent.extensions.ports.host_view import Mode
 
 _log = logging.getLogger("pinnace.extensions")
+
+_WITHOUT_FOUND: Final = "start without them by --no-extensions, or without those that fail by --keep-going"
+_WITHOUT_NAMED: Final = (
+    "an extension that -e names may be a gate, so nothing starts without it: correct it, or leave out its -e"
+)
 
 
 class ExtensionManager:
@@ -236,10 +241,11 @@ class ExtensionManager:
         warnings = self.agent.profile.warnings
         warnings.renew(("extension",), (Notice("extension", text) for text in loaded.notices))
         failures, flags = loaded.failures, loaded.flag_errors
-        if reason == "startup" and not self.plan.keeps_going and (failures or flags):
-            texts = [f"{each.path}: {each.error}" for each in failures]
-            hint = ["start without them by --no-extensions, or without those that fail by --keep-going"]
-            raise ExtensionStartError([*texts, *(hint if failures else ()), *flags])
+        named = loaded.named_failures
+        if reason == "startup" and (named or (not self.plan.keeps_going and (failures or flags))):
+            texts = [f"{each.path}: {each.error}" for each in (named if self.plan.keeps_going else failures)]
+            hint = [_WITHOUT_NAMED if named else _WITHOUT_FOUND] if failures else []
+            raise ExtensionStartError([*texts, *hint, *([] if self.plan.keeps_going else flags)])
         for each in failures:
             self._report_load(each.path, each.error, each.traceback)
         for text in flags:

@@ -105,22 +105,21 @@ class PromptHooks:
         own = agent.chart.state.pending_prompt
         if runner is None or own is None:
             return
-        prompt = agent.system_prompt()
         resources = agent.profile.resources
 
         def event() -> ev.BeforeAgentStart:
             return ev.BeforeAgentStart(
                 prompt=own.text,
                 images=_images(own.blocks),
-                system_prompt=prompt,
+                system_prompt=agent.system_prompt(),
                 system_prompt_options=dict(resources.options(agent.session.cwd)),
             )
 
-        start = await runner.chains.before_agent_start(event)
+        start = await runner.chains.before_agent_start(event, agent.system_prompt)
         await trio.lowlevel.checkpoint_if_cancelled()  # a handler may end after the job was cancelled
         if start is None:
             return
-        if start.system_prompt != prompt:
+        if start.system_prompt != agent.system_prompt():
             self.system_prompt = start.system_prompt
         now_ms = agent.session.now_ms()
         for each in start.messages:

@@ -345,7 +345,7 @@ _EXTENSIONS: Final = Group(
         ),
         _flag("--no-extensions", "-ne", field="no_extensions", help="No extensions but those of --extension."),
         _flag("--no-mcp", field="no_mcp", help="No MCP servers."),
-        _flag("--keep-going", field="keeps_going", help="Start without extensions that fail to load."),
+        _flag("--keep-going", field="keeps_going", help="Start without extensions that were found and fail to load."),
     ],
 )
 _SESSION: Final = Group(

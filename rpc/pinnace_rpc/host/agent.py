@@ -399,7 +399,7 @@ class Agent:
         for command, kept in left:
             if command.line is None:
                 self._give_up(command, kept, is_last=False)
-            elif kept is not None or command.connection in self.connections:  # else nobody waits for the answer
+            elif kept is not None or command.connection in self.connections:  # else no client waits for the answer
                 self._left.append((command, kept))
         for connection in tuple(self.connections.values()):
             if not connection.has_cursors:
@@ -857,7 +857,7 @@ class Agent:
     def _answered(self, response: Response, place: int) -> None:
         self._reads.answered(response.number)
         if response.number is not None and response.number == self._probe:
-            # An agent that ends refuses it, and may have ended since it can't start: then its end tells.
+            # An agent that ends refuses it, and may have ended since it can't start: then its exit status shows it.
             self._has_started = _SHUTTING_DOWN not in response.line
             self._process_changed.unpark_all()
             return

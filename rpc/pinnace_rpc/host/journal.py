@@ -315,7 +315,7 @@ class Journal:
     def _next_epoch(self, index: int) -> Cursor:
         """Return the cursor before the events of a later epoch, for one beyond the end of a former epoch.
 
-        A loss of power has taken the end of that epoch, and nobody knows how many events there were.
+        A loss of power has taken the end of that epoch, and the number of its events is unknown.
         """
         following = self._segments[index] if index < len(self._segments) else None
         return Cursor(self.id, self.epoch, 0) if following is None else Cursor(self.id, following.epoch, 0)

@@ -190,7 +190,7 @@ async def test_the_cancellation_of_a_group_passes_and_the_rest_is_reported(rig: 
         await rig.runner().chains.notify("agent_start", rig.started)
 
     assert scope.cancelled_caught
-    assert ["disk"] == [error for *_, error in rig.host.reported]
+    assert ["OSError: disk"] == [error for *_, error in rig.host.reported]
 
 
 async def test_a_scope_of_the_handlers_own_is_its_own_matter(rig: "Rig") -> None:
@@ -227,7 +227,7 @@ async def test_the_first_cancel_ends_the_chain(rig: "Rig") -> None:
 
     assert rs.Cancel() == await rig.runner().chains.decide("session_before_switch", switch)
     assert [] == called
-    assert ["no good"] == [error for *_, error in rig.host.reported]
+    assert ["ValueError: no good"] == [error for *_, error in rig.host.reported]
 
 
 async def test_a_handler_that_fails_cancels_nothing(rig: "Rig") -> None:

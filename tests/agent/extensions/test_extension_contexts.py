@@ -185,7 +185,7 @@ async def test_a_failed_compaction_calls_back_or_is_reported(rig: "Rig", has_cal
         await trio.testing.wait_all_tasks_blocked()
 
     assert has_callback == bool(failures)
-    reported = [] if has_callback else [("/ext/x0.py", "compact", "nothing to compact")]
+    reported = [] if has_callback else [("/ext/x0.py", "compact", "RuntimeError: nothing to compact")]
     assert reported == rig.host.reported
 
 
@@ -331,7 +331,7 @@ async def test_a_failure_in_the_new_session_is_the_commands(rig: "Rig") -> None:
     rig.command("go", command)
     runner = rig.runner()
     await runner.commands.run(call_of(runner, "/go"))
-    assert [("command:go", "command", "too late")] == rig.host.reported
+    assert [("command:go", "command", "ValueError: too late")] == rig.host.reported
 
 
 async def test_a_context_in_a_thread_reads_acts_and_asks_in_the_trio_thread(rig: "Rig") -> None:

@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -68,7 +69,35 @@ async def closes(_ctx: object, _event: object) -> None:
     raise GeneratorExit
 
 
+def takes_a_call_for_an_answer(ctx: "Context", _event: object) -> object:
+    return None if ctx.ui.confirm("Run it?") else rs.Block()  # type: ignore[truthy-bool]
+
+
+def compares_a_call(ctx: "Context", _event: object) -> object:
+    return rs.Block() if ctx.ui.confirm("Run it?") is False else None  # type: ignore[comparison-overlap]
+
+
+async def drops_a_call(ctx: "Context", _event: object) -> None:
+    await trio.lowlevel.checkpoint()
+    ctx.ui.select("Run it?", ["yes", "no"])  # type: ignore[unused-coroutine]
+
+
+def keeps_a_call(ctx: "Context", _event: object) -> None:
+    answer = ctx.ui.input("Why?")
+    assert answer is not None
+
+
+def swallows_the_hint(ctx: "Context", _event: object) -> None:
+    with suppress(TypeError):
+        assert ctx.ui.confirm("Run it?")  # type: ignore[truthy-bool]
+
+
 BAD_GATES = [
+    takes_a_call_for_an_answer,
+    compares_a_call,
+    drops_a_call,
+    keeps_a_call,
+    swallows_the_hint,
     raises,
     raises_what_can_not_be_said,
     closes,
@@ -115,6 +144,28 @@ async def test_a_gate_of_the_shell_that_fails_in_any_way_refuses_the_command(rig
 async def test_the_model_reads_the_message_of_an_exception(rig: "Rig") -> None:
     rig.on("tool_call", raises)
     assert rs.Block("rm is not allowed") == await rig.runner().gates.tool_call("bash", "1", {})
+
+
+async def test_an_unawaited_call_is_named_with_what_to_write(rig: "Rig") -> None:
+    rig.on("tool_call", takes_a_call_for_an_answer)
+    block = await rig.runner().gates.tool_call("bash", "1", {})
+    assert block is not None
+    assert "confirm() must be awaited: write `await ...confirm(...)`" in (block.reason or "")
+
+
+async def test_a_call_that_is_handed_to_a_task_is_not_dropped(rig: "Rig") -> None:
+    """It is awaited there, also after the handler has returned; or it is returned, and awaited by the caller."""
+    asked = trio.Event()
+
+    async def hands_over(ctx: "Context", _event: object) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ctx.ui.custom, print)
+        asked.set()
+
+    rig.on("tool_call", hands_over)
+    rig.on("tool_call", lambda ctx, _event: ctx.ui.custom(print))
+    assert await rig.runner().gates.tool_call("bash", "1", {}) is None
+    assert (asked.is_set(), []) == (True, rig.host.errors)
 
 
 async def test_a_failure_without_a_message_names_the_extension(rig: "Rig") -> None:

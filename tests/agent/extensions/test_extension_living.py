@@ -132,7 +132,9 @@ async def test_background_tasks_and_the_bus_live_as_long_as_the_session(bench: B
         await runner.start("startup")
         await trio.testing.wait_all_tasks_blocked()
         assert ["hello"] == [frame["message"] for frame in rig.host.frames]
-        assert [("background", "broken")] == [(event, error) for _, event, error in rig.host.reported]
+        assert [("background", "ValueError: broken (speaker.py, line 6)")] == [
+            (event, error) for _, event, error in rig.host.reported
+        ]
     bench.loader.bus.emit("news", "late")
     assert 1 == len(rig.host.frames)
 

@@ -47,7 +47,7 @@ async def test_a_session_begins_with_providers_then_session_start_then_resources
 
     assert [(2, "startup", None), ("startup", "/work/place")] == order
     assert [rs.Resources(skills=["s"])] == [each.resources for each in found]
-    assert [("/ext/a.py", "register_provider", "no baseUrl")] == rig.host.reported
+    assert [("/ext/a.py", "register_provider", "ValueError: no baseUrl")] == rig.host.reported
     assert [("register_provider", "/ext/a.py", "good"), ("unregister_provider", "former")] == rig.host.asked
     assert [] == extension.providers
 

@@ -19,6 +19,7 @@ from pinnace_agent.core.loop_thread import (
     DECISION,
     LoopEndedError,
     LoopThread,
+    NotAwaitedError,
     WrongThreadError,
     usable_from_any_thread,
 )
@@ -361,6 +362,30 @@ async def test_an_async_method_raises_at_once_in_another_thread(
             method = getattr(objects.by_class[member.owner], member.name)
             with pytest.raises(WrongThreadError, match=f"{member.name} is awaited"):
                 await elsewhere(method)
+
+
+def test_what_an_async_method_returns_is_neither_yes_nor_no() -> None:
+    """A hook that forgets to await must not take it for an answer; nor may it for those of free functions."""
+
+    class Stub:
+        __loop_thread__ = LoopThread()
+
+    functions: list[tuple[str, Any, tuple[object, ...]]] = [
+        (each.name, getattr(each.owner, each.name), (Stub(),)) for each in AWAITED
+    ]
+    functions.append(("complete", pinnace.extensions.complete, ()))
+    for name, function, given in functions:
+        required = [
+            each
+            for each in list(inspect.signature(function).parameters.values())[len(given) :]
+            if each.default is each.empty and each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+        ]
+        call = function(*given, *(None for _ in required))
+        try:
+            with pytest.raises(NotAwaitedError, match=rf"{name}\(\) must be awaited"):
+                bool(call)
+        finally:
+            call.close()
 
 
 async def test_an_async_method_can_be_called_from_a_worker_thread(rig: "Rig", tmp_path: object) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import shutil
 import socket
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from pinnace_agent.sandbox.bubblewrap import Layout
 from pinnace_agent.sandbox.layout import SandboxPlaces, Unprotectable, check_places, git_folders, is_shown, layout_of
 from pinnace_agent.sandbox.policy import SandboxPolicy
 from pinnace_agent.sandbox.sandbox import places_of
+from pinnace_fuzz.harness.short_folders import make_short_folder
 
 WRITING = SandboxPolicy("workspace-write")
 
@@ -237,12 +239,14 @@ def test_session_files_elsewhere_are_hidden_and_in_the_working_folder_protected(
 
 
 def test_sockets_of_services_are_masked(disk: Disk) -> None:
-    path = disk.home / "s"
+    folder = make_short_folder("services-")
     with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(path))
+        listening.bind(f"{folder}/s")
         listening.listen()
+        masked = disk.layout().masked
+    shutil.rmtree(folder)
 
-        assert str(path) in disk.layout().masked
+    assert f"{folder}/s" in masked
 
 
 @pytest.mark.parametrize(

@@ -115,12 +115,12 @@ def words(confined: Confined) -> list[str]:
 
 def without(words: list[str], dropped: str, confined: Confined, private: Path) -> list[str]:
     names = {"HOME": str(confined.home), "PROJECT": str(confined.folder), "PRIVATE": str(private)}
-    for name, value in names.items():
-        dropped = dropped.replace(name, value)
     if dropped.startswith("HIDDEN "):
         path = dropped.removeprefix("HIDDEN ")
         dropped = f"--perms 0500 --tmpfs {path} --remount-ro {path}"
     parts = dropped.split()
+    for name, value in names.items():
+        parts = [each.replace(name, value) for each in parts]
     found = [i for i in range(len(words)) if words[i : i + len(parts)] == parts]
     assert len(found) == 1, dropped
     return [*words[: found[0]], *words[found[0] + len(parts) :]]

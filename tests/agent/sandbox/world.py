@@ -148,7 +148,9 @@ def world(place: Path, user: int | None = None) -> Generator[World, None, None]:
             for each in (root, *root.rglob("*")):
                 os.chown(each, owner, owner, follow_symlinks=False)
             root.chmod(0o755)
-        python = sys.executable if owner == os.geteuid() else "/usr/bin/python3"
+        real = os.path.realpath(sys.executable)
+        is_shown = not real.startswith(tuple(f"{each}/" for each in _HIDDEN))
+        python = real if is_shown and owner == os.geteuid() else "/usr/bin/python3"
         made = World(home, project, agent, session, env, secret, owner, python)
         name = f"outside-{token}"
         victim = subprocess.Popen(

@@ -15,9 +15,9 @@ from pinnace_fuzz.judge.results import NOTHING_JUDGED_EXIT
 TINY = [sys.executable, str(Path(__file__).parent / "tiny_agent.py")]
 
 
-def judge(out: Path, *words: str, faults: str = "", only: str = "ERR/no-object-null") -> int:
+def judge(out: Path, *words: str, faults: str | tuple[str, ...] = "", only: str = "ERR/no-object-null") -> int:
     options = ["--adapter", "none", "--only", only, "--out", str(out), "--patience", "0.3", *words]
-    return main([*options, "--", *TINY, *faults.split()])
+    return main([*options, "--", *TINY, *(faults.split() if isinstance(faults, str) else faults)])
 
 
 def test_an_agent_without_fault_exits_with_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -95,7 +95,7 @@ def test_no_process_of_a_judged_agent_outlives_the_judge_and_each_is_reported(
     with pytest.raises(FileNotFoundError):  # an agent that could not be started is no other one that it might be of
         AgentProcess(["/no/such/agent"], lambda _data, _at: None, lambda _data, _at: None)
     numbers = tmp_path / "numbers"
-    assert judge(tmp_path / "out", faults=f"daemon={numbers}") in (0, 1)
+    assert judge(tmp_path / "out", faults=(f"daemon={numbers}",)) in (0, 1)
     daemons = numbers.read_text().split()
 
     assert daemons

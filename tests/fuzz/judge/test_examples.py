@@ -12,6 +12,7 @@ import pytest
 from hypothesis.database import DirectoryBasedExampleDatabase, ExampleDatabase, MultiplexedDatabase, ReadOnlyDatabase
 from tests.source_tree import REPOSITORY
 
+from pinnace_fuzz.harness.short_folders import make_short_folder
 from pinnace_fuzz.judge.adapter import NoAdapter
 from pinnace_fuzz.judge.campaigns.campaign_run import CampaignRun
 from pinnace_fuzz.judge.campaigns.findings import Sighting
@@ -72,12 +73,13 @@ def kit(tmp_path: Path) -> Iterator[Kit]:
 
 
 @pytest.fixture
-def redis(tmp_path: Path) -> Iterator[str]:
-    """The URL of a server of the test's own, at a socket in its folder."""
+def redis() -> Iterator[str]:
+    """The URL of a server of the test's own."""
     if REDIS is None:
         pytest.skip("redis-server is not installed (scripts/peers)")
-    socket = tmp_path / "redis"
-    words = ["--port", "0", "--unixsocket", str(socket), "--save", "", "--dir", str(tmp_path)]
+    folder = make_short_folder("redis-")
+    socket = folder / "redis"
+    words = ["--port", "0", "--unixsocket", str(socket), "--save", "", "--dir", str(folder)]
     process = subprocess.Popen([REDIS, *words], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
@@ -87,6 +89,7 @@ def redis(tmp_path: Path) -> Iterator[str]:
     finally:
         process.kill()
         process.communicate()
+        shutil.rmtree(folder)
 
 
 def know_each_other(kit: Kit, first: ExampleDatabase, second: ExampleDatabase) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -71,7 +72,7 @@ def test_the_official_sdk_for_python_has_a_conversation(env: dict[str, str], tmp
 def _acpx(
     env: dict[str, str], cwd: Path, *words: str, agent: tuple[str, ...] = AGENT
 ) -> "subprocess.CompletedProcess[bytes]":
-    command = [str(NODE), str(MODULES / "acpx" / "dist" / "cli.js"), "--agent", " ".join(agent), *words]
+    command = [str(NODE), str(MODULES / "acpx" / "dist" / "cli.js"), "--agent", shlex.join(agent), *words]
     return subprocess.run(command, env=env, cwd=cwd, capture_output=True, timeout=TIMEOUT_S, check=False)
 
 

@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import IO, Any, Self
 import pytest
 from tests.source_tree import PYTHONPATH
 
+from pinnace_fuzz.harness.short_folders import make_short_folder
 from pinnace_rpc.host.locations import HostLock, default_socket, make_folder
 from pinnace_rpc.host.protocol import (
     Accepted,
@@ -192,7 +192,7 @@ def close_quietly(stream: IO[bytes] | None) -> None:
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """A folder whose path is short enough for a socket in it."""
-    path = Path(tempfile.mkdtemp(prefix="pinnace-")).resolve()
+    path = make_short_folder("pinnace-")
     yield path
     shutil.rmtree(path)
 

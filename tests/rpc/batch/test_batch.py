@@ -466,7 +466,7 @@ def test_a_loss_changes_neither_what_a_task_has_cost_nor_how_often_it_is_verifie
     (place / "session" / "s.jsonl").write_text(f'{lines}{{"type": "mess')
     result = {**made_result("completed", "", code=0), "error": None, "turns": 1, "session": {"id": "t", "file": "s"}}
     (place / "result.json").write_text(json.dumps(result))
-    call = {"task": {"id": "t", "prompt": "x", "verify": f"echo run >> {tmp_path}/runs"}, "place": str(place)}
+    call = {"task": {"id": "t", "prompt": "x", "verify": f"echo run >> '{tmp_path}/runs'"}, "place": str(place)}
     call |= {"command": ["false"], "flags": []}
     outcomes = []
     for _ in range(2):
@@ -483,7 +483,7 @@ def test_a_loss_changes_neither_what_a_task_has_cost_nor_how_often_it_is_verifie
 def test_a_call_waits_for_the_outcome_of_one_that_is_at_work_on_the_same_attempt(tmp_path: Path) -> None:
     """R-BAT-02: a worker of an engine may outlive the coordinator, whose successor calls for the same attempt."""
     call = {"task": {"id": "t", "prompt": "x"}, "place": str(tmp_path), "flags": []}
-    call |= {"command": ["/bin/sh", "-c", f"echo run >> {tmp_path}/runs"]}
+    call |= {"command": ["/bin/sh", "-c", f"echo run >> '{tmp_path}/runs'"]}
     outcome: dict[str, Any] = {"id": "t", "result": {}, "verify": None, "session": "", "stderr": ""}
     with (tmp_path / "lock").open("w") as lock, ThreadPoolExecutor(1) as pool:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -159,7 +160,7 @@ def test_bash_completes_a_command_line(home: Path) -> None:
     """What the documented line does, in a shell that has `pinnace` on its path."""
     program = home / "bin" / "pinnace"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m pinnace_rpc "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m pinnace_rpc "$@"\n')
     program.chmod(0o755)
     script = (
         "source <(pinnace completion bash); COMP_WORDS=(pinnace --mode j); COMP_CWORD=2;"

@@ -116,12 +116,22 @@ def test_a_name_that_no_extension_brings_is_refused_before_any_prompt_runs(home:
     assert b"agent_start" not in done.stdout
 
 
-def test_keep_going_starts_without_the_tool_that_a_broken_extension_would_bring(home: PreparedHome) -> None:
-    (home.work / "broken.py").write_text("import nothing_of_this_name\n")
-    done = serve(home, "-e", "broken.py", "--keep-going", "-xt", "deploy")
-
+def test_keep_going_starts_without_extensions_that_were_found_and_never_without_those_named(home: PreparedHome) -> None:
+    """R-EXT-14: nor by a folder; a tool that one of those found would bring is warned of."""
+    folder = home.work / "gate"
+    folder.mkdir()
+    for file in (home.work / "broken.py", folder / "extension.py"):
+        file.write_text("import nothing_of_this_name\n")
+    for named in ("broken.py", "gate", "missing.py"):
+        done = serve(home, "-e", named, "--keep-going", "-xt", "deploy")
+        assert (1, False) == (done.returncode, b"agent_start" in done.stdout)
+        assert "may be a gate, so nothing starts without it" in done.stderr.decode()
+    (home.agent_dir / "extensions").mkdir()
+    (home.work / "broken.py").rename(home.agent_dir / "extensions" / "broken.py")
+    done = serve(home, "--keep-going", "-xt", "deploy")
     assert 0 == done.returncode
     assert 'there is no tool named "deploy"' in done.stderr.decode()
+    assert "broken.py: needs the module" in done.stderr.decode()
 
 
 @pytest.mark.parametrize(

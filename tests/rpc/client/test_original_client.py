@@ -10,7 +10,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -24,6 +23,7 @@ from tests.source_tree import PYTHONPATH
 from pinnace_fuzz.harness.adapters import prepare_pi_home
 from pinnace_fuzz.harness.driver import Agent
 from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
+from pinnace_fuzz.harness.short_folders import make_short_folder
 from pinnace_fuzz.records import Record
 from pinnace_fuzz.script import Scripted
 
@@ -83,7 +83,7 @@ Start = Callable[..., OriginalClient]
 @pytest.fixture(scope="module")
 def hosted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
     """The home of all tests, and the folder of the socket of its host, which the first attach starts."""
-    root, folder = tmp_path_factory.mktemp("hosted"), tempfile.mkdtemp(prefix="pinnace-")  # short enough for a socket
+    root, folder = tmp_path_factory.mktemp("hosted"), str(make_short_folder("pinnace-"))  # short enough for a socket
     yield root, folder
     env = {"PYTHONPATH": PYTHONPATH, "XDG_RUNTIME_DIR": folder}
     home = prepare_pi_home(root, "http://127.0.0.1:9", env=env)

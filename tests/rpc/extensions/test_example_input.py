@@ -82,7 +82,7 @@ def test_a_handler_that_fails_changes_nothing(extended: Start, written: MakeExte
     one.say("?quick hello")
 
     assert ["Answer in one sentence: hello"] == one.user_messages
-    assert [("input", "broken")] == one.errors
+    assert [("input", "ValueError: broken (written_1.py, line 5)")] == one.errors
 
 
 def test_queued_messages_are_transformed_too(extended: Start) -> None:

@@ -76,7 +76,11 @@ def test_a_gate_that_raises_blocks(extended: Start, changed: MakeExtension) -> N
     one.say("clean up")
 
     assert (one.work / "build").exists()
-    assert [("tool_call", "'NoneType' object has no attribute 'search'")] == one.errors
+    [(event, error)] = one.errors
+    assert (event, True) == (
+        "tool_call",
+        error.startswith("AttributeError: 'NoneType' object has no attribute 'search' ("),
+    )
     [(text, is_error)] = one.ends
     assert is_error
     assert "'NoneType' object has no attribute 'search'" in text

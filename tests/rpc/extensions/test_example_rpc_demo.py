@@ -91,7 +91,7 @@ def test_an_error_of_a_command_is_reported(extended: Start) -> None:
     one.begin("/demo-error")
     error = one.pi.wait({"type": "extension_error"})
 
-    assert {"extensionPath": "command:demo-error", "event": "command", "error": "on purpose"} == {
+    assert {"extensionPath": "command:demo-error", "event": "command", "error": "RuntimeError: on purpose"} == {
         name: error[name] for name in ("extensionPath", "event", "error")
     }
 
@@ -105,5 +105,5 @@ def test_without_a_client_every_question_has_its_default(print_agent: OneShotSta
 def test_without_a_client_an_error_goes_to_stderr(print_agent: OneShotStarter) -> None:
     printed = print_agent(["-p", "/demo-error", "-e", str(EXAMPLES / NAME)]).end()
 
-    assert "Extension error (command:demo-error): on purpose" in printed.err
+    assert "Extension error (command:demo-error): RuntimeError: on purpose" in printed.err
     assert "" == printed.out

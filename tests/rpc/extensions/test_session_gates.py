@@ -110,7 +110,7 @@ def test_read_only_holds_after_a_setup_that_raises(extended: Start, written: Mak
     before = one.pi.ask("get_state")["sessionId"]
     one.command("/fresh")
 
-    assert [("command", "The session was not replaced: its setup failed: no such template")] == one.errors
+    assert [("command", "RuntimeError: The session was not replaced: its setup failed: no such template")] == one.errors
     assert before == one.pi.ask("get_state")["sessionId"]
     one.say("write")
     [(result, is_error)] = one.ends

@@ -6,13 +6,13 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from pinnace_fuzz.harness.short_folders import make_short_folder
 from pinnace_rpc.host.protocol import (
     Accepted,
     Answer,
@@ -230,7 +230,7 @@ def started(
 @contextmanager
 def short_folder() -> Generator[Path]:
     """Make a folder whose path fits into that of a socket."""
-    folder = Path(tempfile.mkdtemp(prefix="ph"))
+    folder = make_short_folder("ph")
     try:
         yield folder
     finally:

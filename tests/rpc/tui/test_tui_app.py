@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Coroutine
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
 from pinnace import AsyncioClient, Dialogs
+from pinnace_fuzz.harness.short_folders import make_short_folder
 from pinnace_tui.app import TerminalClient
 from pinnace_tui.conversation import ConversationView
 from pinnace_tui.editor import Suggestions
@@ -623,7 +623,7 @@ for line in sys.stdin:
 
 def test_a_second_terminal_and_a_host_that_is_killed(tmp_path: Path) -> None:
     """Both show what either does; after the host's end both attach to the next one, with what they missed."""
-    runtime = Path(tempfile.mkdtemp(prefix="pt-"))  # the path of a socket is short
+    runtime = make_short_folder("pt-")  # the path of a socket is short
     env = environment(tmp_path, XDG_RUNTIME_DIR=str(runtime))
     host = [sys.executable, "-P", "-m", "pinnace_rpc", "host"]
     stop = [*host, "stop"]

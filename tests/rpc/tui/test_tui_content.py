@@ -2,8 +2,10 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.source_tree import PYTHONPATH
 
+from pinnace_fuzz.harness.short_folders import make_short_folder
 from pinnace_tui.clipboard import as_files
 from pinnace_tui.completion import Place, Suggestion, files_of, place_in, suggest_commands, suggest_files
 from pinnace_tui.content.heights import Heights
@@ -239,8 +242,16 @@ def test_listing_files_runs_nothing_that_the_repository_names(tmp_path: Path) ->
     assert not ran.exists()
 
 
-def test_files_that_are_dragged_into_the_terminal(tmp_path: Path) -> None:
-    folder, other = tmp_path / "project", tmp_path / "other.txt"
+@pytest.fixture
+def plain() -> Iterator[Path]:
+    """A folder whose path needs no quotes."""
+    folder = make_short_folder("drag-")
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_files_that_are_dragged_into_the_terminal(plain: Path) -> None:
+    folder, other = plain / "project", plain / "other.txt"
     folder.mkdir()
     for path in (other, folder / "a b.txt", folder / "c.txt"):
         path.touch()

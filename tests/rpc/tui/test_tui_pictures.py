@@ -4,14 +4,15 @@ import asyncio
 import json
 import os
 import re
+import shutil
 from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 import pytest
 from tests.rpc.tui.terminal import TIMEOUT_S, Screen, environment, terminal
 
+from pinnace_fuzz.harness.short_folders import make_short_folder
 from pinnace_tui.content.transcript import ToolItem
 from pinnace_tui.conversation import ConversationView
 from pinnace_tui.screens import Dialog
@@ -105,8 +106,11 @@ def _path(found: re.Match[str]) -> str:
 
 
 def test_the_pictures_of_the_page_are_what_the_client_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with TemporaryDirectory(prefix="pt-") as short:  # its path takes one line
-        found = asyncio.run(pictures(Path(short), monkeypatch))
+    short = make_short_folder("pt-")  # its path takes one line
+    try:
+        found = asyncio.run(pictures(short, monkeypatch))
+    finally:
+        shutil.rmtree(short)
     for name, svg in found.items():
         path = PICTURES / f"{name}.svg"
         if os.environ.get("UPDATE_SCREENS"):

@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +13,8 @@ from typing import Final
 
 import pytest
 from tests.rpc.tui.terminal import TIMEOUT_S, environment
+
+from pinnace_fuzz.harness.short_folders import make_short_folder
 
 TMUX: Final = shutil.which("tmux") or shutil.which("tmux", path=str(Path(__file__).parents[3] / ".tools" / "bin"))
 NEEDS_TMUX: Final = pytest.mark.skipif(TMUX is None, reason="no tmux: scripts/peers installs it")
@@ -91,7 +92,7 @@ class RealTerminal:
 @pytest.fixture
 def short() -> Iterator[Path]:
     """A folder whose path is short enough for a socket."""
-    folder = Path(tempfile.mkdtemp(prefix="pt-"))
+    folder = make_short_folder("pt-")
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
 

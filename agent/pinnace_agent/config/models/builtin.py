@@ -71,7 +71,7 @@ def key_variables(provider: str) -> tuple[str, ...]:
 
 
 def usual_variable(provider: str) -> str | None:
-    """Return the variable that users are told to set: the last one, which names a key and no token."""
+    """Return the variable that errors name: the last one, which names a key and no token."""
     variables = key_variables(provider)
     return variables[-1] if variables else None
 

@@ -169,9 +169,10 @@ def read_catalog(path: Path) -> Catalog:
     if not check_models_file(content):
         return Catalog(cast("dict[str, JsonObject]", content.get("providers", {})))  # the schema was checked
     # Not at a start with a valid file.
-    from pinnace_agent.config.models.damaged_catalog import usable_catalog
+    from pinnace_agent.config.models.damaged_catalog import usable_entries
 
-    return usable_catalog(path, content)
+    entries, diagnostics, left_out = usable_entries(path, content)
+    return Catalog(entries, diagnostics, left_out=LeftOut(*left_out))
 
 
 def _access(entry: JsonObject) -> ProviderAccess:

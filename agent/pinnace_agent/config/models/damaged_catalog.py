@@ -4,12 +4,11 @@ Loaded only for such a file; for a valid one `catalog` gives the same result. A 
 that is described so, also in the built-in catalog. Hints cost nothing.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from pinnace_agent.config.models.builtin import index
-from pinnace_agent.config.models.catalog import Catalog, LeftOut
 from pinnace_agent.config.models.catalog_schema import check_file, check_model, check_override, check_provider
 from pinnace_agent.core.diagnostics import Diagnostic, Problem, hints
 from pinnace_agent.files.relaxed_json import JsonObject, is_list, is_object
@@ -19,8 +18,22 @@ from pinnace_agent.redaction.policy import Secret
 _MAX_PROBLEMS: Final = 20
 
 
-def usable_catalog(path: Path, content: JsonObject) -> Catalog:
-    """Return the catalog of a models.json, without what its mistakes leave out.
+LeftOutFields = tuple[
+    frozenset[str], frozenset[tuple[str, str]], tuple[Secret, ...], tuple[Mapping[str, Secret], ...], tuple[Secret, ...]
+]
+
+
+class Usable(NamedTuple):
+    """What of a models.json can be used."""
+
+    entries: dict[str, JsonObject]
+    diagnostics: tuple[Diagnostic, ...]
+    left_out: LeftOutFields | tuple[()] = ()
+    """The fields of a `LeftOut` of the catalog."""
+
+
+def usable_entries(path: Path, content: JsonObject) -> Usable:
+    """Return the entries of a models.json, without what its mistakes leave out.
 
     Args:
         path: The file, for the diagnostics.
@@ -29,15 +42,15 @@ def usable_catalog(path: Path, content: JsonObject) -> Catalog:
     outside = check_file(content)
     providers = content.get("providers", {})
     if not is_object(providers):
-        return Catalog(diagnostics=(Diagnostic(str(path), _screenful(outside), "the file is ignored"),))
+        return Usable({}, (Diagnostic(str(path), _screenful(outside), "the file is ignored"),))
     checked = [_Entry(provider, entry) for provider, entry in providers.items()]
-    return Catalog(
+    return Usable(
         {each.provider: each.usable for each in checked if each.usable is not None},
         (
             *hints(str(path), outside),
             *(diagnostic for each in checked for diagnostic in each.diagnostics(str(path))),
         ),
-        left_out=_left_out(checked),
+        _left_out(checked),
     )
 
 
@@ -120,10 +133,10 @@ class _Entry:
         return not mistakes
 
 
-def _left_out(checked: Sequence[_Entry]) -> LeftOut:
+def _left_out(checked: Sequence[_Entry]) -> LeftOutFields:
     damaged = [description for each in checked for description in each.damaged]
     headers = [fields for each in damaged if is_object(fields := each.get("headers"))]
-    return LeftOut(
+    return (
         frozenset(each.provider for each in checked if each.usable is None),
         frozenset((each.provider, model_id) for each in checked for model_id in each.left_out),
         tuple(Secret(key) for each in damaged if isinstance(key := each.get("apiKey"), str)),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from pinnace_agent.core.json_values import is_list, is_object
+from pinnace_agent.core.loop_thread import must_be_awaited
 from pinnace_agent.extensions.api.contexts import CURRENT_CALL, Context
 from pinnace_agent.files import paths
 from pinnace_agent.shell.truncation import MAX_BYTES, MAX_LINES, Truncation, format_size, truncate_head, truncate_tail
@@ -56,6 +57,7 @@ class SessionManager:
     """Lists sessions. The open session is read through `ctx.session_manager`."""
 
     @staticmethod
+    @must_be_awaited
     async def list(
         cwd: str | os.PathLike[str], session_dir: str | os.PathLike[str] | None = None
     ) -> Sequence["SessionInfo"]:
@@ -72,6 +74,7 @@ class SessionManager:
         return await trio.to_thread.run_sync(lambda: list_sessions(_session_folder(folder, session_dir), folder))
 
     @staticmethod
+    @must_be_awaited
     async def list_all(session_dir: str | os.PathLike[str] | None = None) -> Sequence["SessionInfo"]:
         """Return the sessions of all working folders, the most recently used first."""
         from pinnace_agent.session.folders import sessions_root
@@ -146,6 +149,7 @@ def serialize_conversation(messages: Iterable[Message]) -> str:
     return "\n\n".join(paragraphs(messages))
 
 
+@must_be_awaited
 async def complete(
     ctx: Context,
     question: str | Sequence[Message],

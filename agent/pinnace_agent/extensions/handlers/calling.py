@@ -10,6 +10,7 @@ from typing import Final, NamedTuple, cast
 
 import trio
 
+from pinnace_agent.core.loop_thread import all_awaited
 from pinnace_agent.extensions.api.contexts import Context
 from pinnace_agent.extensions.handlers.thread_proxy import thread_context
 from pinnace_agent.extensions.registration.registrations import (
@@ -113,22 +114,26 @@ class Caller:
             function: Takes no arguments.
             in_thread: Whether it is called in a worker thread.
             is_timed: Whether the watchdog reports it when it waits long.
+
+        Raises:
+            NotAwaitedError: It has dropped the result of an async method unawaited, so what it wanted was not done.
         """
         watchdog = self.watchdog
-        token = watchdog.enter(owner)
-        try:
-            if in_thread:
-                value = await self._in_thread(owner, function)
-            else:
-                value = function()
-            if value is not None and isinstance(value, Awaitable):
-                number = watchdog.begin_wait(owner) if is_timed else -1
-                try:
-                    value = await cast("Awaitable[object]", value)
-                finally:
-                    watchdog.end_wait(number)
-        finally:
-            watchdog.leave(token)
+        with all_awaited():
+            token = watchdog.enter(owner)
+            try:
+                if in_thread:
+                    value = await self._in_thread(owner, function)
+                else:
+                    value = function()
+                if value is not None and isinstance(value, Awaitable):
+                    number = watchdog.begin_wait(owner) if is_timed else -1
+                    try:
+                        value = await cast("Awaitable[object]", value)
+                    finally:
+                        watchdog.end_wait(number)
+            finally:
+                watchdog.leave(token)
         return value
 
     async def _in_thread(self, owner: Owner, function: Callable[[], object]) -> object:

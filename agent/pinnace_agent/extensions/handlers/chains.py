@@ -180,8 +180,15 @@ class Chains:
         await trio.lowlevel.checkpoint_if_cancelled()
         return outcome
 
-    async def before_agent_start(self, make: Callable[[], ev.BeforeAgentStart]) -> RunPreparation | None:
+    async def before_agent_start(
+        self, make: Callable[[], ev.BeforeAgentStart], base: Callable[[], str] | None = None
+    ) -> RunPreparation | None:
         """Let handlers add messages and change the system prompt of a run (E17). None: there is no handler.
+
+        Args:
+            make: Makes the event.
+            base: Returns the prompt of the tools that are active now: a handler that changes them changes what later
+                ones see, and what former ones have made of it. None: it never changes.
 
         Raises:
             UnusableResultError: A handler's result can't be used, so the run must not start.
@@ -190,7 +197,7 @@ class Chains:
         if not bounds:
             return None
         event = make()
-        prompt = event.system_prompt
+        prompt = own = event.system_prompt
         messages: list[rs.CustomContent] = []
         try:
             for bound in bounds:
@@ -201,6 +208,8 @@ class Chains:
                 if isinstance(result, rs.BeforeStart):
                     prompt = prompt if result.system_prompt is None else result.system_prompt
                     messages += [] if result.message is None else [result.message]
+                if base is not None and (now := base()) != own:
+                    prompt, own, event = prompt.replace(own, now, 1), now, make()
         finally:
             self._binding.chained_prompt = None
         await trio.lowlevel.checkpoint_if_cancelled()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from pinnace_agent.extensions.loading.modules import PREFIX
-from pinnace_agent.extensions.services.error_records import failure_text
+from pinnace_agent.extensions.services.error_records import described
 
 _SHOWN_FRAMES: Final = 5
 _SUSPECTS: Final = ("setup", "register", "main", "activate", "default", "plugin", "init")
@@ -29,8 +29,7 @@ def error_text(error: BaseException, entry: str, folder: str | None) -> str:
         case RecursionError():
             return "RecursionError: it calls itself without end"
         case _:
-            text, kind = failure_text(error), type(error).__name__
-            return text if text == kind else f"{kind}: {text}"
+            return described(error, entry)
 
 
 def no_function(names: list[str], attribute: str) -> str:

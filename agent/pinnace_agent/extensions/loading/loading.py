@@ -16,6 +16,7 @@ from typing import Final, TextIO, cast
 
 import trio
 
+from pinnace_agent.core.loop_thread import all_awaited
 from pinnace_agent.extensions.api.api import ExtensionAPI, slug
 from pinnace_agent.extensions.api.base import Services
 from pinnace_agent.extensions.loading import modules
@@ -204,9 +205,10 @@ class Loader:
         """Call an extension's function within its time limit; when it returns, the extension is live."""
         check_function(function, "the extension's function", "(pi)")
         with trio.move_on_at(started_s + self._limits.hard_s) as scope:
-            value = cast("ExtensionFunction", function)(api)
-            if inspect.isawaitable(value):
-                await cast("Awaitable[object]", value)
+            with all_awaited():
+                value = cast("ExtensionFunction", function)(api)
+                if inspect.isawaitable(value):
+                    await cast("Awaitable[object]", value)
         # A function that blocks, or swallows the cancellation, returns late.
         if scope.cancelled_caught or trio.current_time() - started_s > self._limits.hard_s:
             raise _LoadError(f"took more than {self._limits.hard_s:g} s to load")

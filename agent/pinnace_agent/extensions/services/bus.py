@@ -5,10 +5,10 @@ is logged and not passed on. Subscriptions end with the instance, or when their 
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Final, NamedTuple, Protocol, TypeVar, cast, overload
 
-from pinnace_agent.core.loop_thread import LoopThread, usable_from_any_thread
+from pinnace_agent.core.loop_thread import LoopThread, all_awaited, usable_from_any_thread
 from pinnace_agent.extensions.registration.registrations import Extension, Generation
 from pinnace_agent.extensions.services.error_records import failure_text, ownership
 
@@ -88,7 +88,8 @@ class EventBus:
 
     def _deliver(self, subscription: _Subscription, channel: str, data: object) -> None:
         try:
-            answer = subscription.listener(data)
+            with all_awaited():
+                answer = subscription.listener(data)
         except BaseException as error:
             self._failed(subscription, channel, error)
             return
@@ -97,7 +98,8 @@ class EventBus:
 
             async def listen() -> None:
                 try:
-                    await awaitable
+                    with all_awaited():
+                        await awaitable
                 except BaseException as error:
                     self._failed(subscription, channel, error)
 
@@ -173,5 +175,5 @@ class ExtensionBus:
 
 def _close(awaitable: Awaitable[object]) -> None:
     """Close a coroutine that will not run, so that Python does not warn of it."""
-    if inspect.iscoroutine(awaitable):
+    if isinstance(awaitable, Coroutine):
         awaitable.close()

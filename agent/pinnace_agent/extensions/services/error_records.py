@@ -6,6 +6,7 @@ tasks only the extension can have raised that. Items R15 to R17.
 """
 
 import inspect
+import os
 import traceback
 from collections.abc import Sequence
 from typing import Final, NamedTuple, cast
@@ -16,6 +17,13 @@ from pinnace_agent.extensions.registration.registrations import ErrorRecord, Fun
 
 _EVENT_NAMES: Final = frozenset({"event", "ev", "evt", "e"})
 _CONTEXT_NAMES: Final = frozenset({"ctx", "context", "c"})
+_ENTRY_NAMES: Final = frozenset({"extension.py", "__init__.py"})
+# What Python and trio say where code that needs the event loop of asyncio is awaited or called under trio.
+_OF_ASYNCIO: Final = ("no running event loop", "no current event loop", "unrecognized yield message")
+_USE_TRIO: Final = (
+    "extensions run under trio, not asyncio: use trio.sleep, trio.open_nursery and libraries that work with trio, or "
+    "register the function with thread=True and call asyncio.run() in it"
+)
 
 
 class Ownership(NamedTuple):
@@ -70,12 +78,47 @@ def failure_text(failure: BaseException) -> str:
         text = str(leaf)
     except Exception:  # a failing __str__ must not hide the failure
         text = ""
+    if _is_of_asyncio(leaf, text):
+        return f"{text.partition('. ')[0].rstrip('.')}: {_USE_TRIO}"
     return text or type(leaf).__name__
+
+
+def _is_of_asyncio(error: BaseException, text: str) -> bool:
+    """Return whether code failed since it needs the event loop of asyncio: there is none, or trio got its future."""
+    if isinstance(error, RuntimeError | TypeError) and any(each in text for each in _OF_ASYNCIO):
+        return True
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return bool(frames) and isinstance(error, AttributeError) and frames[-1].f_globals.get("__package__") == "asyncio"
+
+
+def described(failure: BaseException, path: str) -> str:
+    """Return the message of a failure with its type, and the last place of it in the extension's own files.
+
+    Args:
+        failure: The failure.
+        path: The extension's file.
+    """
+    leaf = _leaves(failure)[0]
+    text, kind = failure_text(failure), type(leaf).__name__
+    if text != kind and not isinstance(leaf, SystemExit):
+        text = f"{kind}: {text}"
+    return f"{text}{place_of(leaf, path)}"
+
+
+def place_of(error: BaseException, path: str) -> str:
+    """Return where in its own files an extension has failed, as ` (gate.py, line 3)`; empty: not in them."""
+    own = os.path.realpath(os.path.dirname(path) if os.path.basename(path) in _ENTRY_NAMES else path)
+    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
+        real = os.path.realpath(frame.f_code.co_filename)
+        if real == own or real.startswith(own + os.sep):
+            name = os.path.basename(real) if real == own else os.path.relpath(real, own)
+            return f" ({name}, line {line})"
+    return ""
 
 
 def failure_record(path: str, event: str, failure: BaseException, *, hint: str | None = None) -> ErrorRecord:
     """Return the error record of a failure; `hint` follows the message."""
-    text = failure_text(failure)
+    text = described(failure, path)
     stack = "".join(traceback.format_exception(failure))
     return ErrorRecord(path, event, f"{text} ({hint})" if hint else text, stack)
 

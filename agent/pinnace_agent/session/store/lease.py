@@ -113,7 +113,7 @@ class Lease:
         return self._descriptor is not None and _is_at(self.path, self._descriptor)
 
     def announce_end(self) -> None:
-        """Tell those that want the session that this process will release it in a few seconds."""
+        """Announce to processes that want the session that this process will release it in a few seconds."""
         if self._descriptor is not None:
             _sign(self._descriptor, self._started, is_ending=True)
 

@@ -9,7 +9,6 @@ import contextlib
 import shutil
 import signal
 import subprocess
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -34,6 +33,7 @@ from pinnace_fuzz.chaos.moves import FINE, STOPS, TEXTS, answer
 from pinnace_fuzz.chaos.run import Broken
 from pinnace_fuzz.harness.adapters import prepare_pi_home
 from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
+from pinnace_fuzz.harness.short_folders import make_short_folder
 from pinnace_fuzz.process_tree import kill_each
 from pinnace_fuzz.records import Record
 
@@ -91,7 +91,7 @@ class HostedWorld:
         self._hosts: list[subprocess.Popen[bytes]] = []
         with uninterrupted(), contextlib.ExitStack() as stack:
             # The path of a socket is short.
-            self.root = Path(tempfile.mkdtemp(prefix="ch"))
+            self.root = make_short_folder("ch")
             self._ran = self.root / "ran"
             stack.callback(shutil.rmtree, self.root, ignore_errors=True)
             self.llm = stack.enter_context(FakeLlm([FINE]))
