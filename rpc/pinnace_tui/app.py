@@ -285,7 +285,8 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         except OSError as error:
             if self.is_running and not self._has_lost_draft:
                 self._has_lost_draft = True
-                self.report(f"the text in the editor is not kept in case of a crash: {error}", "warning")
+                notice = f"what is not sent is not kept in case of a crash: {error}"
+                self.transcript.notice(notice, "warning")
 
     def report_failure(self, error: Exception) -> None:
         """Report a defect of the client, which costs the key or the event alone."""
