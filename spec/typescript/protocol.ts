@@ -2692,7 +2692,10 @@ export interface Interruption {
 
 /** The text of the newest answer; null when there is none. */
 export interface LastText {
-  /** The text. */
+  /**
+   * The text.
+   * Since 0.16.0.
+   */
   text: string | null;
 }
 

@@ -175,7 +175,7 @@ class ExactProjection:
         # Any data is ours.
         shaped = self._data(command, cast(Record, data))
         head = {name: value for name, value in record.items() if name != "data"}
-        return {**head, "data": shaped} if shaped else head
+        return {**head, "data": shaped} if shaped or command == "get_last_assistant_text" else head
 
     def _data(self, command: str, data: Record) -> Record:
         if command == "get_messages":
@@ -226,6 +226,11 @@ class FifthProjection(ExactProjection):
     def event_names(self) -> tuple[str, ...]:
         """The types of the records that may be written beside responses."""
         return (*super().event_names, "auto_compaction_start", "auto_compaction_end")
+
+    def _data(self, command: str, data: Record) -> Record:
+        if command == "get_last_assistant_text" and data.get("text") is None:
+            return {}  # as these releases wrote it, before null was published
+        return super()._data(command, data)
 
     def _event(self, kind: str, record: Record) -> Record | None:
         if kind not in {"compaction_start", "compaction_end"}:

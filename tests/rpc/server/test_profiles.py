@@ -399,3 +399,16 @@ def test_deltas_add_up_for_a_reader_that_is_slow(agent: AgentStarter, profile: P
     for update in pi.found({"type": "message_update", "message": {}}):
         assert whole.startswith(update["message"]["content"][-1].get("text", ""))
     assert [] == faults(pi.records)
+
+
+@pytest.mark.parametrize(
+    ("profile", "data"), [("pi", {"text": None}), ("seed", {"text": None}), ("0.5x", {}), ("0.18", {})]
+)
+def test_without_an_answer_its_text_is_null_or_left_out(
+    agent: AgentStarter, profile: str, data: dict[str, object]
+) -> None:
+    """R-PRO-02: null was published later than the releases that left it out."""
+    pi = agent()
+    pi.ask("hello", protocol=profile)
+
+    assert data == pi.request({"type": "get_last_assistant_text"})["data"]
