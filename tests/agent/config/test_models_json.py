@@ -10,8 +10,8 @@ import pytest
 from pinnace_agent.config.credentials.credentials import AuthFile
 from pinnace_agent.config.credentials.known_keys import learn_keys
 from pinnace_agent.config.models.builtin import index
-from pinnace_agent.config.models.catalog import Catalog, read_catalog
-from pinnace_agent.config.models.damaged_catalog import usable_catalog
+from pinnace_agent.config.models.catalog import Catalog, LeftOut, read_catalog
+from pinnace_agent.config.models.damaged_catalog import usable_entries
 from pinnace_agent.config.models.models import ModelRegistry
 from pinnace_agent.config.models.patterns import ModelRequest
 from pinnace_agent.redaction.redactor import Redactor
@@ -570,7 +570,8 @@ def test_problems_of_a_file_never_repeat_its_content(entry: object, tmp_path: Pa
 def test_a_valid_file_is_read_as_one_with_a_mistake_elsewhere_is(tmp_path: Path) -> None:
     """The fast path of valid files: what sorts mistakes out makes the same of them."""
     fast = read(tmp_path, {"providers": WHOLE})
-    slow = usable_catalog(tmp_path / "models.json", {"providers": WHOLE})
+    entries, diagnostics, left_out = usable_entries(tmp_path / "models.json", {"providers": WHOLE})
+    slow = Catalog(entries, diagnostics, left_out=LeftOut(*left_out))
 
     assert () == fast.diagnostics == slow.diagnostics
     assert fast.left_out == slow.left_out
