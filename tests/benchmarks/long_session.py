@@ -23,8 +23,8 @@ TEXT: Final = "All work and no play makes a long session of which nothing may be
 TIME_MS: Final = 1_767_225_600_000
 
 
-def lines(cwd: Path, messages: int) -> Iterator[str]:
-    """Write a session, line by line."""
+def lines(cwd: Path, messages: int, *, has_blanks: bool = False) -> Iterator[str]:
+    """Write a session, line by line, as the agents do or with a blank behind each comma and colon."""
     stamp = "2026-01-01T00:00:00.000Z"
     session_id = "019b0000-0000-7000-8000-000000000000"
     yield json.dumps({"type": "session", "version": 3, "id": session_id, "timestamp": stamp, "cwd": str(cwd)})
@@ -32,7 +32,7 @@ def lines(cwd: Path, messages: int) -> Iterator[str]:
     for number in range(messages):
         entry_id = f"{number:08x}"
         entry = {"type": "message", "id": entry_id, "parentId": former, "timestamp": stamp, "message": message(number)}
-        yield json.dumps(entry, separators=(",", ":"))
+        yield json.dumps(entry, separators=(", ", ": ") if has_blanks else (",", ":"))
         former = entry_id
 
 
@@ -69,18 +69,18 @@ def message(number: int) -> dict[str, object]:
             return answer
 
 
-def session_of(program: Program, messages: int = MESSAGES) -> Path:
+def session_of(program: Program, messages: int = MESSAGES, *, has_blanks: bool = False) -> Path:
     """Return where a program's session of this length is; it is written if it is not there."""
-    path = program.home.sessions / f"{messages}-messages.jsonl"
+    path = program.home.sessions / f"{messages}-messages{'-with-blanks' * has_blanks}.jsonl"
     if not path.exists():
         with path.open("w") as file:
-            file.writelines(line + "\n" for line in lines(program.home.work, messages))
+            file.writelines(line + "\n" for line in lines(program.home.work, messages, has_blanks=has_blanks))
     return path
 
 
-def opened(program: Program, messages: int = MESSAGES) -> Figures:
+def opened(program: Program, messages: int = MESSAGES, *, has_blanks: bool = False) -> Figures:
     """Open the session and read it."""
-    path = session_of(program, messages)
+    path = session_of(program, messages, has_blanks=has_blanks)
     with MeasuredAgent(program, "--session", str(path)) as agent:
         state_ms = (agent.state() - agent.begun_s) * 1000
         size = agent.bytes
@@ -98,7 +98,7 @@ def opened(program: Program, messages: int = MESSAGES) -> Figures:
         agent.state()
         time.sleep(SETTLE_S)
         unread = agent.memory_mib()
-    name = f"{messages:,} messages"
+    name = f"{messages:,} messages{' with blanks' * has_blanks}"
     return {
         f"{name}: start to get_state, ms": state_ms,
         f"{name}: start to get_messages, ms": messages_ms,

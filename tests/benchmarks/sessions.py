@@ -131,7 +131,17 @@ def open_of(size: int) -> Callable[[Program], Figures]:
     return lambda program: long_session.opened(program, size)
 
 
-LIGHT: Final = (Item("find", found), Item("find", list_many, is_ours_only=True), Item("turns", turns))
+def open_with_blanks(program: Program) -> Figures:
+    """Open a session that another program wrote: with a blank behind each comma and colon."""
+    return long_session.opened(program, has_blanks=True)
+
+
+LIGHT: Final = (
+    Item("open", open_with_blanks),
+    Item("find", found),
+    Item("find", list_many, is_ours_only=True),
+    Item("turns", turns),
+)
 ITEMS: Final = (
     *(Item("open", open_of(size)) for size in SIZES),
     *(Item("find", list_long(size), is_ours_only=True) for size in SIZES),

@@ -9,6 +9,7 @@ decodes it at once.
 Imports msgspec, which takes some milliseconds: import this module only for files that are long enough to gain them.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import repeat
@@ -32,12 +33,18 @@ _TAGS: Final = ("role", "type")
 _OTHER_SHAPE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
-# A block of lines is decoded in one call; its texts are there until the next one. One line of another shape has the
-# block read line by line.
+# A block of lines is decoded in one call; its texts are there until the next one. One that holds a line of another
+# shape is halved, down to so few lines that reading them one by one costs no more than trying again.
 _BLOCK_LINES: Final = 128
-_BLOCK_BEGINNING: Final = b'{"type":"message",'
+_FEW_LINES: Final = 8
+# Most programs write the type first, with a blank or without. A line that begins with another type ends a block, since
+# it would fail there; what begins in another way may hold a message.
+_BEGINNINGS: Final = (b'{"type":"message"', b'{"type": "message"')
+_may_hold_message: Final = re.compile(rb'\{(?![ \t]*"type"[ \t]*:[ \t]*"(?!message"))').match
 _CLOSING: Final = ord("}")
 _LF: Final = b"\n"
+_CR: Final = b"\r"
+_CRLF: Final = b"\r\n"
 
 
 class Block(NamedTuple):
@@ -71,10 +78,17 @@ class LineReader:
         self._call = _struct_of(ToolCall)
         self._answer = _struct_of(AssistantMessage)
         self._using = {shape for shape in self._roles if "usage" in shape.__struct_fields__}
+        self._lines = _BLOCK_LINES
+        """How many to try in the next block: fewer where lines of another shape are near."""
 
     def read(self, line: bytes) -> tuple[Head, StoredMessage] | None:
-        """Return what a line holds, or None if it has another shape or blanks around it. Never raises."""
-        if not (line.startswith(b"{") and line.endswith(b"}")):
+        """Return what a line holds, or None if it has another shape or blanks around it. Never raises.
+
+        The line may end with the CR of CRLF. Lines that stay as they are will be written to clients, so there must be
+        nothing at which a reader of lines splits: no other CR, which is a blank in JSON.
+        """
+        line = line.removesuffix(_CR)
+        if not (line.startswith(b"{") and line.endswith(b"}")) or _CR in line:
             return None
         try:
             read = self._decode(line)
@@ -86,29 +100,49 @@ class LineReader:
     def read_block(self, data: bytes, start: int) -> Block:
         """Return what the lines from an offset on hold, as many as make a block. Never raises.
 
-        Nothing if the first of them is written in another way than programs write it, or if one of them has another
-        shape: `read` knows more of each.
+        However they are spelled: blanks, the order of fields and the ends of lines are the writer's. Nothing if one of
+        the first lines has another shape or blanks around it: `read` knows more of each.
         """
         starts: list[int] = []
         ends: list[int] = []
-        begins, find, place = data.startswith, data.find, start
-        while len(starts) < _BLOCK_LINES and begins(_BLOCK_BEGINNING, place):
+        begins, find, place, most = data.startswith, data.find, start, self._lines
+        while len(starts) < most and (begins(_BEGINNINGS, place) or _may_hold_message(data, place)):
             end = find(_LF, place)
-            if end < 0 or data[end - 1] != _CLOSING:
+            if end < 0:
                 break
+            next_place = end + 1
+            if data[end - 1] != _CLOSING:
+                end -= 1
+                if not begins(_CRLF, end) or data[end - 1] != _CLOSING:
+                    break
             starts.append(place)
             ends.append(end)
-            place = end + 1
+            place = next_place
+        while (rows := self._rows(data, starts, ends, place)) is None:
+            count = len(starts) // 2
+            self._lines = max(count, _FEW_LINES)
+            if count < _FEW_LINES:
+                return Block([], [], place)
+            place = starts[count]
+            del starts[count:], ends[count:]
+        self._lines = min(2 * self._lines, _BLOCK_LINES)
+        return Block(*self._facts(rows, data, starts, ends), place)
+
+    def _rows(self, data: bytes, starts: list[int], ends: list[int], end: int) -> list[Any] | None:
+        """Decode the lines up to an offset; None if they are not as many messages of the shape."""
+        start = starts[0] if starts else end
+        if found := data.count(_CR, start, end):
+            behind_lines = end - start - sum(ends) + sum(starts)
+            if found != behind_lines - len(starts):  # one is inside of a line
+                return None
         try:
-            with memoryview(data) as view, view[start:place] as block:
-                rows = self._decode_lines(block)
+            with memoryview(data) as view, view[start:end] as block:
+                rows: list[Any] = self._decode_lines(block)
         except _OTHER_SHAPE:
-            return Block([], [], place)
+            return None
         # No value of JSON continues from "}" over LF to "{", so each of these lines holds at least one: if they are as
         # many as the lines, each holds exactly one.
-        if len(rows) != len(starts):
-            return Block([], [], place)
-        return Block(*self._facts(rows, data, starts, ends), place)
+        return rows if len(rows) == len(starts) else None
 
     def _facts(
         self, rows: list[Any], data: bytes, starts: list[int], ends: list[int]
@@ -202,7 +236,7 @@ def _pieces(items: Iterable[StoredMessage | Message]) -> Iterator[bytes | msgspe
 
     for item in items:
         if isinstance(item, StoredMessage):
-            if item[0] is source and item[1] == end + 1:  # behind the LF of the line before
+            if item[0] is source and 0 < item[1] - end <= 2:  # behind the LF or CRLF of the line before
                 end = item[2]
                 continue
             yield from messages_read()

@@ -25,7 +25,6 @@ LONG_FILE_BYTES: Final = 1024 * 1024
 two MiB does too."""
 
 _LF: Final = b"\n"
-_CR: Final = b"\r"
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
@@ -182,7 +181,7 @@ def _read_rows(data: bytes, number: int, start: int, *, has_ids: bool, keep_raw:
                 entries.append(stored)
                 heads.append(head)
                 if keep_raw:
-                    raw.append(line)
+                    raw.append(stored.line)
                 start = end + 1
                 number += 1
                 continue
@@ -207,11 +206,8 @@ def _read_rows(data: bytes, number: int, start: int, *, has_ids: bool, keep_raw:
 
 
 def _line_reader(data: bytes) -> "LineReader | None":
-    """Return what reads well-formed messages' lines without decoding them; None if the file is too short to gain by it.
-
-    Lines that stay as they are will be written to clients: there must be nothing at which a reader of lines splits.
-    """
-    if len(data) < LONG_FILE_BYTES or _CR in data:
+    """Return what reads well-formed messages' lines without decoding them; None if a file is too short for a gain."""
+    if len(data) < LONG_FILE_BYTES:
         return None
     from pinnace_agent.session.store.line_shape import LineReader
 
