@@ -488,7 +488,7 @@ export interface GetQueueCommand {
 
 /**
  * Read the usage of the session.
- * Rules: C-11, C-9, R-STA-03.
+ * Rules: C-11, C-9, R-STA-03, R-STA-08.
  * Since 0.16.0.
  */
 export interface GetSessionStatsCommand {
@@ -3534,8 +3534,18 @@ export interface Tools {
   tools: ToolInfo[];
 }
 
-/** The usage of the whole session, compacted parts included. */
+/** Messages and usage of the whole session: of all branches, compacted parts included. */
 export interface Totals {
+  /** How many messages of the user there are. */
+  userMessages: number;
+  /** How many answers there are. */
+  assistantMessages: number;
+  /** How many calls there are. */
+  toolCalls: number;
+  /** How many results there are. */
+  toolResults: number;
+  /** How many messages there are. */
+  totalMessages: number;
   /** A number of tokens; null while it is not known. */
   tokens: Tokens;
   /** The cost in USD. */

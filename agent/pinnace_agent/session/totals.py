@@ -1,6 +1,6 @@
-"""The usage of a whole session: of every request that its file records, on every branch and before every compaction.
+"""What a whole session holds and has used: its file's messages and requests, on every branch, also those compacted.
 
-Pure. What is missing or no number counts as nothing. Source: R-MSG-03.
+Pure. What is missing or no number counts as nothing. Source: R-MSG-03, R-STA-08.
 """
 
 from collections.abc import Iterable, Mapping
@@ -8,8 +8,8 @@ from typing import Final
 
 from typing_extensions import TypedDict
 
-from pinnace_agent.core.json_access import as_amount, as_count, as_object
-from pinnace_agent.session.store.entries import EntryList, Item, StoredMessage
+from pinnace_agent.core.json_access import as_amount, as_array, as_count, as_object
+from pinnace_agent.session.store.entries import MESSAGE_KINDS, EntryList, Item, StoredMessage
 from pinnace_spec.records.entries import Entry
 
 
@@ -26,14 +26,28 @@ class TokenTotals(TypedDict):
 class FileTotals(TypedDict):
     """What a session has used."""
 
+    toolCalls: int
+    """How many its answers have."""
     tokens: TokenTotals
     cost: float
     """US dollars."""
 
 
+class MessageCounts(TypedDict):
+    """How many messages a session's file holds, whatever became of them."""
+
+    userMessages: int
+    assistantMessages: int
+    toolResults: int
+    totalMessages: int
+    """Of all roles. What extensions and summaries add are entries of other types."""
+
+
 # Roles of messages with a usage, and types of entries with one of their own.
 _ROLES: Final = ("assistant", "toolResult")
 _TYPES: Final = ("usage", "compaction", "branch_summary")
+# The kinds of entries that are messages, those of unknown roles included.
+_MESSAGES: Final = (*MESSAGE_KINDS.values(), "message")
 
 
 class RunningTotals:
@@ -59,6 +73,16 @@ def file_totals(entries: Iterable[Entry]) -> FileTotals:
     return totals
 
 
+def message_counts(kinds: Mapping[str, int]) -> MessageCounts:
+    """Count messages by how many entries there are of each kind (`entries.head_of`)."""
+    return {
+        "userMessages": kinds.get("message/user", 0),
+        "assistantMessages": kinds.get("message/assistant", 0),
+        "toolResults": kinds.get("message/toolResult", 0),
+        "totalMessages": sum(kinds.get(kind, 0) for kind in _MESSAGES),
+    }
+
+
 def add_tokens(totals: TokenTotals, input_: int, output: int, cache_read: int, cache_write: int) -> None:
     """Add what a request has used."""
     totals["input"] += input_
@@ -69,28 +93,39 @@ def add_tokens(totals: TokenTotals, input_: int, output: int, cache_read: int, c
 
 
 def _nothing() -> FileTotals:
-    return {"tokens": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0}, "cost": 0}
+    tokens: TokenTotals = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0}
+    return {"toolCalls": 0, "tokens": tokens, "cost": 0}
 
 
 def _add_all(totals: FileTotals, items: Iterable[Item]) -> None:
-    """Add the usage of entries. The path of a line that has not been decoded is kept short."""
+    """Add the calls and the usage of entries. The path of a line that has not been decoded is kept short."""
     tokens = totals["tokens"]
     input_ = output = cache_read = cache_write = 0
     for item in items:
         if isinstance(item, StoredMessage):
+            totals["toolCalls"] += item.tool_calls
             if (stored := item.usage) is not None:
                 input_ += stored.input
                 output += stored.output
                 cache_read += stored.cacheRead
                 cache_write += stored.cacheWrite
                 totals["cost"] += stored.cost.total
-        elif (usage := _usage(item)) is not None:
+            continue
+        totals["toolCalls"] += _calls(item)
+        if (usage := _usage(item)) is not None:
             parts = [as_count(usage.get(part)) or 0 for part in ("input", "output", "cacheRead", "cacheWrite")]
             add_tokens(tokens, *parts)
             spent = as_object(usage.get("cost"))
             if spent is not None:
                 totals["cost"] += as_amount(spent.get("total")) or 0
     add_tokens(tokens, input_, output, cache_read, cache_write)
+
+
+def _calls(entry: Entry) -> int:
+    message = as_object(entry.get("message")) if entry.get("type") == "message" else None
+    if message is None or message.get("role") != "assistant":
+        return 0
+    return sum((as_object(each) or {}).get("type") == "toolCall" for each in as_array(message.get("content")))
 
 
 def _usage(entry: Entry) -> Mapping[str, object] | None:

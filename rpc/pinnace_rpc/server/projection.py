@@ -6,7 +6,7 @@ not know when a record is written.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_spec.profiles.profiles import EVENT_NAMES, ClientProfile
@@ -50,6 +50,13 @@ class DeltaProjection(PiProjection):
 
     profile: ClientProfile = "1.5"
     has_whole_updates = False
+
+    def line(self, record: Record) -> bytes | None:
+        """Encode a record. The counts of a session are those of all of it, as in the releases of this generation."""
+        if record.get("command") == "get_session_stats" and record.get("success"):
+            data = cast("Mapping[str, Record]", record["data"])  # cast: the data is ours
+            record = {**record, "data": {**data, **data["session"]}}
+        return super().line(record)
 
     def update_line(self, event: Record, builder: MessageBuilder) -> bytes:
         """Encode a `message_update` without the message."""

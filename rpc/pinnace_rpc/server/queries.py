@@ -160,14 +160,15 @@ def get_branch_messages(agent: "AgentReads") -> Data:
 
 
 def get_session_stats(agent: "AgentReads") -> Data:
-    """Counts, tokens and cost of the messages of the context, and how full it is."""
+    """Counts, tokens and cost of the messages of the context, and of the whole session; how full the context is."""
     from pinnace_agent.compaction.threshold import context_usage  # not at start: it loads all modules of compaction
+    from pinnace_agent.session.totals import message_counts
 
     session = agent.session
     data: dict[str, object] = {
         "sessionId": session.id,
         **session.meter.counts(),
-        "session": session.totals.of(session.tree.entries),
+        "session": {**message_counts(session.tree.kinds), **session.totals.of(session.tree.entries)},
     }
     if (path := session.path) is not None:
         data["sessionFile"] = path

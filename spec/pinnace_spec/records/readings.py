@@ -201,15 +201,8 @@ class ContextUsage(OutputModel):
 
 
 class Totals(OutputModel):
-    """The usage of the whole session, compacted parts included."""
+    """Messages and usage of the whole session: of all branches, compacted parts included."""
 
-    tokens: Tokens
-    cost: Amount
-
-
-class _Stats(OutputModel):
-    sessionFile: NonEmpty | None = None
-    sessionId: NonEmpty
     userMessages: Count
     assistantMessages: Count
     toolCalls: Count
@@ -217,6 +210,14 @@ class _Stats(OutputModel):
     totalMessages: Count
     tokens: Tokens
     cost: Amount
+
+
+class _OfSession(OutputModel):
+    sessionFile: NonEmpty | None = None
+    sessionId: NonEmpty
+
+
+class _Stats(Totals, _OfSession):
     contextUsage: ContextUsage | None = None
 
 

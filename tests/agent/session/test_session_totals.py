@@ -7,10 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinnace_agent.session.store.entries import EntryList
-from pinnace_agent.session.totals import FileTotals, RunningTotals, file_totals
+from pinnace_agent.session.totals import FileTotals, RunningTotals, TokenTotals, file_totals, message_counts
+from pinnace_agent.session.tree import EntryTree
 from pinnace_spec.records.entries import Entry
 
-NOTHING: FileTotals = {"tokens": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0}, "cost": 0}
+NONE: TokenTotals = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0}
+NOTHING: FileTotals = {"toolCalls": 0, "tokens": NONE, "cost": 0}
 USAGE = {
     "input": 1,
     "output": 2,
@@ -19,7 +21,8 @@ USAGE = {
     "totalTokens": 999,
     "cost": {"input": 9, "total": 0.5},
 }
-ONCE: FileTotals = {"tokens": {"input": 1, "output": 2, "cacheRead": 4, "cacheWrite": 8, "total": 15}, "cost": 0.5}
+TOKENS: TokenTotals = {"input": 1, "output": 2, "cacheRead": 4, "cacheWrite": 8, "total": 15}
+ONCE: FileTotals = {"toolCalls": 0, "tokens": TOKENS, "cost": 0.5}
 
 
 def message(role: object, **fields: object) -> Entry:
@@ -78,6 +81,32 @@ def test_numbers_that_are_whole_count_as_such() -> None:
     totals = file_totals([entry("usage", usage={"input": 5.0})])
 
     assert "5" == repr(totals["tokens"]["input"])
+
+
+CALL: Entry = {"type": "toolCall", "id": "c", "name": "n", "arguments": {}}
+
+
+def test_counts_are_those_of_all_entries_that_are_messages() -> None:
+    """R-STA-08: of every role and branch, also unreadable ones; nothing else is a message."""
+    entries: list[tuple[str, dict[str, object]]] = [
+        ("message", {"message": {"role": "user", "content": [CALL]}}),
+        ("message", {"message": {"role": "assistant", "content": [CALL, {"type": "text", "text": "t"}, CALL, 5]}}),
+        ("message", {"message": {"role": "assistant", "content": None}}),
+        ("message", {"message": {"role": "toolResult"}}),
+        ("message", {"message": {"role": "bashExecution"}}),
+        ("message", {"message": {"role": "of tomorrow"}}),
+        ("custom_message", {"content": [CALL]}),
+        ("message/of tomorrow", {}),
+        ("compaction", {}),
+    ]
+    # Each is a branch of its own.
+    branches = enumerate(entries)
+    tree = EntryTree([{"type": kind, "id": str(place), "parentId": None, **rest} for place, (kind, rest) in branches])
+
+    counts = message_counts(tree.kinds)
+
+    assert counts == {"userMessages": 1, "assistantMessages": 2, "toolResults": 1, "totalMessages": 6}
+    assert file_totals(tree.entries)["toolCalls"] == 2
 
 
 junk: st.SearchStrategy[object] = (

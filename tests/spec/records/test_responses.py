@@ -67,11 +67,13 @@ STATE: Json = (
     | {"extensionsLeftOut": [LEFT_OUT]}
     | {"interrupted": {"entryId": "e1", "text": "t", "during": "tools", "cutCalls": [{"id": "c1", "name": "bash"}]}}
 )
-STATS: Json = (
-    {"sessionFile": "/a", "sessionId": "s", "userMessages": 1, "assistantMessages": 2, "toolCalls": 3}
-    | {"toolResults": 3, "totalMessages": 6, "tokens": TOKENS, "cost": 0.5, "session": {"tokens": TOKENS, "cost": 1}}
-    | {"contextUsage": {"tokens": 50, "contextWindow": 100, "percent": 50}}
-)
+COUNTS: Json = {"userMessages": 1, "assistantMessages": 2, "toolCalls": 3, "toolResults": 3, "totalMessages": 6} | {
+    "tokens": TOKENS,
+    "cost": 0.5,
+}
+STATS: Json = {"sessionFile": "/a", "sessionId": "s", **COUNTS, "session": COUNTS} | {
+    "contextUsage": {"tokens": 50, "contextWindow": 100, "percent": 50}
+}
 COMPACTION: Json = {
     "summary": "s",
     "firstKeptEntryId": "e1",

@@ -301,6 +301,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "SandboxState.network": "Whether commands reach the network.",
     "SandboxState.version": "The version of the mechanism.",
     "Stats.toolResults": "How many results there are.",
+    "Totals.toolResults": "How many results there are.",
     "TextEnd.content": "The whole text of the block.",
     "ThinkingEnd.content": "The whole thoughts of the block.",
     "Tools.tools": "The tools.",
