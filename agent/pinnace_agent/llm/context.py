@@ -200,7 +200,7 @@ def _readable(block: AssistantContent, is_own: bool) -> AssistantContent | None:
             return block if is_own else _text(block["text"])
         case "thinking":
             # Another model's thoughts are left out: as plain text they would make this one think aloud.
-            is_kept = is_own and (block.get("thinkingSignature") or block.get("redacted") or block["thinking"])
+            is_kept = is_own and (block.get("thinkingSignature") or block.get("redacted") or block["thinking"].strip())
             return block if is_kept else None
         case "toolCall":
             if is_own or "thoughtSignature" not in block:
@@ -212,6 +212,7 @@ def _paired(
     messages: Sequence[ContextMessage], model: Model, normal_id: Callable[[str], str]
 ) -> Iterator[ContextMessage]:
     """Put every result right behind its call, make up those that are missing, drop those without a call."""
+    # DEVIATION D-59: servers refuse a history in which calls and results do not match.
     for index, message in enumerate(messages):
         match message["role"]:
             case "user":

@@ -106,3 +106,24 @@ def test_a_key_of_the_command_line_opens_the_provider_of_the_model(tmp_path: Pat
         {"type": "get_available_models"}
     )
     assert XAI == [model["id"] for model in response["data"]["models"]]
+
+
+@pytest.mark.parametrize("protocol", ["seed", "1.5"])
+@pytest.mark.parametrize(
+    ("arguments", "in_use"),
+    [
+        (("--model", "anthropic/claude-opus-5-5"), "anthropic/claude-opus-5-5"),
+        (("--provider", "xai", "--model", "grok-of-tomorrow"), "xai/grok-of-tomorrow"),
+    ],
+    ids=["without a key", "not in the catalog"],
+)
+def test_a_model_in_use_that_has_no_key_or_no_description_is_not_offered(
+    arguments: tuple[str, ...], in_use: str, protocol: str, tmp_path: Path
+) -> None:
+    """As releases 0.80.2, 0.87.1 and 1.5.2 of the original answer."""
+    state, offered = Conversation(tmp_path, *arguments, "--protocol", protocol).hold(
+        {"type": "get_state"}, {"type": "get_available_models"}
+    )
+
+    assert in_use == chosen(state)
+    assert in_use not in {f"{model['provider']}/{model['id']}" for model in offered["data"]["models"]}

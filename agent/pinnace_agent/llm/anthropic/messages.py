@@ -160,6 +160,7 @@ def _call(call: ToolCall, names: ToolNames, ids: _CallIds) -> Wire:
     }
 
 
+# DEVIATION D-58: no blank text, and no image in a result that is an error.
 def _result(message: ToolResultMessage, ids: _CallIds) -> Wire:
     blocks = message["content"]
     has_images = any(block["type"] == "image" for block in blocks)

@@ -83,6 +83,7 @@ def _after_results(images: Sequence[ImageContent], is_user_next: bool, compat: C
 def _user(message: UserMessage) -> Wire | None:
     content = message["content"]
     if isinstance(content, str):
+        # DEVIATION D-58: empty, it is left out, as an empty part is.
         return {"role": "user", "content": content} if content else None
     parts: list[Wire] = []
     for block in content:
@@ -101,7 +102,7 @@ def _image_part(image: ImageContent) -> Wire:
 def _assistant(message: AssistantMessage, compat: Compat) -> Wire | None:
     content = message["content"]
     # A plain string: given an array, some models answer with one.
-    text = "".join(block["text"] for block in content if block["type"] == "text")
+    text = "".join(block["text"] for block in content if block["type"] == "text" and block["text"].strip())
     calls = [block for block in content if block["type"] == "toolCall"]
     thoughts: dict[str, list[str]] = {}
     details: list[object] = []
@@ -109,15 +110,15 @@ def _assistant(message: AssistantMessage, compat: Compat) -> Wire | None:
         if block["type"] == "thinking":
             signature = block.get("thinkingSignature", "")
             details += details_of(signature)
-            if signature in REASONING_FIELDS:
+            if signature in REASONING_FIELDS and block["thinking"].strip():
                 thoughts.setdefault(signature, []).append(block["thinking"])
-    if not text.strip() and not calls:
+    if not text and not calls:
         return None
-    wire: Wire = {"role": "assistant", "content": text if text.strip() else _no_content(compat)}
+    wire: Wire = {"role": "assistant", "content": text or _no_content(compat)}
     if compat.requires_thinking_as_text:
         joined = "\n\n".join(piece for pieces in thoughts.values() for piece in pieces)
         if joined:
-            rest = [{"type": "text", "text": text}] if text.strip() else []
+            rest = [{"type": "text", "text": text}] if text else []
             wire["content"] = [{"type": "text", "text": joined}, *rest]
     else:
         for field, pieces in thoughts.items():
