@@ -54,7 +54,7 @@ def report(pump: MessagePump, error: Exception) -> None:
     Raises:
         Exception: The app shows none.
     """
-    app = cast("object", pump.app)  # whatever the app returns
+    app = cast("object", cast("Any", pump).app)  # whatever it returns
     if not isinstance(app, ReportsFailures):
         raise error
     app.report_failure(error)
