@@ -28,6 +28,8 @@ NO_TRACE: Final[Mapping[str, str]] = {
     "R-CFG-04": "A scenario can't damage a file of the user between two commands; tests do.",
     "R-FIL-05": "What an abort leaves of a file is on the disk, and how fast it is over; tests look.",
     "R-LLM-03": "How long an answer may be is in no record; tests read it from the requests.",
+    "R-LLM-04": "What a model is sent is in no record; tests read it from the requests.",
+    "R-STA-08": "A scenario can't bring a session with branches that it has left; tests do, in each profile.",
     "R-EXT-14": "A scenario can't bring an extension that does not load; tests do.",
     "R-EXT-15": "A scenario can't bring an extension that changes a call; tests do.",
     "R-TOL-11": "What a model is sent is in no record; tests read it from the requests.",
