@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import orjson
 
-from pinnace_agent.session.store.entries import MEANINGLESS, EntryList, Head, head_of, intern_strings, no_collection
+from pinnace_agent.session.store.entries import (
+    MEANINGLESS,
+    EntryList,
+    Head,
+    StoredUsage,
+    UsageSum,
+    head_of,
+    intern_strings,
+    no_collection,
+)
 from pinnace_spec.records.entries import CURRENT_VERSION, Entry
 
 if TYPE_CHECKING:  # msgspec: loaded for long files
@@ -164,6 +173,7 @@ def _read_rows(data: bytes, number: int, start: int, *, has_ids: bool, keep_raw:
             if reader is not None and start >= one_by_one_to:
                 block = reader.read_block(data, start)
                 if block.messages:
+                    entries.sums.append(_sum_of(block.usages, len(entries), len(block.messages)))
                     entries.extend(block.messages)
                     heads.extend(block.heads)
                     if keep_raw:
@@ -203,6 +213,18 @@ def _read_rows(data: bytes, number: int, start: int, *, has_ids: bool, keep_raw:
             start = end + 1
             number += 1
     return rows
+
+
+def _sum_of(usages: list[StoredUsage], start: int, count: int) -> UsageSum:
+    return UsageSum(
+        start,
+        start + count,
+        sum([each.input for each in usages]),
+        sum([each.output for each in usages]),
+        sum([each.cacheRead for each in usages]),
+        sum([each.cacheWrite for each in usages]),
+        [each.cost.total for each in usages],
+    )
 
 
 def _line_reader(data: bytes) -> "LineReader | None":
