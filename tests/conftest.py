@@ -61,6 +61,9 @@ def pytest_configure(config: pytest.Config) -> None:
     # never be interrupted. A handler is not inherited, so every child begins as one in the foreground does.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # As nohup does with the end of the terminal, for all processes of the run; an agent under test must end then.
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN or not _is_first_process(config):
+        signal.signal(signal.SIGHUP, lambda _signal, _frame: None)
     if PROFILE != "dev" and config.getoption("--hypothesis-seed") is None:
         config.option.hypothesis_seed = str(random.SystemRandom().randrange(2**32))
 

@@ -54,7 +54,8 @@ def report(pump: MessagePump, error: Exception) -> None:
     Raises:
         Exception: The app shows none.
     """
-    if not isinstance(app := pump.app, ReportsFailures):
+    app = cast("object", cast("Any", pump).app)  # whatever it returns
+    if not isinstance(app, ReportsFailures):
         raise error
     app.report_failure(error)
 

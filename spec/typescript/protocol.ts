@@ -1886,7 +1886,7 @@ export interface EntryAppended {
 
 /**
  * A handler of an extension has failed.
- * Rules: R-CFG-03, R-EXT-01, R-PRM-07, R-SBX-08, R-WRN-01.
+ * Rules: R-CFG-03, R-EXT-01, R-EXT-15, R-PRM-07, R-SBX-08, R-WRN-01.
  * Since 0.37.0.
  */
 export interface ExtensionError {

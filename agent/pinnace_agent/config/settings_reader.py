@@ -398,8 +398,9 @@ def _migrate_retry(content: JsonObject) -> None:
     if not is_object(retry) or "maxDelayMs" not in retry:
         return
     provider = retry.get("provider")
-    provider = {} if provider is None else provider
-    if not is_object(provider):
+    if provider is None:
+        provider = {}
+    elif not is_object(provider):
         return
     retry = dict(retry)
     provider = {"maxRetryDelayMs": retry.pop("maxDelayMs"), **provider}

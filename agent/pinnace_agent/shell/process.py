@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from typing import BinaryIO, Final, NamedTuple, Protocol
 
@@ -265,7 +265,7 @@ def _find_shell(shell_path: str | None, cwd: str) -> str:
 
 
 @contextmanager
-def _command_file(command: str) -> Iterator[BinaryIO | None]:
+def _command_file(command: str) -> Generator[BinaryIO | None]:
     """Open a file without a name that holds a command which is too long for an argument; None: it is not.
 
     Raises:

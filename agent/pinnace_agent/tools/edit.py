@@ -6,10 +6,11 @@ Reads, checks, replaces, writes; `tools.text` finds the matches and builds the r
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Final, NamedTuple, TypeGuard, cast
+from typing import Final, NamedTuple, cast
 
 import trio
 
+from pinnace_agent.files.relaxed_json import is_list, is_object
 from pinnace_agent.files.text_file import encode_text
 from pinnace_agent.llm.arguments import repair_strings
 from pinnace_agent.tools.base import ToolContext, ToolError, ToolResult, text_argument, text_result
@@ -173,12 +174,12 @@ class _Edited(NamedTuple):
 def _edit_list(edits: object) -> list[object]:
     """Return the edits that a value stands for; what is no edit in any form is left to the validation."""
     edits = _decoded(edits)
-    if not _is_list(edits):
+    if not is_list(edits):
         return [edits]
     found: list[object] = []
     for each in edits:
         inner = _decoded(each)
-        found += inner if _is_list(inner) and inner is not each else [inner]
+        found += inner if is_list(inner) and inner is not each else [inner]
     return found
 
 
@@ -189,7 +190,7 @@ def _decoded(value: object) -> object:
         if not isinstance(inner, str):
             break
         inner = _json_value(inner)
-    return inner if _is_list(inner) or isinstance(inner, dict) else value
+    return inner if is_list(inner) or is_object(inner) else value
 
 
 def _json_value(text: str) -> object:
@@ -198,10 +199,6 @@ def _json_value(text: str) -> object:
             value: object = json.loads(candidate)
             return value
     return None
-
-
-def _is_list(value: object) -> TypeGuard[list[object]]:
-    return isinstance(value, list)
 
 
 def _edits(args: Mapping[str, object]) -> list[Edit]:

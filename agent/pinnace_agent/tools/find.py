@@ -113,7 +113,10 @@ class FindTool:
 
         What is not found in time is as if it was not there.
         """
-        take = paths.take if is_named else lambda path: paths.take(path) or bool(paths)
+
+        def take(path: str) -> bool:
+            return paths.take(path) or (not is_named and bool(paths))
+
         with trio.move_on_after(IGNORED_SEARCH_S) as limit:
             await self._operations.glob(search._replace(searches_ignored=True), take)
         if is_named or not paths:

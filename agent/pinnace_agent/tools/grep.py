@@ -109,7 +109,10 @@ class GrepTool:
         What is not found in time is as if it was not there.
         """
         is_named = folder != resolve_path(".", ctx.cwd)
-        take = matches.take if is_named else lambda chunk: matches.take(chunk) or bool(matches)
+
+        def take(chunk: bytes) -> bool:
+            return matches.take(chunk) or (not is_named and bool(matches))
+
         with trio.move_on_after(IGNORED_SEARCH_S) as limit:
             await self._operations.search(["--no-ignore", *options], cwd=folder, env=ctx.env, take=take)
         if is_named or not matches:

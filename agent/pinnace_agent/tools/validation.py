@@ -27,6 +27,16 @@ _LIMITS: Final = (
 )
 
 
+class InvalidArguments(ToolError):
+    """Arguments that a tool's schema does not allow; `problems` has a line for each field, without the values."""
+
+    def __init__(self, tool_name: str, problems: Sequence[tuple[str, str]], received: Mapping[str, object]) -> None:
+        """Explain them to a model."""
+        self.problems: Final = "\n".join(f"  - {path or 'root'}: {message}" for path, message in problems)
+        shown = json.dumps(received, indent=2, ensure_ascii=False)
+        super().__init__(f'Validation failed for tool "{tool_name}":\n{self.problems}\n\nReceived arguments:\n{shown}')
+
+
 class ValidatedTool(Protocol):
     """The parts of a tool that validation uses."""
 
@@ -49,14 +59,29 @@ def validate_arguments(tool: ValidatedTool, raw: Mapping[str, object]) -> dict[s
     """Return a repaired, coerced and valid copy of the arguments. `raw` is not changed.
 
     Raises:
-        ToolError: They are invalid; the text lists every problem and the arguments as received.
+        InvalidArguments: The text lists every problem and the arguments as received.
+        ToolError: The tool's own repair failed.
     """
-    arguments = _repair(copy.deepcopy(dict(tool.prepare(raw))), tool.parameters)
+    return _valid(tool, copy.deepcopy(dict(tool.prepare(raw))), raw)
+
+
+def validate_changed(tool: ValidatedTool, arguments: dict[str, object]) -> dict[str, object]:
+    """Return arguments that were valid and then changed, validated like those of a model.
+
+    The tool's own repair, which has been applied, is not repeated. `arguments` is not changed; parts of it may be in
+    the result.
+
+    Raises:
+        InvalidArguments: As `validate_arguments`.
+    """
+    return _valid(tool, arguments, arguments)
+
+
+def _valid(tool: ValidatedTool, prepared: dict[str, object], received: Mapping[str, object]) -> dict[str, object]:
+    arguments = _repair(prepared, tool.parameters)
     problems = list(_problems(arguments, tool.parameters, ""))
     if problems or not _is_object(arguments):
-        lines = "\n".join(f"  - {path or 'root'}: {message}" for path, message in problems)
-        received = json.dumps(raw, indent=2, ensure_ascii=False)
-        raise ToolError(f'Validation failed for tool "{tool.name}":\n{lines}\n\nReceived arguments:\n{received}')
+        raise InvalidArguments(tool.name, problems, received)
     return arguments
 
 

@@ -40,7 +40,7 @@ async def test_what_the_client_can_not_serve_is_on_the_disk(client: ScriptedClie
     assert "outside" == await client.call("read", work, path="../other/a.txt")
     assert "outside" == await client.call("read", work, path="link.txt")
     assert "caf" in await client.call("read", work, path="latin.txt")
-    assert "a\0b" == await client.call("read", work, path="zero.txt")
+    assert (await client.call("read", work, path="zero.txt")).startswith("[Binary file")
     assert "image" in await client.call("read", work, path="image")
     assert "a" in await client.call("read", work, path="large.txt", limit=1)
     for path in (".", "broken.txt"):

@@ -1,5 +1,7 @@
 """Errors of extensions: which exceptions are failures of an extension."""
 
+import asyncio
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +100,11 @@ async def test_an_error_has_its_type_file_and_line(name: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("line", OF_ASYNCIO)
-async def test_an_error_of_asyncio_says_what_to_use_instead(line: str, tmp_path: Path) -> None:
-    text = await failure_of(line, tmp_path)
+async def test_an_error_of_asyncio_says_what_to_use_instead(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(asyncio.new_event_loop()) as loop:  # one that is left open is a warning, in whichever test comes next
+        monkeypatch.setattr(asyncio, "new_event_loop", lambda: loop)
+        text = await failure_of(line, tmp_path)
     assert "extensions run under trio, not asyncio: use trio.sleep" in text
     assert text.endswith("(gate.py, line 5)")

@@ -285,9 +285,13 @@ HOSTILE: list[tuple[str, str | bytes, str]] = [
     ("raises_in_function", "def extension(pi):\n    raise KeyError('k')\n", "KeyError: 'k'"),
     ("raises_later", "async def extension(pi):\n    raise OSError('late')\n", "OSError: late"),
     ("raises_a_group", "def extension(pi):\n    raise ExceptionGroup('g', [ValueError('in')])\n", "ValueError: in"),
-    ("exits", "import sys\nsys.exit(3)\n", "tried to exit the process (SystemExit: 3)"),
-    ("exits_in_function", "def extension(pi):\n    raise SystemExit\n", "tried to exit the process (SystemExit: None)"),
-    ("base", "class B(BaseException): ...\ndef extension(pi):\n    raise B('x')\n", "B: x"),
+    ("exits", "import sys\nsys.exit(3)\n", "tried to exit the process (SystemExit: 3) (exits.py, line 2)"),
+    (
+        "exits_in_function",
+        "def extension(pi):\n    raise SystemExit\n",
+        "tried to exit the process (SystemExit: None) (exits_in_function.py, line 2)",
+    ),
+    ("base", "class B(BaseException): ...\ndef extension(pi):\n    raise B('x')\n", "B: x (base.py, line 3)"),
     ("nothing", "x = 1\n", "defines no function 'extension': write `def extension(pi):`"),
     ("other_name", "def setup(pi): ...\n", "it has setup(): rename it"),
     ("no_function", "extension = 3\n", "TypeError: the extension's function: 3 can't be called"),
@@ -296,7 +300,7 @@ HOSTILE: list[tuple[str, str | bytes, str]] = [
     ("syntax", "def extension(pi:\n", "SyntaxError: '(' was never closed (syntax.py, line 1)"),
     ("not_utf8", b"x = '\xff'\n", "SyntaxError: (unicode error) 'utf-8' codec can't decode"),
     ("zero", b"\0\0", "source code string cannot contain null bytes"),
-    ("recursion", "def f(): f()\nf()\n", "RecursionError: it calls itself without end"),
+    ("recursion", "def f(): f()\nf()\n", "RecursionError: it calls itself without end (recursion.py, line 1)"),
     ("nested", "x = " + "(" * 5000 + ")" * 5000 + "\n", "Error: "),
     ("missing", "import not_there_at_all\n", "needs the module 'not_there_at_all', which is not installed"),
     (
@@ -336,6 +340,17 @@ async def test_a_missing_module_of_a_folder_is_named(bench: Bench) -> None:
     assert f"there is no module 'helper' in {bench.root / 'pack'}" == error
 
 
+@pytest.mark.parametrize("name", ["extension.py", "start.py"])
+@pytest.mark.parametrize("line", ["raise SystemExit(3)", "raise KeyboardInterrupt", "raise ValueError", "f()"])
+async def test_a_failure_in_a_module_of_a_folder_has_its_file_and_line(bench: Bench, name: str, line: str) -> None:
+    """Whatever the entry of the folder is called."""
+    bench.write("pack/pyproject.toml", f'[tool.pinnace]\nextensions = ["{name}"]\n')
+    bench.write(f"pack/{name}", "from . import helper\n")
+    bench.write("pack/helper.py", f"f = lambda: f()\n{line}\n")
+    [failure] = (await bench.load("pack")).failures
+    assert failure.error.endswith(f"(helper.py, line {1 if line == 'f()' else 2})")
+
+
 async def test_an_extension_among_failures_is_loaded(bench: Bench) -> None:
     """R3: others are not affected."""
     bench.write("a.py", "raise ValueError\n")
@@ -343,7 +358,7 @@ async def test_an_extension_among_failures_is_loaded(bench: Bench) -> None:
     bench.write("c.py", "def extension(pi):\n    raise SystemExit(0)\n")
     report = await bench.load("a.py", "b.py", "c.py")
     assert ["b.py"] == [os.path.basename(each.path) for each in report.extensions]
-    assert ["ValueError (a.py, line 1)", "tried to exit the process (SystemExit: 0)"] == [
+    assert ["ValueError (a.py, line 1)", "tried to exit the process (SystemExit: 0) (c.py, line 2)"] == [
         each.error for each in report.failures
     ]
 

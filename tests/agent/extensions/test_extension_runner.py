@@ -3,7 +3,8 @@
 import sys
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import trio
@@ -245,6 +246,20 @@ async def test_a_failing_command_is_reported(rig: "Rig", function: Function, tex
     assert ("command:go", "command") == (path, event)
     assert text in error
     assert 0 == len(runner.commands)
+
+
+@pytest.mark.parametrize("line", ["raise ValueError('no good')", "raise SystemExit(3)", "json.loads('{')"])
+async def test_the_error_of_a_command_has_the_file_and_line(rig: "Rig", tmp_path: Path, line: str) -> None:
+    """R16: of the extension, which the record's path does not name."""
+    file = tmp_path / "tally.py"
+    file.write_text(f"import json\n\nasync def go(ctx, args):\n    {line}\n")
+    names: dict[str, Any] = {}
+    exec(compile(file.read_text(), str(file), "exec"), names)
+    runner, call = rig.called_command(names["go"])
+    call.command.extension.path = str(file)
+    await runner.commands.run(call)
+    [(path, _, error)] = rig.host.reported
+    assert ("command:go", True) == (path, error.endswith("(tally.py, line 4)"))
 
 
 async def test_a_command_sees_an_abort_and_is_cancelled_by_the_second(rig: "Rig") -> None:

@@ -34,6 +34,8 @@ AREAS = ("R-RUN", "R-QUE", "R-PRM", "R-ABT", "R-RTY", "R-CMP", "R-ORD", "R-SET",
 # Those among them that no trace can witness, and why.
 NO_WITNESS: Mapping[str, str] = {
     "R-EXT-13": "a scenario can't bring an extension that goes on in the background",
+    "R-EXT-14": "a scenario can't bring an extension that does not load",
+    "R-EXT-15": "a scenario can't bring an extension that changes a call",
     "R-QUE-18": "a host begins the next process of a crashed agent with it",
     "R-RUN-06": "a defect of the agent can't be caused from outside",
     "R-RUN-08": "a defect of the statechart can't be caused from outside",

@@ -28,7 +28,7 @@ class Usable(NamedTuple):
 
     entries: dict[str, JsonObject]
     diagnostics: tuple[Diagnostic, ...]
-    left_out: LeftOutFields | tuple[()] = ()
+    left_out: LeftOutFields = (frozenset(), frozenset(), (), (), ())
     """The fields of a `LeftOut` of the catalog."""
 
 

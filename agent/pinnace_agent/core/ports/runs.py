@@ -190,7 +190,7 @@ class RunHooks(Protocol):
     ) -> "ToolResult | None":
         """Ask whether a call may be executed; None if it may, else its result.
 
-        Handlers may change the arguments, and bind the call to the file at a path.
+        Handlers may change the arguments, which then are validated again, and bind the call to the file at a path.
         """
         ...
 

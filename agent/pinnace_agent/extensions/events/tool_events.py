@@ -133,7 +133,8 @@ class ToolCall(Event):
     tool_name: str
     tool_call_id: str
     input: dict[str, object]
-    """The arguments that will be executed: changes take effect, and are not validated again."""
+    """The arguments that will be executed. Changes take effect, and are validated after the last handler: an invalid
+    one denies the call."""
     parent_tool_call_id: str | None = None
     bound_path: str | None = None
     """The real path that a handler resolved: of the file that `write` or `edit` changes, or the folder that `bash` runs

@@ -165,6 +165,6 @@ class Caller:
             self._reported.add(reported)
             self._report(ErrorRecord(owner.path, owner.event, text))
 
-    def report(self, owner: Owner, failure: BaseException, *, hint: str | None = None) -> None:
-        """Report a failure of an extension."""
-        self._report(failure_record(owner.path, owner.event, failure, hint=hint))
+    def report(self, owner: Owner, failure: BaseException, *, hint: str | None = None, file: str | None = None) -> None:
+        """Report a failure of an extension; see `failure_record`."""
+        self._report(failure_record(owner.path, owner.event, failure, hint=hint, file=file))

@@ -2,11 +2,13 @@
 
 `tool_call` decides whether a tool call runs, `user_bash` whether a command of the user runs. Both allow only what every
 handler allowed by returning None: a handler that raises, returns an unusable result, tries to exit, swallows a
-cancellation or outlives its session denies the call. `tool_result` changes results. Items R15, E40 to E42.
+cancellation or outlives its session denies the call. Input that handlers of `tool_call` have changed is validated once,
+after the last of them, and if it is invalid the call is denied (R-EXT-15). `tool_result` changes results. Items R15,
+E40 to E42.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
 import trio
 
@@ -18,6 +20,7 @@ from pinnace_agent.extensions.handlers.calling import Bound
 from pinnace_agent.extensions.handlers.chains import Chains, UnusableResultError
 from pinnace_agent.extensions.registration.registrations import Extension
 from pinnace_agent.extensions.services.error_records import failure_text
+from pinnace_agent.tools.validation import InvalidArguments
 from pinnace_spec.records.messages import Usage
 
 _WITHHELD = "The result of this call is withheld"
@@ -26,6 +29,20 @@ _NOT_BEGUN = (
     "An extension has not started, because its handlers of session_start were cancelled, so this was not run: {}. "
     "Reload the extensions, or start another session"
 )
+_INVALID_CHANGE: Final = "An extension's change of the arguments is invalid, so this was not run"
+
+_Validate = Callable[[dict[str, object]], dict[str, object]]
+
+
+def _unvalidated(arguments: dict[str, object]) -> dict[str, object]:
+    return arguments
+
+
+class _Change(NamedTuple):
+    """The input of a call after a handler changed it."""
+
+    bound: Bound
+    arguments: dict[str, object]
 
 
 class CallResult(NamedTuple):
@@ -70,15 +87,18 @@ class Gates:
         *,
         parent_call_id: str | None = None,
         bind: Callable[[str], None] | None = None,
+        validate: _Validate = _unvalidated,
     ) -> rs.Block | None:
         """Return whether handlers deny a tool call (E40).
 
         Args:
             tool: The tool's name.
             call_id: The call's id.
-            arguments: The validated arguments. Updated with the handlers' changes, which are not validated again.
+            arguments: The validated arguments. Replaced by those that the handlers leave, if the call may run.
             parent_call_id: The call that made this call.
             bind: Takes the real path of the only file that the call may change, if a handler set it.
+            validate: Validates the arguments that the handlers leave, if they differ; raises `InvalidArguments`, which
+                denies the call. The default takes every change.
 
         Returns:
             None: the call may run. Otherwise its reason is the text of the result; without one, the host has a text.
@@ -92,22 +112,49 @@ class Gates:
         event = ev.CALLS.get(tool, ev.ToolCall)(
             tool_name=tool, tool_call_id=call_id, input=shown, parent_tool_call_id=parent_call_id
         )
+        given = current = repr(shown)
+        changes: list[_Change] = []
         for bound in bounds:
             try:
                 if self._caller.is_stale:
                     return rs.Block(_OVER)
                 result = self._chains.read(bound, await self._caller.call(bound, event))
-                _keep_input(event, shown, arguments)
+                changed = _changed_input(event, shown, current)
             except BaseException as error:
                 return rs.Block(_refusal(bound, self._caller.failed(bound, error)))
             # A handler that swallowed the cancellation has not decided.
             await trio.lowlevel.checkpoint_if_cancelled()
             if isinstance(result, rs.Block):
                 return result
+            if changed is not None:
+                changes.append(_Change(bound, changed))
+                current = repr(changed)
+        if self._caller.is_stale:  # the last handler may have ended its session
+            return rs.Block(_OVER)
+        if current != given:
+            # DEVIATION D-75: what handlers leave is validated like the arguments of a model.
+            try:
+                valid = validate(changes[-1].arguments)
+            except InvalidArguments as error:
+                self._report_invalid(changes, validate, error)
+                return rs.Block(f"{_INVALID_CHANGE}: {error}")
+            arguments.clear()
+            arguments.update(valid)
         if event.bound_path is not None and bind is not None:
             bind(event.bound_path)
-        # The last handler may have ended its session.
-        return rs.Block(_OVER) if self._caller.is_stale else None
+        return None
+
+    def _report_invalid(self, changes: Sequence[_Change], validate: _Validate, error: InvalidArguments) -> None:
+        """Report the handler since whose change the input is invalid."""
+        blamed = changes[-1].bound
+        for change in reversed(changes[:-1]):
+            try:
+                validate(change.arguments)
+            except InvalidArguments:
+                blamed = change.bound
+            else:
+                break
+        self._caller.report(blamed.owner, ResultError(f"{_INVALID_CHANGE}:\n{error.problems}"))
 
     async def user_bash(self, make: Callable[[], ev.UserBash]) -> rs.UserBash | rs.Block | None:
         """Let handlers run or deny a command of the user (E42).
@@ -174,8 +221,17 @@ class Gates:
         return result
 
 
-def _keep_input(event: ev.ToolCall, shown: dict[str, object], arguments: dict[str, object]) -> None:
-    """Update the arguments with the input as a handler left it."""
+def _changed_input(event: ev.ToolCall, shown: dict[str, object], current: str) -> dict[str, object] | None:
+    """Return a copy of the input as a handler left it; None: it is as before.
+
+    Args:
+        event: The event, with what the handler made of the input.
+        shown: The dict that handlers get as the input.
+        current: Its `repr` before the handler was called.
+
+    Raises:
+        ResultError: It is not a dict, or not JSON.
+    """
     given: object = event.input
     if not is_object(given):
         raise ResultError("tool_call: event.input must stay a dict")
@@ -186,11 +242,10 @@ def _keep_input(event: ev.ToolCall, shown: dict[str, object], arguments: dict[st
     try:
         changed = same_json(shown, "input")
     except NotJsonError as error:
-        if repr(shown) == repr(arguments):  # made by the tool's own repair of its arguments
-            return
+        if repr(shown) == current:  # made by the tool's own repair of its arguments
+            return None
         raise ResultError(f"tool_call: {error}") from error
-    arguments.clear()
-    arguments.update(changed)
+    return None if repr(changed) == current else changed
 
 
 def _refusal(bound: Bound, failure: BaseException) -> str:

@@ -28,6 +28,7 @@ from pinnace_agent.llm.refused_tools import refused_tool
 from pinnace_agent.session.conversation import Session
 from pinnace_agent.session.store.message_repair import whole_message
 from pinnace_agent.tools.base import Tool, ToolResult
+from pinnace_agent.tools.validation import validate_changed
 from pinnace_spec.records.messages import AssistantMessage, Message, Model, ToolResultMessage
 from pinnace_spec.rules import errors
 
@@ -223,19 +224,27 @@ class RunHooks:
     ) -> ToolResult | None:
         """Ask whether a call may be executed; handlers may change its arguments, and `bind` it to a file (E40).
 
+        Changed arguments are validated (R-EXT-15), unchanged ones are not validated again.
+
         Returns:
             None if it may, else its result.
         """
         await self._lane.drain()
         if not self.guards_calls:
             return None
-        before = repr(arguments)
+        is_changed = False
+
+        def validate(changed: dict[str, object]) -> dict[str, object]:
+            nonlocal is_changed
+            is_changed = True
+            return validate_changed(tool, changed)
+
         call_id = self._run.calls[index]["id"]
-        block = await self._runner.gates.tool_call(tool.name, call_id, arguments, bind=bind)
+        block = await self._runner.gates.tool_call(tool.name, call_id, arguments, bind=bind, validate=validate)
         if block is not None:
             text = block.reason or errors.TOOL_BLOCKED
             return ToolResult([{"type": "text", "text": text}], {}, is_error=True, terminate=block.terminate)
-        if repr(arguments) != before:
+        if is_changed:
             self._run.take_arguments(index, own_copy(arguments))
         return None
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from pinnace_agent.extensions.loading.modules import PREFIX
-from pinnace_agent.extensions.services.error_records import described
+from pinnace_agent.extensions.services.error_records import described, place_of
 
 _SHOWN_FRAMES: Final = 5
 _SUSPECTS: Final = ("setup", "register", "main", "activate", "default", "plugin", "init")
@@ -25,11 +25,11 @@ def error_text(error: BaseException, entry: str, folder: str | None) -> str:
             stem = Path(entry).stem
             return f"a single file can't import relatively: make it a folder, {stem}/extension.py"
         case SystemExit():
-            return f"tried to exit the process (SystemExit: {error.code})"
+            return f"tried to exit the process (SystemExit: {error.code}){place_of(error, folder or entry)}"
         case RecursionError():
-            return "RecursionError: it calls itself without end"
+            return f"RecursionError: it calls itself without end{place_of(error, folder or entry)}"
         case _:
-            return described(error, entry)
+            return described(error, folder or entry)
 
 
 def no_function(names: list[str], attribute: str) -> str:

@@ -139,7 +139,7 @@ class CommandRuns:
             passing, failure = ownership(error)
             if failure is not None:
                 hint = signature_hint(registration.function, failure, ("ctx", "args"))
-                self._caller.report(owner, failure, hint=hint)
+                self._caller.report(owner, failure, hint=hint, file=extension.path)
             if passing is not None:
                 raise passing from None
         finally:

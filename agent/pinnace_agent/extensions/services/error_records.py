@@ -116,9 +116,19 @@ def place_of(error: BaseException, path: str) -> str:
     return ""
 
 
-def failure_record(path: str, event: str, failure: BaseException, *, hint: str | None = None) -> ErrorRecord:
-    """Return the error record of a failure; `hint` follows the message."""
-    text = described(failure, path)
+def failure_record(
+    path: str, event: str, failure: BaseException, *, hint: str | None = None, file: str | None = None
+) -> ErrorRecord:
+    """Return the error record of a failure; `hint` follows the message.
+
+    Args:
+        path: The path in the record.
+        event: The event.
+        failure: The failure.
+        hint: What may be wrong.
+        file: The extension's file, where the record has another path.
+    """
+    text = described(failure, file or path)
     stack = "".join(traceback.format_exception(failure))
     return ErrorRecord(path, event, f"{text} ({hint})" if hint else text, stack)
 
