@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, cast
 from pinnace_agent.core.json_access import as_object
 from pinnace_agent.session.context import ContextIndex
 from pinnace_agent.session.identity import iso_time, new_entry_id, new_session_id
+from pinnace_agent.session.store.entries import StoredMessage
 from pinnace_agent.session.store.file import SaveError, SessionFile
 from pinnace_agent.session.store.lease import LeaseHeld
 from pinnace_agent.session.store.reading import read_entries
@@ -233,9 +234,12 @@ class Session:
         """Return the messages as a JSON array. Those that have not been decoded are taken from their lines."""
         if self._unread is None:
             return encode_fragment(self._messages)
+        items = self._unread.items()
+        if not any(isinstance(item, StoredMessage) for item in items):
+            return encode_fragment(items)
         from pinnace_agent.session.store.line_shape import encoded_messages  # not at start: most sessions are short
 
-        return encoded_messages(self._unread.items())
+        return encoded_messages(items)
 
     def now_ms(self) -> int:
         """Return the wall clock in milliseconds since the epoch, never earlier than it was before (I-EVT-12)."""

@@ -4,6 +4,8 @@ Pure. What is missing or no number counts as nothing. Source: R-MSG-03, R-STA-08
 """
 
 from collections.abc import Iterable, Mapping
+from functools import reduce
+from operator import add
 from typing import Final
 
 from typing_extensions import TypedDict
@@ -61,6 +63,13 @@ class RunningTotals:
         """Return the totals of all entries: of the same list as before, longer or shorter, never both in between."""
         if len(entries) < self._count:
             self._count, self._totals = 0, _nothing()
+        for sums in entries.sums:
+            if sums.start >= self._count:
+                _add_all(self._totals, entries.items(range(self._count, sums.start)))
+                add_tokens(self._totals["tokens"], sums.input, sums.output, sums.cache_read, sums.cache_write)
+                self._totals["toolCalls"] += sums.tool_calls
+                self._totals["cost"] = reduce(add, sums.costs, self._totals["cost"])
+                self._count = sums.end
         _add_all(self._totals, entries.items(range(self._count, len(entries))))
         self._count = len(entries)
         return {**self._totals, "tokens": self._totals["tokens"].copy()}
@@ -99,25 +108,26 @@ def _nothing() -> FileTotals:
 
 def _add_all(totals: FileTotals, items: Iterable[Item]) -> None:
     """Add the calls and the usage of entries. The path of a line that has not been decoded is kept short."""
-    tokens = totals["tokens"]
+    tokens, spent, calls = totals["tokens"], totals["cost"], totals["toolCalls"]
     input_ = output = cache_read = cache_write = 0
     for item in items:
         if isinstance(item, StoredMessage):
-            totals["toolCalls"] += item.tool_calls
+            calls += item.tool_calls
             if (stored := item.usage) is not None:
                 input_ += stored.input
                 output += stored.output
                 cache_read += stored.cacheRead
                 cache_write += stored.cacheWrite
-                totals["cost"] += stored.cost.total
+                spent += stored.cost.total
             continue
-        totals["toolCalls"] += _calls(item)
+        calls += _calls(item)
         if (usage := _usage(item)) is not None:
             parts = [as_count(usage.get(part)) or 0 for part in ("input", "output", "cacheRead", "cacheWrite")]
             add_tokens(tokens, *parts)
-            spent = as_object(usage.get("cost"))
-            if spent is not None:
-                totals["cost"] += as_amount(spent.get("total")) or 0
+            cost = as_object(usage.get("cost"))
+            if cost is not None:
+                spent += as_amount(cost.get("total")) or 0
+    totals["cost"], totals["toolCalls"] = spent, calls
     add_tokens(tokens, input_, output, cache_read, cache_write)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import random
+import sys
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from pinnace_agent.session.store.entries import EntryList, StoredMessage, decode
 from pinnace_agent.session.store.line_shape import LineReader
 from pinnace_agent.session.store.message_repair import whole_message
 from pinnace_agent.session.store.reading import SessionText, read_session
+from pinnace_agent.session.totals import RunningTotals, file_totals
 from pinnace_agent.session.tree import EntryTree
 from pinnace_spec.records.entries import Entry
 from pinnace_spec.records.messages import zero_usage
@@ -315,8 +317,38 @@ def test_a_session_of_lines_is_the_session_that_they_make(data: bytes, is_decode
     one.keep({"role": "user", "content": "more", "timestamp": 9})
     other.keep({"role": "user", "content": "more", "timestamp": 9})
     assert (one.meter.counts(), one.meter.tokens()) == (other.meter.counts(), other.meter.tokens())
+    assert one.totals.of(one.tree.entries) == other.totals.of(other.tree.entries)
     assert long._replace(entries=[]) == short._replace(entries=[])
     assert long.entries == list(short.entries)
+
+
+@given(spelled_files(), st.integers(1, 20))
+def test_the_totals_of_lines_that_were_read_together_follow_entries_that_are_taken_back(
+    data: bytes, count: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(line_shape, "_BLOCK_LINES", 3)
+        patch.setattr(line_shape, "_FEW_LINES", 1)
+        entries = EntryTree(read_as_long(data).entries).entries
+    running = RunningTotals()
+    assert running.of(entries.copy()) == file_totals(list(entries))
+
+    for _ in range(min(count, len(entries))):
+        entries.pop()
+    assert running.of(entries.copy()) == file_totals(list(entries))
+    entries.append({"type": "usage", "id": "u", "usage": USAGE})
+
+    assert RunningTotals().of(entries) == running.of(entries) == file_totals(list(entries))
+
+
+def test_messages_of_a_short_session_are_encoded_without_what_reads_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = b"".join(encode_record(entry(each, str(number))) for number, each in enumerate(MESSAGES))
+    session = session_of(read_session(HEADER + rows))
+    monkeypatch.setitem(sys.modules, line_shape.__name__, None)  # loading it would fail
+
+    record = encode_record({"messages": session.encoded_messages()})
+
+    assert json.loads(record)["messages"] == session.messages
 
 
 def joined(*lines: bytes) -> bytes:

@@ -144,13 +144,33 @@ class StoredMessage(NamedTuple):
         return cast("Message", entry["message"])  # cast: its line has been compared with what a message may be
 
 
+class UsageSum(NamedTuple):
+    """What entries that were read together have used in all.
+
+    Adding it up then takes a third of the time that reading each usage again takes.
+    """
+
+    start: int
+    """The first place."""
+    end: int
+    """Behind the last place."""
+    input: int
+    """Tokens, as the next three."""
+    output: int
+    cache_read: int
+    cache_write: int
+    tool_calls: int
+    costs: Sequence[float]
+    """US dollars of each request, in the order of the entries: how a sum is rounded depends on it."""
+
+
 Item: TypeAlias = Entry | StoredMessage
 
 
 class EntryList(Sequence[Entry]):
     """A list of entries that is appended to. Reading one decodes it if need be; `item` does not."""
 
-    __slots__ = ("_items", "append", "extend")
+    __slots__ = ("_items", "append", "extend", "sums")
 
     def __init__(self, items: Iterable[Item] = ()) -> None:
         """Take entries, and lines that are known to hold one."""
@@ -159,16 +179,22 @@ class EntryList(Sequence[Entry]):
         """Append an entry. The list's own, since it is called for each line."""
         self.extend: Callable[[Iterable[Item]], None] = self._items.extend
         """Append entries."""
+        self.sums: list[UsageSum] = []
+        """Of some of the entries, in their order and without overlap."""
 
     def pop(self) -> Entry:
         """Take the last entry back."""
         entry = self[-1]
         self._items.pop()
+        if self.sums and self.sums[-1].end > len(self._items):
+            self.sums.pop()
         return entry
 
     def copy(self) -> "EntryList":
         """Return another list of the same entries. What is decoded later is decoded in each."""
-        return EntryList(self._items)
+        copied = EntryList(self._items)
+        copied.sums += self.sums
+        return copied
 
     def item(self, place: int) -> Item:
         """Return an entry, decoded or not."""

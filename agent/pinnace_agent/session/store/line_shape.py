@@ -19,7 +19,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, Optional, TypeAli
 import msgspec
 from typing_extensions import get_type_hints, is_typeddict
 
-from pinnace_agent.session.store.entries import MESSAGE_KINDS, Head, StoredMessage
+from pinnace_agent.session.store.entries import MESSAGE_KINDS, Head, StoredMessage, StoredUsage
 from pinnace_spec.records.messages import AssistantMessage, Message, ToolCall
 from pinnace_spec.wire.json_text import EncodedArray, encode_value
 
@@ -52,6 +52,8 @@ class Block(NamedTuple):
 
     heads: list[Head]
     messages: list[StoredMessage]
+    usages: list[StoredUsage]
+    """Of these messages, in their order."""
     end: int
     """Where the next line begins; if there are none, up to where lines have to be read one by one, one at least."""
 
@@ -94,7 +96,7 @@ class LineReader:
             read = self._decode(line)
         except _OTHER_SHAPE:
             return None
-        heads, messages = self._facts([read], line, [0], [len(line)])
+        heads, messages, _ = self._facts([read], line, [0], [len(line)])
         return heads[0], messages[0]
 
     def read_block(self, data: bytes, start: int) -> Block:
@@ -122,7 +124,7 @@ class LineReader:
             count = len(starts) // 2
             self._lines = max(count, _FEW_LINES)
             if count < _FEW_LINES:
-                return Block([], [], place)
+                return Block([], [], [], place)
             place = starts[count]
             del starts[count:], ends[count:]
         self._lines = min(2 * self._lines, _BLOCK_LINES)
@@ -146,7 +148,7 @@ class LineReader:
 
     def _facts(
         self, rows: list[Any], data: bytes, starts: list[int], ends: list[int]
-    ) -> tuple[list[Head], list[StoredMessage]]:
+    ) -> tuple[list[Head], list[StoredMessage], list[StoredUsage]]:
         """Take out of decoded lines what is kept. One pass for each field: that is several times faster."""
         messages: list[Any] = [row.message for row in rows]
         shapes: list[Any] = list(map(type, messages))
@@ -158,19 +160,21 @@ class LineReader:
         )
         answer, call, using = self._answer, self._call, self._using
         pairs = list(zip(messages, shapes, strict=True))
+        # One may be unset.
+        usages: list[Any] = [each.usage or None if shape in using else None for each, shape in pairs]
         fields = zip(
             repeat(data),
             starts,
             ends,
             map(self._roles.__getitem__, shapes),
             [each.timestamp for each in messages],
-            [each.usage or None if shape in using else None for each, shape in pairs],  # it may be unset
+            usages,
             [each.stopReason if shape is answer else None for each, shape in pairs],
             [list(map(type, each.content)).count(call) if shape is answer else 0 for each, shape in pairs],
             [row.messageId for row in rows],
             strict=False,
         )
-        return list(heads), list(map(StoredMessage._make, fields))
+        return list(heads), list(map(StoredMessage._make, fields)), [each for each in usages if each is not None]
 
 
 def _shape_of(declared: Any) -> Any:

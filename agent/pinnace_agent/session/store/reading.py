@@ -11,11 +11,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import orjson
 
-from pinnace_agent.session.store.entries import MEANINGLESS, EntryList, Head, head_of, intern_strings, no_collection
+from pinnace_agent.session.store.entries import (
+    MEANINGLESS,
+    EntryList,
+    Head,
+    UsageSum,
+    head_of,
+    intern_strings,
+    no_collection,
+)
 from pinnace_spec.records.entries import CURRENT_VERSION, Entry
 
 if TYPE_CHECKING:  # msgspec: loaded for long files
-    from pinnace_agent.session.store.line_shape import LineReader
+    from pinnace_agent.session.store.line_shape import Block, LineReader
 
 NEWER_VERSION: Final = CURRENT_VERSION + 1
 """What a version counts as that is no whole number."""
@@ -164,6 +172,7 @@ def _read_rows(data: bytes, number: int, start: int, *, has_ids: bool, keep_raw:
             if reader is not None and start >= one_by_one_to:
                 block = reader.read_block(data, start)
                 if block.messages:
+                    entries.sums.append(_sum_of(block, len(entries)))
                     entries.extend(block.messages)
                     heads.extend(block.heads)
                     if keep_raw:
@@ -203,6 +212,20 @@ def _read_rows(data: bytes, number: int, start: int, *, has_ids: bool, keep_raw:
             start = end + 1
             number += 1
     return rows
+
+
+def _sum_of(block: "Block", start: int) -> UsageSum:
+    usages = block.usages
+    return UsageSum(
+        start,
+        start + len(block.messages),
+        sum([each.input for each in usages]),
+        sum([each.output for each in usages]),
+        sum([each.cacheRead for each in usages]),
+        sum([each.cacheWrite for each in usages]),
+        sum([each.tool_calls for each in block.messages]),
+        [each.cost.total for each in usages],
+    )
 
 
 def _line_reader(data: bytes) -> "LineReader | None":
