@@ -51,6 +51,8 @@ EXCEPTIONS = {
     "rpc/pinnace_rpc/cli/key_input.py": "The file of a key, which the user names on the command line.",
     "rpc/pinnace_rpc/print_mode/prompt_input.py": "Files that the user names, a pipe from a shell among them.",
     "rpc/pinnace_rpc/print_mode/mode.py": "The session that is open.",
+    "rpc/pinnace_rpc/cli/shown/man.py": "The page of the manual in the repository, for its developers.",
+    "rpc/pinnace_rpc/cli/shown/version.py": "Regular files of the git folder of this program's own checkout.",
     "rpc/pinnace_rpc/cli/commands/shim.py": "The file that the user wants made.",
     "rpc/pinnace_rpc/attach/finding.py": "The log of a host, in a folder that is the user's alone; never a link.",
     "rpc/pinnace_rpc/attach/pump.py": "The streams of this process.",

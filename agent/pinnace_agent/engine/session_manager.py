@@ -223,6 +223,8 @@ class SessionManager:
         Raises:
             ClientError: It can't be named; the former one stays current, and nothing is left of one that was made.
         """
+        if not self._library.names(session):
+            return
         try:
             await trio.to_thread.run_sync(self._library.name_current, session)
         except OSError as error:

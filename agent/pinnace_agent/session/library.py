@@ -256,6 +256,10 @@ class Library:
         report = SessionReport(len(text.damaged), session.tree.orphans, text.has_torn_tail)
         return Opened(session, damage_notices(path, report, None))
 
+    def names(self, session: Session) -> bool:
+        """Return whether the next process learns by a file which session is the current one."""
+        return self._naming_file is not None and session.path is not None
+
     def name_current(self, session: Session) -> None:
         """Bring to the disk that a session becomes the current one, before anything is accepted in it (R-HST-06).
 

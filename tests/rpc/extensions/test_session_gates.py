@@ -110,7 +110,12 @@ def test_read_only_holds_after_a_setup_that_raises(extended: Start, written: Mak
     before = one.pi.ask("get_state")["sessionId"]
     one.command("/fresh")
 
-    assert [("command", "RuntimeError: The session was not replaced: its setup failed: no such template")] == one.errors
+    assert [
+        (
+            "command",
+            "RuntimeError: The session was not replaced: its setup failed: no such template (written_1.py, line 7)",
+        )
+    ] == one.errors
     assert before == one.pi.ask("get_state")["sessionId"]
     one.say("write")
     [(result, is_error)] = one.ends

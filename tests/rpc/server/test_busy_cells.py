@@ -176,6 +176,7 @@ class Cell:
         self.first_index = self._ask({"type": "get_branch_messages"})["messages"][0]["entryIndex"]
         self.path = Path(self._ask({"type": "get_state"})["sessionFile"])
         self.other.write_bytes(self.path.read_bytes().splitlines(keepends=True)[0])
+        self.other.chmod(0o600)  # as a session of ours: no warning
         since = pi.mark()
         match self.state.name:
             case "retrying":

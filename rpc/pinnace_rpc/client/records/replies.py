@@ -238,8 +238,13 @@ class ContextUsage(TypedDict):
 
 
 class Totals(TypedDict):
-    """The usage of the whole session, including compacted messages."""
+    """The counts and the usage of the whole session, including compacted messages."""
 
+    userMessages: int
+    assistantMessages: int
+    toolCalls: int
+    toolResults: int
+    totalMessages: int
     tokens: Tokens
     cost: float
 
