@@ -108,7 +108,9 @@ def client(
     shim, root, runtime = shims / "cli.js", tmp_path / "home", str(tmp_path)
     if request.param == "attach":
         root, runtime = hosted
-        shim.write_text(shim.read_text().replace('"pinnace_rpc"]', '"pinnace_rpc", "attach"]'))
+        before, program, after = shim.read_text().partition('"pinnace_rpc.cli.pi"]')
+        assert program
+        shim.write_text(f'{before}"pinnace_rpc", "attach"]{after}')
     with ExitStack() as stack:
 
         def start(script: Iterable[Scripted], protocol: str = "pi") -> OriginalClient:

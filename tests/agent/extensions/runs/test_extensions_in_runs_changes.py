@@ -114,9 +114,7 @@ INVALID: dict[str, tuple[Change, str]] = {
 
 
 @pytest.mark.parametrize("name", INVALID)
-async def test_an_invalid_change_names_the_field(
-    calls: Calls, approved: list[dict[str, object]], name: str
-) -> None:
+async def test_an_invalid_change_names_the_field(calls: Calls, approved: list[dict[str, object]], name: str) -> None:
     """R-EXT-15"""
     change, problem = INVALID[name]
     results: list[object] = []
@@ -140,9 +138,7 @@ VALID: dict[str, tuple[Change, dict[str, object]]] = {
 
 
 @pytest.mark.parametrize("name", VALID)
-async def test_a_valid_change_runs_as_approved(
-    calls: Calls, approved: list[dict[str, object]], name: str
-) -> None:
+async def test_a_valid_change_runs_as_approved(calls: Calls, approved: list[dict[str, object]], name: str) -> None:
     """R-EXT-15"""
     change, expected = VALID[name]
     text, is_error = await calls.result(change)
