@@ -81,7 +81,10 @@ async def test_a_command_outlives_its_supervisor_and_the_next_one_gets_another(u
         async with trio.open_nursery() as nursery:
             nursery.start_soon(run)
             async with await trio.open_file(folder / "g", "w") as writer:  # the command is there
+                ended = os.pidfd_open(first)
                 os.kill(first, signal.SIGKILL)
+                await trio.lowlevel.wait_readable(ended)  # a busy machine takes its time to end it
+                os.close(ended)
                 await writer.write("go\n")
         status, _ = await under_landlock.run("exit 6")
 

@@ -87,7 +87,8 @@ def hosted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str
     yield root, folder
     env = {"PYTHONPATH": PYTHONPATH, "XDG_RUNTIME_DIR": folder}
     home = prepare_pi_home(root, "http://127.0.0.1:9", env=env)
-    subprocess.run([*PINNACE, "host", "stop"], env=home.env, timeout=TIMEOUT_S, check=True)
+    # None runs where only tests of mode rpc were run.
+    subprocess.run([*PINNACE, "host", "stop"], env=home.env, timeout=TIMEOUT_S, check=False)
     shutil.rmtree(folder)
 
 
