@@ -175,14 +175,14 @@ def cell(attempt: Attempt, columns: Mapping[str, Found], name: str) -> str:
 
 def mutants(place: Path, users: Sequence[int | None]) -> list[str]:
     """Return the table of which attempts find the absence of each argument."""
-    with world(place) as made, sandbox(made, "bubblewrap", "workspace-write") as wrap:
+    with world(place) as made, sandbox(made, "bubblewrap", "workspace-write", verifies=False) as wrap:
         options = named_options(made, wrap)
     lines = ["| Without | Found by |", "|---|---|"]
     for option in options:
         finders: dict[str, list[str]] = {}
         for user in users:
             who = "user" if user or os.geteuid() else "root"
-            with world(place, user) as made, sandbox(made, "bubblewrap", "workspace-write") as wrap:
+            with world(place, user) as made, sandbox(made, "bubblewrap", "workspace-write", verifies=False) as wrap:
                 less = mutated(wrap, named_options(made, wrap)[option])
                 found = changed_by(made, less)
                 if not found and outlives_its_parent(made, less):
@@ -199,7 +199,7 @@ def mutants(place: Path, users: Sequence[int | None]) -> list[str]:
 def named_options(made: World, wrap: Wrap) -> dict[str, range]:
     """Return the options of a sandbox by a text that is the same in every world."""
     command = wrap(made, ["true"])
-    command.started()
+    command.started(None)
     command.ended()
     found: dict[str, range] = {}
     for text, places in units(bubblewrap_of(command)):

@@ -10,16 +10,22 @@ from typing import Final, NamedTuple
 MOST_ARGUMENTS: Final = 9000
 """The number that bubblewrap accepts."""
 
+GATE_PLACE: Final = "/dev/gate"
+"""Where a program sees the folder of its gate."""
+
 # Other processes may still write when the command has exited; `sleep` is gone when the processes are counted. What is
 # left then ends with the namespace. A message into a pipe without a reader must not change the exit status.
 GRACE: Final = (
+    f"echo > {GATE_PLACE}/ready; read -r go < {GATE_PLACE}/go || exit 125; unset go; "
     'exec 3>&2 2>/dev/null; (exec "$@" 2>&3 3>&-); s=$?; exec 2>&3 3>&-; trap "" PIPE; i=0; '
     "while set -- /proc/[0-9]*; [ $# -gt 2 ]; do "
     'if [ $i = 10 ]; then echo "[The sandbox ended processes that the command left running.]" >&2; break; fi; '
     "i=$((i+1)); sleep 0.01; done; exit $s"
 )
-"""The script around each command: waits up to 0.1 s for other processes of the namespace, keeps the exit status.
-Its own words about a command that a signal has ended ("Killed") are no output of the command, and go nowhere."""
+"""The script around each command: waits at its gate until the view was verified, runs the command, waits up to 0.1 s
+for other processes of the namespace, and keeps the exit status. It opens the gate by its name and closes it, so that
+the command inherits nothing. Its own words about a command that a signal has ended ("Killed") are no output of the
+command, and go nowhere."""
 
 _SHELL: Final = "/bin/sh"
 
@@ -115,7 +121,7 @@ def setup_arguments(layout: Layout) -> list[str]:
 
 
 def command_arguments(
-    setup: Sequence[str], command: Sequence[str], *, cwd: str, filter_fd: int, status_fd: int
+    setup: Sequence[str], command: Sequence[str], *, cwd: str, gate: str, filter_fd: int, status_fd: int
 ) -> list[str]:
     """Return the whole argument list of one command.
 
@@ -123,13 +129,15 @@ def command_arguments(
         setup: The arguments of `setup_arguments`.
         command: The program and its arguments.
         cwd: The folder to run in.
+        gate: The folder of its gate.
         filter_fd: Where bubblewrap reads the filter of system calls.
         status_fd: Where it reports that the command has started and its exit code.
 
     Raises:
         ValueError: There are more than bubblewrap accepts.
     """
-    arguments = [*setup, "--chdir", cwd, "--seccomp", str(filter_fd), "--json-status-fd", str(status_fd), "--"]
+    arguments = [*setup, "--ro-bind", gate, GATE_PLACE, "--chdir", cwd]
+    arguments += ["--seccomp", str(filter_fd), "--json-status-fd", str(status_fd), "--"]
     if len(arguments) > MOST_ARGUMENTS:
         raise ValueError(f"{len(arguments)} arguments of bubblewrap, which accepts {MOST_ARGUMENTS}: hide fewer paths")
     return [*arguments, _SHELL, "-c", GRACE, "sh", *command]

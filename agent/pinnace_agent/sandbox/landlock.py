@@ -33,6 +33,7 @@ from pinnace_agent.sandbox.landlock_program import (
 from pinnace_agent.sandbox.landlock_supervisor import Keeper, Supervisor, launch
 from pinnace_agent.sandbox.launcher import ResolvesPolicy, confined_environment, not_run
 from pinnace_agent.sandbox.layout import SandboxPlaces, session_file_of
+from pinnace_agent.sandbox.opened import look_at
 from pinnace_agent.sandbox.policy import SandboxPolicy
 from pinnace_agent.sandbox.private_folder import PrivateFolder
 from pinnace_agent.sandbox.seccomp import Rules, filter_program
@@ -93,6 +94,7 @@ class LandlockConfinement(ResolvesPolicy):
             refuses_namespaces=True,
             refuses_network=not policy.network,
             refuses_shared_memory=True,
+            refuses_others=True,
             # Landlock does not know them. Without them hardly anything can be built, so who writes has them.
             refuses_attributes=policy.mode == "read-only",
         )
@@ -116,7 +118,7 @@ class LandlockConfinement(ResolvesPolicy):
         if "\0" in "".join((*start.arguments, *start.env, *start.env.values())):
             raise ValueError("embedded null byte")  # as without a sandbox
         layout = self.layout(access, session_file_of(start.env))
-        rules = _rules_of(layout)
+        rules = list(_identified(_rules_of(layout)))
         private = layout.private
         env = {
             **confined_environment(start.env, self.policy.mode),
@@ -171,6 +173,9 @@ class LandlockStart:
             os.close(each)
         self.for_supervisor = ()
 
+    def release(self) -> None:
+        """Do nothing: the keeper has checked what it opened before it ran the program."""
+
     def failure(self, status: int | None) -> str | None:
         """Return why the program was not run; None: it ran."""
         if self._report >= 0 and not self._has_begun:
@@ -185,6 +190,16 @@ class LandlockStart:
         if self._report >= 0:
             os.close(self._report)
             self._report = -1
+
+
+def _identified(rules: Iterable[tuple[str, int]]) -> Iterator[tuple[str, int, int, int]]:
+    """Yield each rule with what is at its path now, to which no link leads; what is gone has none.
+
+    The keeper finds the same there, or applies no rule.
+    """
+    for path, rights in rules:
+        with suppress(OSError):
+            yield path, rights, *look_at(path).identity
 
 
 def _rules_of(layout: Layout) -> list[tuple[str, int]]:

@@ -7,8 +7,9 @@ keeper is the parent of the command and child subreaper of everything that the c
 exited, or the agent has, it kills every descendant until none is left, and those of no other command. It exits with the
 command's status, 128 + n if signal n has killed it. A command can signal neither (scope of Landlock).
 
-Started as `python -I -S`: imports the standard library alone, and stays in one thread, which forking without the
-interpreter's knowledge needs. What a command may do stands in its order (`landlock`); nothing is decided here.
+Started as `python -I -S`: imports the standard library and one module that needs no more, and stays in one thread,
+which forking without the interpreter's knowledge needs. What a command may do stands in its order (`landlock`); nothing is
+decided here.
 The agent's side of the socket is `landlock_supervisor`.
 """
 
@@ -26,6 +27,8 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
+
+from pinnace_agent.sandbox.opened import LinkOnTheWay, open_without_links
 
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 CAPSET: Final[Mapping[str, int]] = {"x86_64": 126, "aarch64": 91}
@@ -57,8 +60,8 @@ REPLY: Final = struct.Struct("=i")
 class Order(NamedTuple):
     """What a keeper is to do: the content of a file, whose descriptor is the first of those that come with it."""
 
-    rules: Sequence[tuple[str, int]]
-    """Paths and the rights below each."""
+    rules: Sequence[tuple[str, int, int, int]]
+    """Paths, the rights below each, and the device and the number of the file or folder that was there."""
     filter: str
     """The seccomp program, in hexadecimal digits."""
     arguments: Sequence[str]
@@ -203,13 +206,16 @@ def restrict(order: Order) -> None:
     _check(libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0))
     attributes = _Ruleset(ALL_FILES, 0, ALL_SCOPES)
     ruleset = _check(libc.syscall(CREATE_RULESET, ctypes.byref(attributes), ctypes.c_size_t(24), 0))
-    for path, rights in order.rules:
+    for path, rights, device, inode in order.rules:
         try:
-            place = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except FileNotFoundError:
-            continue  # removed meanwhile: nothing is allowed
-        is_folder = stat.S_ISDIR(os.fstat(place).st_mode)
-        rule = _Beneath(rights if is_folder else rights & OF_FILES, place)
+            place = open_without_links(path)
+        except (FileNotFoundError, LinkOnTheWay):
+            continue  # removed or replaced meanwhile: nothing is allowed
+        status = os.fstat(place)
+        is_same = (status.st_dev, status.st_ino) == (device, inode)
+        rule = _Beneath(rights if stat.S_ISDIR(status.st_mode) else rights & OF_FILES, place)
+        if not is_same:  # something else by now: nothing is allowed there, either
+            rule.allowed = 0
         if rule.allowed:
             _check(libc.syscall(ADD_RULE, ruleset, _PATH_BENEATH, ctypes.byref(rule), 0))
         os.close(place)

@@ -7,24 +7,30 @@ is checked when it has ended: whether it ran at all, and whether anything protec
 import json
 import logging
 import os
+import select
+import signal
 import subprocess
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Final, NamedTuple
 
 from pinnace_agent.config.sandbox_settings import SandboxMode
 from pinnace_agent.core.ports.confinement import Access, Start
 from pinnace_agent.sandbox.bubblewrap import Layout, command_arguments, setup_arguments
+from pinnace_agent.sandbox.gate import Gate
 from pinnace_agent.sandbox.layout import SandboxPlaces, git_folders, is_shown, layout_of, session_file_of
 from pinnace_agent.sandbox.policy import SandboxPolicy
 from pinnace_agent.sandbox.private_folder import PrivateFolder
 from pinnace_agent.sandbox.seccomp import Rules, filter_program
+from pinnace_agent.sandbox.verification import Expected, NotAsMeant, expected_of, verify
 from pinnace_agent.sandbox.witness import Witness
 
 _log = logging.getLogger("pinnace.sandbox")
 
 _REPORT_BYTES: Final = 64 * 1024
 _EXIT_CODE: Final = "exit-code"
+_FIRST_PROCESS: Final = "child-pid"
+_SETUP_S: Final = 10.0
 
 
 MODE_VARIABLE: Final = "PINNACE_SANDBOX"
@@ -114,7 +120,12 @@ class BubblewrapConfinement(ResolvesPolicy):
         env = confined_environment(start.env, self.policy.mode)
         is_watched = layout.is_writable and access != "tools"
         witness = Witness(layout, git_folders(self.places.folder)) if is_watched else None
-        return ConfinedProgram(layout, self._filter, start._replace(env=env), self._ended, witness)
+        gate = Gate(self._private.gates)
+        try:
+            return ConfinedProgram(layout, self._filter, start._replace(env=env), gate, self._ended, witness)
+        except BaseException:
+            gate.close()
+            raise
 
     def close(self) -> None:
         """End nothing: each command has its own processes."""
@@ -155,12 +166,29 @@ class LaunchedProgram:
 class ConfinedProgram:
     """One start. Owns descriptors until `started` and `close`."""
 
-    def __init__(
-        self, layout: Layout, program: bytes, start: Start, report: Callable[[str], None], witness: Witness | None
+    def __init__(  # each is another part of it
+        self,
+        layout: Layout,
+        program: bytes,
+        start: Start,
+        gate: Gate,
+        report: Callable[[str], None],
+        witness: Witness | None,
     ) -> None:
-        """Open the descriptors."""
+        """Open the descriptors, and note what the program has to see.
+
+        Raises:
+            OSError: A path of the layout leads through a link by now, or no descriptor is left. The gate stays open.
+        """
         self._report = report
         self._witness = witness
+        self.gate = gate
+        """Where the program waits for `release`."""
+        self._started: LaunchedProgram | None = None
+        self._init = -1
+        self._records = b""
+        self.expected: Sequence[Expected] = expected_of(layout)
+        """What the program has to see; where it sees anything else it does not run."""
         filter_read, filter_write = os.pipe()
         try:
             self._status, status_write = os.pipe()
@@ -175,7 +203,12 @@ class ConfinedProgram:
             os.set_blocking(self._status, False)
             cwd = layout.folder if start.cwd is None else os.path.abspath(start.cwd)
             arguments = command_arguments(
-                setup_arguments(layout), start.arguments, cwd=cwd, filter_fd=filter_read, status_fd=status_write
+                setup_arguments(layout),
+                start.arguments,
+                cwd=cwd,
+                gate=gate.folder,
+                filter_fd=filter_read,
+                status_fd=status_write,
             )
         except BaseException:
             self.started()
@@ -191,13 +224,14 @@ class ConfinedProgram:
         return self._start
 
     def launch(self, stdin: int, stdout: int, stderr: int) -> LaunchedProgram:
-        """Start it in this thread.
+        """Start it in this thread. The program waits inside until `release`.
 
         Raises:
             OSError: It can't be started.
         """
         try:
-            return LaunchedProgram(self._start, stdin, stdout, stderr)
+            self._started = LaunchedProgram(self._start, stdin, stdout, stderr)
+            return self._started
         finally:
             self.started()
 
@@ -207,20 +241,73 @@ class ConfinedProgram:
             os.close(each)
         self._for_child = ()
 
+    def release(self, process: int | None = None) -> None:
+        """Let the program run, once the sandbox shows what it is to show. Returns also if its process has ended.
+
+        Args:
+            process: The number of the process that was started; None: by `launch`.
+
+        Raises:
+            NotAsMeant: It does not; the program has not run, and will not.
+        """
+        if process is None:
+            assert self._started is not None
+            process = self._started.pid
+        try:
+            handle = os.pidfd_open(process)
+        except ProcessLookupError:
+            return
+        try:
+            if not self.gate.is_reached(handle, _SETUP_S):
+                if not select.select([handle], [], [], 0)[0]:
+                    raise NotAsMeant(f"it was not set up within {_SETUP_S:.0f} s")
+                return
+        finally:
+            os.close(handle)
+        first = self._first_process()
+        try:
+            # It is alive, since it waits: the number is no other process's.
+            self._init = os.pidfd_open(first)
+            verify(self.expected, first)
+        except OSError as error:
+            self._end_all()
+            raise error if isinstance(error, NotAsMeant) else NotAsMeant(f"it can't be looked at: {error}") from None
+        self.gate.open()
+
+    def _first_process(self) -> int:
+        """Return the number of the first process of the namespace, which bubblewrap has reported by now."""
+        with suppress(BlockingIOError):
+            self._records += os.read(self._status, _REPORT_BYTES)
+        for record in _records(self._records):
+            if isinstance(number := record.get(_FIRST_PROCESS), int):
+                return number
+        raise NotAsMeant("bubblewrap has not reported its process")
+
+    def _end_all(self) -> None:
+        """Kill every process of the namespace: all of them end with the first one."""
+        if self._init >= 0:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._init, signal.SIGKILL)
+
     def failure(self, status: int | None) -> str | None:
         """Return why the program was not run; None: it ran, or was killed."""
         if status is None or status < 0 or self._is_closed:
             return None
         with suppress(OSError):  # nothing was written
-            if reports_exit(os.read(self._status, _REPORT_BYTES)):
-                return None
+            self._records += os.read(self._status, _REPORT_BYTES)
+        if reports_exit(self._records):
+            return None
         return not_run(f"bubblewrap has ended with {status} before it ran the command")
 
     def close(self) -> None:
-        """Close the rest, and report what has changed although it is protected."""
+        """End what is left inside, whatever the program has made of bubblewrap; close the rest, and report changes."""
         if self._is_closed:
             return
         self._is_closed = True
+        self._end_all()
+        if self._init >= 0:
+            os.close(self._init)
+        self.gate.close()
         for each in self._for_child:
             os.close(each)
         self._for_child = ()
@@ -256,9 +343,12 @@ def not_run(reason: str) -> str:
 
 def reports_exit(report: bytes) -> bool:
     """Return whether bubblewrap's report has an exit code: the program has run and ended."""
+    return any(_EXIT_CODE in record for record in _records(report))
+
+
+def _records(report: bytes) -> Iterator[dict[str, object]]:
     for line in report.splitlines():
         with suppress(ValueError):
             record = json.loads(line)
-            if isinstance(record, dict) and _EXIT_CODE in record:
-                return True
-    return False
+            if isinstance(record, dict):
+                yield record

@@ -41,6 +41,8 @@ class PrivateFolder:
         _remove_abandoned(self.base)
         self.path, self._lock = _make_private(self.base)
         """The folder on this machine."""
+        self.gates, self._gates_lock = _make_private(self.base)
+        """A folder that no command sees, for the gates of programs."""
         self._owner = os.getpid()
         self._users: dict[str, int] = {}
         """By folder that commands can write, the file that all processes have locked whose commands can."""
@@ -81,8 +83,10 @@ class PrivateFolder:
                         with suppress(OSError):  # in use by now, or never made
                             os.rmdir(each)
             os.close(users)
-        _remove(self.path, time.monotonic() + _REMOVAL_S)
-        os.close(self._lock)
+        deadline_s = time.monotonic() + _REMOVAL_S
+        for path, lock in ((self.gates, self._gates_lock), (self.path, self._lock)):
+            _remove(path, deadline_s)
+            os.close(lock)
         os.close(self._base)
         self._lock = -1
 

@@ -142,7 +142,10 @@ def probe(confinement: Confinement, env: Mapping[str, str], cwd: str) -> None:
         raise Unavailable(error.strerror or str(error) if isinstance(error, OSError) else str(error)) from None
     try:
         process = confined.launch(subprocess.DEVNULL, subprocess.DEVNULL, subprocess.PIPE)
-        status, complaints = _end_of(process)
+        try:
+            confined.release()
+        finally:
+            status, complaints = _end_of(process)
         if status is None:
             raise Unavailable(f"no sandbox was set up within {_PROBE_S:.0f} s")
         failure = confined.failure(status)

@@ -44,6 +44,8 @@ _COMMON: Final = {
     "io_uring_enter": 426,
     "io_uring_register": 427,
     "clone3": 435,
+    "pidfd_getfd": 438,
+    "process_madvise": 440,
     "fchmodat2": 452,
     "setxattrat": 463,
     "removexattrat": 466,
@@ -64,6 +66,19 @@ MACHINES: Final[Mapping[str, Machine]] = {
             "perf_event_open": 298,
             "userfaultfd": 323,
             "open_by_handle_at": 304,
+            "ptrace": 101,
+            "process_vm_readv": 310,
+            "process_vm_writev": 311,
+            "kcmp": 312,
+            "prlimit64": 302,
+            "setpriority": 141,
+            "ioprio_set": 251,
+            "sched_setparam": 142,
+            "sched_setscheduler": 144,
+            "sched_setaffinity": 203,
+            "sched_setattr": 314,
+            "migrate_pages": 256,
+            "move_pages": 279,
             "clone": 56,
             "unshare": 272,
             "setns": 308,
@@ -116,6 +131,19 @@ MACHINES: Final[Mapping[str, Machine]] = {
             "perf_event_open": 241,
             "userfaultfd": 282,
             "open_by_handle_at": 265,
+            "ptrace": 117,
+            "process_vm_readv": 270,
+            "process_vm_writev": 271,
+            "kcmp": 272,
+            "prlimit64": 261,
+            "setpriority": 140,
+            "ioprio_set": 30,
+            "sched_setparam": 118,
+            "sched_setscheduler": 119,
+            "sched_setaffinity": 122,
+            "sched_setattr": 274,
+            "migrate_pages": 238,
+            "move_pages": 239,
             "clone": 220,
             "unshare": 97,
             "setns": 268,
@@ -161,6 +189,12 @@ _REFUSED: Final = (
     "perf_event_open",
     "userfaultfd",
     "open_by_handle_at",
+    "ptrace",  # of the first process of the namespace, with which all of them have to end
+    "process_vm_readv",
+    "process_vm_writev",
+    "process_madvise",
+    "pidfd_getfd",
+    "kcmp",
 )
 _NAMESPACES: Final = ("unshare", "setns", "mount", "umount2", "pivot_root")
 _SHARED_MEMORY: Final = (
@@ -173,6 +207,20 @@ _ATTRIBUTES: Final = (
     "fremovexattr", "removexattrat", "file_setattr",
 )  # fmt: skip
 """Some are not on every machine."""
+_FIRST_ALONE: Final = ((_FIRST, 0),)
+_OF_OTHERS: Final[Mapping[str, Sequence[tuple[int, int]]]] = {
+    "prlimit64": _FIRST_ALONE,
+    "sched_setparam": _FIRST_ALONE,
+    "sched_setscheduler": _FIRST_ALONE,
+    "sched_setaffinity": _FIRST_ALONE,
+    "sched_setattr": _FIRST_ALONE,
+    "migrate_pages": _FIRST_ALONE,
+    "move_pages": _FIRST_ALONE,
+    "setpriority": ((_FIRST, 0), (_SECOND, 0)),  # PRIO_PROCESS
+    "ioprio_set": ((_FIRST, 1), (_SECOND, 0)),  # IOPRIO_WHO_PROCESS
+}
+"""Calls that change a process, and the values of arguments with which that is the caller: nothing else is allowed. A
+thread that names itself by its number is refused, too; programs go on without it."""
 
 
 class UnknownMachine(Exception):
@@ -189,6 +237,8 @@ class Rules(NamedTuple):
     """For mechanisms without a network namespace: sockets of the families INET and INET6, too."""
     refuses_shared_memory: bool = False
     """For mechanisms without an IPC namespace."""
+    refuses_others: bool = False
+    """For mechanisms without a process namespace: limits, priorities and processors of other processes."""
     refuses_attributes: bool = False
     """For mechanisms without mounts: modes, owners, times and attributes of files, which are those of files outside."""
 
@@ -241,6 +291,9 @@ class _Assembler:
                     (_RETURN, 0, 0, _ALLOW),
                 ],
             )
+        if rules.refuses_others:
+            for name, values in _OF_OTHERS.items():
+                self._only_with(name, values)
         if rules.refuses_shared_memory:
             names += _SHARED_MEMORY
         if rules.refuses_attributes:
@@ -260,6 +313,14 @@ class _Assembler:
         block += [(_EQUAL, left, 0, value) for left, value in _counted(allowed)]
         block += [(_RETURN, 0, 0, _REFUSE | _EPERM), (_RETURN, 0, 0, _ALLOW)]
         self._call(name, block)
+
+    def _only_with(self, name: str, values: Sequence[tuple[int, int]]) -> None:
+        """Refuse a call unless all these arguments have these values."""
+        block: list[tuple[int, int, int, int]] = []
+        for left, (argument, value) in zip(range(len(values) - 1, -1, -1), values, strict=True):
+            # One that is unlike skips the others, and the allowance.
+            block += [(_LOAD, 0, 0, argument), (_EQUAL, 0, 2 * left + 1, value)]
+        self._call(name, [*block, (_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _REFUSE | _EPERM)])
 
     def _never(self, name: str, argument: int, refused: Sequence[int]) -> None:
         """Refuse a call if an argument is one of these values."""

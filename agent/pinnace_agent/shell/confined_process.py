@@ -7,7 +7,7 @@ these processes have a class of their own. Has no knowledge of mechanisms.
 import errno
 import os
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import trio
 
@@ -15,6 +15,7 @@ from pinnace_agent.core.ports.confinement import Access, ConfinedStart, Confinem
 
 # Between two looks at a process that can't be waited for, since no descriptor is left.
 _POLL_S: Final = 0.02
+_REAP_S: Final = 1.0
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM})
 NOT_RUN: Final = "The command was not run: "
 """How the text begins of a program that was not run since the sandbox could not be set up."""
@@ -93,6 +94,29 @@ def start_here(confined: ConfinedStart, stdin: int, stdout: int, stderr: int) ->
         raise _not_set_up(error) from error  # the program of the sandbox itself is gone
     except BaseException:
         confined.close()
+        raise
+
+
+class _Ends(Protocol):
+    def kill(self) -> None: ...
+
+    async def reap(self, limit_s: float) -> int | None: ...
+
+
+async def release(confined: ConfinedStart, child: _Ends) -> None:
+    """Let a program run that was started, in a thread: it is looked at what it sees. Cancelled, it does not run.
+
+    Raises:
+        OSError: It sees something else than it is to see; it has ended.
+    """
+    try:
+        # Not abandoned: the descriptors are in use. It ends with the process of the sandbox, or after some seconds.
+        await trio.to_thread.run_sync(confined.release)
+    except BaseException as error:
+        child.kill()
+        await child.reap(_REAP_S)
+        if isinstance(error, OSError):
+            raise _not_set_up(error) from error
         raise
 
 

@@ -258,6 +258,20 @@ raise SystemExit(libc.setns(os.open("/proc/1/ns/uts", os.O_RDONLY), 0) != 0)""",
         "py",
         _refused_only_by_a_filter("426, -1, 0, 0, 0, 0, 0", "427, -1, 9999, 0, 0"),
     ),
+    Attempt("F07", "tracing", "py", _refused_only_by_a_filter("101, 16, 999999999, 0, 0")),
+    Attempt(
+        "F08",
+        "memory of other processes",
+        "py",
+        _refused_only_by_a_filter("310, 999999999, 0, 1, 0, 1, 0", "311, 999999999, 0, 1, 0, 1, 0"),
+    ),
+    Attempt("F09", "descriptors of other processes", "py", _refused_only_by_a_filter("438, -1, 0, 0")),
+    Attempt(
+        "F10",
+        "comparing and advising other processes",
+        "py",
+        _refused_only_by_a_filter("312, -1, -1, 9, 0, 0", "440, -1, 0, 0, 0, 0"),
+    ),
     # Secrets and other processes.
     Attempt("S01", "a private key", "sh", "cat ~/.ssh/id_rsa", SECRET),
     Attempt("S02", "keys of the agent", "sh", 'cat "$AGENT/auth.json"', SECRET),
@@ -525,6 +539,44 @@ a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
 a.sendto(b"x", "late")""",
     ),
     Attempt("P05", "see another process", "sh", "grep -qs $VICTIM_NAME /proc/$VICTIM/cmdline"),
+    Attempt(
+        "P06",
+        "trace the first process, and so outlive the sandbox",
+        "py",
+        _LIBC + "raise SystemExit(libc.ptrace(0x4206, 1, 0, 0) != 0)",
+        off="nobody",
+    ),
+    Attempt(
+        "P07",
+        "limits of another process",
+        "py",
+        """import os, resource
+resource.prlimit(int(os.environ["VICTIM"]), resource.RLIMIT_NOFILE, (64, 64))""",
+    ),
+    Attempt("P08", "priority of another process", "sh", "renice +1 -p $VICTIM"),
+    Attempt(
+        "P09",
+        "processors of another process",
+        "py",
+        """import os
+os.sched_setaffinity(int(os.environ["VICTIM"]), {0})""",
+    ),
+    Attempt(
+        "P10",
+        "scheduling of another process",
+        "py",
+        """import os
+os.sched_setscheduler(int(os.environ["VICTIM"]), os.SCHED_BATCH, os.sched_param(0))""",
+    ),
+    Attempt("P11", "disk priority of another process", "sh", "ionice -c 2 -n 7 -p $VICTIM"),
+    Attempt(
+        "P12",
+        "priority of all processes of the user",
+        "py",
+        _LIBC + "libc.setpriority(2, 0, 1)",
+        'test "$(cut -d" " -f19 /proc/$VICTIM/stat)" -gt 1',
+        "nobody",
+    ),
     # What would disturb the others comes last.
     Attempt("S13", "kill another process", "sh", "grep -qs $VICTIM_NAME /proc/$VICTIM/cmdline && kill -9 $VICTIM"),
     Attempt(

@@ -17,6 +17,7 @@ from tests.agent.sandbox.world import Command, World, Wrap, processes_named, run
 import pinnace_agent
 from pinnace_agent.config.sandbox_settings import SandboxMode
 from pinnace_agent.core.ports.confinement import Start
+from pinnace_agent.sandbox.bubblewrap import GATE_PLACE
 from pinnace_agent.sandbox.landlock import LandlockConfinement, landlock_refusal
 from pinnace_agent.sandbox.landlock_supervisor import Supervisor
 from pinnace_agent.sandbox.launcher import BubblewrapConfinement
@@ -32,8 +33,9 @@ MECHANISMS: Final[tuple[Mechanism, ...]] = ("bubblewrap", "landlock")
 class _Private:
     """A private folder of another user."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, gates: str) -> None:
         self.path = path
+        self.gates = gates
 
     def leaves(self, folders: Iterable[str]) -> None:
         """Leave mount points to the end of the world."""
@@ -41,15 +43,19 @@ class _Private:
 
 @contextmanager
 def sandbox(
-    made: World, mechanism: Mechanism, mode: SandboxMode, *, network: bool = False
+    made: World, mechanism: Mechanism, mode: SandboxMode, *, network: bool = False, verifies: bool = True
 ) -> Generator[Wrap, None, None]:
-    """Make a sandbox of a mechanism around commands in a world."""
+    """Make a sandbox of a mechanism around commands in a world.
+
+    Without `verifies`, for sandboxes that lack something, nothing is looked at inside before a command runs.
+    """
     # As in the program: below a folder of its own, which is hidden.
     base = tempfile.mkdtemp(prefix="sandboxes-", dir=made.home.parent)
     path = tempfile.mkdtemp(prefix="private-", dir=base)
-    for each in (base, path):
+    gates = tempfile.mkdtemp(prefix="gates-", dir=base)
+    for each in (base, path, gates):
         os.chown(each, made.user, made.user)
-    private = cast(PrivateFolder, _Private(path))  # with what is used of it
+    private = cast(PrivateFolder, _Private(path, gates))  # with what is used of it
     policy = SandboxPolicy(mode=mode, network=network)
     places = SandboxPlaces(
         folder=str(made.project), home=str(made.home), agent_dir=str(made.agent), code=(made.env["SITE"],)
@@ -57,7 +63,8 @@ def sandbox(
     if mechanism == "landlock":
         yield partial(_under_landlock, LandlockConfinement(policy, places, private, Supervisor()))
     else:
-        yield partial(_in_bubblewrap, BubblewrapConfinement(policy, places, find_bubblewrap(os.environ), private))
+        confinement = BubblewrapConfinement(policy, places, find_bubblewrap(os.environ), private)
+        yield partial(_in_bubblewrap, confinement, verifies)
     shutil.rmtree(base, ignore_errors=True)
 
 
@@ -113,12 +120,23 @@ def _program(command: Command) -> int:
     return next(place for place, each in enumerate(command.arguments) if Path(each).name == "bwrap")
 
 
-def _in_bubblewrap(confinement: BubblewrapConfinement, made: World, arguments: Sequence[str]) -> Command:
+def _in_bubblewrap(
+    confinement: BubblewrapConfinement, verifies: bool, made: World, arguments: Sequence[str]
+) -> Command:
     confined = confinement.confine(Start(arguments, made.env, str(made.project)))
     start = confined.start
-    return Command(
-        made.as_user(start.arguments), start.env, start.cwd, start.pass_fds, confined.started, confined.close
-    )
+    if not verifies:
+        confined.expected = ()
+    gate = Path(start.arguments[start.arguments.index(GATE_PLACE) - 1])
+    for each in (gate, *gate.iterdir()):
+        os.chown(each, made.user, made.user)
+
+    def started(pid: int | None) -> None:
+        confined.started()
+        if pid is not None:
+            confined.release(pid)
+
+    return Command(made.as_user(start.arguments), start.env, start.cwd, start.pass_fds, started, confined.close)
 
 
 # An agent as small as can be, which runs as the user of the world: it has its supervisor run the order.
@@ -141,4 +159,6 @@ def _under_landlock(confinement: LandlockConfinement, made: World, arguments: Se
     place = str(Path(pinnace_agent.__file__).parents[1])
     given = [*map(str, confined.for_supervisor), str(made.project)]
     command = [made.python, "-I", "-S", "-B", "-c", _AGENT, place, *given]
-    return Command(made.as_user(command), {}, None, confined.for_supervisor, confined.started, confined.close)
+    return Command(
+        made.as_user(command), {}, None, confined.for_supervisor, lambda _: confined.started(), confined.close
+    )

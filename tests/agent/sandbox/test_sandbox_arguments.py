@@ -56,12 +56,12 @@ def test_an_older_bubblewrap_gets_no_option_that_it_lacks() -> None:
 
 
 def test_the_command_follows_the_options_and_can_be_none() -> None:
-    found = command_arguments(["bwrap"], ["--bind", "x"], cwd="/w", filter_fd=5, status_fd=6)
+    found = command_arguments(["bwrap"], ["--bind", "x"], cwd="/w", gate="/g", filter_fd=5, status_fd=6)
 
-    options = "--chdir /w --seccomp 5 --json-status-fd 6 --".split()
+    options = "--ro-bind /g /dev/gate --chdir /w --seccomp 5 --json-status-fd 6 --".split()
     assert ["bwrap", *options, "/bin/sh", "-c", GRACE, "sh", "--bind", "x"] == found
 
 
 def test_more_arguments_than_bubblewrap_accepts_are_refused() -> None:
     with pytest.raises(ValueError, match="9000"):
-        command_arguments(["x"] * 9001, ["true"], cwd="/", filter_fd=5, status_fd=6)
+        command_arguments(["x"] * 9001, ["true"], cwd="/", gate="/g", filter_fd=5, status_fd=6)

@@ -217,13 +217,20 @@ async def test_a_bubblewrap_that_runs_nothing_is_a_failure_of_the_command(
     assert not (confined.folder / "here").exists()
 
 
-async def test_what_bubblewrap_said_is_in_the_text(confined: Confined) -> None:
-    (confined.folder / "gone").mkdir()
+async def test_a_folder_that_is_gone_is_named(confined: Confined) -> None:
     places = confined.confinement.places
     confined.confinement.places = places._replace(folder=f"{places.folder}/gone")
-    shutil.rmtree(confined.folder / "gone")
 
-    with pytest.raises(ShellUnavailable, match=r"not run.*\nbwrap: "):
+    with pytest.raises(ShellUnavailable, match=r"not run.*/gone is not there any more"):
+        await confined.run("touch here")
+    assert not (confined.folder / "here").exists()
+
+
+async def test_what_bubblewrap_said_is_in_the_text(confined: Confined, fake: Callable[[str], dict[str, str]]) -> None:
+    program = fake("echo 'bwrap: it is Monday' >&2; exit 1")["PATH"].partition(":")[0]
+    confined.confinement.bubblewrap = Bubblewrap(f"{program}/bwrap", "0.8.0", disables_namespaces=True)
+
+    with pytest.raises(ShellUnavailable, match=r"not run.*\nbwrap: it is Monday"):
         await confined.run("touch here")
     assert not (confined.folder / "here").exists()
 

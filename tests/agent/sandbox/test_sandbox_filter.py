@@ -12,6 +12,13 @@ STREAM, DGRAM, SEQPACKET, CLOEXEC = 1, 2, 5, 0o2000000
 
 
 NOTHING = Rules()
+CHANGING = "prlimit64 sched_setparam sched_setscheduler sched_setaffinity sched_setattr migrate_pages move_pages"
+OF_OTHERS: dict[str, list[tuple[int, ...]]] = {
+    **{name: [(0, 7), (4711, 7)] for name in CHANGING.split()},
+    "setpriority": [(0, 0, 5), (0, 4711, 5), (1, 0, 5), (2, 0, 5), (2, 4711, 5)],
+    "ioprio_set": [(1, 0, 5), (1, 4711, 5), (2, 0, 5), (3, 0, 5), (3, 4711, 5)],
+}
+"""Calls that change a process: arguments with which it is the caller, then others."""
 
 
 def run(machine: str, call: int, *arguments: int, rules: Rules = NOTHING, architecture: int | None = None) -> int:
@@ -87,14 +94,15 @@ def test_input_for_a_terminal_is_refused(machine: str) -> None:
 @pytest.mark.parametrize(
     "name",
     "io_uring_setup io_uring_enter io_uring_register keyctl add_key request_key bpf perf_event_open userfaultfd "
-    "open_by_handle_at".split(),
+    "open_by_handle_at ptrace process_vm_readv process_vm_writev process_madvise pidfd_getfd kcmp".split(),
 )
 def test_such_calls_are_refused(machine: str, name: str) -> None:
     assert EPERM == run(machine, number(machine, name))
 
 
 def test_other_calls_are_allowed(machine: str) -> None:
-    refused = set(MACHINES[machine].calls.values())
+    of_others = {number(machine, name) for name in OF_OTHERS}
+    refused = set(MACHINES[machine].calls.values()) - of_others
 
     assert {ALLOWED} == {run(machine, call) for call in range(470) if call not in refused}
 
@@ -119,6 +127,16 @@ def test_mechanisms_without_namespaces_refuse_more(machine: str) -> None:
     assert EPERM == run(machine, number(machine, "socket"), INET6, rules=alone)
     assert EPERM == run(machine, number(machine, "shmget"), rules=alone)
     assert EPERM == run(machine, number(machine, "mq_open"), rules=alone)
+
+
+@pytest.mark.parametrize("name", OF_OTHERS)
+def test_without_a_process_namespace_no_other_process_is_changed(machine: str, name: str) -> None:
+    alone, own, others = Rules(refuses_others=True), OF_OTHERS[name][0], OF_OTHERS[name][1:]
+
+    assert ALLOWED == run(machine, number(machine, name), *own, rules=alone)
+    assert {EPERM} == {run(machine, number(machine, name), *each, rules=alone) for each in others}
+    assert {ALLOWED} == {run(machine, number(machine, name), *each) for each in (own, *others)}
+    assert EPERM == run(machine, number(machine, "bpf"), rules=alone)
 
 
 def test_attributes_of_files_are_refused_where_nothing_is_to_be_written_and_no_mount_refuses_that(machine: str) -> None:

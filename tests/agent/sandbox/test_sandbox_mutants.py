@@ -149,11 +149,13 @@ def test_without_chdir_a_command_begins_elsewhere(confined: Confined, is_dropped
     place = words.index("--chdir")
     if is_dropped:
         del words[place : place + 2]
-    done = subprocess.run(words, cwd=start.cwd, pass_fds=start.pass_fds, capture_output=True, check=True)
-    program.started()
+    with subprocess.Popen(words, cwd=start.cwd, pass_fds=start.pass_fds, stdout=subprocess.PIPE) as process:
+        program.started()
+        program.release(process.pid)
+        output, _ = process.communicate()
     program.close()
 
-    assert ("/" if is_dropped else str(confined.folder)) == done.stdout.decode().strip()
+    assert ("/" if is_dropped else str(confined.folder)) == output.decode().strip()
 
 
 def test_without_die_with_parent_a_command_outlives_the_agent(words: list[str], confined: Confined) -> None:

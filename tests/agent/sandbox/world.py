@@ -56,8 +56,8 @@ class Command(NamedTuple):
     """None: the project."""
     descriptors: tuple[int, ...] = ()
     """Those that it inherits."""
-    started: Callable[[], object] = lambda: None
-    """Called when it was started."""
+    started: Callable[[int | None], object] = lambda _: None
+    """Called with its process number when it was started; None: it was not."""
     ended: Callable[[], object] = lambda: None
     """Called when it has ended."""
 
@@ -216,8 +216,9 @@ def run(
 
 def start(made: World, command: Command) -> subprocess.Popen[bytes]:
     """Start a command in the project, in a session of its own, with pipes."""
+    pid: int | None = None
     try:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             command.arguments,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -227,8 +228,10 @@ def start(made: World, command: Command) -> subprocess.Popen[bytes]:
             pass_fds=command.descriptors,
             start_new_session=True,
         )
+        pid = process.pid
+        return process
     finally:
-        command.started()
+        command.started(pid)
 
 
 def processes_named(name: str) -> list[int]:

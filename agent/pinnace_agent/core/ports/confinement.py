@@ -49,7 +49,7 @@ class Launched(Protocol):
 class ConfinedStart(Protocol):
     """One start of a program inside a sandbox, until its process has exited.
 
-    The caller calls `launch` once, and `close` when the process was reaped or could not be started.
+    The caller calls `launch` once, then `release`, and `close` when the process was reaped or could not be started.
     """
 
     def launch(self, stdin: int, stdout: int, stderr: int) -> Launched:
@@ -64,6 +64,14 @@ class ConfinedStart(Protocol):
 
         Raises:
             OSError: It can't be started; it has not run, and will not.
+        """
+        ...
+
+    def release(self) -> None:
+        """Let the program that was launched run, once it is certain what it sees. Blocks for some milliseconds.
+
+        Raises:
+            OSError: It sees something else than the policy says; it has not run, and will not.
         """
         ...
 
