@@ -167,6 +167,14 @@ MAY_START = {
     "agent/pinnace_agent/sandbox/landlock_supervisor.py": {"subprocess.Popen"},
     "agent/pinnace_agent/sandbox/probe.py": {"subprocess.run"},
     # A program of its own, between the registry and the command.
+    "agent/pinnace_agent/sandbox/opened.py": {
+        "ctypes.CDLL",
+        "ctypes.Structure",
+        "ctypes.byref",
+        "ctypes.c_uint64",
+        "ctypes.get_errno",
+        "ctypes.sizeof",
+    },
     "agent/pinnace_agent/sandbox/landlock_program.py": {
         *(
             "os.fork",

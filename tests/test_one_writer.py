@@ -20,6 +20,7 @@ DESCRIPTOR_WRITERS: Final = {
     "agent/pinnace_agent/shell/output.py": "the output of a command, byte for byte, in a file of the user's alone",
     "agent/pinnace_agent/sandbox/launcher.py": "a pipe to bubblewrap: the filter of system calls",
     "agent/pinnace_agent/shell/watchdog.py": "a pipe to the watchdog: numbers of processes",
+    "agent/pinnace_agent/sandbox/gate.py": "one byte that lets a program go on",
     "agent/pinnace_agent/sandbox/landlock_program.py": "to the agent that it runs, and to stderr as a shell would",
     "agent/pinnace_agent/mcp/extension.py": "what servers log, redacted",
     "agent/pinnace_agent/session/store/append_file.py": "lines that session/file has redacted",

@@ -8,9 +8,8 @@ exited, or the agent has, it kills every descendant until none is left, and thos
 command's status, 128 + n if signal n has killed it. A command can signal neither (scope of Landlock).
 
 Started as `python -I -S`: imports the standard library and one module that needs no more, and stays in one thread,
-which forking without the interpreter's knowledge needs. What a command may do stands in its order (`landlock`); nothing is
-decided here.
-The agent's side of the socket is `landlock_supervisor`.
+which forking without the interpreter's knowledge needs. What a command may do stands in its order (`landlock`);
+nothing is decided here. The agent's side of the socket is `landlock_supervisor`.
 """
 
 import ctypes
