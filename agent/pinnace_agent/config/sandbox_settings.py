@@ -31,6 +31,7 @@ class SandboxSettings(NamedTuple):
     escalation: SandboxEscalation | None = None
     mechanism: SandboxMechanism | None = None
     is_enforced: bool | None = None
+    new_repository: bool | None = None
 
 
 def sandboxes_in(reader: SettingsReader) -> dict[Scope, SandboxSettings]:
@@ -50,7 +51,7 @@ def sandboxes_in(reader: SettingsReader) -> dict[Scope, SandboxSettings]:
     }
     flags = {
         name: reader.each(f"sandbox.{name}", lambda value: value if isinstance(value, bool) else None, "true or false")
-        for name in ("unixSockets", "enforced")
+        for name in ("unixSockets", "enforced", "newRepository")
     }
     escalations: dict[Scope, SandboxEscalation] = reader.each(
         "sandbox.escalation", among(SANDBOX_ESCALATIONS), " or ".join(SANDBOX_ESCALATIONS)
@@ -72,6 +73,7 @@ def sandboxes_in(reader: SettingsReader) -> dict[Scope, SandboxSettings]:
             escalations.get(scope),
             mechanisms.get(scope),
             flags["enforced"].get(scope),
+            flags["newRepository"].get(scope),
         )
         for scope in scopes
     }

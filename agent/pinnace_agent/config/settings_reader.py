@@ -55,6 +55,7 @@ GUARDED_MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
         "network",
         "readable",
         "unixSockets",
+        "newRepository",
         "writable",
     ),
     "tools": ("timeoutSeconds",),

@@ -53,21 +53,30 @@ HIDDEN: Final[list[str]] = []
 WRITABLE: Final[list[str]] = []
 """The resolved folders that commands in the sandbox of this process can write: no program of theirs runs outside."""
 
-# Of a project, wherever they are in it: run by git, an editor or a shell without being requested.
-_STARTUP_OF_PROJECT: Final = frozenset(
+STARTUP_OF_PROJECT: Final = frozenset(
     {
         ".husky",
         ".githooks",
         ".pre-commit-config.yaml",
         ".lefthook.yml",
+        ".lefthook.yaml",
         "lefthook.yml",
+        "lefthook.yaml",
+        "lefthook-local.yml",
         ".envrc",
         ".vscode",
         ".idea",
         ".devcontainer",
+        ".claude",
+        ".codex",
+        ".cursor",
+        ".mcp.json",
     }
 )
-_PROJECT_FOLDERS: Final = frozenset({".pi", ".agents"})
+"""Files and folders of a project, wherever they are in it, that git, an editor, a shell or another agent reads or runs
+without being requested."""
+PROJECT_FOLDERS: Final = (".pi", ".agents")
+"""Folders that configure agents for a project."""
 _REPOSITORY_FOLDERS: Final = frozenset({".git", ".hg", ".svn", ".jj"})
 
 # Below the home folder, in small letters. A name ends where a component ends.
@@ -189,7 +198,7 @@ def protection_of(path: str, places: Places) -> Protection | None:
         _of_kernel(names)
         or _of_keys(path, names, places)
         or (Protection.AGENT if _is_below(path, places.agent_dir) else None)
-        or (Protection.PROJECT if not _PROJECT_FOLDERS.isdisjoint(names) else None)
+        or (Protection.PROJECT if not set(PROJECT_FOLDERS).isdisjoint(names) else None)
         or (Protection.GIT if not _REPOSITORY_FOLDERS.isdisjoint(names) else None)
         or _of_startup(path, names, places)
         or (Protection.EXTENSION if any(_is_below(path, each) for each in places.extensions) else None)
@@ -221,7 +230,7 @@ def _of_keys(path: str, names: list[str], places: Places) -> Protection | None:
 
 def _of_startup(path: str, names: list[str], places: Places) -> Protection | None:
     is_of_system = any(is_inside(path, each) for each in _STARTUP_OF_SYSTEM)
-    is_of_project = not _STARTUP_OF_PROJECT.isdisjoint(names)
+    is_of_project = not STARTUP_OF_PROJECT.isdisjoint(names)
     is_at_home = _is_one_of(_below(path, places.home), STARTUP_AT_HOME)
     return Protection.STARTUP if is_of_system or is_of_project or is_at_home else None
 

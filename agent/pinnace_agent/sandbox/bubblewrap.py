@@ -1,9 +1,10 @@
 """The argument list of bubblewrap.
 
-Pure: a layout, whose paths were resolved on the disk, gives the arguments. Their order is part of the policy: later
-mounts cover earlier ones. Has no knowledge of settings, and never reads the disk.
+A layout, whose paths were resolved on the disk, gives the arguments. Their order is part of the policy: later
+mounts cover earlier ones. Has no knowledge of settings.
 """
 
+import os
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -38,6 +39,23 @@ class Hidden(NamedTuple):
     """Paths in it that are visible, read-only."""
 
 
+class Forbidden(NamedTuple):
+    """A file that no mount can keep commands from making, and that must not be there."""
+
+    path: str
+    effect: str
+    """What it would do, for texts: a verb and its object."""
+    is_around: bool = False
+    """Whether it has that effect only with what else makes its folder a repository."""
+
+    def is_there(self) -> bool:
+        """Return whether it is there and has its effect. Reads the disk."""
+        if not os.path.lexists(self.path):
+            return False
+        folder = os.path.dirname(self.path)
+        return not self.is_around or any(os.path.lexists(f"{folder}/{name}") for name in ("objects", "commondir"))
+
+
 class Layout(NamedTuple):
     """What is where inside a sandbox. All paths are absolute, resolved and, unless a field allows less, exist."""
 
@@ -70,6 +88,20 @@ class Layout(NamedTuple):
     """Protected folders that do not exist: each is an empty folder that can't be changed."""
     masked: tuple[str, ...] = ()
     """Files in whose place is an empty one: sockets of services, and protected files that do not exist."""
+    forbidden: tuple[Forbidden, ...] = ()
+    """Files that commands can make, and must not."""
+
+
+def placed(layout: Layout) -> list[tuple[str, str]]:
+    """Return how each path in what is writable is mounted, outer ones first: the innermost mount decides.
+
+    Returns:
+        Pairs of `writable`, `protected` or `absent`, and a path.
+    """
+    found = [("writable", path) for path in (*layout.writable, *layout.pinned)]
+    found += [("protected", path) for path in layout.protected]
+    found += [("absent", path) for path in layout.absent]
+    return sorted(found, key=lambda each: each[1].count("/"))
 
 
 def setup_arguments(layout: Layout) -> list[str]:
@@ -100,14 +132,11 @@ def setup_arguments(layout: Layout) -> list[str]:
     for each in layout.readable:
         arguments += _at("--ro-bind", each)
     arguments += _at("--bind" if layout.is_writable else "--ro-bind", layout.folder)
-    for each in layout.writable:
-        arguments += _at("--bind", each)
-    for each in layout.pinned:
-        arguments += _at("--bind", each)
-    for each in layout.protected:
-        arguments += _at("--ro-bind", each)
-    for each in layout.absent:
-        arguments += _hidden(Hidden(each))
+    for kind, each in placed(layout):
+        if kind == "absent":
+            arguments += _hidden(Hidden(each))
+        else:
+            arguments += _at("--bind" if kind == "writable" else "--ro-bind", each)
     # Behind those, which show a folder with everything in it.
     for hidden in layout.hidden_folders:
         arguments += _hidden(hidden)

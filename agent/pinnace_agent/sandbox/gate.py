@@ -50,7 +50,7 @@ class Gate:
         found = dict(waiting.poll(limit_s * 1000))
         return bool(found.get(self._ready, 0) & select.POLLIN)
 
-    def open(self) -> None:
+    def let_pass(self) -> None:
         """Let the program go on."""
         os.write(self._go, b"\n")
 

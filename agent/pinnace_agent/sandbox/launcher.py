@@ -18,9 +18,10 @@ from pinnace_agent.config.sandbox_settings import SandboxMode
 from pinnace_agent.core.ports.confinement import Access, Start
 from pinnace_agent.sandbox.bubblewrap import Layout, command_arguments, setup_arguments
 from pinnace_agent.sandbox.gate import Gate
-from pinnace_agent.sandbox.layout import SandboxPlaces, git_folders, is_shown, layout_of, session_file_of
+from pinnace_agent.sandbox.layout import SandboxPlaces, is_shown, layout_of, session_file_of
 from pinnace_agent.sandbox.policy import SandboxPolicy
 from pinnace_agent.sandbox.private_folder import PrivateFolder
+from pinnace_agent.sandbox.protections import Protections
 from pinnace_agent.sandbox.seccomp import Rules, filter_program
 from pinnace_agent.sandbox.verification import Expected, NotAsMeant, expected_of, verify
 from pinnace_agent.sandbox.witness import Witness
@@ -65,6 +66,8 @@ class ResolvesPolicy:
         self.bubblewrap = bubblewrap
         self.loaded: Callable[[], Sequence[str]] = tuple
         """Returns what this process has loaded code from since the start: the files of extensions."""
+        self.protections = Protections()
+        """What is protected as long as this process lives."""
         self._private = private
 
     def layout(self, access: Access = "policy", session_file: str | None = None) -> Layout:
@@ -81,6 +84,7 @@ class ResolvesPolicy:
             disables_namespaces=self.bubblewrap is not None and self.bubblewrap.disables_namespaces,
             access=access,
             session_file=session_file,
+            protections=self.protections,
         )
 
     def shows(self, path: str) -> bool:
@@ -119,7 +123,7 @@ class BubblewrapConfinement(ResolvesPolicy):
         self._private.leaves(layout.absent)
         env = confined_environment(start.env, self.policy.mode)
         is_watched = layout.is_writable and access != "tools"
-        witness = Witness(layout, git_folders(self.places.folder)) if is_watched else None
+        witness = Witness(layout, self.protections) if is_watched else None
         gate = Gate(self._private.gates)
         try:
             return ConfinedProgram(layout, self._filter, start._replace(env=env), gate, self._ended, witness)
@@ -272,7 +276,7 @@ class ConfinedProgram:
         except OSError as error:
             self._end_all()
             raise error if isinstance(error, NotAsMeant) else NotAsMeant(f"it can't be looked at: {error}") from None
-        self.gate.open()
+        self.gate.let_pass()
 
     def _first_process(self) -> int:
         """Return the number of the first process of the namespace, which bubblewrap has reported by now."""

@@ -7,14 +7,17 @@ Blocking.
 
 import os
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import Final, NamedTuple
 
 from pinnace_agent.core.ports.confinement import Access
 from pinnace_agent.files.protected import KEYS_AT_HOME, is_inside
 from pinnace_agent.sandbox.bubblewrap import Hidden, Layout
 from pinnace_agent.sandbox.policy import SandboxPolicy, folder_refusal, refused_place
+from pinnace_agent.sandbox.protections import Protections
+from pinnace_agent.sandbox.repositories import Unprotectable
 
 SECRETS_AT_HOME: Final = (
     *KEYS_AT_HOME,
@@ -54,13 +57,6 @@ _REPLACED: Final = ("/tmp", "/var/tmp", "/run", "/dev", "/proc")
 _RESOLVER: Final = "/etc/resolv.conf"
 _SOCKETS: Final = "/proc/net/unix"
 
-PROJECT_FOLDERS: Final = (".pi", ".agents")
-_MOST_MODULES: Final = 200
-
-
-class Unprotectable(OSError):
-    """Something can't be protected or does not exist; nothing may run. The text is for the user."""
-
 
 class SandboxPlaces(NamedTuple):
     """Where a process and its user have their files. All paths are resolved."""
@@ -81,15 +77,6 @@ class SandboxPlaces(NamedTuple):
     """The home folder of the user's account, where it is another one: programs such as ssh use it whatever HOME is."""
 
 
-class Repository(NamedTuple):
-    """What of the git folders below a writable folder is protected, and how."""
-
-    pinned: tuple[str, ...] = ()
-    protected: tuple[str, ...] = ()
-    absent: tuple[str, ...] = ()
-    absent_files: tuple[str, ...] = ()
-
-
 def layout_of(  # each is another fact
     policy: SandboxPolicy,
     places: SandboxPlaces,
@@ -99,6 +86,7 @@ def layout_of(  # each is another fact
     disables_namespaces: bool,
     access: Access = "policy",
     session_file: str | None = None,
+    protections: Protections | None = None,
 ) -> Layout:
     """Resolve the policy on the disk.
 
@@ -110,13 +98,14 @@ def layout_of(  # each is another fact
         disables_namespaces: Whether this bubblewrap has `--disable-userns`.
         access: Whether the command writes as the policy says, or nothing.
         session_file: The file of the current session, which is shown; its folder is hidden.
+        protections: What is protected as long as this process lives; None: what is there now.
 
     Raises:
         Unprotectable: A path can't be protected, or a path of the settings does not exist.
     """
     is_writable = policy.mode == "workspace-write" and access != "read-only"
-    writable = tuple(map(_unchanged_folder, policy.writable)) if is_writable else ()
-    roots = (places.folder, *writable) if is_writable else ()
+    writable = tuple(map(_unchanged, policy.writable)) if is_writable else ()
+    roots = (places.folder, *filter(os.path.isdir, writable)) if is_writable else ()
     readable = tuple(os.path.realpath(each) for each in policy.readable)
     if missing := [each for each in readable if not os.path.exists(each)]:
         raise Unprotectable(f"sandbox.readable: {missing[0]} does not exist")
@@ -124,14 +113,21 @@ def layout_of(  # each is another fact
     shown_again = tuple(dict.fromkeys(each for each in (*readable, *runtime) if _is_replaced(each)))
     view = _view(places, writable, shown_again)
     folders, files = _hidden(policy, places, readable, view, session_file, (os.path.dirname(private),))
-    protected, absent, pinned, absent_files = _protected(roots, places)
+    for root in roots:
+        _refuse_code(root, places)
+    new_repository_in = places.folder if policy.new_repository else None
+    found = (protections or Protections()).find(roots, writable, new_repository_in=new_repository_in)
+    protected = (*found.protected, *chain.from_iterable(_own_of(root, places) for root in roots))
+    protected = tuple(each for each in protected if each not in roots)
     agent_dir = _agent_dir(places, session_file, readable) if view.has(places.agent_dir) else None
     if agent_dir is not None and any(is_inside(agent_dir.path, each.path) for each in folders):
         agent_dir = None
     _refuse_hidden_runtime(places, folders if agent_dir is None else (*folders, agent_dir))
     hidden_paths = [each.path for each in folders] + ([agent_dir.path] if agent_dir is not None else [])
     # A folder above a mount point can be renamed, and everything made anew in its place, unless it is one, too.
-    kept = (*protected, *absent, *absent_files, *hidden_paths, *files, *roots, *readable, *pinned)
+    kept = (*protected, *found.absent, *found.absent_files, *hidden_paths, *files, *roots, *readable, *found.pinned)
+    shown_sockets = [each for each in sockets() if view.has(each) and not _is_in_any(each, hidden_paths)]
+    above = _Above(protected, (places.folder, *writable))
     return Layout(
         program=program,
         folder=places.folder,
@@ -146,10 +142,11 @@ def layout_of(  # each is another fact
         hidden_folders=folders,
         hidden_files=files,
         agent_dir=agent_dir,
-        pinned=tuple(sorted({*pinned, *_between(roots, kept)})),
-        protected=tuple(each for each in protected if not _is_in_any(each, hidden_paths)),
-        absent=tuple(each for each in absent if not _is_in_any(each, hidden_paths)),
-        masked=(*absent_files, *(each for each in sockets() if view.has(each) and not _is_in_any(each, hidden_paths))),
+        pinned=tuple(each for each in sorted({*found.pinned, *_between(roots, kept)}) if above.can_write(each)),
+        protected=tuple(each for each in dict.fromkeys(protected) if not _is_in_any(each, hidden_paths)),
+        absent=tuple(each for each in found.absent if above.can_write(each) and not _is_in_any(each, hidden_paths)),
+        forbidden=found.forbidden,
+        masked=(*filter(above.can_write, found.absent_files), *shown_sockets),
     )
 
 
@@ -174,7 +171,7 @@ def check_places(policy: SandboxPolicy, places: SandboxPlaces) -> None:
             "in another folder (--session-dir), or use --sandbox read-only"
         )
     for each in policy.writable:
-        real = _folder(each, "sandbox.writable")
+        real = _real(each, "sandbox.writable")
         if (place := refused_place(real, places.home, places.agent_dir)) is not None:
             raise Unprotectable(f"sandbox.writable: {each} is {place}, which is never made writable")
         if _is_replaced(real) and real in _REPLACED:
@@ -242,16 +239,31 @@ def _between(roots: Sequence[str], paths: Iterable[str]) -> set[str]:
     return found
 
 
-def _unchanged_folder(path: str) -> str:
-    if _folder(path, "sandbox.writable") != path:
+class _Above:
+    """What the paths above another one say of it: the innermost decides."""
+
+    def __init__(self, protected: Iterable[str], writable: Iterable[str]) -> None:
+        # Of a path that is both, the protection counts.
+        self._is_protected = {**dict.fromkeys(writable, False), **dict.fromkeys(protected, True)}
+
+    def can_write(self, path: str) -> bool:
+        """Return whether what is at a path could be written if it were not for a rule of its own."""
+        folder = os.path.dirname(path)
+        while folder not in self._is_protected and folder != "/":
+            folder = os.path.dirname(folder)
+        return not self._is_protected.get(folder, True)
+
+
+def _unchanged(path: str) -> str:
+    if _real(path, "sandbox.writable") != path:
         raise Unprotectable(f"sandbox.writable: {path} has become a link since the start, or leads through one")
     return path
 
 
-def _folder(path: str, name: str) -> str:
+def _real(path: str, name: str) -> str:
     real = os.path.realpath(path)
-    if not os.path.isdir(real):
-        raise Unprotectable(f"{name}: {path} is no folder")
+    if not (os.path.isdir(real) or os.path.isfile(real)):
+        raise Unprotectable(f"{name}: {path} is neither a folder nor a file")
     return real
 
 
@@ -339,133 +351,7 @@ def sockets() -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def _protected(
-    roots: Sequence[str], places: SandboxPlaces
-) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    protected: list[str] = []
-    absent: list[str] = []
-    pinned: list[str] = []
-    absent_files: list[str] = []
-    for root in roots:
-        _refuse_code(root, places)
-        for name in PROJECT_FOLDERS:
-            path = f"{root}/{name}"
-            _refuse_link(path)
-            (protected if os.path.lexists(path) else absent).append(path)
-        repository = repository_at(root)
-        pinned += repository.pinned
-        protected += repository.protected
-        absent += repository.absent
-        absent_files += repository.absent_files
-        own = [*places.code, *places.session_dirs]
-        protected += [each for each in own if each != root and is_inside(each, root) and os.path.exists(each)]
-    return tuple(protected), tuple(absent), tuple(pinned), tuple(absent_files)
-
-
-def repository_at(root: str) -> Repository:
-    """Return what is protected of the repository in a folder, of its submodules, or of the git folder that it is.
-
-    Raises:
-        Unprotectable: Something of it is a link, which a command could replace.
-    """
-    git = f"{root}/.git"
-    _refuse_link(git)
-    if os.path.isdir(git):
-        found = _git_folder(git)
-        return _joined(found, Repository((git,)), *(_submodule(root, each) for each in _submodules(root)))
-    if os.path.lexists(git):
-        return Repository(protected=(git,))  # of a worktree or a submodule: a file that names the folder
-    return _git_folder(root) if is_git_folder(root) else Repository()
-
-
-def is_git_folder(path: str) -> bool:
-    """Return whether git takes a folder for one of its own."""
-    return os.path.isfile(f"{path}/HEAD") and os.path.isdir(f"{path}/objects")
-
-
-def git_folders(root: str) -> tuple[str, ...]:
-    """Return the git folders of a repository and of its submodules."""
-    git = f"{root}/.git"
-    own = git if os.path.isdir(git) and not os.path.islink(git) else root if is_git_folder(root) else None
-    return () if own is None else (own, *_modules(own))
-
-
-def _git_folder(git: str) -> Repository:
-    protected: list[str] = []
-    absent: list[str] = []
-    absent_files: list[str] = []
-    for folder in (git, *_modules(git)):
-        for name in ("config", "hooks", "config.worktree", "info/attributes", "worktrees", "commondir"):
-            path = f"{folder}/{name}"
-            _refuse_link(path)
-            if os.path.lexists(path):
-                protected.append(path)
-            elif name == "hooks":
-                absent.append(path)
-            elif name == "config" or (name == "config.worktree" and _uses_worktree_config(folder)):
-                absent_files.append(path)
-    return Repository((), tuple(protected), tuple(absent), tuple(absent_files))
-
-
-def _uses_worktree_config(git: str) -> bool:
-    try:
-        with open(f"{git}/config", "rb") as file:
-            return b"worktreeconfig" in file.read(1024 * 1024).lower()
-    except OSError:
-        return False
-
-
-def _modules(git: str) -> list[str]:
-    """Return the git folders of submodules, whose names may have several parts."""
-    found: list[str] = []
-    left = [f"{git}/modules"]
-    while left and len(found) < _MOST_MODULES:
-        folder = left.pop()
-        _refuse_link(folder)
-        try:
-            names = sorted(each.name for each in os.scandir(folder) if each.is_dir(follow_symlinks=False))
-        except OSError:
-            continue
-        for name in names:
-            path = f"{folder}/{name}"
-            if is_git_folder(path):
-                found.append(path)
-                left.append(f"{path}/modules")
-            else:
-                left.append(path)
-    return found
-
-
-def _submodules(root: str) -> list[str]:
-    """Return the folders that `.gitmodules` names."""
-    try:
-        with open(f"{root}/.gitmodules", encoding="utf-8", errors="surrogateescape") as file:
-            lines = file.read(1024 * 1024).splitlines()
-    except OSError:
-        return []
-    pairs = [line.partition("=") for line in lines]
-    paths = [value.strip().strip('"') for name, _, value in pairs if name.strip().lower() == "path"]
-    return [each for each in paths if each and not each.startswith("/") and ".." not in each.split("/")][:_MOST_MODULES]
-
-
-def _submodule(root: str, path: str) -> Repository:
-    folder = f"{root}/{path}"
-    git = f"{folder}/.git"
-    if not is_inside(os.path.realpath(git), os.path.realpath(folder)) or not os.path.lexists(git):
-        return Repository()
-    if os.path.realpath(folder) != os.path.normpath(folder):
-        return Repository()  # a link in its path: not a submodule that git enters
-    _refuse_link(git)
-    return _joined(Repository((git,)), _git_folder(git)) if os.path.isdir(git) else Repository(protected=(git,))
-
-
-def _joined(*parts: Repository) -> Repository:
-    return Repository(*(tuple(dict.fromkeys(each for part in parts for each in part[place])) for place in range(4)))
-
-
-def _refuse_link(path: str) -> None:
-    if os.path.islink(path):
-        raise Unprotectable(
-            f"{path} is a link, which a command could replace, so the sandbox can't protect it: put what it leads to "
-            "in its place, or use --sandbox read-only"
-        )
+def _own_of(root: str, places: SandboxPlaces) -> Iterator[str]:
+    """Yield what is this program's own in a folder that commands can write: its code, and its session files."""
+    own = (*places.code, *places.session_dirs)
+    yield from (each for each in own if each != root and is_inside(each, root) and os.path.exists(each))

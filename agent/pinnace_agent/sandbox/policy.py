@@ -32,6 +32,8 @@ class SandboxPolicy:
     """Paths that are shown although they are hidden by default."""
     hide: tuple[str, ...] = ()
     """Paths that are hidden in addition."""
+    new_repository: bool = False
+    """Whether commands may make a repository of the working folder, if it is none."""
     unix_sockets: bool = False
     """Whether commands may open sockets of the family UNIX."""
     escalation: SandboxEscalation = "ask"
@@ -72,6 +74,7 @@ def policy_of(
         readable=user.readable,
         hide=user.hide,
         unix_sockets=bool(user.unix_sockets),
+        new_repository=bool(user.new_repository),
         escalation=user.escalation or "ask",
         mechanism=user.mechanism,
         is_enforced=bool(user.is_enforced) and user.mode not in {None, "off"},
@@ -96,6 +99,7 @@ def _tightened(policy: SandboxPolicy, by: SandboxSettings) -> SandboxPolicy:
         network=policy.network and by.network != "off",
         hide=(*policy.hide, *(each for each in by.hide if each not in policy.hide)),
         unix_sockets=policy.unix_sockets and by.unix_sockets is not False,
+        new_repository=policy.new_repository and by.new_repository is not False,
         escalation="never" if by.escalation == "never" else policy.escalation,
     )
 
@@ -109,6 +113,7 @@ def is_as_strict(policy: SandboxPolicy, other: SandboxPolicy) -> bool:
         and set(policy.readable) <= set(other.readable)
         and set(policy.hide) >= set(other.hide)
         and policy.unix_sockets <= other.unix_sockets
+        and policy.new_repository <= other.new_repository
         and policy.may_escalate <= other.may_escalate
     )
 
@@ -122,6 +127,7 @@ def ignored_settings(project: SandboxSettings) -> tuple[str, ...]:
         "enforced": project.is_enforced,
         "network": project.network == "on",
         "unixSockets": project.unix_sockets,
+        "newRepository": project.new_repository,
         "escalation": project.escalation == "ask",
     }
     return tuple(f"sandbox.{name}" for name, value in found.items() if value)

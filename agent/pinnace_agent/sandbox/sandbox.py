@@ -31,10 +31,12 @@ from pinnace_agent.sandbox.landlock import LandlockConfinement, landlock_refusal
 from pinnace_agent.sandbox.landlock_program import landlock_abi
 from pinnace_agent.sandbox.landlock_supervisor import Supervisor
 from pinnace_agent.sandbox.launcher import Bubblewrap, BubblewrapConfinement
-from pinnace_agent.sandbox.layout import SESSION_VARIABLE, SandboxPlaces, Unprotectable, check_places
+from pinnace_agent.sandbox.layout import SESSION_VARIABLE, SandboxPlaces, check_places
 from pinnace_agent.sandbox.policy import SandboxPolicy, ignored_settings, policy_of
 from pinnace_agent.sandbox.private_folder import PrivateFolder
 from pinnace_agent.sandbox.probe import Unavailable, find_bubblewrap, probe, probe_as_child
+from pinnace_agent.sandbox.protections import Protections
+from pinnace_agent.sandbox.repositories import Unprotectable
 from pinnace_agent.sandbox.witness import marks_of
 from pinnace_agent.shell.child_processes import CHILDREN, Child
 from pinnace_agent.tools.base import Tool
@@ -62,6 +64,8 @@ class SandboxConfinement(Confinement, Protocol):
     """Takes what was found after a program: a change of something protected."""
     loaded: Callable[[], Sequence[str]]
     """Returns what this process has loaded code from since the start."""
+    protections: Protections
+    """What is protected as long as this process lives."""
 
     def layout(self, access: Access = "policy", session_file: str | None = None) -> Layout:
         """Resolve the policy on the disk of this moment.
@@ -91,6 +95,7 @@ class Sandbox:
         self._make = made.confinement
         self._private = private
         self._code: tuple[str, ...] = ()
+        self._protections = Protections()
         self._agent: HasSession | None = None
         self._confinement = self._confined(places)
         self._problem: str | None = None
@@ -165,6 +170,7 @@ class Sandbox:
             self._private.uses(places.folder, *map(os.path.realpath, self.policy.writable))
         made = self._make(places)
         made.loaded = self._loaded
+        made.protections = self._protections
         return made
 
     def _loaded(self) -> Sequence[str]:
@@ -219,8 +225,8 @@ class Sandbox:
             "version": self.version,
             "writable": self.writable,
         }
-        if self.limits:
-            record["limits"] = list(self.limits)
+        if limits := (*self.limits, *self._protections.limits):
+            record["limits"] = list(limits)
         if self._problem is not None:
             record["problem"] = self._problem
         return record

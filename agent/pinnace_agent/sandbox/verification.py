@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from pinnace_agent.files.protected import is_inside
-from pinnace_agent.sandbox.bubblewrap import Hidden, Layout
+from pinnace_agent.sandbox.bubblewrap import Hidden, Layout, placed
 from pinnace_agent.sandbox.opened import Identity, LinkOnTheWay, Opened, look_at
 
 _PRIVATE: Final = ("/tmp", "/var/tmp")
@@ -58,9 +58,8 @@ def _mounts(layout: Layout) -> Iterator[Expected]:
     yield from _same_if_there(layout.outputs)
     yield from map(_same, layout.readable)
     yield _same(layout.folder, is_read_only=not layout.is_writable)
-    yield from (_same(each, is_read_only=False) for each in (*layout.writable, *layout.pinned))
-    yield from map(_same, layout.protected)
-    yield from map(Expected, layout.absent)
+    for kind, each in placed(layout):
+        yield Expected(each) if kind == "absent" else _same(each, is_read_only=kind == "protected")
     for hidden in layout.hidden_folders:
         yield from _hidden(hidden)
     yield from (Expected(each, is_file=True) for each in layout.hidden_files)

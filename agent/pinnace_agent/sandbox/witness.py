@@ -3,26 +3,26 @@
 A mount ends when a process outside replaces its mount point, also by an innocent `git config`: then the command could
 write there. So the identity of each protected path, and a digest of the files that are small, are compared before and
 after. And a repository gets another configuration by files that can't be protected while they are absent: those are
-removed. Has no knowledge of mechanisms. Blocking: some microseconds for each path.
+removed, as far as that is possible; while one is there nothing runs (`protections`). Has no knowledge of mechanisms.
+Blocking: some microseconds for each path.
 """
 
 import os
 import stat
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
+from pinnace_agent.files.protected import PROJECT_FOLDERS
 from pinnace_agent.sandbox.bubblewrap import Layout
-from pinnace_agent.sandbox.layout import PROJECT_FOLDERS
+from pinnace_agent.sandbox.protections import Protections
 
 MOST_DIGEST_BYTES: Final = 64 * 1024
 """Of a larger file its size and times are compared alone."""
 MOST_ENTRIES: Final = 200
 """Of the files in one protected folder, and in those below it; further ones are not compared."""
 
-_COMMON_FOLDER: Final = "commondir"
-_HEAD: Final = "HEAD"
 # Folders whose files are read by git or by agents, and changed by neither.
 _COMPARED_WITHIN: Final = frozenset({*PROJECT_FOLDERS, "hooks"})
 
@@ -50,34 +50,26 @@ def marks_of(layout: Layout) -> Marks:
 class Witness:
     """What is protected, before a command and after it."""
 
-    def __init__(self, layout: Layout, repositories: Sequence[str]) -> None:
-        """Note what is there.
-
-        Args:
-            layout: What the command sees.
-            repositories: The git folders that it can write.
-        """
+    def __init__(self, layout: Layout, protections: Protections) -> None:
+        """Note what is there; `layout` is what the command sees."""
         self._layout = layout
+        self._protections = protections
         self._before = marks_of(layout)
-        # git can not be forced to ignore it.
-        self._absent = [path for each in repositories if not os.path.lexists(path := f"{each}/{_COMMON_FOLDER}")]
-        # If a command makes .git invalid, git takes the folder around it for a repository if it looks like one.
-        roots = [os.path.dirname(each) for each in layout.pinned if os.path.basename(each) == ".git"]
-        self._heads = [path for each in roots if not os.path.lexists(path := f"{each}/{_HEAD}")]
 
     def problem(self) -> str | None:
-        """Return what has changed, for the user; None: nothing. Removes what would give git another configuration."""
+        """Return what has changed, for the user; None: nothing.
+
+        Removes what must not have been made. The next program would be refused otherwise, whoever starts it; so it is
+        said whether it is gone.
+        """
         found: list[str] = []
-        for path in self._absent:
-            if os.path.lexists(path):
+        for each in self._layout.forbidden:
+            if each.is_there():
                 with suppress(OSError):
-                    os.unlink(path)
-                found.append(f"{path} was created by a command, and would let git use another configuration: removed")
-        for path in self._heads:
-            if os.path.lexists(path) and _is_repository_around(os.path.dirname(path)):
-                with suppress(OSError):
-                    os.unlink(path)
-                found.append(f"{path} was created by a command, and would make its folder a repository: removed")
+                    os.unlink(each.path)
+                is_gone = not os.path.lexists(each.path)
+                end = "removed" if is_gone else "it can't be removed, and nothing runs before it is"
+                found.append(f"{each.path} was made while a command ran, and {each.effect}: {end}")
         after = marks_of(self._layout)
         replaced = [path for path, mark in self._before.items() if _identity_of(after[path]) != _identity_of(mark)]
         if replaced:
@@ -85,16 +77,16 @@ class Witness:
         changed = [path for path, mark in self._before.items() if path not in replaced and after[path] != mark]
         if changed:
             found.append(f"{', '.join(changed)}: changed while a command ran")
+        if new := self._protections.news():
+            found.append(
+                f"{', '.join(new)}: came since the start, and is used without being requested: look at it before you "
+                "work there; commands can't change it from now on"
+            )
         return "; ".join(found) or None
 
 
 def _identity_of(mark: Mark | None) -> tuple[int, int] | None:
     return None if mark is None else mark.identity
-
-
-def _is_repository_around(folder: str) -> bool:
-    """Return whether a folder with a HEAD has what else makes it a repository."""
-    return os.path.isdir(f"{folder}/objects") or os.path.lexists(f"{folder}/{_COMMON_FOLDER}")
 
 
 def _mark(path: str, apart: Collection[str]) -> Mark | None:

@@ -13,6 +13,7 @@ from tests.agent.sandbox.conftest import Confined
 from pinnace_agent.extensions.services import programs
 from pinnace_agent.sandbox.bubblewrap import setup_arguments
 from pinnace_agent.sandbox.private_folder import PrivateFolder
+from pinnace_agent.sandbox.protections import Protections
 from pinnace_agent.shell.process import ShellUnavailable
 from pinnace_agent.tools.local import search_program
 
@@ -174,6 +175,7 @@ async def test_another_configuration_of_git_is_removed_and_reported(confined: Co
 async def test_a_change_of_something_protected_during_a_command_is_reported(confined: Confined) -> None:
     """A mount ends when a process outside replaces its mount point."""
     subprocess.run(["git", "init", "-q", "."], cwd=confined.folder, check=True)
+    confined.confinement.protections = Protections()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(confined.run, "touch ready; while [ ! -e end ]; do sleep 0.01; done")
         await created(confined.folder / "ready")
@@ -196,6 +198,7 @@ async def test_folders_above_what_is_protected_or_hidden_cannot_be_renamed(confi
         (each / "config").touch()
     (folder / ".gitmodules").write_text('[submodule "m"]\n\tpath = sub\n')
     (folder / "sub" / ".git").write_text("gitdir: ../.git/modules/m\n")
+    confined.confinement.protections = Protections()
     names = ("tools/code", "kept/hidden", "more/cache", "own/sessions")
     for name in names:
         (folder / name).mkdir(parents=True)

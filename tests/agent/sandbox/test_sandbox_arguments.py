@@ -26,8 +26,8 @@ EXPECTED = """/usr/bin/bwrap --die-with-parent
 --ro-bind / / --dev /dev --proc /proc --ro-bind /proc/sys /proc/sys
 --tmpfs /run --bind /private /tmp --bind /private /var/tmp
 --ro-bind-try /tmp/out /tmp/out --ro-bind /tmp/env /tmp/env --bind /w /w --bind /also /also
---bind /w/.git /w/.git --ro-bind /w/.git/config /w/.git/config
---perms 0500 --tmpfs /w/.pi --remount-ro /w/.pi
+--bind /w/.git /w/.git --perms 0500 --tmpfs /w/.pi --remount-ro /w/.pi
+--ro-bind /w/.git/config /w/.git/config
 --perms 0500 --tmpfs /h/.ssh --ro-bind-try /h/.ssh/known_hosts /h/.ssh/known_hosts --remount-ro /h/.ssh
 --ro-bind /dev/null /h/.netrc
 --perms 0500 --tmpfs /h/.pi/agent --ro-bind-try /h/.pi/agent/skills /h/.pi/agent/skills --remount-ro /h/.pi/agent

@@ -16,9 +16,10 @@ from pinnace_agent.extensions.services import programs
 from pinnace_agent.sandbox import probe as probes
 from pinnace_agent.sandbox.landlock import landlock_refusal
 from pinnace_agent.sandbox.launcher import Bubblewrap, reports_exit
-from pinnace_agent.sandbox.layout import SandboxPlaces, Unprotectable
+from pinnace_agent.sandbox.layout import SandboxPlaces
 from pinnace_agent.sandbox.policy import SandboxPolicy
 from pinnace_agent.sandbox.probe import Unavailable, find_bubblewrap, remedy
+from pinnace_agent.sandbox.repositories import Unprotectable
 from pinnace_agent.sandbox.sandbox import set_up
 from pinnace_agent.shell.process import ShellUnavailable
 

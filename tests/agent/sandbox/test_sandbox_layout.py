@@ -4,14 +4,16 @@ import os
 import pwd
 import shutil
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pinnace_agent.sandbox import layout as layouts
 from pinnace_agent.sandbox.bubblewrap import Layout
-from pinnace_agent.sandbox.layout import SandboxPlaces, Unprotectable, check_places, git_folders, is_shown, layout_of
+from pinnace_agent.sandbox.layout import SandboxPlaces, check_places, is_shown, layout_of
 from pinnace_agent.sandbox.policy import SandboxPolicy
+from pinnace_agent.sandbox.repositories import Unprotectable
 from pinnace_agent.sandbox.sandbox import places_of
 from pinnace_fuzz.harness.short_folders import make_short_folder
 
@@ -39,6 +41,7 @@ class Disk:
             (git / each).mkdir(parents=True)
         for each in ("HEAD", "config"):
             (git / each).write_text("")
+        (git / "hooks/some.sample").touch()
         return git
 
 
@@ -128,26 +131,31 @@ def test_the_agent_folder_shows_resources_and_the_current_session_alone(disk: Di
 
 
 def test_absent_folders_of_agents_are_protected(disk: Disk) -> None:
-    (disk.project / ".pi").mkdir()
+    (disk.project / ".pi/skills").mkdir(parents=True)
+    (disk.project / ".git").mkdir()
     found = disk.layout()
 
     assert (str(disk.project / ".pi"),) == found.protected
-    assert (str(disk.project / ".agents"),) == found.absent
+    assert (str(disk.project / ".agents"), str(disk.project / ".git")) == found.absent
+    assert (str(disk.project / ".agents"),) == disk.layout(replace(WRITING, new_repository=True)).absent[:1]
 
 
 def test_the_repository_is_pinned_and_what_runs_code_is_protected(disk: Disk) -> None:
     git = disk.repository(disk.project)
-    (git / "worktrees").mkdir()
+    (git / "worktrees/w").mkdir(parents=True)
+    for each in ("commondir", "gitdir", "index"):
+        (git / "worktrees/w" / each).write_text("")
     (git / "info" / "attributes").write_text("")
     found = disk.layout()
 
-    assert (str(git), str(git / "info")) == found.pinned
-    assert {str(git / each) for each in ("config", "hooks", "worktrees", "info/attributes")} <= set(found.protected)
+    assert {git / each for each in (".", "info", "worktrees", "worktrees/w")} == set(map(Path, found.pinned))
+    protected = ("config", "hooks", "worktrees/w/commondir", "worktrees/w/gitdir", "info/attributes")
+    assert {str(git / each) for each in protected} <= set(found.protected)
 
 
 def test_absent_hooks_and_configuration_are_protected(disk: Disk) -> None:
     git = disk.repository(disk.project)
-    (git / "hooks").rmdir()
+    shutil.rmtree(git / "hooks")
     (git / "config").unlink()
     found = disk.layout()
 
@@ -168,7 +176,7 @@ def test_submodules_are_protected(disk: Disk) -> None:
 
     assert {str(module / "config"), str(disk.project / "sub" / ".git")} <= set(found.protected)
     assert str(module / "hooks") in found.absent
-    assert (str(git), str(module)) == git_folders(str(disk.project))
+    assert {f"{git}/commondir", f"{module}/commondir"} <= {each.path for each in found.forbidden}
 
 
 def test_a_worktree_names_its_repository_in_a_file_that_is_protected(disk: Disk) -> None:
@@ -252,7 +260,7 @@ def test_sockets_of_services_are_masked(disk: Disk) -> None:
 @pytest.mark.parametrize(
     ("policy", "text"),
     [
-        (SandboxPolicy("workspace-write", writable=("/nonexistent",)), "is no folder"),
+        (SandboxPolicy("workspace-write", writable=("/nonexistent",)), "neither a folder nor a file"),
         (SandboxPolicy("workspace-write", writable=("/",)), "is the root of the file system"),
         (SandboxPolicy("read-only", readable=("{agent}/auth.json",)), "agent folder"),
     ],

@@ -109,6 +109,7 @@ def words(confined: Confined) -> list[str]:
         (confined.home / each).write_text("secret\n")
     subprocess.run(["git", "init", "-q", "."], cwd=confined.folder, check=True)
     (confined.folder / ".pi").mkdir(exist_ok=True)
+    (confined.folder / ".pi/settings.json").write_text("{}")
     shutil.rmtree(confined.folder / ".agents", ignore_errors=True)
     return setup_arguments(confined.confinement.layout())
 

@@ -25,6 +25,7 @@ SETTINGS = st.builds(
     readable=PATHS,
     hide=PATHS,
     unix_sockets=st.none() | st.booleans(),
+    new_repository=st.none() | st.booleans(),
     escalation=st.none() | st.sampled_from(SANDBOX_ESCALATIONS),
     mechanism=st.none() | st.just("bubblewrap"),
     is_enforced=st.none() | st.booleans(),
@@ -63,6 +64,7 @@ def test_every_setting_that_is_reported_as_ignored_has_no_effect(
         is_enforced=None,
         network="off" if project.network == "off" else None,
         unix_sockets=False if project.unix_sockets is False else None,
+        new_repository=False if project.new_repository is False else None,
         escalation="never" if project.escalation == "never" else None,
     )
 
@@ -89,6 +91,7 @@ LOOSER = {
     "readable": ("/r",),
     "hide": (),
     "unix_sockets": True,
+    "new_repository": True,
     "escalation": "ask",
 }
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pinnace_agent.sandbox.bubblewrap import Layout
+from pinnace_agent.sandbox.protections import Protections
 from pinnace_agent.sandbox.witness import MOST_DIGEST_BYTES, MOST_ENTRIES, Witness
 
 
@@ -50,7 +51,7 @@ def test_a_change_is_reported_with_what_has_become_of_it(tmp_path: Path, name: s
     (tmp_path / "config").write_text("[core]")
     (tmp_path / "large").write_text("x" * (MOST_DIGEST_BYTES + 1))
     protected = tuple(str(tmp_path / each) for each in ("config", "hooks", "large"))
-    witness = Witness(Layout("bwrap", str(tmp_path), "/private", protected=protected), ())
+    witness = Witness(Layout("bwrap", str(tmp_path), "/private", protected=protected), Protections())
     change, expected = CHANGES[name]
     change(tmp_path)
     problem = witness.problem()
@@ -63,7 +64,7 @@ def test_session_files_in_a_protected_folder_are_written_meanwhile(tmp_path: Pat
     sessions = tmp_path / ".pi" / "sessions"
     sessions.mkdir(parents=True)
     protected = (str(tmp_path / ".pi"), str(sessions))
-    witness = Witness(Layout("bwrap", str(tmp_path), "/private", protected=protected), ())
+    witness = Witness(Layout("bwrap", str(tmp_path), "/private", protected=protected), Protections())
     (sessions / "s.jsonl").write_text("x")
 
     assert witness.problem() is None
@@ -73,7 +74,7 @@ def test_a_protected_folder_with_many_files_costs_no_more(tmp_path: Path) -> Non
     (tmp_path / ".pi").mkdir()
     for number in range(MOST_ENTRIES + 5):
         (tmp_path / ".pi" / f"{number:04}").touch()
-    witness = Witness(Layout("bwrap", str(tmp_path), "/private", protected=(str(tmp_path / ".pi"),)), ())
+    witness = Witness(Layout("bwrap", str(tmp_path), "/private", protected=(str(tmp_path / ".pi"),)), Protections())
     (tmp_path / ".pi" / f"{MOST_ENTRIES + 2:04}").write_text("x")
     assert witness.problem() is None
     (tmp_path / ".pi" / "0001").write_text("x")
