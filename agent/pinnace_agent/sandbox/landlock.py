@@ -199,7 +199,8 @@ def _identified(rules: Iterable[tuple[str, int]]) -> Iterator[tuple[str, int, in
     """
     for path, rights in rules:
         with suppress(OSError):
-            yield path, rights, *look_at(path).identity
+            device, inode = look_at(path).identity
+            yield path, rights, device, inode
 
 
 def _rules_of(layout: Layout) -> list[tuple[str, int]]:

@@ -82,21 +82,21 @@ class _Kept:
         self._pinned: dict[str, None] = {}
         self._forbidden: dict[Forbidden, None] = {}
         self._usual: set[Forbidden] = set()
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def accept(self, first: Found) -> None:
         """Take what was there before any program has run."""
         self._usual = {each for each in first.forbidden if each.is_there()}
         self._add(first)
-        self._told.update(self._kinds)
+        self._reported.update(self._kinds)
 
     def news(self) -> list[str]:
         """Look again, and return what has come since the last time."""
         with suppress(Unprotectable):  # the next program is refused for it, with its text
             self._add(self.finder.find(allows_new_repository=True))
         # An empty one is the place of what the sandbox puts there.
-        new = [path for path in self._kinds if path not in self._told and not _is_empty_file(path)]
-        self._told.update(new)
+        new = [path for path in self._kinds if path not in self._reported and not _is_empty_file(path)]
+        self._reported.update(new)
         return new
 
     def with_what_is_new(self, now: Found) -> Found:
@@ -119,7 +119,7 @@ class _Kept:
                     f"{_KINDS.get(found, 'something else')} now: put back what was there, or start the agent again"
                 )
             elif os.path.basename(path) in STARTUP_OF_PROJECT:
-                continue  # no command could remove it; whoever did may want none
+                continue  # no command could remove it; the user, who did, may want none
             elif os.path.isdir(os.path.dirname(path)):
                 (absent if kind == stat.S_IFDIR else absent_files).append(path)
         pinned = [path for path in self._pinned if _kind_at(path) == stat.S_IFDIR]

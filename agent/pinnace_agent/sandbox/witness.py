@@ -59,7 +59,7 @@ class Witness:
     def problem(self) -> str | None:
         """Return what has changed, for the user; None: nothing.
 
-        Removes what must not have been made. The next program would be refused otherwise, whoever starts it; so it is
+        Removes what must not have been made. The next program would be refused otherwise, so it is
         said whether it is gone.
         """
         found: list[str] = []
