@@ -13,6 +13,40 @@ from typing import Final
 
 READY: Final = "ready"
 GO: Final = "go"
+_MOST_FREE: Final = 8
+_FLAGS: Final = os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class Gates:
+    """The gates of one process: one that is not used any more serves the next program, since making one takes long."""
+
+    def __init__(self, base: str) -> None:
+        """Make none yet; `base` is a folder that no command sees."""
+        self._base = base
+        self._free: list[Gate] = []
+
+    def take(self) -> "Gate":
+        """Return a closed gate. For any thread.
+
+        Raises:
+            OSError: It can't be made.
+        """
+        try:
+            return self._free.pop()
+        except IndexError:
+            return Gate(self._base)
+
+    def give_back(self, gate: "Gate", *, is_alone: bool) -> None:
+        """Take a gate that is not needed any more; `is_alone`: no process can reach it."""
+        if is_alone and gate.is_usable() and len(self._free) < _MOST_FREE:
+            self._free.append(gate)
+        else:
+            gate.close()
+
+    def close(self) -> None:
+        """Remove all that are free."""
+        while self._free:
+            self._free.pop().close()
 
 
 class Gate:
@@ -30,9 +64,9 @@ class Gate:
         try:
             for name in (READY, GO):
                 os.mkfifo(f"{self.folder}/{name}", 0o600)
-            self._ready = os.open(f"{self.folder}/{READY}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            # Also for reading: there is no other reader yet.
-            self._go = os.open(f"{self.folder}/{GO}", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+            # For both, so that neither has an end while the program opens and closes it.
+            self._ready = os.open(f"{self.folder}/{READY}", _FLAGS)
+            self._go = os.open(f"{self.folder}/{GO}", _FLAGS)
         except BaseException:
             self.close()
             raise
@@ -49,6 +83,16 @@ class Gate:
         waiting.register(process, select.POLLIN)
         found = dict(waiting.poll(limit_s * 1000))
         return bool(found.get(self._ready, 0) & select.POLLIN)
+
+    def is_usable(self) -> bool:
+        """Return whether it can be used once more; takes out what its program has left."""
+        if self._go < 0:
+            return False
+        for each in (self._ready, self._go):
+            with suppress(BlockingIOError):
+                while os.read(each, 4096):
+                    pass
+        return True
 
     def let_pass(self) -> None:
         """Let the program go on."""

@@ -15,6 +15,7 @@ from typing import Final
 
 from pinnace_agent.config.sandbox_settings import SandboxMode
 from pinnace_agent.core.ports.confinement import Access, Start
+from pinnace_agent.files.protected import is_inside
 from pinnace_agent.sandbox.bubblewrap import Layout
 from pinnace_agent.sandbox.landlock_program import (
     ABI,
@@ -33,7 +34,7 @@ from pinnace_agent.sandbox.landlock_program import (
 from pinnace_agent.sandbox.landlock_supervisor import Keeper, Supervisor, launch
 from pinnace_agent.sandbox.launcher import ResolvesPolicy, confined_environment, not_run
 from pinnace_agent.sandbox.layout import SandboxPlaces, session_file_of
-from pinnace_agent.sandbox.opened import look_at
+from pinnace_agent.sandbox.opened import identity_of
 from pinnace_agent.sandbox.policy import SandboxPolicy
 from pinnace_agent.sandbox.private_folder import PrivateFolder
 from pinnace_agent.sandbox.seccomp import Rules, filter_program
@@ -199,7 +200,7 @@ def _identified(rules: Iterable[tuple[str, int]]) -> Iterator[tuple[str, int, in
     """
     for path, rights in rules:
         with suppress(OSError):
-            device, inode = look_at(path).identity
+            device, inode = identity_of(path)
             yield path, rights, device, inode
 
 
@@ -246,24 +247,30 @@ def landlock_rules(
 
 def _below(folder: str, paths: Iterable[str]) -> list[str]:
     """Return the paths that lie in a folder."""
-    return [each for each in paths if each != folder and _is_inside(each, folder)]
+    return [each for each in paths if each != folder and is_inside(each, folder)]
 
 
 def _tree(folder: str, without: Sequence[str]) -> Iterator[str]:
     """Yield paths that cover a folder without some paths below it."""
-    if any(_is_inside(folder, each) for each in without):
+    if any(is_inside(folder, each) for each in without):
         return
-    if not _below(folder, without):
-        yield folder
-        return
-    try:
-        entries = list(os.scandir(folder))
-    except OSError:
-        return
-    for entry in entries:
-        if not entry.is_symlink():  # it gives no right: what it leads to has its own rule or none
-            yield from _tree(entry.path, without)
+    # What is left out, and the folders on the way there.
+    left_out = frozenset(without)
+    above = {each for path in without if is_inside(path, folder) for each in _above(path, folder)}
+    left = [folder]
+    while left:
+        path = left.pop()
+        if path in left_out:
+            continue
+        if path not in above:
+            yield path
+            continue
+        with suppress(OSError), os.scandir(path) as entries:
+            # A link gives no right: what it leads to has its own rule or none.
+            left += [entry.path for entry in entries if not entry.is_symlink()]
 
 
-def _is_inside(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
+def _above(path: str, folder: str) -> Iterator[str]:
+    while path != folder:
+        path = os.path.dirname(path)
+        yield path

@@ -17,7 +17,7 @@ from typing import IO, Final, NamedTuple
 from pinnace_agent.config.sandbox_settings import SandboxMode
 from pinnace_agent.core.ports.confinement import Access, Start
 from pinnace_agent.sandbox.bubblewrap import Layout, command_arguments, setup_arguments
-from pinnace_agent.sandbox.gate import Gate
+from pinnace_agent.sandbox.gate import Gates
 from pinnace_agent.sandbox.layout import SandboxPlaces, is_shown, layout_of, session_file_of
 from pinnace_agent.sandbox.policy import SandboxPolicy
 from pinnace_agent.sandbox.private_folder import PrivateFolder
@@ -32,6 +32,8 @@ _REPORT_BYTES: Final = 64 * 1024
 _EXIT_CODE: Final = "exit-code"
 _FIRST_PROCESS: Final = "child-pid"
 _SETUP_S: Final = 10.0
+_END_S: Final = 0.005
+"""How long is waited for the first process after its end was asked for; some 0.2 ms are usual."""
 
 
 MODE_VARIABLE: Final = "PINNACE_SANDBOX"
@@ -124,12 +126,7 @@ class BubblewrapConfinement(ResolvesPolicy):
         env = confined_environment(start.env, self.policy.mode)
         is_watched = layout.is_writable and access != "tools"
         witness = Witness(layout, self.protections) if is_watched else None
-        gate = Gate(self._private.gates)
-        try:
-            return ConfinedProgram(layout, self._filter, start._replace(env=env), gate, self._ended, witness)
-        except BaseException:
-            gate.close()
-            raise
+        return ConfinedProgram(layout, self._filter, start._replace(env=env), self._private.gates, self._ended, witness)
 
     def close(self) -> None:
         """End nothing: each command has its own processes."""
@@ -175,31 +172,35 @@ class ConfinedProgram:
         layout: Layout,
         program: bytes,
         start: Start,
-        gate: Gate,
+        gates: Gates,
         report: Callable[[str], None],
         witness: Witness | None,
     ) -> None:
         """Open the descriptors, and note what the program has to see.
 
         Raises:
-            OSError: A path of the layout leads through a link by now, or no descriptor is left. The gate stays open.
+            OSError: A path of the layout leads through a link by now, or no descriptor is left.
         """
         self._report = report
         self._witness = witness
-        self.gate = gate
-        """Where the program waits for `release`."""
         self._started: LaunchedProgram | None = None
         self._init = -1
         self._records = b""
         self.expected: Sequence[Expected] = expected_of(layout)
         """What the program has to see; where it sees anything else it does not run."""
-        filter_read, filter_write = os.pipe()
+        self._gates = gates
+        self.gate = gates.take()
+        """Where the program waits for `release`."""
+        opened: list[int] = []
         try:
-            self._status, status_write = os.pipe()
+            opened += os.pipe()
+            opened += os.pipe()
         except OSError:
-            os.close(filter_read)
-            os.close(filter_write)
+            for each in opened:
+                os.close(each)
+            gates.give_back(self.gate, is_alone=True)
             raise
+        filter_read, filter_write, self._status, status_write = opened
         self._for_child: tuple[int, ...] = (filter_read, status_write)
         self._is_closed = False
         try:
@@ -210,13 +211,14 @@ class ConfinedProgram:
                 setup_arguments(layout),
                 start.arguments,
                 cwd=cwd,
-                gate=gate.folder,
+                gate=self.gate.folder,
                 filter_fd=filter_read,
                 status_fd=status_write,
             )
         except BaseException:
             self.started()
             os.close(self._status)
+            gates.give_back(self.gate, is_alone=True)
             raise
         finally:
             os.close(filter_write)
@@ -309,9 +311,11 @@ class ConfinedProgram:
             return
         self._is_closed = True
         self._end_all()
+        is_alone = False
         if self._init >= 0:
+            is_alone = bool(select.select([self._init], [], [], _END_S)[0])
             os.close(self._init)
-        self.gate.close()
+        self._gates.give_back(self.gate, is_alone=is_alone)
         for each in self._for_child:
             os.close(each)
         self._for_child = ()

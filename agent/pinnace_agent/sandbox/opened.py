@@ -9,12 +9,12 @@ import ctypes
 import errno
 import os
 import stat
-from contextlib import suppress
 from functools import cache
 from typing import Final, NamedTuple
 
 _OPENAT2: Final = 437
 _NO_LINKS: Final = 0x04 | 0x02  # RESOLVE_NO_SYMLINKS, RESOLVE_NO_MAGICLINKS
+_ROOT: Final = -100  # AT_FDCWD: an absolute path needs no other
 _FLAGS: Final = os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW
 # An older kernel, or a container that knows no such call.
 _UNKNOWN: Final = frozenset({errno.ENOSYS, errno.EPERM})
@@ -45,6 +45,9 @@ class _How(ctypes.Structure):
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
+_HOW: Final = _How(_FLAGS, 0, _NO_LINKS)
+
+
 def open_without_links(path: str, root: int | None = None) -> int:
     """Open a path for its identity alone, and return the descriptor, which is the caller's.
 
@@ -56,20 +59,31 @@ def open_without_links(path: str, root: int | None = None) -> int:
         LinkOnTheWay: There is a link on the way, or at its end.
         OSError: It can't be reached.
     """
-    start = os.open("/", _FLAGS | os.O_DIRECTORY) if root is None else root
     try:
-        found = _open(path.strip("/") or ".", start)
-        if stat.S_ISLNK(os.fstat(found).st_mode):
-            os.close(found)
-            raise _link(path)
-        return found
+        found = _open(path.strip("/") or ".", _ROOT if root is None else root)
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise _link(path) from None
         raise OSError(error.errno, os.strerror(error.errno or 0), path) from None
+    if stat.S_ISLNK(os.fstat(found).st_mode):
+        os.close(found)
+        raise _link(path)
+    return found
+
+
+def identity_of(path: str) -> Identity:
+    """Return what is at a path, to which no link leads.
+
+    Raises:
+        LinkOnTheWay: There is a link on the way, or at its end.
+        OSError: It can't be reached.
+    """
+    descriptor = open_without_links(path)
+    try:
+        status = os.fstat(descriptor)
     finally:
-        if root is None:
-            os.close(start)
+        os.close(descriptor)
+    return Identity(status.st_dev, status.st_ino)
 
 
 def look_at(path: str, root: int | None = None) -> Opened:
@@ -94,22 +108,20 @@ def _link(path: str) -> LinkOnTheWay:
 
 
 def _open(path: str, start: int) -> int:
+    name = f"/{path}" if start == _ROOT else path
     if has_openat2():
-        how = _How(_FLAGS, 0, _NO_LINKS)
-        found = _libc().syscall(_OPENAT2, start, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
+        found: int = _libc().syscall(_OPENAT2, start, os.fsencode(name), ctypes.byref(_HOW), ctypes.sizeof(_HOW))
         if found >= 0:
-            return int(found)
+            return found
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
-    return _open_by_steps(path, start)
+    return _open_by_steps(name, start)
 
 
 def _open_by_steps(path: str, start: int) -> int:
     """Open each folder on the way by itself: a link can't be opened as a folder."""
     parts = [each for each in path.split("/") if each not in ("", ".")]
-    if not parts:
-        return os.open(".", _FLAGS, dir_fd=start)
-    current = os.dup(start)
+    current = os.open("/", _FLAGS) if start == _ROOT else os.dup(start)
     for place, part in enumerate(parts):
         try:
             following = os.open(part, _FLAGS, dir_fd=current)
@@ -125,14 +137,11 @@ def _open_by_steps(path: str, start: int) -> int:
 @cache
 def has_openat2() -> bool:
     """Return whether the kernel can follow a whole path without links; else each folder is opened by itself."""
-    how = _How(_FLAGS, 0, _NO_LINKS)
-    with suppress(OSError, ValueError):
-        found = _libc().syscall(_OPENAT2, -100, b"/", ctypes.byref(how), ctypes.sizeof(how))
-        if found >= 0:
-            os.close(found)
-            return True
+    found: int = _libc().syscall(_OPENAT2, _ROOT, b"/", ctypes.byref(_HOW), ctypes.sizeof(_HOW))
+    if found < 0:
         return ctypes.get_errno() not in _UNKNOWN
-    return False
+    os.close(found)
+    return True
 
 
 @cache

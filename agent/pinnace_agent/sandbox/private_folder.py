@@ -15,6 +15,8 @@ from contextlib import suppress
 from hashlib import sha256
 from typing import Final
 
+from pinnace_agent.sandbox.gate import Gates
+
 _REMOVAL_S: Final = 0.3
 """How long the end of a process may take for it; the rest is removed by a later start."""
 _FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -41,8 +43,9 @@ class PrivateFolder:
         _remove_abandoned(self.base)
         self.path, self._lock = _make_private(self.base)
         """The folder on this machine."""
-        self.gates, self._gates_lock = _make_private(self.base)
-        """A folder that no command sees, for the gates of programs."""
+        self._gates_path, self._gates_lock = _make_private(self.base)
+        self.gates = Gates(self._gates_path)
+        """Of the programs that are started with this folder; no command sees theirs but its own."""
         self._owner = os.getpid()
         self._users: dict[str, int] = {}
         """By folder that commands can write, the file that all processes have locked whose commands can."""
@@ -84,7 +87,8 @@ class PrivateFolder:
                             os.rmdir(each)
             os.close(users)
         deadline_s = time.monotonic() + _REMOVAL_S
-        for path, lock in ((self.gates, self._gates_lock), (self.path, self._lock)):
+        self.gates.close()
+        for path, lock in ((self._gates_path, self._gates_lock), (self.path, self._lock)):
             _remove(path, deadline_s)
             os.close(lock)
         os.close(self._base)

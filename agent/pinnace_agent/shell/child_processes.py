@@ -205,7 +205,7 @@ class ChildProcesses:
         self._starting += 1
         try:
             if confinement is not None:
-                from pinnace_agent.shell.confined_process import confine, release, start_here  # loaded with a sandbox
+                from pinnace_agent.shell.confined_process import confine, start_here  # loaded with a sandbox
 
                 confined = await confine(confinement, arguments, whole, cwd, access)
                 process = start_here(confined, stdin, stdout, stderr)
@@ -229,6 +229,8 @@ class ChildProcesses:
         if self._is_closed:
             child.kill()
         if confined is not None:
+            from pinnace_agent.shell.confined_process import release
+
             await release(confined, child)
         return child
 

@@ -18,6 +18,7 @@ import pinnace_agent
 from pinnace_agent.config.sandbox_settings import SandboxMode
 from pinnace_agent.core.ports.confinement import Start
 from pinnace_agent.sandbox.bubblewrap import GATE_PLACE
+from pinnace_agent.sandbox.gate import Gates
 from pinnace_agent.sandbox.landlock import LandlockConfinement, landlock_refusal
 from pinnace_agent.sandbox.landlock_supervisor import Supervisor
 from pinnace_agent.sandbox.launcher import BubblewrapConfinement
@@ -33,7 +34,7 @@ MECHANISMS: Final[tuple[Mechanism, ...]] = ("bubblewrap", "landlock")
 class _Private:
     """A private folder of another user."""
 
-    def __init__(self, path: str, gates: str) -> None:
+    def __init__(self, path: str, gates: Gates) -> None:
         self.path = path
         self.gates = gates
 
@@ -55,7 +56,7 @@ def sandbox(
     gates = tempfile.mkdtemp(prefix="gates-", dir=base)
     for each in (base, path, gates):
         os.chown(each, made.user, made.user)
-    private = cast(PrivateFolder, _Private(path, gates))  # with what is used of it
+    private = cast(PrivateFolder, _Private(path, Gates(gates)))  # with what is used of it
     policy = SandboxPolicy(mode=mode, network=network)
     places = SandboxPlaces(
         folder=str(made.project), home=str(made.home), agent_dir=str(made.agent), code=(made.env["SITE"],)

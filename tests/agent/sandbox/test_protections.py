@@ -207,7 +207,7 @@ async def test_no_command_reaches_what_was_protected_before(confined: Confined, 
     case = CASES[name]
     writable = tuple(os.path.realpath(confined.folder / each) for each in case.writable)
     inside = begin(confined, case.before, case.folder, writable=writable, new_repository=case.new_repository)
-    said = []
+    said: list[object] = []
     for command in case.commands:
         with suppress(ShellUnavailable):
             said.append(await inside.run(command))

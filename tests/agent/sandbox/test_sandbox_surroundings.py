@@ -96,8 +96,11 @@ def few_descriptors() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
-def test_without_descriptors_no_start_is_prepared_and_none_is_lost(confined: Confined, few_descriptors: None) -> None:
+def test_without_descriptors_no_start_is_prepared_and_none_is_lost(
+    confined: Confined, private: PrivateFolder, few_descriptors: None
+) -> None:
     del few_descriptors
+    private.gates.close()
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     before = sorted(os.listdir("/proc/self/fd"))
     unused = [each for each in range(4096) if not os.path.exists(f"/proc/self/fd/{each}")]

@@ -195,3 +195,23 @@ def test_a_path_is_opened_without_a_link_on_the_way(
         with pytest.raises(OSError, match=each):
             look_at(f"{root}/{each}")
     assert before == len(os.listdir("/proc/self/fd"))
+
+
+def test_a_gate_is_used_again_once_nothing_can_reach_it(world: Confined) -> None:
+    """And what a program has left in it lets no other one pass."""
+    first = prepared(world, "while read -r x; do :; done < /dev/null; echo > /dev/gate/go; echo > /dev/gate/ready")
+    ended(first)
+    second = prepared(world, "touch ran")
+
+    assert first.gate is second.gate
+    process = second.launch(subprocess.DEVNULL, subprocess.DEVNULL, subprocess.DEVNULL)
+    handle = os.pidfd_open(process.pid)
+    assert second.gate.is_reached(handle, 10)
+    os.close(handle)
+    assert not (world.folder / "ran").exists()
+    second.close()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    assert process.poll() is not None
+    third = prepared(world, "touch ran")
+    assert 0 == ended(third)
+    assert (world.folder / "ran").exists()
