@@ -32,6 +32,7 @@ class SandboxSettings(NamedTuple):
     mechanism: SandboxMechanism | None = None
     is_enforced: bool | None = None
     new_repository: bool | None = None
+    environment: tuple[str, ...] = ()
 
 
 def sandboxes_in(reader: SettingsReader) -> dict[Scope, SandboxSettings]:
@@ -53,6 +54,7 @@ def sandboxes_in(reader: SettingsReader) -> dict[Scope, SandboxSettings]:
         name: reader.each(f"sandbox.{name}", lambda value: value if isinstance(value, bool) else None, "true or false")
         for name in ("unixSockets", "enforced", "newRepository")
     }
+    variables = reader.each("sandbox.environment", _names, "a list of names of variables, in which * may stand")
     escalations: dict[Scope, SandboxEscalation] = reader.each(
         "sandbox.escalation", among(SANDBOX_ESCALATIONS), " or ".join(SANDBOX_ESCALATIONS)
     )
@@ -74,9 +76,15 @@ def sandboxes_in(reader: SettingsReader) -> dict[Scope, SandboxSettings]:
             mechanisms.get(scope),
             flags["enforced"].get(scope),
             flags["newRepository"].get(scope),
+            variables.get(scope, ()),
         )
         for scope in scopes
     }
+
+
+def _names(value: object) -> tuple[str, ...] | None:
+    texts = texts_of(value)
+    return texts if texts is not None and all(each and "=" not in each and "\0" not in each for each in texts) else None
 
 
 def _paths(value: object) -> tuple[str, ...] | None:

@@ -56,6 +56,7 @@ GUARDED_MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
         "readable",
         "unixSockets",
         "newRepository",
+        "environment",
         "writable",
     ),
     "tools": ("timeoutSeconds",),

@@ -9,6 +9,8 @@ this process, if there is one, has to say of paths.
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from pinnace_agent.files.places_of_keys import keys_at_home
+
 
 class Protection(StrEnum):
     """Why a path is protected."""
@@ -80,35 +82,7 @@ PROJECT_FOLDERS: Final = (".pi", ".agents")
 _REPOSITORY_FOLDERS: Final = frozenset({".git", ".hg", ".svn", ".jj"})
 
 # Below the home folder, in small letters. A name ends where a component ends.
-KEYS_AT_HOME: Final = (
-    ".ssh",
-    ".gnupg",
-    ".aws",
-    ".azure",
-    ".kube",
-    ".docker",
-    ".netrc",
-    ".npmrc",
-    ".pypirc",
-    ".pgpass",
-    ".my.cnf",
-    ".vault-token",
-    ".password-store",
-    ".mozilla",
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".claude/.credentials.json",
-    ".claude.json",
-    ".codex/auth.json",
-    ".config/gcloud",
-    ".config/gh",
-    ".config/google-chrome",
-    ".config/chromium",
-    ".config/git/credentials",
-    ".local/share/keyrings",
-    "library/keychains",
-)
-"""Files and folders below the home folder that hold keys and passwords."""
+_KEYS_AT_HOME: Final = tuple(each.casefold() for each in keys_at_home())
 STARTUP_AT_HOME: Final = (
     ".profile",
     ".bashrc",
@@ -223,7 +197,7 @@ def _of_keys(path: str, names: list[str], places: Places) -> Protection | None:
     below_agent_dir = _below(path, places.agent_dir)
     is_agents = below_agent_dir is not None and below_agent_dir.startswith(_AGENT_KEY_FILES)
     is_named = names[-1] in _KEY_FILES or (names[-1].startswith(".env.") and not names[-1].startswith(_SAMPLES))
-    if is_agents or is_named or _is_one_of(_below(path, places.home), KEYS_AT_HOME):
+    if is_agents or is_named or _is_one_of(_below(path, places.home), _KEYS_AT_HOME):
         return Protection.KEYS
     return None
 

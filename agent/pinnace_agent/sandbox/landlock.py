@@ -17,6 +17,7 @@ from pinnace_agent.config.sandbox_settings import SandboxMode
 from pinnace_agent.core.ports.confinement import Access, Start
 from pinnace_agent.files.protected import is_inside
 from pinnace_agent.sandbox.bubblewrap import Layout
+from pinnace_agent.sandbox.environment import confined_environment
 from pinnace_agent.sandbox.landlock_program import (
     ABI,
     ALL_FILES,
@@ -32,7 +33,7 @@ from pinnace_agent.sandbox.landlock_program import (
     landlock_abi,
 )
 from pinnace_agent.sandbox.landlock_supervisor import Keeper, Supervisor, launch
-from pinnace_agent.sandbox.launcher import ResolvesPolicy, confined_environment, not_run
+from pinnace_agent.sandbox.launcher import ResolvesPolicy, not_run
 from pinnace_agent.sandbox.layout import SandboxPlaces, session_file_of
 from pinnace_agent.sandbox.opened import identity_of
 from pinnace_agent.sandbox.policy import SandboxPolicy

@@ -10,13 +10,13 @@ import os
 import select
 import signal
 import subprocess
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from typing import IO, Final, NamedTuple
 
-from pinnace_agent.config.sandbox_settings import SandboxMode
 from pinnace_agent.core.ports.confinement import Access, Start
 from pinnace_agent.sandbox.bubblewrap import Layout, command_arguments, setup_arguments
+from pinnace_agent.sandbox.environment import confined_environment
 from pinnace_agent.sandbox.gate import Gates
 from pinnace_agent.sandbox.layout import SandboxPlaces, is_shown, layout_of, session_file_of
 from pinnace_agent.sandbox.policy import SandboxPolicy
@@ -34,16 +34,6 @@ _FIRST_PROCESS: Final = "child-pid"
 _SETUP_S: Final = 10.0
 _END_S: Final = 0.005
 """How long is waited for the first process after its end was asked for; some 0.2 ms are usual."""
-
-
-MODE_VARIABLE: Final = "PINNACE_SANDBOX"
-"""The variable that holds the mode for commands. Information alone: nothing trusts it."""
-
-_LEFT_OUT: Final = frozenset(
-    """SSH_AUTH_SOCK SSH_AGENT_PID GPG_AGENT_INFO XDG_RUNTIME_DIR DISPLAY WAYLAND_DISPLAY XAUTHORITY DOCKER_HOST
-    PULSE_SERVER NOTIFY_SOCKET TMUX TMUX_PANE STY""".split()
-)
-_PREFIXES: Final = ("DBUS_", "LISTEN_")
 
 
 class Bubblewrap(NamedTuple):
@@ -330,18 +320,6 @@ def _end(pipe: IO[bytes] | None) -> int | None:
     descriptor = os.dup(pipe.fileno())  # the file closes its own
     pipe.close()
     return descriptor
-
-
-def confined_environment(env: Mapping[str, str], mode: SandboxMode) -> dict[str, str]:
-    """Return the environment of a command inside the sandbox."""
-    kept = {name: value for name, value in env.items() if name not in _LEFT_OUT and not name.startswith(_PREFIXES)}
-    return {
-        **kept,
-        "TMPDIR": "/tmp",  # the private folder is mounted there
-        "XDG_CACHE_HOME": "/tmp/.cache",
-        "npm_config_cache": "/tmp/.cache/npm",
-        MODE_VARIABLE: mode,
-    }
 
 
 def not_run(reason: str) -> str:

@@ -13,27 +13,14 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from pinnace_agent.core.ports.confinement import Access
-from pinnace_agent.files.protected import KEYS_AT_HOME, is_inside
+from pinnace_agent.files.places_of_keys import HISTORIES, KEPT_WHOLE, keys_at_home
+from pinnace_agent.files.protected import is_inside
 from pinnace_agent.sandbox.bubblewrap import Hidden, Layout
 from pinnace_agent.sandbox.policy import SandboxPolicy, folder_refusal, refused_place
 from pinnace_agent.sandbox.protections import Protections
 from pinnace_agent.sandbox.repositories import Unprotectable
 
-SECRETS_AT_HOME: Final = (
-    *KEYS_AT_HOME,
-    ".git-credentials",
-    ".codex",
-    ".claude",
-    ".bash_history",
-    ".zsh_history",
-    ".ash_history",
-    ".local/share/fish/fish_history",
-    ".python_history",
-    ".node_repl_history",
-    ".psql_history",
-    ".mysql_history",
-    ".sqlite_history",
-)
+SECRETS_AT_HOME: Final = (*keys_at_home(), *KEPT_WHOLE, *HISTORIES)
 """Below the home folder: keys, passwords, and histories, which hold some."""
 
 _SECRETS_OF_SYSTEM: Final = (
@@ -73,6 +60,8 @@ class SandboxPlaces(NamedTuple):
     """What programs of this process inside the sandbox are run from: the interpreter, its libraries, our packages."""
     outputs: tuple[str, ...] = ()
     """Folders of long outputs; they may be missing."""
+    keys: tuple[str, ...] = ()
+    """Further places of keys, which variables of the environment name."""
     account_home: str | None = None
     """The home folder of the user's account, where it is another one: programs such as ssh use it whatever HOME is."""
 
@@ -138,7 +127,7 @@ def layout_of(  # each is another fact
         writable=writable,
         readable=shown_again,
         resolver=_resolver() if policy.network else None,
-        outputs=places.outputs,
+        outputs=tuple(filter(_is_own_folder, places.outputs)),
         hidden_folders=folders,
         hidden_files=files,
         agent_dir=agent_dir,
@@ -215,7 +204,16 @@ class _View:
 
 
 def _view(places: SandboxPlaces, writable: Sequence[str], shown: Sequence[str]) -> _View:
-    return _View((places.folder, *writable, *shown, *places.outputs))
+    return _View((places.folder, *writable, *shown, *filter(_is_own_folder, places.outputs)))
+
+
+def _is_own_folder(path: str) -> bool:
+    """Return whether a folder is this user's alone: among the temporary files another user may have made its name."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & 0o077
 
 
 def _is_replaced(path: str) -> bool:
@@ -277,7 +275,7 @@ def _hidden(
 ) -> tuple[tuple[Hidden, ...], tuple[str, ...]]:
     homes = [each for each in (places.home, places.account_home) if each is not None]
     wanted = [f"{home}/{name}" for home in homes for name in SECRETS_AT_HOME]
-    wanted += [*_SECRETS_OF_SYSTEM, *_host_keys()]
+    wanted += [*_SECRETS_OF_SYSTEM, *_host_keys(), *places.keys]
     # The usual agent folder, and its keys, where this process has another one.
     usual = [os.path.realpath(f"{home}/{_USUAL_AGENT_DIR}") for home in homes]
     usual = [each for each in usual if not is_inside(places.agent_dir, each) and not is_inside(each, places.agent_dir)]

@@ -34,6 +34,8 @@ class SandboxPolicy:
     """Paths that are hidden in addition."""
     new_repository: bool = False
     """Whether commands may make a repository of the working folder, if it is none."""
+    environment: tuple[str, ...] = ()
+    """Names of variables that commands get although they hold keys."""
     unix_sockets: bool = False
     """Whether commands may open sockets of the family UNIX."""
     escalation: SandboxEscalation = "ask"
@@ -73,6 +75,7 @@ def policy_of(
         writable=user.writable,
         readable=user.readable,
         hide=user.hide,
+        environment=user.environment,
         unix_sockets=bool(user.unix_sockets),
         new_repository=bool(user.new_repository),
         escalation=user.escalation or "ask",
@@ -112,6 +115,7 @@ def is_as_strict(policy: SandboxPolicy, other: SandboxPolicy) -> bool:
         and set(policy.writable) <= set(other.writable)
         and set(policy.readable) <= set(other.readable)
         and set(policy.hide) >= set(other.hide)
+        and set(policy.environment) <= set(other.environment)
         and policy.unix_sockets <= other.unix_sockets
         and policy.new_repository <= other.new_repository
         and policy.may_escalate <= other.may_escalate
@@ -123,6 +127,7 @@ def ignored_settings(project: SandboxSettings) -> tuple[str, ...]:
     found = {
         "writable": project.writable,
         "readable": project.readable,
+        "environment": project.environment,
         "mechanism": project.mechanism,
         "enforced": project.is_enforced,
         "network": project.network == "on",

@@ -4,6 +4,7 @@ One for each process, below one for each user among the temporary files; both fo
 folders are in use: those of processes that were killed are removed by a later start. Blocking.
 """
 
+import errno
 import fcntl
 import os
 import shutil
@@ -15,6 +16,7 @@ from contextlib import suppress
 from hashlib import sha256
 from typing import Final
 
+from pinnace_agent.files.protected import is_inside
 from pinnace_agent.sandbox.gate import Gates
 
 _REMOVAL_S: Final = 0.3
@@ -124,8 +126,10 @@ def _open_own(path: str) -> int:
         os.mkdir(path, 0o700)
     try:
         handle = os.open(path, _FLAGS)
-    except NotADirectoryError:
-        raise PermissionError(f"{path} is no folder") from None
+    except OSError as error:
+        if error.errno in (errno.ENOTDIR, errno.ELOOP, errno.EACCES):
+            raise PermissionError(f"{path} is no folder of this user") from None
+        raise
     status = os.fstat(handle)
     if status.st_uid != os.geteuid():
         os.close(handle)
@@ -141,6 +145,7 @@ def _remove_abandoned(base: str) -> None:
         for entry in os.scandir(base):
             if not entry.name.startswith("private-") or not entry.is_dir(follow_symlinks=False):
                 continue
+            _unlock(entry.path)
             with suppress(OSError):
                 handle = os.open(entry.path, _FLAGS)
                 try:
@@ -151,22 +156,35 @@ def _remove_abandoned(base: str) -> None:
 
 
 def _remove(path: str, deadline_s: float) -> None:
-    """Remove a folder, as far as the time allows; what commands have made unreadable is made readable."""
+    """Remove a folder, as far as the time allows; what commands have made unreadable is made readable.
 
-    def retry(function: object, failed: str, _error: object) -> None:
+    What can't be removed stays: a later start tries again.
+    """
+    unlocked: set[str] = set()
+    has_unlocked = False
+
+    def unlock(_function: object, failed: str, _error: object) -> None:
+        nonlocal has_unlocked
         if time.monotonic() > deadline_s:
             raise TimeoutError
-        with suppress(OSError):
-            os.chmod(os.path.dirname(failed), 0o700)
-            if callable(function):
-                function(failed)
+        for each in (os.path.dirname(failed), failed):
+            if is_inside(each, path) and each not in unlocked:
+                unlocked.add(each)
+                has_unlocked = _unlock(each) or has_unlocked
 
-    with suppress(OSError, TimeoutError):
-        for entry in os.scandir(path):
-            if time.monotonic() > deadline_s:
+    with suppress(OSError):  # TimeoutError, too
+        while os.path.lexists(path):
+            has_unlocked = False
+            shutil.rmtree(path, onerror=unlock)
+            if not has_unlocked or time.monotonic() > deadline_s:
                 return
-            if entry.is_dir(follow_symlinks=False):
-                shutil.rmtree(entry.path, onerror=retry)
-            else:
-                os.unlink(entry.path)
-        os.rmdir(path)
+
+
+def _unlock(path: str) -> bool:
+    """Let the owner enter a folder; return whether it could not be entered before."""
+    with suppress(OSError):
+        status = os.lstat(path)
+        if stat.S_ISDIR(status.st_mode) and stat.S_IMODE(status.st_mode) & 0o700 != 0o700:
+            os.chmod(path, 0o700)
+            return True
+    return False

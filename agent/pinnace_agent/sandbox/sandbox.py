@@ -24,8 +24,10 @@ from pinnace_agent.config.settings import Settings
 from pinnace_agent.core.ports.confinement import Access, Confinement, FolderRefused, HasSession
 from pinnace_agent.core.ports.emitter import Emitter
 from pinnace_agent.files.paths import agent_dir, expand_home, home_dir
+from pinnace_agent.files.places_of_keys import keys_named_by
 from pinnace_agent.files.protected import HIDDEN, WRITABLE, is_inside
 from pinnace_agent.sandbox.bubblewrap import Layout
+from pinnace_agent.sandbox.environment import withheld_variables
 from pinnace_agent.sandbox.file_helper import FileHelpers
 from pinnace_agent.sandbox.landlock import LandlockConfinement, landlock_refusal, limits_of
 from pinnace_agent.sandbox.landlock_program import landlock_abi
@@ -39,6 +41,7 @@ from pinnace_agent.sandbox.protections import Protections
 from pinnace_agent.sandbox.repositories import Unprotectable
 from pinnace_agent.sandbox.witness import marks_of
 from pinnace_agent.shell.child_processes import CHILDREN, Child
+from pinnace_agent.shell.environment import WITHHELD
 from pinnace_agent.tools.base import Tool
 from pinnace_agent.tools.bash import BashTool, SandboxFacts
 from pinnace_agent.tools.local.file_calls import FILE_CALLS
@@ -317,10 +320,14 @@ def start_sandbox(  # what options and settings hold
     for each in _run_nothing_from(sandbox.writable):
         warn(f"nothing is imported from {each}, since commands can write there")
     HIDDEN[:] = sandbox.policy.hide
+    WITHHELD.clear()
+    WITHHELD.update(withheld_variables(os.environ, policy.environment))
     atexit.register(sandbox.close)
     CHILDREN.confinement = sandbox.confinement
     FILE_CALLS.use(_file_helpers(sandbox))
     notice(sandbox.line())
+    if WITHHELD:
+        notice(f"not passed to commands, since they hold keys (sandbox.environment): {', '.join(sorted(WITHHELD))}")
     if os.geteuid() == 0:
         warn("as root, commands can read files of root that are not hidden; start as an ordinary user")
     return sandbox
@@ -431,8 +438,15 @@ def places_of(
         code=tuple(dict.fromkeys(map(os.path.realpath, code))),
         runtime=_runtime(),
         outputs=_output_folders(),
+        keys=_named_keys(env, os.path.realpath(folder), home),
         account_home=_account_home(home),
     )
+
+
+def _named_keys(env: Mapping[str, str], folder: str, home: str) -> tuple[str, ...]:
+    """Return the places of keys that variables name, without those in which the work itself would be hidden."""
+    found = (os.path.realpath(each) for each in keys_named_by(env))
+    return tuple(dict.fromkeys(each for each in found if not is_inside(folder, each) and not is_inside(home, each)))
 
 
 def _runtime() -> tuple[str, ...]:

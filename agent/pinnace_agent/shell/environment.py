@@ -12,6 +12,9 @@ from pinnace_spec.records.messages import Model
 
 # Set by pi too, for programs that behave differently under an agent.
 _MARKS: Final = {"AI_AGENT": "pi", "PI_CODING_AGENT": "true"}
+WITHHELD: Final[set[str]] = set()
+"""Variables that the sandbox of this process keeps from programs: they hold keys of others than providers."""
+
 _OF_SESSIONS: Final = ("PI_SESSION_ID", "PI_SESSION_FILE", "PI_PROVIDER", "PI_MODEL", "PI_REASONING_LEVEL")
 
 
@@ -44,10 +47,11 @@ def shell_environment(env: Mapping[str, str], hidden: Collection[str] = ()) -> d
 
     Args:
         env: The process' own.
-        hidden: Names that are left out.
+        hidden: Names that are left out, beside those that the sandbox withholds.
     """
     # DEVIATION D-32: without keys.
-    return {**{name: value for name, value in env.items() if name not in hidden}, **_MARKS}
+    left_out = WITHHELD.union(hidden)
+    return {**{name: value for name, value in env.items() if name not in left_out}, **_MARKS}
 
 
 def tool_environment(base: Mapping[str, str], session: SessionFacts) -> dict[str, str]:

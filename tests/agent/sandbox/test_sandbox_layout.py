@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pinnace_agent.files.places_of_keys import HISTORIES, PLACES_OF_KEYS, keys_at_home
 from pinnace_agent.sandbox import layout as layouts
 from pinnace_agent.sandbox.bubblewrap import Layout
 from pinnace_agent.sandbox.layout import SandboxPlaces, check_places, is_shown, layout_of
@@ -306,3 +307,69 @@ def test_a_sandbox_that_hides_what_the_file_tools_run_from_is_refused(disk: Disk
     with pytest.raises(Unprotectable, match=f"pinnace runs from {hidden}/venv, and {hidden} is hidden"):
         disk.layout(policy, places=places)
     disk.layout(policy, places=disk.places._replace(runtime=(str(disk.agent / "skills"),)))
+
+
+PAGE = Path(__file__).resolve().parents[3] / "docs/sandbox.md"
+
+
+def test_every_place_of_keys_is_hidden_and_its_program_is_on_the_page(disk: Disk) -> None:
+    for path in (*keys_at_home(), *HISTORIES):
+        (disk.home / path).parent.mkdir(parents=True, exist_ok=True)
+        if not (disk.home / path).exists():
+            (disk.home / path).write_text("secret")
+    found = disk.layout()
+    hidden = [*(each.path for each in found.hidden_folders), *found.hidden_files]
+
+    assert [] == [each for each in (*keys_at_home(), *HISTORIES) if not is_in_any(str(disk.home / each), hidden)]
+    page = " ".join(PAGE.read_text(encoding="utf-8").split())
+    assert [] == [name for name in PLACES_OF_KEYS if name not in page]
+
+
+def is_in_any(path: str, folders: list[str]) -> bool:
+    return any(path == each or path.startswith(f"{each}/") for each in folders)
+
+
+def test_places_that_variables_name_are_hidden(disk: Disk, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    names = ("aws", "kube1", "kube2", "config/gh", "data/keyrings", "cargo/credentials.toml")
+    for each in names:
+        (other / each).parent.mkdir(parents=True, exist_ok=True)
+        (other / each).write_text("secret")
+    env = {
+        "HOME": str(disk.home),
+        "AWS_SHARED_CREDENTIALS_FILE": f"{other}/aws",
+        "KUBECONFIG": f"{other}/kube1:{other}/kube2",
+        "XDG_CONFIG_HOME": f"{other}/config",
+        "XDG_DATA_HOME": f"{other}/data/",
+        "CARGO_HOME": f"{other}/cargo",
+        "DOCKER_CONFIG": str(disk.project),  # or nothing could be done there
+        "GNUPGHOME": str(disk.home.parent),
+        "NETRC": "relative",
+    }
+    found = disk.layout(places=disk.places._replace(keys=places_of(env, str(disk.project)).keys))
+
+    assert {str(other / each) for each in names} == {
+        each for each in found.hidden_files if not each.startswith("/etc/")
+    }
+    assert [] == list(found.hidden_folders)
+
+
+@pytest.mark.parametrize("kind", ["link", "file", "open"])
+def test_a_folder_of_outputs_that_is_not_the_user_s_alone_is_not_shown(disk: Disk, tmp_path: Path, kind: str) -> None:
+    """Another user may have made its name among the temporary files, as a link to a place of keys."""
+    (disk.home / ".ssh").mkdir()
+    outputs = tmp_path / "pinnace-0"
+    match kind:
+        case "link":
+            outputs.symlink_to(disk.home / ".ssh")
+        case "file":
+            outputs.touch()
+        case _:
+            outputs.mkdir()
+            outputs.chmod(0o777)
+    places = disk.places._replace(outputs=(str(outputs),))
+
+    assert () == disk.layout(places=places).outputs
+    outputs.unlink() if kind != "open" else outputs.rmdir()
+    outputs.mkdir(0o700)
+    assert (str(outputs),) == disk.layout(places=places).outputs

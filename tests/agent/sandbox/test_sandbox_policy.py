@@ -26,6 +26,7 @@ SETTINGS = st.builds(
     hide=PATHS,
     unix_sockets=st.none() | st.booleans(),
     new_repository=st.none() | st.booleans(),
+    environment=st.lists(st.sampled_from(["A", "B*"]), max_size=2).map(tuple),
     escalation=st.none() | st.sampled_from(SANDBOX_ESCALATIONS),
     mechanism=st.none() | st.just("bubblewrap"),
     is_enforced=st.none() | st.booleans(),
@@ -60,6 +61,7 @@ def test_every_setting_that_is_reported_as_ignored_has_no_effect(
     silent = project._replace(
         writable=(),
         readable=(),
+        environment=(),
         mechanism=None,
         is_enforced=None,
         network="off" if project.network == "off" else None,
@@ -92,6 +94,7 @@ LOOSER = {
     "hide": (),
     "unix_sockets": True,
     "new_repository": True,
+    "environment": ("AWS_*",),
     "escalation": "ask",
 }
 

@@ -199,3 +199,34 @@ def test_the_settings_alone_turn_it_on_and_it_is_reported_on_stderr(tmp_path: Pa
     assert 0 == ended.returncode, ended.stderr
     assert "commands run in a sandbox (read-only, bubblewrap" in ended.stderr
     assert "no network" in ended.stderr
+
+
+@needs_bubblewrap
+def test_commands_do_not_get_keys_of_the_environment_and_it_is_reported(tmp_path: Path) -> None:
+    keys = {
+        "SOME_TOKEN": "ghp_16C7e42F292c6912E7710c838347Ae178B4a",
+        "OTHER_TOKEN": "ghp_06C7e42F292c6912E7710c838347Ae17",
+    }
+    folder = tmp_path / "agent"
+    folder.mkdir()
+    (folder / "settings.json").write_text('{"sandbox": {"environment": ["OTHER_*"]}}')
+    (tmp_path / "project").mkdir()
+    command = {"type": "bash", "command": "echo some=${SOME_TOKEN:-none} ${#OTHER_TOKEN}"}
+    with subprocess.Popen(
+        [*COMMAND, "--mode", "rpc", "--provider", "offline", "--sandbox", "workspace-write"],
+        env={**ENVIRONMENT, **keys, "HOME": str(tmp_path), "PI_CODING_AGENT_DIR": str(folder)},
+        cwd=tmp_path / "project",
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(f"{json.dumps(command)}\n")
+        process.stdin.flush()
+        answer = next(line for line in process.stdout if '"response"' in line)
+        _, errors = process.communicate()
+
+    assert f"some=none {len(keys['OTHER_TOKEN'])}" in answer
+    assert "hold keys (sandbox.environment): SOME_TOKEN\n" in errors
