@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.campaigns import is_campaign
 from tests.forked_agents import VARIABLE as FRESH
 from tests.forked_agents import Forks
 
@@ -74,6 +75,12 @@ def pytest_configure(config: pytest.Config) -> None:
     if _is_first_process(config) and VARIABLE not in os.environ:
         os.environ[VARIABLE] = tempfile.mkdtemp(prefix="reached-")
         config.add_cleanup(lambda: shutil.rmtree(os.environ.pop(VARIABLE), ignore_errors=True))
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark what the table of campaigns names, before `-m` chooses."""
+    if is_campaign(item.path):
+        item.add_marker("campaign")
 
 
 @pytest.hookimpl(trylast=True)
