@@ -5,14 +5,12 @@ Pure but for `files_of`, which reads the names below a folder. Must not know wid
 
 import os
 import re
-import subprocess
 from collections.abc import Iterable, Sequence
-from pathlib import Path
+from itertools import islice
 from typing import Final, NamedTuple
 
 MOST: Final = 8
 _MOST_FILES: Final = 20_000
-_LISTING_S: Final = 5.0
 _FILE: Final = re.compile(r"(?:^|(?<=\s))@(\S*)$")
 _COMMAND: Final = re.compile(r"^/(\S*)$")
 
@@ -82,25 +80,17 @@ def _has_letters(path: str, wanted: str) -> bool:
 
 
 def files_of(folder: str) -> list[str]:
-    """Return the files below a folder, relative to it: those that git has or would, else those that are not hidden."""
-    # A repository may be one that the agent's commands have made, and git would run the program that it names.
-    command = ["git", "-C", folder, "-c", "core.fsmonitor=false"]
-    command += ["ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    try:
-        listed = subprocess.run(command, capture_output=True, timeout=_LISTING_S, check=True, stdin=subprocess.DEVNULL)
-    except (OSError, subprocess.SubprocessError):
-        return _walked(folder)
-    names = listed.stdout.decode("utf-8", "replace").split("\0")
-    return [name for name in names if name][:_MOST_FILES]
+    """Return the files below a folder, relative to it.
 
+    In a repository these are what git does not ignore, elsewhere what is not hidden. No git is asked: it would run
+    programs that a repository names, and commands of the agent may have made that.
+    """
+    from pinnace_agent.search.ignore_files import IgnoreFiles, Overrides  # with the first completion of a file
+    from pinnace_agent.search.walk import walk
 
-def _walked(folder: str) -> list[str]:
-    found: list[str] = []
-    root = Path(folder)
-    for place, folders, names in os.walk(folder):
-        folders[:] = sorted(each for each in folders if not each.startswith("."))
-        here = Path(place).relative_to(root)
-        found += [str(here / name) for name in sorted(names) if not name.startswith(".")]
-        if len(found) >= _MOST_FILES:
-            break
-    return found[:_MOST_FILES]
+    ignoring = IgnoreFiles(".ignore", os.environ, needs_repository=True)
+    levels = (ignoring.level(folder), *ignoring.above(folder))
+    # Patterns that take precedence over ignore files: what git never lists, and outside of a repository what is hidden.
+    left_out = ["!.git"] if any(each.is_repository for each in levels) else ["!.*"]
+    found = walk(folder, ignoring, Overrides(left_out), lambda _path, _error: None)
+    return [each.path for each in islice((each for each in found if each.is_file), _MOST_FILES)]

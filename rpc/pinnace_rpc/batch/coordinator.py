@@ -77,9 +77,12 @@ class Coordinator:
 
     def _keep(self, ended: Ended[Attempt]) -> None:
         self._submitted -= 1
-        outcome = ended.outcome
-        if ended.error is not None:
-            result = made_result("internal", ended.error, is_retryable=True)
+        outcome, error = ended.outcome, ended.error
+        # The name of a file is made of the id: a worker answers for the task that it was given, and for no other.
+        if error is None and (not isinstance(outcome, dict) or outcome.get("id") != _id_of(ended.call)):
+            error = "the worker has answered with the outcome of another task"
+        if error is not None:
+            result = made_result("internal", error, is_retryable=True)
             outcome = {"id": _id_of(ended.call), "result": result, "verify": None, "session": "", "stderr": ""}
         self._progress.ended(self._folder.add(outcome, ended.call.key))
 

@@ -15,11 +15,13 @@ from pathlib import Path
 from pinnace_agent.config.credentials.known_keys import learn_users_keys
 from pinnace_agent.export.exporting import export_page
 from pinnace_agent.export.source import read_source
+from pinnace_rpc.cli.streams import protect_process
 from pinnace_spec.rules import errors
 
 
 def main(words: Sequence[str]) -> int:
     """Write what is missing in the folder of a batch; return 1 if a page could not be written."""
+    protect_process()
     [folder] = words
     learn_users_keys(os.environ)
     is_failed = False

@@ -41,14 +41,14 @@ class BatchFolder:
         self.path = path
         self.work = path / "work" if work is None else work
         try:
-            (path / "sessions").mkdir(parents=True, exist_ok=True)
+            make_private(path / "sessions")
             self._lock = _locked(path)
             self._work_lock = None
             if work is not None:
                 with suppress(OSError):  # it need not be on this machine
-                    work.mkdir(parents=True, exist_ok=True)
+                    make_private(work)
                     self._work_lock = _locked(work)
-            self._file = (path / "results.jsonl").open("a+b")
+            self._file = open(path / "results.jsonl", "a+b", opener=open_private)  # noqa: SIM115  # as long as this
             self.done = self._read()
         except OSError as error:
             raise BatchFolderError(f"{path} can't be used: {error.strerror or error}") from None
@@ -116,11 +116,26 @@ class BatchFolder:
 
     def _write_session(self, path: Path, text: str) -> None:
         beside = path.with_suffix(".new")
-        with beside.open("w", encoding="utf-8") as file:
+        with open(beside, "w", encoding="utf-8", opener=open_private) as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
+
+
+def open_private(path: str, flags: int) -> int:
+    """Open a file for its owner alone, whatever the umask is: conversations, and variables of a task, may hold keys."""
+    file = os.open(path, flags, 0o600)
+    with suppress(OSError):  # another user's
+        os.fchmod(file, 0o600)
+    return file
+
+
+def make_private(folder: Path) -> None:
+    """Create a folder for its owner alone, and those above it that are missing; one that exists stays as it is."""
+    if not folder.parent.exists():
+        make_private(folder.parent)
+    folder.mkdir(exist_ok=True, mode=0o700)
 
 
 def _locked(folder: Path) -> int:

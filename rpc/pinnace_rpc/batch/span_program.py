@@ -16,7 +16,7 @@ from contextlib import suppress
 
 from pinnace_agent.telemetry.conventions import BATCH_FAILED, BATCH_PASSED
 from pinnace_agent.telemetry.switch import begin_batch
-from pinnace_rpc.cli.streams import redact_streams
+from pinnace_rpc.cli.streams import protect_process, redact_streams
 
 
 class _Warnings(logging.Handler):
@@ -33,6 +33,7 @@ def main(words: Sequence[str]) -> int:
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     redact_streams()
+    protect_process()
     logging.getLogger("pinnace").handlers[:] = [_Warnings(logging.WARNING)]
     [tasks] = words
     span = begin_batch(int(tasks))

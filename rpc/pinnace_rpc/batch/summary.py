@@ -6,25 +6,24 @@ the rows that are there.
 
 import html
 import json
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-from pinnace_rpc.batch.records import has_passed
+from pinnace_rpc.batch.records import has_passed, open_private
 
 _TEXT_CHARACTERS: Final = 160
-_HEAD: Final = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Batch</title>
-<style>
+_STYLE: Final = """
 :root { color-scheme: light dark; --line: #8884; --bad: #c62828; --good: #2e7d32; }
 @media (prefers-color-scheme: dark) { :root { --bad: #ef9a9a; --good: #a5d6a7; } }
 body { font: 14px/1.45 system-ui, sans-serif; margin: 0 auto; max-width: 80rem; padding: 1rem; }
 h1 { font-size: 1.4rem; margin: 0 0 .5rem; }
 .facts { display: flex; flex-wrap: wrap; gap: .25rem 1.5rem; margin: 0 0 1rem; padding: 0; list-style: none; }
 .facts b { font-variant-numeric: tabular-nums; }
-form { display: flex; flex-wrap: wrap; gap: .5rem 1rem; align-items: center; padding: .5rem 0; }
+.form { display: flex; flex-wrap: wrap; gap: .5rem 1rem; align-items: center; padding: .5rem 0; }
 input, select { font: inherit; padding: .2rem .4rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; }
@@ -34,9 +33,14 @@ td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space:
 td.text { min-width: 16rem; max-width: 32rem; overflow-wrap: anywhere; }
 td:first-child { white-space: nowrap; }
 .failed { color: var(--bad); } .passed { color: var(--good); }
-</style></head><body>
 """
-_SCRIPT: Final = """<script>
+_HEAD: Final = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="POLICY">
+<title>Batch</title>
+<style>STYLE</style></head><body>
+"""
+_SCRIPT: Final = """
 const text = document.getElementById("text"), state = document.getElementById("state");
 const rows = [...document.querySelectorAll("tbody tr")], shown = document.getElementById("shown");
 function filter() {
@@ -48,7 +52,6 @@ function filter() {
   shown.textContent = count + " of " + rows.length + " tasks";
 }
 text.addEventListener("input", filter); state.addEventListener("change", filter); filter();
-</script></body></html>
 """
 
 
@@ -97,7 +100,7 @@ def write_summary(folder: Path, tasks: int, lines: Iterable[Mapping[str, Any]]) 
     """Write both files, each whole or not at all."""
     summary = Summary(tasks)
     rows = folder / ".rows.new"
-    with rows.open("w", encoding="utf-8") as file:
+    with open(rows, "w", encoding="utf-8", opener=open_private) as file:
         for line in lines:
             summary.add(line)
             file.write(_row(line, folder))
@@ -110,21 +113,27 @@ def write_summary(folder: Path, tasks: int, lines: Iterable[Mapping[str, Any]]) 
 
 def _page(summary: Summary, rows: Iterable[str]) -> Iterator[str]:
     record = summary.record()
-    yield _HEAD
+    policy = f"default-src 'none'; style-src '{_hash_of(_STYLE)}'; script-src '{_hash_of(_SCRIPT)}'; base-uri 'none'"
+    yield _HEAD.replace("POLICY", policy).replace("STYLE", _STYLE)
     yield f"<h1>Batch: {record['passed']} of {record['tasks']} tasks passed</h1>\n<ul class=facts>"
     facts = {"failed": record["failed"], "not run": record["tasks"] - record["ended"], "tokens": record["tokens"]}
     for name, value in facts.items():
         yield f"<li><b>{value:,}</b> {name}</li>"
     yield f"<li><b>${record['cost']:.4f}</b></li><li><b>{record['agentMs'] / 1000:,.0f} s</b> of agents</li></ul>\n"
-    yield '<form onsubmit="return false"><label>Search <input id=text type=search></label> '
+    yield "<div class=form><label>Search <input id=text type=search></label> "
     yield "<label>State <select id=state><option value=''>all</option>"
     yield from (f"<option>{html.escape(name)}</option>" for name in record["states"])
-    yield "</select></label> <output id=shown></output></form>\n<div class=wide><table><thead><tr><th>Task"
+    yield "</select></label> <output id=shown></output></div>\n<div class=wide><table><thead><tr><th>Task"
     yield "<th>State<th class=n>Attempt<th class=n>Turns<th class=n>Tokens<th class=n>Cost<th class=n>Seconds"
     yield "<th>Answer, or error"
     yield "</thead><tbody>\n"
     yield from rows
-    yield f"</tbody></table></div>\n{_SCRIPT}"
+    yield f"</tbody></table></div>\n<script>{_SCRIPT}</script></body></html>\n"
+
+
+def _hash_of(text: str) -> str:
+    """Return how a policy names an inline script or style, the only ones that the page allows."""
+    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
 
 
 def _row(line: Mapping[str, Any], folder: Path) -> str:
@@ -150,6 +159,6 @@ def _row(line: Mapping[str, Any], folder: Path) -> str:
 
 def _replace(path: Path, pieces: Iterator[str]) -> None:
     beside = path.with_name(f".{path.name}.new")
-    with beside.open("w", encoding="utf-8") as file:
+    with open(beside, "w", encoding="utf-8", opener=open_private) as file:
         file.writelines(pieces)
     beside.replace(path)

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO, Any, Final, TypedDict
 
 from pinnace_engines.programs import Ended, run_program
+from pinnace_rpc.batch.records import make_private, open_private
 from pinnace_rpc.batch.span import TRACE_VARIABLES
 from pinnace_rpc.batch.workspaces import WorkspaceError, make_workspace, remove_workspace
 from pinnace_spec.batch.results import ResultError, ResultReason, ResultRecord, ResultUsage, empty_result
@@ -58,12 +59,12 @@ def _run(call: Mapping[str, Any], task: Mapping[str, Any], place: Path) -> dict[
     begun = time.monotonic()
     verify, text, ended = None, "", None
     try:
-        place.mkdir(parents=True, exist_ok=True)
+        make_private(place)
         folder = make_workspace(task, place, not_copied=call.get("not_copied", ()))
         was_begun = bool(_session_of(place))
         result = _completed_before(place)
         if result is None:
-            with (place / "output").open("w+b") as output:
+            with open(place / "output", "w+b", opener=open_private) as output:
                 ended = _run_agent(call, task, place, folder, output)
             result = _result_of(place, ended)
         text = _session_of(place)
@@ -142,7 +143,7 @@ def _verify(call: Mapping[str, Any], task: Mapping[str, Any], place: Path, folde
     environment = _environment(call, task)
     limit_s = task.get("limits", {}).get("verifySeconds", 600.0)
     command = ["/bin/sh", "-c", task["verify"]]
-    with (place / "verify-output").open("w+b") as output:
+    with open(place / "verify-output", "w+b", opener=open_private) as output:
         ended = run_program(command, cwd=str(folder), env=environment, output=output, limit_s=limit_s)
     passed = ended.code == 0 and not ended.is_over_time
     verified = {"passed": passed, "exitCode": ended.code, "timedOut": ended.is_over_time, "output": ended.output}
@@ -176,7 +177,7 @@ def _clear_if_changed(task: Mapping[str, Any], place: Path) -> None:
 def _alone(place: Path) -> Generator[None]:
     """Wait until no other call is at work on an attempt; the lock of one whose worker died is free."""
     try:
-        place.mkdir(parents=True, exist_ok=True)
+        make_private(place)
         lock = os.open(place / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError:
         yield  # the attempt fails by itself, and says why
@@ -242,16 +243,11 @@ def _write(path: Path, text: str) -> None:
     """Write a file whole or not at all; one that can't be written only costs a repetition."""
     beside = path.with_suffix(".new")
     try:
-        with open(beside, "w", encoding="utf-8", opener=_open_private) as file:
+        with open(beside, "w", encoding="utf-8", opener=open_private) as file:
             file.write(text)
         beside.replace(path)
     except OSError as error:
         sys.stderr.write(f"pinnace: batch: {path} can't be written: {error}\n")
-
-
-def _open_private(path: str, flags: int) -> int:
-    """Open a file for its owner alone: the variables of a task, and its session, may hold keys."""
-    return os.open(path, flags, 0o600)
 
 
 def made_result(reason: ResultReason, text: str, *, is_retryable: bool = False, code: int = 1) -> ResultRecord:

@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from pinnace_rpc.cli.streams import echo, redact_streams
+from pinnace_rpc.cli.streams import echo, protect_process, redact_streams
 
 TYPE_CHECKING = False  # typing has it too, and takes a while to load
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Until the server takes signals over, an interrupt ends the process like any other program.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     redact_streams()
+    protect_process()
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == ["attach"]:
         # Before anything else is imported: each client waits for it.
@@ -96,7 +97,6 @@ def _run(words: list[str]) -> int:
 
 def _read_keys(name: str, rest: list[str]) -> int:
     """Change or show keys, or check everything that a start would use."""
-    _protect()
     if name == "doctor":
         from pinnace_rpc.cli.commands import doctor as doctor_command
 
@@ -151,7 +151,6 @@ def _serve(words: list[str]) -> int:
     if options.login is not None:
         from pinnace_rpc.cli.commands import auth as auth_command
 
-        _protect()
         return auth_command.login(options.login)
     if options.export is not None:
         from pinnace_rpc.cli.commands import export as export_command
@@ -171,7 +170,6 @@ def _start(options: "Options", words: Sequence[str]) -> int:
 
     from pinnace_rpc.cli.options import StartupError
 
-    _protect()
     # A start creates many objects and hardly any garbage: collecting it takes a tenth of the start. The server
     # collects as usual once it runs.
     gc.disable()
@@ -203,14 +201,6 @@ def _start(options: "Options", words: Sequence[str]) -> int:
         return report_failed_start(options, error)
     finally:
         gc.enable()
-
-
-def _protect() -> None:
-    """Close this process to others of the same user, before a key is read or a program is started."""
-    from pinnace_agent.shell.protection import protect
-
-    if (problem := protect()) is not None:
-        sys.stderr.write(f"pinnace: warning: {problem}\n")
 
 
 def _is_at_terminal() -> bool:

@@ -88,6 +88,18 @@ def redact_streams() -> None:
             setattr(sys, name, RedactedStream(stream))
 
 
+def protect_process() -> None:
+    """Close this process to others of the same user, such as a model's commands; each of our programs begins with it.
+
+    They could write into the pipes of a client, of the host or of the terminal what grants them more, and read keys in
+    the environment. What can't be done is reported on stderr.
+    """
+    from pinnace_agent.shell.protection import protect
+
+    if (problem := protect()) is not None and sys.stderr is not None:
+        sys.stderr.write(f"pinnace: warning: {problem}\n")
+
+
 def _redactor() -> "Redactor | None":
     module = sys.modules.get("pinnace_agent.redaction.redactor")
     return None if module is None else module.REDACTOR

@@ -38,3 +38,16 @@ def make(workers: int) -> Executor:
 def always(workers: int) -> Executor:
     """Lose every call."""
     return _Losing(workers, 1_000)
+
+
+class _Lying(ThreadPoolExecutor):
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        def answer() -> Any:
+            return {**fn(*args, **kwargs), "id": "../../evil", "session": "evil"}
+
+        return super().submit(answer)
+
+
+def lying(workers: int) -> Executor:
+    """Answer with the outcome of another task, whose id is a path."""
+    return _Lying(workers)

@@ -508,3 +508,30 @@ def test_the_published_schema_accepts_what_is_accepted() -> None:
     assert not task.is_valid({"id": "a", "prompt": "x", "limit": {}})
     assert not task.is_valid({"id": "-", "prompt": "x"})
     assert result.is_valid(made_result("internal", "x"))
+
+
+def test_an_outcome_of_another_task_is_refused(bench: Bench) -> None:
+    """Its id would name a file: nothing is written outside of the folder."""
+    done = bench.run([{"id": "t", "prompt": "x"}], "--engine", "losing_engine:lying")
+
+    [line] = map(json.loads, (bench.out / "results.jsonl").read_text().splitlines())
+    assert ("t", "internal") == (line["id"], line["reason"]), done.stderr
+    assert "another task" in line["error"]["message"]
+    assert not list(bench.folder.rglob("evil*"))
+
+
+def test_what_a_batch_writes_is_the_user_s_alone(bench: Bench) -> None:
+    bench.has_pages = True
+    words = bench.command([{"id": "t", "prompt": "x", "verify": "true"}])
+    subprocess.run(
+        ["/bin/sh", "-c", 'umask 000; exec "$@"', "sh", *words],
+        env=bench.env,
+        cwd=bench.folder,
+        capture_output=True,
+        timeout=TIMEOUT_S,
+        check=True,
+    )
+
+    written = [each for each in bench.out.rglob("*") if "workspace" not in each.parts]
+    assert {"results.jsonl", "summary.json", "index.html", "t.html", "t.jsonl"} <= {each.name for each in written}
+    assert [] == [f"{each} {each.stat().st_mode:o}" for each in written if each.stat().st_mode & 0o077]

@@ -231,15 +231,32 @@ def test_files_without_git_are_those_that_are_not_hidden(tmp_path: Path) -> None
     assert files_of(str(tmp_path)) == ["a/x.py"]
 
 
-def test_listing_files_runs_nothing_that_the_repository_names(tmp_path: Path) -> None:
-    """Commands of the agent may have made it, in a sandbox."""
+def test_files_of_a_repository_are_those_that_git_does_not_ignore(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
-    ran = tmp_path.parent / f"{tmp_path.name}-ran"
-    subprocess.run(["git", "-C", str(tmp_path), "config", "core.fsmonitor", f"touch {ran}; false"], check=True)
+    for each in (".github/x.yml", "a/x.py", "a/x.pyc", "build/y", "sub/deep/z"):
+        (tmp_path / each).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / each).touch()
+    (tmp_path / ".gitignore").write_text("*.pyc\n/build\n")
+    git = ["git", "-C", str(tmp_path), "ls-files", "-z", "--others", "--exclude-standard"]
+    listed = subprocess.run(git, capture_output=True, check=True).stdout.decode().split("\0")
+
+    assert sorted(filter(None, listed)) == sorted(files_of(str(tmp_path)))
+    assert ["z"] == files_of(str(tmp_path / "sub/deep"))
+
+
+def test_listing_files_starts_no_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A repository may be one that commands of the agent have made, and git runs what it names, such as a fetch."""
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     (tmp_path / "x.py").touch()
+    started: list[object] = []
+    sys.addaudithook(lambda event, arguments: started.append(arguments) if event in STARTING else None)
+    monkeypatch.setenv("PATH", "/nonexistent")
 
     assert files_of(str(tmp_path)) == ["x.py"]
-    assert not ran.exists()
+    assert [] == started
+
+
+STARTING = {"subprocess.Popen", "os.system", "os.posix_spawn", "os.exec", "os.fork"}
 
 
 @pytest.fixture
