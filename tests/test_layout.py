@@ -205,7 +205,6 @@ MAY_START = {
     "rpc/pinnace_tui/app.py": {"subprocess.run"},
     "rpc/pinnace_tui/clipboard.py": {"subprocess.run"},
     "rpc/pinnace_tui/commands.py": {"subprocess.run"},
-    "rpc/pinnace_tui/completion.py": {"subprocess.run"},
 }
 """What may go around the registry, and with what. `ctypes` could call anything."""
 
