@@ -1,6 +1,8 @@
 """Tools as servers define them, and as models get them: each is read alone, so a wrong one costs itself only.
 
 Schemas are made such that no provider refuses a whole request for one of them. Nothing that a schema names is fetched.
+A schema whose references multiply is a few hundred bytes that stand for more than any memory: what it comes to is
+counted while it is made, and the tool is left out beyond a bound.
 """
 
 import hashlib
@@ -18,6 +20,10 @@ from pinnace_agent.mcp import limits
 _MOST_NAME_CHARS: Final = 200
 _MOST_DESCRIPTION_BYTES: Final = 8 * 1024
 _MOST_DEPTH: Final = 32
+MOST_PLACES: Final = 5000
+"""Schemas in one schema, references resolved."""
+MOST_CHARACTERS: Final = 4 * limits.TOOL_BYTES
+"""Of the texts and values in it, likewise."""
 _DROPPED: Final = frozenset({"$schema", "$id", "$comment", "title", "$defs", "definitions"})
 _MAPS: Final = frozenset({"properties", "patternProperties", "dependentSchemas"})
 _DATA: Final = frozenset({"const", "enum", "default", "examples"})
@@ -25,6 +31,7 @@ _HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorld
 _MOST_CALLED_CHARS: Final = 64
 _HASH_CHARS: Final = 8
 _OTHER: Final = re.compile(r"[^A-Za-z0-9_]")
+_INDEX: Final = re.compile("[0-9]{1,6}")
 _BIDI: Final = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -77,17 +84,40 @@ def read_tool(raw: object, server: str) -> OfferedTool:
         title,
         _text(raw.get("description")) or title or f"MCP tool {name} from server {server}",
         adapted(schema),
-        adapted(output) if is_object(output) else None,
+        _output(output) if is_object(output) else None,
         {hint: value for hint in _HINTS if isinstance(value := annotations.get(hint), bool)},
     )
 
 
+def _output(schema: Mapping[str, object]) -> dict[str, object] | None:
+    """Return a schema of results; None, as if there were none: it is too much."""
+    try:
+        return adapted(schema)
+    except WrongTool:
+        return None
+
+
 def adapted(schema: Mapping[str, object]) -> dict[str, object]:
-    """Return a schema of arguments as providers take it: an object without references."""
+    """Return a schema of arguments as providers take it: an object without references.
+
+    Raises:
+        WrongTool: Its references make too much of it.
+    """
     made = _Adapting(schema).schema(schema, 0, ())
     made["type"] = "object"
-    if not is_object(made.get("properties")):
-        made["properties"] = {}
+    given = made.get("properties")
+    properties: dict[str, object] = dict(given) if is_object(given) else {}
+    described = properties
+    if "required" in made:
+        required = made.pop("required")
+        names = [each for each in required if isinstance(each, str)] if is_list(required) else []
+        if names:
+            made["required"] = list(dict.fromkeys(names))
+            described = {**properties, **{each: {} for each in names if each not in properties}}
+    # True and false are schemas, too, and a required property need not be described.
+    made["properties"] = {
+        name: each if is_object(each) else {"not": {}} if each is False else {} for name, each in described.items()
+    }
     return made
 
 
@@ -96,17 +126,37 @@ class _Adapting:
 
     def __init__(self, root: Mapping[str, object]) -> None:
         self._root = root
+        self._places = 0
+        self._characters = 0
+        self._sizes: dict[int, int] = {}
+
+    def _count(self, value: object) -> None:
+        """Count what is no schema; what many references lead to is measured once.
+
+        Raises:
+            WrongTool: It is too much.
+        """
+        if isinstance(value, (str, Mapping)) or is_list(value):
+            if id(value) not in self._sizes:  # all are parts of the document, which lives as long as this
+                self._sizes[id(value)] = len(json.dumps(value))
+            self._characters += self._sizes[id(value)]
+        if self._characters > MOST_CHARACTERS:
+            raise WrongTool(f"its schema has more than {MOST_CHARACTERS >> 10} KiB, references resolved")
 
     def schema(self, schema: Mapping[str, object], depth: int, inside: tuple[str, ...]) -> dict[str, object]:
         """Return a schema without references; what is too deep, recursive or elsewhere takes anything."""
         if depth > _MOST_DEPTH:
             return {}
+        self._places += 1
+        if self._places > MOST_PLACES:
+            raise WrongTool(f"its schema has more than {MOST_PLACES:,} parts, references resolved")
         reference = schema.get("$ref")
         if isinstance(reference, str):
             return self._referred(schema, reference, depth, inside)
         made: dict[str, object] = {}
         for key, value in schema.items():
             if key not in _DROPPED:
+                self._count(key)
                 made[key] = self._value(key, value, depth, inside)
         kinds = made.get("type")
         if is_list(kinds):
@@ -117,17 +167,23 @@ class _Adapting:
 
     def _value(self, key: str, value: object, depth: int, inside: tuple[str, ...]) -> object:
         if key in _DATA:
+            self._count(value)
             return value
         if is_object(value):
             if key in _MAPS:
+                self._count("".join(value))
                 return {name: self._inner(each, depth, inside) for name, each in value.items()}
             return self.schema(value, depth + 1, inside)
         if is_list(value):
             return [self._inner(each, depth, inside) for each in value]
+        self._count(value)
         return value
 
     def _inner(self, value: object, depth: int, inside: tuple[str, ...]) -> object:
-        return self.schema(value, depth + 1, inside) if is_object(value) else value
+        if is_object(value):
+            return self.schema(value, depth + 1, inside)
+        self._count(value)
+        return value
 
     def _referred(
         self, schema: Mapping[str, object], reference: str, depth: int, inside: tuple[str, ...]
@@ -139,14 +195,14 @@ class _Adapting:
 
     def _found(self, reference: str) -> Mapping[str, object] | None:
         """Return what a reference within the document names; None: nothing, or it is elsewhere."""
-        if not reference.startswith("#"):
+        if reference != "#" and not reference.startswith("#/"):
             return None
         at: object = self._root
         for step in reference[1:].split("/")[1:]:
             name = step.replace("~1", "/").replace("~0", "~")
             if is_object(at):
                 at = at.get(name)
-            elif is_list(at) and name.isdigit() and int(name) < len(at):
+            elif is_list(at) and _INDEX.fullmatch(name) and int(name) < len(at):
                 at = at[int(name)]
             else:
                 return None

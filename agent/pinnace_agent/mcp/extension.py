@@ -371,19 +371,23 @@ class Servers:
             tool = server.tools[own]
             if self._definitions.get(name) == tool:
                 continue
-            self._definitions[name] = tool
-            self._pi.register_tool(
-                ToolDefinition(
-                    name,
-                    tool.description,
-                    tool.parameters,
-                    partial(self._call, server, own),
-                    label=f"{server.name}/{own}",
-                    is_read_only=server.entry.is_read_only(own),
-                    annotations=tool.annotations,
-                    on_refused=partial(self._withdraw, server, name),
-                )
+            definition = ToolDefinition(
+                name,
+                tool.description,
+                tool.parameters,
+                partial(self._call, server, own),
+                label=f"{server.name}/{own}",
+                is_read_only=server.entry.is_read_only(own),
+                annotations=tool.annotations,
+                on_refused=partial(self._withdraw, server, name),
             )
+            try:
+                self._pi.register_tool(definition)
+            except TypeError as error:  # it costs this tool alone
+                self._registered[server.name] = {key: each for key, each in names.items() if key != own}
+                self._warnings.add(Notice("mcp", f"MCP: {server.name}/{own} is not offered: {error}"))
+                continue
+            self._definitions[name] = tool
 
     def _withdraw(self, server: Server, name: str, ctx: Context, reason: str) -> None:
         """Offer a tool no longer, which a provider of models refuses, until its server defines it anew."""

@@ -238,6 +238,7 @@ class Server:
         size = 0
         for each in raw:
             name = each.get("name") if is_object(each) else None
+            reason = ""
             try:
                 tool = read_tool(each, self.name)
                 size += len(str(each))
@@ -248,8 +249,13 @@ class Server:
                 if size > limits.DEFINITION_BYTES:
                     raise WrongTool(f"all definitions have more than {limits.DEFINITION_BYTES >> 20} MiB")
             except WrongTool as error:
+                reason = str(error)
+            except (RecursionError, TypeError, ValueError) as error:
+                # What no rule above covers costs this tool, and not its server.
+                reason = f"its definition can't be read ({type(error).__name__})"
+            if reason:
                 if len(dropped) < limits.PAGES:
-                    dropped.append(f"{str(name)[:100]}: {error}")
+                    dropped.append(f"{str(name)[:100]}: {reason}")
                 continue
             found[tool.name] = tool
         self.tools, self.dropped = found, dropped

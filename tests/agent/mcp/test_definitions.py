@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pinnace_agent.extensions.registration.json_schema import check_schema
 from pinnace_agent.mcp.content import MOST_TEXT_BYTES, shown_contents, shown_result
-from pinnace_agent.mcp.definitions import WrongTool, adapted, read_tool
+from pinnace_agent.mcp.definitions import MOST_CHARACTERS, MOST_PLACES, WrongTool, adapted, read_tool
 from pinnace_agent.mcp.prompts import Prompt, WrongArguments, read_arguments
 
 PNG = "iVBORw0KGgo="
@@ -50,7 +51,7 @@ def test_a_property_may_have_the_name_of_a_keyword() -> None:
     assert made["properties"] == {"title": {"type": "string"}, "$id": {"type": "string"}}
 
 
-KEYS = ["type", "$ref", "items", "a", "properties"]
+KEYS = ["type", "$ref", "items", "a", "properties", "required", "anyOf", "$defs", "#"]
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner),
@@ -64,7 +65,39 @@ def test_any_definition_is_a_tool_or_wrong(raw: object) -> None:
     except WrongTool:
         return
     assert tool.parameters["type"] == "object"
-    json.dumps(tool.parameters)
+    check_schema("t", tool.parameters)
+
+
+def bomb(levels: int, each: int) -> dict[str, object]:
+    below = {
+        f"l{i}": {"properties": {f"p{j}": {"$ref": f"#/$defs/l{i + 1}"} for j in range(each)}} for i in range(levels)
+    }
+    return {"properties": {"a": {"$ref": "#/$defs/l0"}}, "$defs": below}
+
+
+def test_references_that_multiply_are_bounded_while_they_are_resolved() -> None:
+    with pytest.raises(WrongTool, match=f"more than {MOST_PLACES:,} parts"):
+        adapted(bomb(14, 10))
+    with pytest.raises(WrongTool, match=f"more than {MOST_CHARACTERS >> 10} KiB"):
+        adapted(
+            {"properties": {f"p{i}": {"$ref": "#/$defs/e"} for i in range(500)}, "$defs": {"e": {"enum": ["x" * 9000]}}}
+        )
+    adapted(bomb(3, 10))
+    assert read_tool({"name": "t", "inputSchema": {}, "outputSchema": bomb(14, 10)}, "s").output_schema is None
+
+
+@pytest.mark.parametrize("reference", ["#/anyOf/\u00b2", "#/anyOf/" + "9" * 5000, "#/anyOf/-1", "#/anyOf/x", "#anyOf"])
+def test_a_reference_that_leads_nowhere_takes_anything(reference: str) -> None:
+    assert {"a": {}} == adapted({"properties": {"a": {"$ref": reference}}, "anyOf": [{}]})["properties"]
+
+
+def test_valid_schemas_that_say_little_are_taken() -> None:
+    made = adapted({"required": ["a", "b", "b", 5], "properties": {"a": True, "c": False, "d": {"type": "string"}}})
+
+    assert ["a", "b"] == made["required"]
+    assert {"a": {}, "b": {}, "c": {"not": {}}, "d": {"type": "string"}} == made["properties"]
+    check_schema("t", made)
+    assert "required" not in adapted({"required": "a"})
 
 
 def test_a_description_has_no_control_characters() -> None:

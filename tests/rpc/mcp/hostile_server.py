@@ -44,6 +44,28 @@ def hang() -> None:
 
 
 RECURSIVE = {"type": "object", "properties": {"child": {"$ref": "#"}}}
+# Fourteen levels of ten references each: 10^14 schemas.
+BOMB = {
+    "type": "object",
+    "properties": {"a": {"$ref": "#/$defs/l0"}},
+    "$defs": {
+        f"l{level}": {"type": "object", "properties": {f"p{i}": {"$ref": f"#/$defs/l{level + 1}"} for i in range(10)}}
+        for level in range(14)
+    },
+}
+
+
+def deep(levels: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def properties(**fields: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": fields}
+
+
 ODD_NAMES = ["a\0b", "new\nline", "x" * 300, "mcp__inside__it", "\u202eright", "dot.ted", "dot_ted", "ü", "", 5, None]
 LISTS: dict[str, list[Any]] = {
     "invalid-tools": [None, "text", {"name": "no-schema"}, tool("list", inputSchema=[1]), tool("echo")],
@@ -55,6 +77,25 @@ LISTS: dict[str, list[Any]] = {
         tool("slow", execution={"taskSupport": "required"}),
         tool("echo", description="half \ud83d of it, and a whole \U0001f600", execution={"taskSupport": "optional"}),
         tool("bad"),
+    ],
+    "odd-schemas": [
+        tool("bomb", inputSchema=BOMB),
+        tool("x" * 70_000),
+        tool(
+            "index",
+            inputSchema=properties(a={"$ref": "#/anyOf/\u00b2"}, b={"$ref": "#/anyOf/" + "9" * 5000}) | {"anyOf": []},
+        ),
+        tool("deep", inputSchema=properties(a={"enum": deep(600)})),
+        tool(
+            "many",
+            inputSchema=properties(**{f"p{i}": {"$ref": "#/$defs/e"} for i in range(500)})
+            | {"$defs": {"e": {"enum": ["x" * 40_000]}}},
+        ),
+        tool("required", inputSchema={"type": "object", "required": ["a", "a", 5]}),
+        tool("booleans", inputSchema=properties(a=True, b=False, c={"type": "string"})),
+        tool("odd", inputSchema={"type": ["object", 5], "properties": [], "required": "a", "items": {"$ref": 5}}),
+        tool("results", outputSchema=BOMB),
+        tool("echo"),
     ],
     "references": [
         tool("echo"),

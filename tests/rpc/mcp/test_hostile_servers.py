@@ -37,6 +37,7 @@ CONNECTED = {
     "list-is-text": [],
     "list-changed-flood": ["echo", "bad"],
     "log-flood": ["echo", "bad"],
+    "odd-schemas": ["index", "required", "booleans", "odd", "results", "echo"],
     "requests-flood": ["echo", "bad"],
     "stops-reading": ["echo", "bad"],
 }
