@@ -20,6 +20,7 @@ from time import localtime, monotonic, strftime, time
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
 from rich.text import Text
+from textual import events
 from textual.app import App, ComposeResult
 from textual.content import Content
 from textual.driver import Driver
@@ -49,7 +50,7 @@ from pinnace_tui.editor import Editor, Suggestions
 from pinnace_tui.footer import FooterState, branch_of, footer, welcome
 from pinnace_tui.guarded import Guarded
 from pinnace_tui.input.keys import Keys
-from pinnace_tui.screens import EditorDialog, InputDialog, SelectDialog
+from pinnace_tui.screens import Dialog, EditorDialog, InputDialog, SelectDialog
 from pinnace_tui.search import SearchLine
 
 if TYPE_CHECKING:
@@ -520,7 +521,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         if (question := self._commands.doubt(message)) is not None:
             choices = ["Edit it", "Send it to the model as it is"]
             self._unsent.append(message)
-            answer = await self.ask(SelectDialog(question, choices))
+            answer = await self.ask(SelectDialog(question, choices, marked=0))
             self._unsent.remove(message)
             if answer != choices[1]:
                 self._editor.give_back([message])
@@ -735,6 +736,14 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
             if not answer.done() or answer.cancelled():
                 self.call_later(self._remove, screen)
 
+    async def on_event(self, event: events.Event) -> None:
+        """Handle an event; an input that is older than the open question is dropped."""
+        if isinstance(event, events.InputEvent) and not event.is_forwarded:
+            top = next(reversed(self.screen_stack), None)
+            if isinstance(top, Dialog) and not top.can_take(event):
+                return
+        await super().on_event(event)
+
     async def _remove(self, screen: ModalScreen[Answer]) -> None:
         if screen in self.screen_stack:
             _ = screen.dismiss(None)
@@ -745,8 +754,8 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         match request.get("method"):
             case "select":
                 options, kinds = texts(request, "options"), texts(request, "optionKinds")
-                # An Enter that was meant for the editor, when the question came, must permit nothing.
-                marked = kinds.index("reject_once") if "reject_once" in kinds[: len(options)] else 0
+                # What an option of an extension permits is not known: an Enter alone chooses none.
+                marked = kinds.index("reject_once") if "reject_once" in kinds[: len(options)] else None
                 details = self._details(request)
                 screen: ModalScreen[str | None] = SelectDialog(
                     text(request, "title"), options, details, marked=marked, ends_at=ends_at
@@ -767,7 +776,8 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         ends_at = _ends_at(request)
         await self._is_announced(request)
         title = "\n\n".join(filter(None, [text(request, "title"), text(request, "message")]))
-        screen = SelectDialog(title, ["Yes", "No"], self._details(request), ends_at=ends_at)
+        # Marked is what permits nothing.
+        screen = SelectDialog(title, ["Yes", "No"], self._details(request), marked=1, ends_at=ends_at)
         return await self._ask_one(request, screen) == "Yes"
 
     async def _ask_one(self, request: Mapping[str, object], screen: ModalScreen[str | None]) -> str | None:

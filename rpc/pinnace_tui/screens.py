@@ -1,7 +1,8 @@
 """Questions over the conversation: dialogs of extensions, and lists to choose from.
 
 A dialog shows its text whole and as it is, never as markup. Leaving one without an answer is None. On a terminal that
-is narrower than a question can be, its right side is cut off: a part without a width can't be drawn.
+is narrower than a question can be, its right side is cut off: a part without a width can't be drawn. Keys that were
+pressed before a question could be seen answer nothing: they were meant for what was there.
 """
 
 from collections.abc import Mapping, Sequence
@@ -61,9 +62,23 @@ class Dialog(Guarded, ModalScreen[str | None]):
         self._ends_at = ends_at
         self._time_left = Static(classes="hint", markup=False)
         self._time_left.display = ends_at is not None
+        self._seen_at: float | None = None
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether it could be seen by now, so that it takes inputs."""
+        return self._seen_at is not None
+
+    def can_take(self, event: events.InputEvent) -> bool:
+        """Return whether an input came after the question was drawn."""
+        return self._seen_at is not None and event.time >= self._seen_at
+
+    def _note_drawn(self) -> None:
+        self._seen_at = events.Event().time  # by the clock of inputs
 
     def on_mount(self) -> None:
         """Show the time that is left."""
+        self.call_after_refresh(self._note_drawn)
         if self._ends_at is not None:
             self._show_time_left(self._ends_at)
             self.set_interval(0.5, partial(self._show_time_left, self._ends_at))
@@ -101,10 +116,10 @@ class SelectDialog(Dialog):
         options: Sequence[str],
         details: Text | None = None,
         *,
-        marked: int = 0,
+        marked: int | None = None,
         ends_at: float | None = None,
     ) -> None:
-        """Ask; `marked` is the option that Enter chooses at first."""
+        """Ask; `marked` is the option that Enter chooses at first; None: none, before a key has marked one."""
         super().__init__(title, details, ends_at)
         self._options = options
         self._marked = marked

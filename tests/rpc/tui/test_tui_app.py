@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.rpc.tui.terminal import Screen, environment, terminal
+from textual import events
 from textual.events import Key
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
@@ -270,9 +271,9 @@ def test_every_request_of_an_extension_is_shown_and_answered(tmp_path: Path) -> 
         async with terminal(tmp_path, "-e", str(tmp_path / "asks.py")) as screen:
             await screen.say("/asks")
             await screen.shows("Which [b]one[/b]?", "[red]a")
-            await screen.press("down", "enter")
+            await screen.press("enter", "down", "down", "enter")
             await screen.shows("Sure?", "Really sure?")
-            await screen.press("enter")
+            await screen.press("up", "enter")
             await screen.shows("Your name?")
             await write(screen, "Ada")
             await screen.shows("Edit it")
@@ -304,6 +305,40 @@ def extension(pi):
         ui.set_editor_text("put here")
         ui.notify("shown for a moment", "info")
         ui.notify("reported", "error")
+"""
+
+
+def test_an_enter_that_was_meant_for_the_editor_permits_nothing(tmp_path: Path) -> None:
+    """Not one that came before the question was drawn, and not the first one after it."""
+    (tmp_path / "asking.py").write_text(PERMITTING)
+
+    async def check() -> None:
+        async with terminal(tmp_path, "-e", str(tmp_path / "asking.py")) as screen:
+            early = [events.Key("up", None), events.Key("enter", "\r")]
+            await screen.say("/permits")
+            await screen.shows("Delete all?")
+            for each in early:
+                screen.app.post_message(each)
+            await screen.pilot.pause()
+            assert isinstance(screen.app.screen, Dialog)
+            await screen.press("enter")
+            await screen.shows("Which?")
+            for _ in range(3):
+                await screen.press("enter")
+            assert isinstance(screen.app.screen, Dialog)
+            await screen.press("escape")
+            await screen.until(lambda: "got False None" in screen.line("#footer"))
+
+    play(check())
+
+
+PERMITTING = """
+def extension(pi):
+    @pi.command("permits", description="asks")
+    async def permits(ctx, args):
+        one = await ctx.ui.confirm("Delete all?", "")
+        two = await ctx.ui.select("Which?", ["all", "none"])
+        ctx.ui.set_status("work", f"got {one} {two}")
 """
 
 

@@ -39,6 +39,8 @@ async def asked(screen: Screen, command: str, *kinds: type[object]) -> None:
     screen.editor.put(command)
     send(screen, b"\r")
     await screen.until(lambda: isinstance(screen.app.screen, kinds) and screen.app.focused is not None)
+    top = screen.app.screen
+    await screen.until(lambda: not isinstance(top, Dialog) or top.is_drawn)
 
 
 async def left(screen: Screen) -> None:
@@ -81,7 +83,7 @@ def test_what_is_typed_and_pasted_arrives_in_every_field(tmp_path: Path) -> None
             await screen.until(lambda: box.text == f"text{RARE}\x1b[31mred\x1b[0m\nsecond\nthird\nfourth\n")
             await left(screen)
             await asked(screen, "/asks select", Dialog)
-            send(screen, RARE.encode() + pasted + b"\x1b[B\r")
+            send(screen, RARE.encode() + pasted + b"\x1b[B\x1b[B\r")
             await screen.until(lambda: "'b'" in screen.line("#footer"))
 
     play(check())
