@@ -20,7 +20,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 
-from pinnace_tui.content.rendering import plain, plain_line
+from pinnace_tui.content.rendering import plain_line, whole
 from pinnace_tui.fields import LineInput, Options, TextBox, with_line_ends
 from pinnace_tui.guarded import Guarded
 
@@ -97,7 +97,7 @@ class Dialog(Guarded, ModalScreen[str | None]):
 
     def text_parts(self) -> ComposeResult:
         """Return the text, which may be long."""
-        first, _, rest = plain(self._title).partition("\n")
+        first, _, rest = whole(self._title).partition("\n")
         with VerticalScroll(can_focus=False):
             yield Static(Content.from_rich_text(Text(first, "bold")))
             if rest.strip():
@@ -128,7 +128,7 @@ class SelectDialog(Dialog):
         """Show the question."""
         with Vertical():
             yield from self.text_parts()
-            yield Options(*(Content(plain(option)) for option in self._options))
+            yield Options(*(Content(whole(option)) for option in self._options))
 
     def on_mount(self) -> None:
         """Begin with the marked option."""

@@ -216,7 +216,7 @@ def changed_by(made: World, wrap: Wrap) -> list[str]:
     """Return what goes another way in a sandbox."""
     try:
         found = run_batch(made, ALL, wrap)
-    except AssertionError:
+    except (AssertionError, OSError):  # also: it is not what it was meant to be
         return ["does not start"]
     return [each.id for each in ALL if not is_as_wanted(each, found)]
 

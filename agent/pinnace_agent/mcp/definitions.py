@@ -107,13 +107,13 @@ def adapted(schema: Mapping[str, object]) -> dict[str, object]:
     made["type"] = "object"
     given = made.get("properties")
     properties: dict[str, object] = dict(given) if is_object(given) else {}
-    described = properties
+    described: dict[str, object] = properties
     if "required" in made:
         required = made.pop("required")
         names = [each for each in required if isinstance(each, str)] if is_list(required) else []
         if names:
             made["required"] = list(dict.fromkeys(names))
-            described = {**properties, **{each: {} for each in names if each not in properties}}
+            described = {**{each: dict[str, object]() for each in names}, **properties}
     # True and false are schemas, too, and a required property need not be described.
     made["properties"] = {
         name: each if is_object(each) else {"not": {}} if each is False else {} for name, each in described.items()
@@ -136,7 +136,7 @@ class _Adapting:
         Raises:
             WrongTool: It is too much.
         """
-        if isinstance(value, (str, Mapping)) or is_list(value):
+        if isinstance(value, str) or is_object(value) or is_list(value):
             if id(value) not in self._sizes:  # all are parts of the document, which lives as long as this
                 self._sizes[id(value)] = len(json.dumps(value))
             self._characters += self._sizes[id(value)]

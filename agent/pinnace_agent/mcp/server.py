@@ -238,7 +238,7 @@ class Server:
         size = 0
         for each in raw:
             name = each.get("name") if is_object(each) else None
-            reason = ""
+            tool, reason = None, ""
             try:
                 tool = read_tool(each, self.name)
                 size += len(str(each))
@@ -253,11 +253,10 @@ class Server:
             except (RecursionError, TypeError, ValueError) as error:
                 # What no rule above covers costs this tool, and not its server.
                 reason = f"its definition can't be read ({type(error).__name__})"
-            if reason:
-                if len(dropped) < limits.PAGES:
-                    dropped.append(f"{str(name)[:100]}: {reason}")
-                continue
-            found[tool.name] = tool
+            if tool is not None and not reason:
+                found[tool.name] = tool
+            elif len(dropped) < limits.PAGES:
+                dropped.append(f"{str(name)[:100]}: {reason}")
         self.tools, self.dropped = found, dropped
 
     async def pages(self, link: Link, method: str, key: str, problems: list[str] | None = None) -> list[object]:

@@ -9,9 +9,9 @@ the running tasks have done stays in their folders.
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from pinnace_engines.calls import Call, Ended, run_calls
 from pinnace_engines.engines import Engine
@@ -79,7 +79,7 @@ class Coordinator:
         self._submitted -= 1
         outcome, error = ended.outcome, ended.error
         # The name of a file is made of the id: a worker answers for the task that it was given, and for no other.
-        if error is None and (not isinstance(outcome, dict) or outcome.get("id") != _id_of(ended.call)):
+        if error is None and _answered_id(outcome) != _id_of(ended.call):
             error = "the worker has answered with the outcome of another task"
         if error is not None:
             result = made_result("internal", error, is_retryable=True)
@@ -92,6 +92,14 @@ class Coordinator:
             os._exit(128 + number)
         with suppress(OSError):  # not by a stream: this may interrupt one that is writing
             os.write(2, f"pinnace: batch: {_ENDING}; once more ends at once\n".encode())
+
+
+def _answered_id(outcome: Mapping[str, Any]) -> object:
+    """Return the id in what a worker has returned, which may be anything."""
+    try:
+        return outcome["id"]
+    except (KeyError, TypeError, IndexError):
+        return None
 
 
 def _id_of(call: Call[Attempt]) -> str:

@@ -65,8 +65,13 @@ def echo(text: object, *, is_error: bool = False) -> None:
     """
     stream = sys.stderr if is_error else sys.stdout
     if stream is not None:
-        stream.write(f"{text}\n")
+        stream.write(f"{harmless(str(text)) if is_error else text}\n")
         stream.flush()
+
+
+def harmless(text: str) -> str:
+    """Return the text of an error so that it changes no terminal: it may name what others have made, such as a file."""
+    return "".join(each if each.isprintable() or each in "\n\t" else "\N{REPLACEMENT CHARACTER}" for each in text)
 
 
 def without_keys(data: bytes) -> bytes:

@@ -20,6 +20,7 @@ from pinnace_agent.engine.status_records import WARNED_EVENTS
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.session.conversation import Session
 from pinnace_rpc.cli.options import Options, StartupError
+from pinnace_rpc.cli.streams import harmless
 from pinnace_rpc.print_mode.prompt_input import Prompt, read_prompts
 from pinnace_rpc.results.collector import ResultCollector, observed, unanswered
 from pinnace_rpc.server import stdio
@@ -369,5 +370,5 @@ def session_header(session: Session) -> bytes:
 
 
 def _report(text: str) -> None:
-    sys.stderr.write("".join(f"pinnace: {line}\n" for line in clean_text(text).rstrip().split("\n")))
+    sys.stderr.write("".join(f"pinnace: {line}\n" for line in harmless(clean_text(text)).rstrip().split("\n")))
     sys.stderr.flush()

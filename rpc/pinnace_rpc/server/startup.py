@@ -33,6 +33,7 @@ from pinnace_agent.tools.registry import Chosen, ToolRegistry
 from pinnace_agent.tools.selection import ToolSelection, refused_names, select_tools
 from pinnace_rpc.cli.extension_hints import may_have_extensions, may_have_project_extensions
 from pinnace_rpc.cli.options import Options, StartupError, UnknownOption, UsageRefused
+from pinnace_rpc.cli.streams import harmless
 from pinnace_rpc.server.dispatch import Dispatcher, OpenCommands
 from pinnace_rpc.server.outbox import Outbox
 from pinnace_rpc.server.session_choice import SessionChoice
@@ -322,7 +323,7 @@ def _configure(options: Options, configuration: Configuration, profile: AgentPro
 
 
 def _write_line(text: str) -> None:
-    sys.stderr.write(f"pinnace: {text}\n")
+    sys.stderr.write(f"pinnace: {harmless(text)}\n")
 
 
 def _warn(warnings: Warnings, kind: WarningKind, texts: Iterable[str]) -> None:

@@ -55,6 +55,19 @@ def plain_line(content: str) -> str:
     return plain(content).replace("\n", " ")
 
 
+def whole(content: str) -> str:
+    """Return a text that is to be judged, such as a command, as `plain` does, but with all that it holds.
+
+    A sequence for a terminal may have any text in it, and what has no effect on the terminal may have one on a shell.
+    """
+    return without_controls(content.replace("\r\n", "\n").expandtabs(4))
+
+
+def whole_line(content: str) -> str:
+    """Return a text as `whole` does, in one line."""
+    return whole(content).replace("\n", " ")
+
+
 def without_controls(content: str) -> str:
     """Return a text of the same length in which each character that changes a terminal is replaced, but for tabs."""
     return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", content)
@@ -143,7 +156,7 @@ class Renderer:
         look = self._look
         colors = {"written": look["dim"], "running": look["warning"], "done": look["success"], "failed": look["error"]}
         title = Text(f"{_BULLETS[item.state]} ", Style(color=colors[item.state]))
-        title.append(plain(item.name), Style(color=look["toolTitle"], bold=True))
+        title.append(whole(item.name), Style(color=look["toolTitle"], bold=True))
         title.append(f"  {call_summary(item)}", Style(color=look["toolOutput"]))
         if item.duration_ms >= 1000:
             title.append(f"  {item.duration_ms / 1000:.1f} s", Style(color=look["dim"]))
@@ -155,7 +168,7 @@ class Renderer:
             yield self._body(rest, is_open=True, keeps_end=False)
         diff = text(item.details, "diff")
         if diff:
-            lines = [f"{line[:1]}{line[1:]}" for line in plain(diff).split("\n")]
+            lines = [f"{line[:1]}{line[1:]}" for line in whole(diff).split("\n")]
             yield self.diff(lines, None if is_open else _FOLDED_DIFF_LINES)
         elif item.state != "failed" and (changes := changes_of(item.name, item.arguments)):
             yield self.diff(changes, None if is_open else _FOLDED_DIFF_LINES)
@@ -165,7 +178,7 @@ class Renderer:
     def _shell(self, item: ShellItem) -> Iterable[RenderableType]:
         look = self._look
         title = Text("$ ", Style(color=look["bashMode"], bold=True))
-        title.append(plain(item.command), Style(color=look["toolTitle"], bold=True))
+        title.append(whole(item.command), Style(color=look["toolTitle"], bold=True))
         if item.is_excluded:
             title.append("  (not for the model)", Style(color=look["dim"]))
         yield title
@@ -211,11 +224,11 @@ def call_summary(item: ToolItem) -> str:
     arguments = item.arguments
     for name in ("command", "path", "pattern", "query", "url"):
         if isinstance(value := arguments.get(name), str):
-            first, *rest = plain(value).split("\n")
+            first, *rest = whole(value).split("\n")
             return f"{first} …" if rest else first
     if arguments:
-        return ", ".join(f"{plain_line(name)}: {_brief(value)}" for name, value in arguments.items())
-    return plain(item.written)[-200:].replace("\n", " ")
+        return ", ".join(f"{whole_line(name)}: {_brief(value)}" for name, value in arguments.items())
+    return whole(item.written)[-200:].replace("\n", " ")
 
 
 def searched_text(item: Item) -> str:
@@ -234,7 +247,7 @@ def searched_text(item: Item) -> str:
 
 
 def _brief(value: object) -> str:
-    content = plain_line(value if isinstance(value, str) else repr(value))
+    content = whole_line(value if isinstance(value, str) else repr(value))
     return content if len(content) <= 60 else f"{content[:59]}…"
 
 
@@ -252,13 +265,13 @@ def _other_arguments(item: ToolItem) -> str:
 def changes_of(tool: str, arguments: Record) -> list[str]:
     """Return what a call of `edit` or `write` would change, as lines of a diff; empty for other calls."""
     if tool == "write":
-        return [f"+{line}" for line in plain(text(arguments, "content")).removesuffix("\n").split("\n")]
+        return [f"+{line}" for line in whole(text(arguments, "content")).removesuffix("\n").split("\n")]
     if tool != "edit":
         return []
     edits = objects(arguments, "edits") or [arguments]
     lines: list[str] = []
     for edit in edits:
-        lines += _compared(plain(text(edit, "oldText")).split("\n"), plain(text(edit, "newText")).split("\n"))
+        lines += _compared(whole(text(edit, "oldText")).split("\n"), whole(text(edit, "newText")).split("\n"))
     return [] if lines == [" "] else lines
 
 

@@ -19,7 +19,7 @@ from pinnace_tui.completion import Place, Suggestion, files_of, place_in, sugges
 from pinnace_tui.content.heights import Heights
 from pinnace_tui.content.look import LOOKS
 from pinnace_tui.content.markdown_blocks import LONGEST_PART_CHARS, PART_CHARS, divide
-from pinnace_tui.content.rendering import Renderer, changes_of
+from pinnace_tui.content.rendering import Renderer, changes_of, whole
 from pinnace_tui.content.themes import named_look, read_looks
 from pinnace_tui.content.transcript import (
     AnswerItem,
@@ -206,6 +206,18 @@ def test_a_terminal_that_is_called_dumb_has_its_own_width(monkeypatch: pytest.Mo
 def test_wide_characters_keep_within_the_width() -> None:
     renderer = Renderer(20, LOOKS[0], shows_thinking=False, shows_tools=False)
     assert all(strip.cell_length <= 20 for strip in renderer.render(AnswerItem("日本語のテキスト " * 9)))
+
+
+@pytest.mark.parametrize("hiding", ["\x1b]0;{}\x07", "\x1b]0;{}", "\x1b]8;;{}\x1b\\", "\x1b[{}m", "\x1bP{}\x1b\\"])
+def test_a_command_is_shown_whole(hiding: str) -> None:
+    """What a terminal takes for a sequence is text to a shell."""
+    command = "ls " + hiding.format("; rm -rf x; ") + " y"
+    renderer = Renderer(100, LOOKS[0], shows_thinking=False, shows_tools=True)
+    for item in (ToolItem("c", "bash", {"command": command}), ShellItem(command)):
+        shown = "".join(strip.text for strip in renderer.render(item))
+        assert "; rm -rf x; " in shown
+        assert "\x1b" not in shown
+    assert "; rm -rf x; " in whole(command)
 
 
 def test_only_edits_and_writes_have_a_diff() -> None:
