@@ -188,6 +188,7 @@ MAY_START = {
         ),
         *("ctypes.c_size_t", "ctypes.c_uint32", "ctypes.c_uint64", "ctypes.c_ushort", "ctypes.get_errno"),
     },
+    "rpc/pinnace_rpc/cli/closing.py": {"ctypes.CDLL", "ctypes.c_ulong", "ctypes.get_errno"},
     "agent/pinnace_agent/shell/protection.py": {"ctypes.CDLL", "ctypes.c_ulong", "ctypes.get_errno"},
     "rpc/pinnace_rpc/attach/finding.py": {"subprocess.Popen"},
     "rpc/pinnace_rpc/client/connection/process.py": {"trio.lowlevel.open_process"},

@@ -1,10 +1,6 @@
-"""Protects this process from other processes of the same user, and makes it the parent of its orphaned descendants.
+"""Makes this process the parent of its orphaned descendants. Linux only.
 
-A command that the agent runs has the agent's user. Without protection it could open `/proc/<agent>/fd/*`, write records
-and read commands there, read keys in `/proc/<agent>/environ` and in the agent's memory, or attach as a debugger. Linux
-only: elsewhere there is no such /proc, and only core dumps are turned off.
-
-Not protected from: root, a process with CAP_SYS_PTRACE, signals of the same user, and the files of the same user.
+That it is closed to others of its user is the business of each program (`cli/closing`).
 """
 
 import os
@@ -13,27 +9,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
-_PR_SET_DUMPABLE: Final = 4
 _PR_SET_CHILD_SUBREAPER: Final = 36
-
-
-def protect() -> str | None:
-    """Deny other processes of this user the memory, environment and descriptors of this one; write no core dumps.
-
-    Programs that this process starts are not affected, except that the soft limit of their core dumps is 0 as well,
-    which they may raise. Call it before keys are read and before anything is started.
-
-    Returns:
-        What could not be protected and the reason; None on success.
-    """
-    import resource
-
-    try:
-        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-        _prctl(_PR_SET_DUMPABLE, 0)
-    except OSError as error:
-        return f"other processes of this user can read the agent's memory: {error}"
-    return None
 
 
 _adopts: list[bool] = [False]

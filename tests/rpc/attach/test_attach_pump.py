@@ -278,6 +278,7 @@ def test_an_attach_loads_little(host: Host) -> None:
         "pinnace_rpc.attach.finding",
         "pinnace_rpc.attach.pump",
         "pinnace_rpc.attach.words",
+        "pinnace_rpc.cli.closing",
         "pinnace_rpc.cli",
         "pinnace_rpc.cli.commands",
         "pinnace_rpc.cli.commands.attach",

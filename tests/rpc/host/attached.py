@@ -44,7 +44,11 @@ class Connection:
     def __init__(self, path: str, request: Request | bytes) -> None:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.socket.settimeout(TIMEOUT_S)
-        self.socket.connect(path)
+        try:
+            self.socket.connect(path)
+        except OSError:
+            self.socket.close()
+            raise
         with suppress(BrokenPipeError):  # refused before it was read
             self.socket.sendall(request if isinstance(request, bytes) else encode_request(request))
         self.controls: list[HostControl] = []

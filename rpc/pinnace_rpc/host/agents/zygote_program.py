@@ -83,7 +83,7 @@ def preload() -> None:
     for name in OPTIONAL:
         with suppress(ImportError):
             import_module(name)
-    from pinnace_agent.shell.protection import protect
+    from pinnace_rpc.cli.closing import protect
 
     protect()
 
