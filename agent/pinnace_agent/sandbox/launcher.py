@@ -157,7 +157,7 @@ class LaunchedProgram:
 class ConfinedProgram:
     """One start. Owns descriptors until `started` and `close`."""
 
-    def __init__(  # each is another part of it
+    def __init__(
         self,
         layout: Layout,
         program: bytes,

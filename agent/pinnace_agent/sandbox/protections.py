@@ -145,10 +145,19 @@ class _Kept:
 
 
 def _kind_at(path: str) -> int | None:
+    """Return what kind of thing is at a path; None: nothing.
+
+    Raises:
+        Unprotectable: It can't be looked at, since a folder on the way was closed: a command may open that again.
+    """
     try:
         return stat.S_IFMT(os.lstat(path).st_mode)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:
+        raise Unprotectable(
+            f"{path} is protected, and can't be looked at ({error.strerror}): give back the rights to its folders"
+        ) from None
 
 
 def _is_empty_file(path: str) -> bool:

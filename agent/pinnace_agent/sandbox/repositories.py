@@ -32,6 +32,7 @@ _NOT_ENTERED: Final = frozenset({"node_modules", ".venv", "venv", "__pycache__",
 _RECENT_NS: Final = 50_000_000
 
 _GIT: Final = ".git"
+_HG: Final = ".hg"
 _COMMON_FOLDER: Final = "commondir"
 _OTHER_CONFIGURATION: Final = "would let git use another configuration"
 _OF_GIT_FOLDERS: Final = ("config", "hooks", "config.worktree", "info/attributes", _COMMON_FOLDER)
@@ -99,7 +100,10 @@ class Finder:
         parts = [self._at_root(allows_new_repository)]
         for folder, names in self._folders():
             is_root = folder == root
-            protected = [f"{folder}/{name}" for name in names if name not in (_GIT, *PROJECT_FOLDERS)]
+            protected = [f"{folder}/{name}" for name in names if name not in (_GIT, _HG, *PROJECT_FOLDERS)]
+            # Not a matter of this folder's own time.
+            if _HG in names and os.path.lexists(f"{folder}/{_HG}/hgrc"):
+                protected.append(f"{folder}/{_HG}/hgrc")
             for name in PROJECT_FOLDERS:
                 if name in names and not is_root and not _is_nothing(f"{folder}/{name}"):
                     protected.append(f"{folder}/{name}")
@@ -185,7 +189,7 @@ class _Folder(NamedTuple):
     """Whether another change would have given it another time."""
 
 
-_OF_INTEREST: Final = frozenset({_GIT, *PROJECT_FOLDERS, *STARTUP_OF_PROJECT})
+_OF_INTEREST: Final = frozenset({_GIT, _HG, *PROJECT_FOLDERS, *STARTUP_OF_PROJECT})
 
 
 def _looked_at(folder: str, before: _Folder | None) -> _Folder | None:
@@ -201,8 +205,6 @@ def _looked_at(folder: str, before: _Folder | None) -> _Folder | None:
                     names.append(entry.name)
                 elif entry.name not in _NOT_ENTERED and entry.is_dir(follow_symlinks=False):
                     below.append(entry.name)
-                if entry.name == ".hg" and os.path.lexists(f"{folder}/.hg/hgrc"):
-                    names.append(".hg/hgrc")
     except OSError:  # it is gone, or a command has made it unreadable: for git, too
         return None
     is_certain = time.time_ns() - time_ns > _RECENT_NS

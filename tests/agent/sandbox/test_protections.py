@@ -315,6 +315,53 @@ def test_a_folder_is_looked_at_again_when_it_has_changed(tmp_path: Path) -> None
     assert f"{tmp_path}/a/b/.envrc" in finder.find().protected
 
 
+def test_a_file_that_comes_in_a_folder_of_another_version_control_is_found(tmp_path: Path) -> None:
+    """Though the folder around it has not changed."""
+    (tmp_path / ".hg").mkdir()
+    os.utime(tmp_path, (1, 1))
+    finder = Finder(str(tmp_path))
+    finder.find()
+    (tmp_path / ".hg/hgrc").touch()
+
+    assert f"{tmp_path}/.hg/hgrc" in finder.find().protected
+
+
+@pytest.mark.parametrize("closed", ["sub", "sub/.git", ".git", ".git/info"])
+async def test_a_folder_that_was_closed_opens_nothing(confined: Confined, closed: str) -> None:
+    """A command that closes a folder, and one that opens it again and writes there."""
+    inside = begin(confined, f"{_GIT} mkdir -p .git/info; touch .git/info/attributes; mkdir sub; cd sub; {_GIT}")
+    evil = "; ".join(f"echo '#evil' >> {each}" for each in ("sub/.git/config", ".git/config", ".git/info/attributes"))
+    await inside.run(f"chmod 000 {closed}")
+    with suppress(ShellUnavailable):  # unless this process may look into every folder
+        await inside.run(f"chmod 755 {closed}; {evil}")
+    outside(confined, f"chmod 755 {closed}")
+    await inside.run(f"touch ran; {evil}")
+
+    assert (confined.folder / "ran").exists()
+    assert 0 != outside(confined, "grep -rq evil .git sub/.git").returncode
+
+
+async def test_what_can_not_be_looked_at_any_more_stops_the_program(
+    confined: Confined, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is not seen is not gone."""
+    inside = begin(confined, _GIT)
+    lstat = os.lstat
+
+    def refuse(path: str, **options: int | None) -> os.stat_result:
+        if path == f"{confined.folder}/.git/config":
+            raise PermissionError(13, "Permission denied", path)
+        return lstat(path, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pinnace_agent.sandbox.protections.os.lstat", refuse)
+        with pytest.raises(ShellUnavailable, match=r"\.git/config is protected, and can't be looked at.*give back"):
+            await inside.run("touch ran")
+    assert not (confined.folder / "ran").exists()
+    await inside.run("touch ran")
+    assert (confined.folder / "ran").exists()
+
+
 def test_folders_beyond_the_bound_are_said_not_to_be_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("repositories", "protections"):
         monkeypatch.setattr(f"pinnace_agent.sandbox.{name}.MOST_FOLDERS", 3)
