@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -72,7 +73,7 @@ def test_commands_of_the_client_and_the_model_are_confined(agent: AgentStarter) 
 def test_an_approved_command_runs_outside_once(agent: AgentStarter, tmp_path: Path) -> None:
     """R-SBX-03."""
     target = tmp_path / "outside"
-    command = f"echo x >> {target}"
+    command = f"echo x >> {shlex.quote(str(target))}"
     calls = [bash("a", command=command, outside=True, reason="to reach it"), bash("b", command=command), DONE]
     pi = agent(calls, "--sandbox", "workspace-write")
     pi.send({"type": "prompt", "message": "go"})
