@@ -21,6 +21,7 @@ from tests.forked_agents import VARIABLE as FRESH
 from tests.forked_agents import Forks
 
 from pinnace_agent.redaction.redactor import REDACTOR
+from pinnace_agent.shell.child_processes import ChildProcesses
 from pinnace_fuzz.harness.coverage import VARIABLE
 from pinnace_spec import coverage
 from pinnace_spec.generate.source import load
@@ -50,6 +51,18 @@ def _no_known_keys() -> Iterator[None]:
     """Let a test in this process know no key of the test before."""
     yield
     REDACTOR.forget()
+
+
+@pytest.fixture(autouse=True)
+def _no_handler_of_a_former_run() -> Iterator[None]:
+    """Take away the handler of SIGCHLD that a test's commands have left.
+
+    A later run of trio that starts no command closes its wakeup descriptor before it stops Python from writing to it:
+    a child that exits just then would be reported on stderr, as a failure of that test.
+    """
+    yield
+    if isinstance(getattr(signal.getsignal(signal.SIGCHLD), "__self__", None), ChildProcesses):
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 @pytest.hookimpl(tryfirst=True)

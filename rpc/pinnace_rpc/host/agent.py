@@ -337,6 +337,11 @@ class Agent:
         """Whether there is a session file, with which another process continues."""
         return self.details.session_file is not None
 
+    @property
+    def is_loading(self) -> bool:
+        """Whether the process was asked for something that waits for its extensions, and has not answered."""
+        return self._probe is not None and not self._has_started
+
     def prepare(self, start: AgentStart, reason: EpochReason) -> AgentStart:
         """Return what the next process is started with: it continues the session.
 

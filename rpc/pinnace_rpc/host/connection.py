@@ -38,7 +38,7 @@ from pinnace_spec.wire.framing import MAX_RECORD_BYTES, LineDecoder, TooLong
 READ_BYTES: Final = 64 * 1024
 MAX_UNREAD: Final = 1000
 """Commands that are open or whose responses are unread; then the connection is not read until there are fewer."""
-_START_LIMIT_S: Final = 10.0
+_START_LIMIT_S: Final = 60.0
 """How long a client that detaches waits for the extensions of an agent that has just begun."""
 _LONG_LINE_BYTES: Final = 1024 * 1024
 

@@ -15,7 +15,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from pinnace_rpc.host.agents.fresh import FreshStarter
 from pinnace_rpc.host.agents.lifecycle import CLIENTS, EVENTS, LIVES, POSSIBLE, TRANSITIONS, undecided
 from pinnace_rpc.host.agents.ports import AgentProcess, AgentStart, AgentStarter, AgentStartError, EpochReason
-from pinnace_rpc.host.agents.supervisor import STOP_S, RestartRefused, Supervisor, outcome
+from pinnace_rpc.host.agents.supervisor import STARTING_S, STOP_S, RestartRefused, Supervisor, outcome
 
 START: Final = AgentStart((), "/", {"KEY": "first"}, 0o022)
 OTHER: Final = START._replace(environment={"KEY": "other"})
@@ -81,6 +81,7 @@ class Host:
         self._begun, self.began = trio.open_memory_channel[AgentProcess](100)
         self.replacements = 0
         self.is_persistent = True
+        self.is_loading = False
         self.quiet = True
         self.agrees = True
         self.questions = 0
@@ -254,6 +255,18 @@ async def test_a_refused_start_is_not_tried_again(life: Life) -> None:
 
     assert "failed" == await life.exit(2)
     assert life.supervisor.error == "the agent's process ended with status 2: why"
+
+
+@pytest.mark.parametrize(("is_loading", "state"), [(True, "failed"), (False, "backing_off")])
+async def test_a_start_is_refused_however_long_its_extensions_load(
+    life: Life, autojump_clock: MockClock, is_loading: bool, state: str
+) -> None:
+    """On a busy machine it may take longer than what counts as a start where nothing better is known."""
+    await life.run()
+    life.host.is_loading = is_loading
+    await trio.sleep(STARTING_S + 1)
+
+    assert state == await life.exit(1)
 
 
 async def test_a_start_that_is_not_possible_fails_with_its_reason(life: Life) -> None:

@@ -107,6 +107,11 @@ class AgentObserver(Protocol):
         """Whether another process can continue the session: there is a session file."""
         ...
 
+    @property
+    def is_loading(self) -> bool:
+        """Whether the process was asked for something that waits for its extensions, and has not answered."""
+        ...
+
     def prepare(self, start: AgentStart, reason: EpochReason) -> AgentStart:
         """Return what the next process is started with: it continues the session of the former one, if there is one."""
         ...
