@@ -5,6 +5,9 @@ several lines is `name (3 lines):` with `| ` before each; other values are `name
 objects one by one, such as `edits[0].oldText`. Invisible characters are escaped (`visible_text`). Lines in parentheses
 are notes of this program, which no argument can forge, so the question fits one call only. The path of a file is its
 real path, because that file will be changed.
+
+The command of `bash` comes first: nothing that a model or a project chose stands before it and moves it out of view.
+What follows it, notes and other arguments, is bounded.
 """
 
 import json
@@ -34,6 +37,12 @@ MAX_SHOWN_CHARS: Final = 64_000
 """Of all arguments together: about 16,000 tokens, more than most models write in one answer."""
 
 _TOO_LONG: Final = f"its arguments take more than {MAX_SHOWN_CHARS} characters to show. Make several calls of it"
+MAX_BESIDE_COMMAND_CHARS: Final = 8_000
+"""Of everything that is shown behind a command: its folder, its shell, what the settings put before it, a reason."""
+_TOO_MUCH_BESIDE_COMMAND: Final = (
+    f"what is shown beside its command takes more than {MAX_BESIDE_COMMAND_CHARS} characters: its other arguments, its "
+    "folder, and the shellCommandPrefix of the settings. Give a shorter reason"
+)
 _MAX_PATHS: Final = 1000
 _MAX_PATH_CHARS: Final = 4096
 """PATH_MAX of Linux; a longer string is not a path."""
@@ -124,20 +133,25 @@ def _whole(call: Examined) -> str:
     lines: list[str] = []
     arguments = dict(call.arguments)
     _check_size(arguments)
+    left, too_long = MAX_SHOWN_CHARS, _TOO_LONG
     if call.path is not None:
         lines += _shown("path", call.path)
         del arguments["path"]
+    if call.tool == "bash" and isinstance(command := arguments.get("command"), str):
+        _check_command(command)
+        lines += _shown("command", command)
+        del arguments["command"]
+        left, too_long = MAX_BESIDE_COMMAND_CHARS, _TOO_MUCH_BESIDE_COMMAND
     lines += (f"({note})" for note in call.notes)
     if call.reason is not None:
         lines.append(f"(always asked about: {call.reason})")
-    if call.tool == "bash" and isinstance(command := arguments.get("command"), str):
-        _check_command(command)
-    left = MAX_SHOWN_CHARS - sum(map(len, call.notes))
+    if (left := left - sum(map(len, call.notes))) < 0:
+        raise TooLongError(too_long)
     for name, value in arguments.items():
         for line in _shown(_label(name), value):
             lines.append(line)
             if (left := left - len(line)) < 0:
-                raise TooLongError(_TOO_LONG)
+                raise TooLongError(too_long)
     return "\n".join(lines)
 
 

@@ -7,7 +7,6 @@ that are no UTF-8 are replaced, and a byte order mark is left out.
 
 import errno
 import os
-import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pinnace_agent.files.regular_file import NotRegular, open_regular
@@ -17,8 +16,6 @@ if TYPE_CHECKING:  # loaded where a repository or a model names a file
 
 # Some sixty thousand tokens: more than most models can take, and a hundred times what people write.
 MAX_TEXT_BYTES: Final = 256 * 1024
-# Of terminals, and what ends a line there: a name may not change how a message looks.
-_CONTROL: Final = "[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
 
 
 class TextFileError(Exception):
@@ -81,11 +78,6 @@ def read_regular(path: str, max_bytes: int) -> bytes:
     if len(data) > max_bytes:
         raise TextFileError(f"has more than {max_bytes // 1024} KiB")
     return data
-
-
-def printable(text: str) -> str:
-    """Return what may be shown at a terminal and sent to a model: a name or a message, in one line."""
-    return text if text.isprintable() else re.sub(_CONTROL, "\ufffd", text)
 
 
 def encode_text(text: str) -> bytes:

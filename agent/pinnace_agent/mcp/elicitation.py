@@ -1,7 +1,11 @@
 """Questions of servers to the user, as dialogs: first whether to answer at all, then one for each field.
 
 A server may ask at any time and as often as it likes: one question is open at a time, and their number per call is
-limited. Declining, and not answering in time, are answers. A form that is not flat is declined.
+limited. Declining, and not answering in time, are answers. A form that is not flat is declined, as is an address that
+can't be shown whole or is none of the web.
+
+Each dialog begins with the name of its server, so that no field passes for a question of this program, and every text
+of the server is shown with what can't be seen in it escaped.
 """
 
 import math
@@ -10,6 +14,7 @@ from typing import Final, Protocol
 
 import trio
 
+from pinnace_agent.core.visible_text import visible_line
 from pinnace_agent.files.relaxed_json import is_list, is_object
 
 ANSWER_S: Final = 300.0
@@ -51,7 +56,7 @@ class Elicitation:
 
     def __init__(self, server: str) -> None:
         """Have asked nothing."""
-        self._server = server
+        self._server = f"MCP server {visible_line(server)}"
         self._lock = trio.Lock()
         self._asked_s: list[float] = []
 
@@ -73,12 +78,12 @@ class Elicitation:
     async def _asked(self, params: Mapping[str, object], asking: Asking) -> Result:
         text = _shown(params.get("message"))
         if params.get("mode") == "url":
-            return await self._address(text, _shown(params.get("url")), asking)
+            return await self._address(text, params.get("url"), asking)
         schema = params.get("requestedSchema")
-        fields = _fields(schema if is_object(schema) else {})
+        fields = _fields(schema if is_object(schema) else {}, self._server)
         if fields is None:
             return {"action": "decline"}
-        chosen = await asking.select(f"MCP server {self._server} asks: {text}", (ANSWER, DECLINE, CANCEL))
+        chosen = await asking.select(f"{self._server} asks: {text}", (ANSWER, DECLINE, CANCEL))
         if chosen == DECLINE:
             return {"action": "decline"}
         if chosen != ANSWER:
@@ -88,14 +93,17 @@ class Elicitation:
             await field.ask(asking, content)
         return {"action": "accept", "content": content}
 
-    async def _address(self, text: str, url: str, asking: Asking) -> Result:
+    async def _address(self, text: str, url: object, asking: Asking) -> Result:
         from urllib.parse import urlsplit
 
+        shown = visible_line(url) if isinstance(url, str) else ""
         try:
-            host = urlsplit(url).netloc
+            parts = urlsplit(shown)
         except ValueError:
             return {"action": "decline"}
-        title = f"MCP server {self._server} asks you to open an address of {host}: {text}\n{url}"
+        if shown != url or len(shown) > _MOST_CHARS or parts.scheme not in ("http", "https") or not parts.hostname:
+            return {"action": "decline"}
+        title = f"{self._server} asks you to open an address of {parts.netloc}: {text}\n{shown}"
         match await asking.select(title, (OPENED, DECLINE, CANCEL)):
             case "Opened":
                 return {"action": "accept"}
@@ -108,13 +116,13 @@ class Elicitation:
 class _Field:
     """One field of a form."""
 
-    def __init__(self, name: str, schema: Mapping[str, object], *, is_required: bool) -> None:
+    def __init__(self, name: str, schema: Mapping[str, object], server: str, *, is_required: bool) -> None:
         self._name = name
         self._schema = schema
         self._is_required = is_required
-        self._title = _shown(schema.get("title")) or name
+        title = _shown(schema.get("title")) or _shown(name)
         about = _shown(schema.get("description"))
-        self._question = f"{self._title}: {about}" if about else self._title
+        self._question = f"{server} asks for {title}: {about}" if about else f"{server} asks for {title}"
 
     @property
     def is_flat(self) -> bool:
@@ -151,7 +159,7 @@ class _Field:
 
     async def _line(self, asking: Asking, content: dict[str, object]) -> None:
         default = self._schema.get("default")
-        placeholder = _shown(default) if isinstance(default, str) else "" if default is None else str(default)
+        placeholder = "" if default is None else _shown(str(default))
         problem = ""
         for _ in range(_MOST_TRIES):
             said = await asking.input(f"{self._question}{problem}", placeholder or None)
@@ -204,16 +212,16 @@ class _Field:
         for key in ("oneOf", "anyOf"):
             if is_list(titled := inner.get(key)):
                 pairs = [each for each in titled if is_object(each) and "const" in each]
-                return {_shown(each.get("title")) or str(each["const"]): each["const"] for each in pairs}
+                return {_shown(each.get("title")) or _shown(str(each["const"])): each["const"] for each in pairs}
         values, names = inner.get("enum"), inner.get("enumNames")
         if not is_list(values):
             return {}
         shown = names if is_list(names) and len(names) == len(values) else values
-        return {str(name): value for name, value in zip(shown, values, strict=True)}
+        return {_shown(str(name)): value for name, value in zip(shown, values, strict=True)}
 
 
-def _fields(schema: Mapping[str, object]) -> list[_Field] | None:
-    """Return the fields of a form; None: it is not flat."""
+def _fields(schema: Mapping[str, object], server: str) -> list[_Field] | None:
+    """Return the fields of a form of a server; None: it is not flat."""
     properties, required = schema.get("properties", {}), schema.get("required", [])
     if not is_object(properties) or not is_list(required):
         return None
@@ -221,7 +229,7 @@ def _fields(schema: Mapping[str, object]) -> list[_Field] | None:
     for name, each in properties.items():
         if not is_object(each):
             return None
-        field = _Field(name, each, is_required=name in required)
+        field = _Field(name, each, server, is_required=name in required)
         if not field.is_flat:
             return None
         fields.append(field)
@@ -229,6 +237,9 @@ def _fields(schema: Mapping[str, object]) -> list[_Field] | None:
 
 
 def _shown(value: object) -> str:
-    from pinnace_agent.core.visible_text import visible_line
-
-    return visible_line(value)[:_MOST_CHARS] if isinstance(value, str) else ""
+    """Return a text of a server as it is shown, and how much of it is not shown."""
+    if not isinstance(value, str):
+        return ""
+    shown = visible_line(value)
+    left = len(shown) - _MOST_CHARS
+    return shown if left <= 0 else f"{shown[:_MOST_CHARS]}… ({left} characters more)"

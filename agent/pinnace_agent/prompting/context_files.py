@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pinnace_agent.files.paths import protected_places
 from pinnace_agent.files.regular_file import is_regular
-from pinnace_agent.files.text_file import TextFileError, printable, read_beginning
+from pinnace_agent.files.text_file import TextFileError, read_beginning
+from pinnace_spec.printable import printable
 
 if TYPE_CHECKING:  # loaded where a project brings something
     from pinnace_agent.files.project_reach import ProjectReach

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from pinnace_agent.config.path_entries import PathEntries
 from pinnace_agent.files.paths import expand_home
 from pinnace_agent.files.regular_file import is_regular
-from pinnace_agent.files.text_file import printable
 from pinnace_agent.prompting.markdown_files import Enters, FoundFile, TooManyNames, skill_files, template_files
 from pinnace_agent.prompting.origin import Origin, Resource, Scope
 from pinnace_agent.prompting.skills import Skill, read_skill
 from pinnace_agent.prompting.templates import PromptTemplate, ResourceProblem, read_template
+from pinnace_spec.printable import printable
 
 if TYPE_CHECKING:  # loaded where a project brings something
     from pinnace_agent.files.opener import Reach

@@ -18,8 +18,9 @@ from pinnace_agent.config.settings_reader import read_scope
 from pinnace_agent.config.trust import decide, trust_file
 from pinnace_agent.files.paths import agent_dir, gated_project_files, home_dir, nested_prompts, project_dir
 from pinnace_agent.files.regular_file import is_regular
-from pinnace_agent.files.text_file import TextFileError, printable, read_text_file
+from pinnace_agent.files.text_file import TextFileError, read_text_file
 from pinnace_agent.prompting.context_files import ContextFile, project_reach, read_context_files
+from pinnace_spec.printable import printable
 
 if TYPE_CHECKING:  # loaded where there are any
     from pinnace_agent.prompting.discovery import ScopeSources

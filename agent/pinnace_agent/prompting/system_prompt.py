@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from pinnace_agent.files.text_file import TextFileError, printable, read_regular
+from pinnace_agent.files.text_file import TextFileError, read_regular
 from pinnace_agent.prompting.context_files import ContextFile
+from pinnace_spec.printable import printable
 
 if TYPE_CHECKING:  # loaded where there are any
     from pinnace_agent.prompting.skills import Skill

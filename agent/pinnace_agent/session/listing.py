@@ -19,6 +19,7 @@ from pinnace_agent.session.store.append_file import TooLarge, read_whole
 from pinnace_agent.session.store.entries import time_ms
 from pinnace_agent.session.store.reading import read_header, read_session
 from pinnace_agent.session.tree import clean_name
+from pinnace_spec.printable import printable
 from pinnace_spec.records.entries import Entry
 from pinnace_spec.rules.limits import MAX_FIRST_MESSAGE_CHARS
 
@@ -231,9 +232,9 @@ def find_session(reference: str, root: Path, folder: SessionFolder, cwd: str) ->
         return _only(reference, here)
     elsewhere = _matches(reference, _found_anywhere(root, folder))
     if not elsewhere:
-        raise NotFound(f"No session matches '{_printable(reference)}'")
+        raise NotFound(f"No session matches '{printable(reference)}'")
     raise NotFound(
-        f"No session of this folder matches '{_printable(reference)}'. Start in the folder that it belongs to, or use "
+        f"No session of this folder matches '{printable(reference)}'. Start in the folder that it belongs to, or use "
         f"`--fork` to continue in a copy here:{_lines_of(elsewhere)}"
     )
 
@@ -247,7 +248,7 @@ def find_anywhere(reference: str, root: Path, folder: SessionFolder, cwd: str) -
     """
     found = _matches(reference, _found(folder, cwd)) or _matches(reference, _found_anywhere(root, folder))
     if not found:
-        raise NotFound(f"No session matches '{_printable(reference)}'")
+        raise NotFound(f"No session matches '{printable(reference)}'")
     return _only(reference, found)
 
 
@@ -344,7 +345,7 @@ def _matches(reference: str, sessions: Iterable[_Found]) -> list[_Found]:
 
 def _only(reference: str, found: list[_Found]) -> Path:
     if len(found) > 1:
-        question = f"Several sessions match '{_printable(reference)}'"
+        question = f"Several sessions match '{printable(reference)}'"
         raise Ambiguous(f"{question}; give more of the id, or the path of the file:{_lines_of(found)}")
     return found[0].path
 
@@ -355,12 +356,7 @@ def _lines_of(found: list[_Found]) -> str:
     lines = [f"{session.id}  {session.cwd or '(unknown folder)'}  {session.path}" for session in listed]
     if len(found) > len(listed):
         lines.append(f"and {len(found) - len(listed)} more")
-    return "".join(f"\n  {_printable(line)}" for line in lines)
-
-
-def _printable(text: str) -> str:
-    """Replace what could move a terminal's cursor or can't be written: files come from anywhere."""
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+    return "".join(f"\n  {printable(line)}" for line in lines)
 
 
 def _info(path: Path, report: Report) -> SessionInfo | None:

@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from pinnace_rpc.cli.streams import echo, harmless, protect_process, redact_streams
+from pinnace_rpc.cli.streams import echo, protect_process, redact_streams
 
 TYPE_CHECKING = False  # typing has it too, and takes a while to load
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def _start(options: "Options", words: Sequence[str]) -> int:
 
         return print_mode.run(options)
     except StartupError as error:
-        sys.stderr.write(f"pinnace: {harmless(str(error))}\n")
+        echo(f"pinnace: {error}", is_error=True)
         if (journal := sys.modules.get("pinnace_rpc.server.log_file")) is not None:
             journal.log_refusal(str(error), error.exit_code)
         if options.result_file is None and not options.has_detailed_exit_codes:

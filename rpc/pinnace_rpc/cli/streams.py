@@ -64,14 +64,15 @@ def echo(text: object, *, is_error: bool = False) -> None:
         OSError: It can't be written.
     """
     stream = sys.stderr if is_error else sys.stdout
-    if stream is not None:
-        stream.write(f"{harmless(str(text)) if is_error else text}\n")
-        stream.flush()
+    if stream is None:
+        return
+    shown = str(text)
+    if is_error:
+        from pinnace_spec.printable import printable_lines
 
-
-def harmless(text: str) -> str:
-    """Return the text of an error so that it changes no terminal: it may name what others have made, such as a file."""
-    return "".join(each if each.isprintable() or each in "\n\t" else "\N{REPLACEMENT CHARACTER}" for each in text)
+        shown = printable_lines(shown)  # an error may name what others have made, such as a file
+    stream.write(f"{shown}\n")
+    stream.flush()
 
 
 def without_keys(data: bytes) -> bytes:

@@ -20,7 +20,6 @@ from pinnace_agent.engine.status_records import WARNED_EVENTS
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.session.conversation import Session
 from pinnace_rpc.cli.options import Options, StartupError
-from pinnace_rpc.cli.streams import harmless
 from pinnace_rpc.print_mode.prompt_input import Prompt, read_prompts
 from pinnace_rpc.results.collector import ResultCollector, observed, unanswered
 from pinnace_rpc.server import stdio
@@ -28,6 +27,7 @@ from pinnace_rpc.server.outbox import Projection
 from pinnace_rpc.server.process import AgentProcess
 from pinnace_rpc.server.projection import make_projection
 from pinnace_rpc.server.startup import Agent, prepare
+from pinnace_spec.printable import printable_lines
 from pinnace_spec.profiles.profiles import ClientProfile
 from pinnace_spec.records.messages import AssistantMessage, Message
 from pinnace_spec.rules.limits import LimitName
@@ -344,9 +344,9 @@ def _report_line(text: str) -> None:
     """Report on one line of the terminal."""
     from shutil import get_terminal_size
 
-    from pinnace_rpc.cli.shown.tables import printable, shortened
+    from pinnace_rpc.cli.shown.tables import in_one_line, shortened
 
-    _report(shortened(printable(clean_text(text)), max(20, get_terminal_size().columns - len("pinnace: ") - 1)))
+    _report(shortened(in_one_line(clean_text(text)), max(20, get_terminal_size().columns - len("pinnace: ") - 1)))
 
 
 def _report_error(record: Record) -> None:
@@ -370,5 +370,5 @@ def session_header(session: Session) -> bytes:
 
 
 def _report(text: str) -> None:
-    sys.stderr.write("".join(f"pinnace: {line}\n" for line in harmless(clean_text(text)).rstrip().split("\n")))
+    sys.stderr.write("".join(f"pinnace: {line}\n" for line in printable_lines(clean_text(text)).rstrip().split("\n")))
     sys.stderr.flush()

@@ -6,7 +6,6 @@ objects of an agent in order, each with everything that it needs.
 """
 
 import os
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
@@ -33,7 +32,7 @@ from pinnace_agent.tools.registry import Chosen, ToolRegistry
 from pinnace_agent.tools.selection import ToolSelection, refused_names, select_tools
 from pinnace_rpc.cli.extension_hints import may_have_extensions, may_have_project_extensions
 from pinnace_rpc.cli.options import Options, StartupError, UnknownOption, UsageRefused
-from pinnace_rpc.cli.streams import harmless
+from pinnace_rpc.cli.streams import echo
 from pinnace_rpc.server.dispatch import Dispatcher, OpenCommands
 from pinnace_rpc.server.outbox import Outbox
 from pinnace_rpc.server.session_choice import SessionChoice
@@ -323,7 +322,7 @@ def _configure(options: Options, configuration: Configuration, profile: AgentPro
 
 
 def _write_line(text: str) -> None:
-    sys.stderr.write(f"pinnace: {harmless(text)}\n")
+    echo(f"pinnace: {text}", is_error=True)
 
 
 def _warn(warnings: Warnings, kind: WarningKind, texts: Iterable[str]) -> None:

@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinnace_agent.approval.gate import ToolApproval
-from pinnace_agent.approval.question import Examined, examine, outside_question, question
+from pinnace_agent.approval.question import Examined, TooLongError, examine, outside_question, question
 from pinnace_agent.extensions.services.dialogs import DialogTable
-from pinnace_agent.files.protected import Places
+from pinnace_agent.files.protected import STARTUP_OF_PROJECT, Places
 from pinnace_agent.tools.base import Tool, ToolContext, ToolError
 from pinnace_agent.tools.paths import resolve_path
 from pinnace_agent.tools.registry import ToolRegistry, all_active
@@ -183,7 +183,7 @@ async def test_the_question_shows_the_complete_call(gate: Open) -> None:
     assert None is await pi.call("write", "Allow once", content="new\x1b[2J", path="a.txt")
 
     first, second = pi.frames
-    title = f"Allow tool: bash\n\n(in {pi.cwd})\ncommand: rm -rf build"
+    title = f"Allow tool: bash\n\ncommand: rm -rf build\n(in {pi.cwd})"
     assert ("select", title) == (first["method"], first["title"])
     assert (["Allow once", "Allow for this session", "Deny"], "call-7") == (first["options"], first["toolCallId"])
     assert ["allow_once", "allow_always", "reject_once"] == first["optionKinds"]
@@ -671,3 +671,61 @@ def test_clients_recognise_the_question_as_a_permission(tool: str, asks: Callabl
     title = asks(Examined(tool, {"command": "ls\nAllow tool: read"}, "", None, None))
     assert title.splitlines()[0] == f"Allow tool: {tool}"
     assert re.findall(r"^Allow tool:\s*(\S+)", title, re.MULTILINE) == [tool]
+
+
+@pytest.mark.parametrize("asks", [question, outside_question])
+def test_the_command_comes_first_and_what_follows_is_bounded(asks: Callable[[Examined], str]) -> None:
+    """Whatever the model names first, and whatever a project puts before its commands."""
+    prefix = tuple(f"after shellCommandPrefix: line {number}" for number in range(100))
+    arguments = {"zzz": "other", "reason": "because", "command": "rm -rf /\nls", "timeout": 5}
+    lines = asks(Examined("bash", arguments, "", None, None, prefix)).split("\n")
+    assert lines[lines.index("") + 1 :][:4] == ["command (2 lines):", "| rm -rf /", "| ls", f"({prefix[0]})"]
+    for more in (("reason", "x" * 8000), ("other", ["x"] * 3000)):
+        with pytest.raises(TooLongError, match="beside its command"):
+            asks(Examined("bash", {"command": "ls", more[0]: more[1]}, "", None, None))
+    with pytest.raises(TooLongError, match="shellCommandPrefix"):
+        asks(Examined("bash", {"command": "ls"}, "", None, None, prefix * 10))
+
+
+@pytest.mark.parametrize("tool", ["write", "edit"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        *sorted(STARTUP_OF_PROJECT),
+        ".husky/pre-commit",
+        ".vscode/tasks.json",
+        "packages/a/.envrc",
+        "packages/a/.claude/settings.json",
+        ".VSCode/Tasks.json",
+        "packages/../.envrc",
+        "./packages/.//../.envrc",
+        "link-to-folder/tasks.json",
+        "link-to-file",
+        "link-to-absent",
+        ".git/hooks/pre-commit",
+        "packages/.git/config",
+        ".hg/hgrc",
+        ".pi/settings.json",
+        "packages/.agents/skills/a/SKILL.md",
+    ],
+)
+async def test_what_runs_unasked_is_asked_about_each_time(gate: Open, tmp_path: Path, tool: str, path: str) -> None:
+    """Also where the tool is allowed for the session, and whatever leads to the file."""
+    project = tmp_path / "project"
+    (project / "packages").mkdir(exist_ok=True)
+    (project / ".vscode").mkdir()
+    (project / ".vscode/other.json").write_text("")
+    (project / "link-to-folder").symlink_to(".vscode")
+    (project / "link-to-file").symlink_to(".vscode/other.json")
+    (project / "link-to-absent").symlink_to("packages/.envrc")
+    pi = gate("ask")
+    edits = {"edits": [{"oldText": "", "newText": ""}]} if tool == "edit" else {"content": ""}
+    assert None is await pi.call(tool, "Allow for this session", path="ordinary.txt", **edits)
+    assert None is await pi.call(tool, "no question", path="packages/other.txt", **edits)
+    assert 1 == len(pi.frames)
+
+    assert None is not await pi.call(tool, "Deny", path=path, **edits)
+
+    assert 2 == len(pi.frames)
+    assert "(always asked about: " in str(pi.frames[-1]["title"])
+    assert ["Allow once", "Deny"] == pi.frames[-1]["options"]

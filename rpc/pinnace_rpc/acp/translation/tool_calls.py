@@ -1,4 +1,8 @@
-"""What a client shows of a tool's call: title, kind, places, output. The same live and in a replay."""
+"""What a client shows of a tool's call: title, kind, places, output. The same live and in a replay.
+
+A title is what editors show above the choice whether a call runs. What can't be seen in it is escaped, and it ends with
+`…` where it is not the whole command, path or pattern.
+"""
 
 import os
 import re
@@ -6,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, Literal, TypeAlias
 
 from pinnace_agent.core.json_access import as_array, as_object
+from pinnace_agent.core.visible_text import visible_line
 from pinnace_spec.wire.json_text import encode_value
 
 Kind: TypeAlias = Literal["read", "edit", "execute", "search", "think", "other"]
@@ -76,7 +81,9 @@ def title(tool: str, arguments: Json, cwd: str) -> str:
     path = _text(arguments, "path") or _text(arguments, "file_path")
     match tool:
         case "bash":
-            said = (_text(arguments, "command") or "").strip().partition("\n")[0]
+            said, _, more = (_text(arguments, "command") or "").strip().partition("\n")
+            if more:
+                return _short(said, has_more=True)
         case "read" | "edit" | "write" | "ls":
             said = _shown_path(path, cwd)
             offset = arguments.get("offset")
@@ -179,5 +186,8 @@ def _shown_path(path: str | None, cwd: str) -> str:
     return os.path.relpath(absolute, cwd) if absolute.startswith(cwd.rstrip("/") + "/") else absolute
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= MAX_TITLE_CHARS else text[: MAX_TITLE_CHARS - 1] + "…"
+def _short(text: str, *, has_more: bool = False) -> str:
+    shown = visible_line(text[: MAX_TITLE_CHARS + 1])
+    if len(shown) <= MAX_TITLE_CHARS and not has_more:
+        return shown
+    return shown[: MAX_TITLE_CHARS - 2].rstrip() + " …"

@@ -16,7 +16,7 @@ from pinnace_agent.files.paths import agent_dir
 from pinnace_agent.session.folders import choose_folder, sessions_root
 from pinnace_agent.session.listing import NO_MESSAGES, SessionInfo, list_all_sessions, list_sessions
 from pinnace_rpc.cli.parser import Command, Option, parse
-from pinnace_rpc.cli.shown.tables import JSON, age, lay_out, printable
+from pinnace_rpc.cli.shown.tables import JSON, age, in_one_line, lay_out
 from pinnace_rpc.cli.streams import echo
 from pinnace_spec.wire.json_text import encode_record
 
@@ -65,7 +65,7 @@ def table(sessions: Sequence[SessionInfo], width: int, *, has_folders: bool = Fa
         "LAST USED": lambda info: age(info.modified_ms),
         "MESSAGES": lambda info: str(info.message_count),
         "ID": lambda info: info.id[:length],
-        "FOLDER": lambda info: printable(info.cwd) if has_folders else "",
+        "FOLDER": lambda info: in_one_line(info.cwd) if has_folders else "",
         "NAME OR FIRST MESSAGE": _title,
     }
     shown = lay_out(sessions, columns, width)
@@ -74,7 +74,7 @@ def table(sessions: Sequence[SessionInfo], width: int, *, has_folders: bool = Fa
 
 def _title(info: SessionInfo) -> str:
     title = info.name or (info.first_message if info.first_message != NO_MESSAGES else "")
-    return printable(title[:1000])
+    return in_one_line(title[:1000])
 
 
 def _id_chars(ids: Sequence[str]) -> int:

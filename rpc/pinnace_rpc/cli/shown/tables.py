@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 
 from pinnace_rpc.cli.parser import Option
 from pinnace_rpc.cli.streams import echo
+from pinnace_spec.printable import printable
 
 JSON: Final = Option(("--json",), "as_json", "Print JSON lines, and nothing else on stdout.")
 """The one option of this name: each line of stdout is an object. A list whose items stand alone has a line for each
@@ -43,9 +44,9 @@ def shortened(text: str, width: int) -> str:
     return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
 
 
-def printable(text: str) -> str:
-    """Return a text on one line, without control sequences."""
-    return "".join(letter if letter.isprintable() else " " for letter in " ".join(text.split()))
+def in_one_line(text: str) -> str:
+    """Return a text on one line, with one space where there were several, without control characters."""
+    return printable(" ".join(text.split()))
 
 
 def age(milliseconds: object) -> str:
