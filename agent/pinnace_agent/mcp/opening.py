@@ -72,12 +72,13 @@ async def open_link(
 
 async def _address_of(entry: ServerEntry, given: launching.Environment) -> "Address":
     from pinnace_agent.mcp.wire.authorization import ProviderToken, StoredToken
-    from pinnace_agent.mcp.wire.http import Address, open_client
+    from pinnace_agent.mcp.wire.http import Address, client_opener
 
     headers = await launching.headers_of(entry, given)
     if entry.uses_oauth:
         settings = await launching.client_settings_of(entry, given)
-        auth = StoredToken(credentials_of(entry, given), settings, open_client)
+        opener = client_opener(entry.url, settings.metadata_url)
+        auth = StoredToken(credentials_of(entry, given), settings, opener)
         return Address(entry.url, headers, auth, "it wants you to sign in")
     provider = entry.auth_provider
     if provider is not None and given.provider_token is not None:

@@ -24,6 +24,7 @@ from pinnace_agent.mcp.wire.surrogates import Repairing, without_lone_surrogates
 
 # Those of the library, whose generators are not closed when a connection ends.
 pytestmark = [
+    pytest.mark.usefixtures("collected"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

@@ -21,6 +21,7 @@ from pinnace_agent.redaction.policy import Secret
 
 # Those of the library, whose generators are not closed when a connection ends.
 pytestmark = [
+    pytest.mark.usefixtures("collected"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

@@ -27,6 +27,7 @@ from pinnace_agent.redaction.redactor import REDACTOR
 
 # Those of the library, whose generators are not closed when a connection ends.
 pytestmark = [
+    pytest.mark.usefixtures("collected"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

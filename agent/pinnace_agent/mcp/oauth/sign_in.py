@@ -63,7 +63,7 @@ async def sign_in_to(
         SignInFailed: There are no tokens; the text says why.
     """
     from pinnace_agent.mcp.wire.authorization import sign_in
-    from pinnace_agent.mcp.wire.http import open_client
+    from pinnace_agent.mcp.wire.http import client_opener
 
     oauth = entry.oauth or OAuth()
     if oauth.registration == "cimd":
@@ -75,6 +75,7 @@ async def sign_in_to(
     try:
         with trio.fail_after(limit_s):
             settings = await launching.client_settings_of(entry, given)
+            open_client = client_opener(credentials.url, settings.metadata_url)
             stored = (await trio.to_thread.run_sync(credentials.load)).client if oauth.client_id is None else {}
             async with _page(oauth, stored, user) as page:
                 try:

@@ -32,6 +32,7 @@ from pinnace_agent.files.relaxed_json import ConfigurationFileError, JsonObject,
 from pinnace_agent.mcp.launching import ClientSettings
 from pinnace_agent.mcp.oauth.credentials import FILE_NAME, NOTHING, Credentials, Stored, is_safe_endpoint
 from pinnace_agent.mcp.ports import Challenge, SignInFailed
+from pinnace_agent.mcp.wire.local_addresses import REFUSED, leads_here, must_be_elsewhere
 from pinnace_agent.redaction.redactor import REDACTOR
 
 _Method: TypeAlias = Literal["none", "client_secret_post", "client_secret_basic"]
@@ -328,6 +329,8 @@ def _provider(
         if not is_safe_endpoint(url):
             page = url.partition("?")[0]
             raise SignInFailed(f"the page of the authorization server is not on an https address: {page}")
+        if must_be_elsewhere(url, (credentials.url, settings.metadata_url)) and await leads_here(url):
+            raise SignInFailed(f"{url.partition('?')[0]}, the page of the authorization server: {REFUSED}")
         _choose_method(provider)
         waiting.append(url)
 

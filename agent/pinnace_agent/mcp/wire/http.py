@@ -26,6 +26,7 @@ from pinnace_agent.llm.transport.proxies import PROXY_VARIABLES, configured_prox
 from pinnace_agent.mcp import limits
 from pinnace_agent.mcp.ports import Challenge, LinkLost
 from pinnace_agent.mcp.wire.incoming import Incoming
+from pinnace_agent.mcp.wire.local_addresses import Elsewhere, must_be_elsewhere
 from pinnace_agent.mcp.wire.outgoing import Outgoing
 from pinnace_agent.mcp.wire.streams import Streams
 from pinnace_agent.mcp.wire.surrogates import Repairing
@@ -358,9 +359,17 @@ async def _end_session(client: httpx2.AsyncClient, address: Address, statuses: S
         await client.delete(address.url, headers={_SESSION_HEADER: statuses.session})
 
 
-def open_client(url: str) -> httpx2.AsyncClient:
-    """Return a client for an address that is no server's, such as an authorization server's."""
-    return _client(url, _Bounded, {}, None)
+def client_opener(*configured: str | None) -> Callable[[str], httpx2.AsyncClient]:
+    """Return what makes clients for addresses that a server names, such as an authorization server's.
+
+    Args:
+        configured: The addresses that the user has configured: of the server, and of metadata.
+    """
+
+    def open_client(url: str) -> httpx2.AsyncClient:
+        return _client(url, _Bounded, {}, None, is_remote=must_be_elsewhere(url, configured))
+
+    return open_client
 
 
 def _client(
@@ -368,12 +377,16 @@ def _client(
     wrapped: Callable[[httpx2.AsyncBaseTransport], httpx2.AsyncBaseTransport],
     headers: Mapping[str, str],
     auth: httpx2.Auth | None,
+    *,
+    is_remote: bool = False,
 ) -> httpx2.AsyncClient:
+    """Return a client; with `is_remote` it asks no address of this machine."""
     context = add_ca_certificates(httpx2.create_ssl_context())
 
     def transport(proxy: str | None, name: str) -> httpx2.AsyncBaseTransport:
         try:
-            return wrapped(httpx2.AsyncHTTPTransport(verify=context, proxy=proxy))
+            inner: httpx2.AsyncBaseTransport = httpx2.AsyncHTTPTransport(verify=context, proxy=proxy)
+            return wrapped(Elsewhere(inner, is_proxied=proxy is not None) if is_remote else inner)
         except ImportError:
             problem = "SOCKS needs the Python package socksio"
         except (ValueError, httpx2.InvalidURL):  # their texts may quote a password
