@@ -15,6 +15,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from pinnace_agent.files.relaxed_json import is_list, is_object
+from pinnace_agent.mcp import limits
 from pinnace_agent.shell.output import make_output_file
 from pinnace_spec.records.messages import ImageContent, TextContent
 
@@ -68,14 +69,17 @@ def shown_result(server: str, tool: str, result: Mapping[str, object], save: Sav
     """
     shown = Shown()
     content = result.get("content")
-    blocks = [each for each in content if is_object(each)] if is_list(content) else []
+    listed = content if is_list(content) else []
+    blocks = [each for each in listed[: limits.BLOCKS] if is_object(each)]
     for block in blocks:
         _add_block(shown, server, block, save, reads_resources=reads_resources)
+    if len(listed) > limits.BLOCKS:
+        shown.say(left_out(listed))
     structured = result.get("structuredContent")
     is_blank = not shown.text.strip() and all(block["type"] == "text" for block in shown.blocks)
     if is_blank and (structured is not None if blocks else "structuredContent" in result):
         shown.blocks.clear()
-        shown.say(json.dumps(structured, indent=2, ensure_ascii=False))
+        shown.say(pretty_json(structured))
     if result.get("isError") is True and not shown.text:
         shown.say(f"MCP tool {server}/{tool} returned an error")
     return limited(shown, save)
@@ -84,9 +88,30 @@ def shown_result(server: str, tool: str, result: Mapping[str, object], save: Sav
 def shown_contents(contents: Sequence[Mapping[str, object]], save: Save) -> Shown:
     """Return what a model gets of the contents of a resource."""
     shown = Shown()
-    for each in contents:
+    for each in contents[: limits.BLOCKS]:
         _add_resource(shown, each, save)
+    if len(contents) > limits.BLOCKS:
+        shown.say(left_out(contents))
     return limited(shown, save)
+
+
+def left_out(items: Sequence[object]) -> str:
+    """Return what is said in place of the items behind the first thousand: nothing reads so many."""
+    return f"[{len(items) - limits.BLOCKS} more omitted]"
+
+
+def pretty_json(value: object) -> str:
+    """Return JSON of a server with indentation, as the original does; the library's writer takes much at once."""
+    import orjson  # is there where a server is
+
+    try:
+        return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+    except TypeError:  # too deep, or a number of more than 64 bits
+        pass
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (RecursionError, ValueError):
+        return "[JSON that is nested too deeply to be shown]"
 
 
 def limited(shown: Shown, save: Save) -> Shown:

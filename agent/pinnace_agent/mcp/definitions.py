@@ -17,7 +17,6 @@ from typing import Final
 from pinnace_agent.files.relaxed_json import is_list, is_object
 from pinnace_agent.mcp import limits
 
-_MOST_NAME_CHARS: Final = 200
 _MOST_DESCRIPTION_BYTES: Final = 8 * 1024
 _MOST_DEPTH: Final = 32
 MOST_PLACES: Final = 5000
@@ -65,8 +64,8 @@ def read_tool(raw: object, server: str) -> OfferedTool:
     name = raw.get("name")
     if not isinstance(name, str) or not name:
         raise WrongTool("it has no name")
-    if len(name) > _MOST_NAME_CHARS:
-        raise WrongTool(f"its name has more than {_MOST_NAME_CHARS} characters")
+    if len(name) > limits.NAME_CHARS:
+        raise WrongTool(f"its name has more than {limits.NAME_CHARS} characters")
     schema = raw.get("inputSchema")
     if not is_object(schema):
         raise WrongTool("its inputSchema is no object")

@@ -16,6 +16,7 @@ import trio
 
 from pinnace_agent.core.visible_text import visible_line
 from pinnace_agent.files.relaxed_json import is_list, is_object
+from pinnace_agent.mcp import limits
 
 ANSWER_S: Final = 300.0
 """For the whole form."""
@@ -221,9 +222,9 @@ class _Field:
 
 
 def _fields(schema: Mapping[str, object], server: str) -> list[_Field] | None:
-    """Return the fields of a form of a server; None: it is not flat."""
+    """Return the fields of a form of a server; None: it is not flat, or too long."""
     properties, required = schema.get("properties", {}), schema.get("required", [])
-    if not is_object(properties) or not is_list(required):
+    if not is_object(properties) or not is_list(required) or len(properties) > limits.FORM_FIELDS:
         return None
     fields: list[_Field] = []
     for name, each in properties.items():

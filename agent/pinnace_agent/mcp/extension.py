@@ -125,6 +125,8 @@ class Servers:
         """By name for models, what is registered."""
         self._refused = {} if given.refused is None else given.refused
         self._prompts: dict[str, Sequence[str]] = {}
+        self._listing: dict[Server, bool] = {}
+        """The servers whose prompts are being listed, and whether they have changed since."""
         """By server, the names of its prompts."""
         self._section = ""
         self._has_waited = False
@@ -268,7 +270,7 @@ class Servers:
             if left_out := self._left_out.get(server.name):
                 most = self._given.settings.max_tools
                 lines.append((f"{server.name}: {left_out} tools are not offered: mcp.maxTools is {most}", None))
-            for line in server.dropped[:_MOST_DROPPED]:
+            for line in server.left_out[:_MOST_DROPPED]:
                 lines.append((f"{server.name}: left out: {first_line(line, _MOST_LINE)}", None))
         lines += [(line, None) for line in self._given.unknown_tools(self._definitions)]
         for line, source in lines:
@@ -341,7 +343,10 @@ class Servers:
             for tool in self._resources.tools():
                 self._pi.register_tool(tool)
         if server.offers("prompts"):
-            self._pi.background.start_soon(self._register_prompts, server)
+            if server in self._listing:
+                self._listing[server] = True
+            else:
+                self._pi.background.start_soon(self._list_prompts, server)
 
     def _tool_count(self, server: Server) -> int:
         return len(self._registered.get(server.name, ()))
@@ -468,10 +473,20 @@ class Servers:
 
     # What users see.
 
+    async def _list_prompts(self, server: Server) -> None:
+        """List the prompts of a server, once more if they have changed meanwhile: never twice at the same time."""
+        self._listing[server] = True
+        try:
+            while self._listing[server]:
+                self._listing[server] = False
+                await self._register_prompts(server)
+        finally:
+            del self._listing[server]
+
     # DEVIATION D-92: there are prompts, and questions.
     async def _register_prompts(self, server: Server) -> None:
         try:
-            found = await prompts_of(server)
+            found, server.dropped_prompts = await prompts_of(server)
         except (ServerError, CallTimedOut, LinkLost) as error:
             _log.warning("the prompts of %s can't be listed: %s", server.name, str(error) or "no answer")
             return
@@ -529,7 +544,7 @@ class Servers:
             tools = f", {len(server.tools)} tools" if server.state == "connected" else ""
             error = f"\n    {server.error}" if server.error and server.state != "connected" else ""
             lines.append(f"{server.name}: {server.state}{tools}{error}")
-            lines += [f"    left out: {first_line(line, _MOST_LINE)}" for line in server.dropped[:_MOST_DROPPED]]
+            lines += [f"    left out: {first_line(line, _MOST_LINE)}" for line in server.left_out[:_MOST_DROPPED]]
         lines += [f"config error: {error}" for error in self._configured.errors]
         lines += [f"overridden: {line}" for line in self._configured.overridden]
         return (

@@ -16,6 +16,18 @@ INVALID_LINES: Final = 1_000
 OPEN_REQUESTS: Final = 32
 """Of the server to this agent; more are refused."""
 TOOLS: Final = 1_000
+PROMPTS: Final = 1_000
+NAME_CHARS: Final = 200
+"""Of a tool or a prompt."""
+ARGUMENTS: Final = 100
+"""Of a prompt."""
+LISTED: Final = 20_000
+"""Items of a list in all its pages."""
+LISTED_BYTES: Final = 32 * 1024 * 1024
+"""Of these, as JSON."""
+BLOCKS: Final = 1_000
+"""Of a result or a resource."""
+FORM_FIELDS: Final = 50
 PAGES: Final = 100
 TOOL_BYTES: Final = 64 * 1024
 """Of one tool's definition."""

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pinnace_agent.extensions.events.results import Blocks
 from pinnace_agent.files.relaxed_json import is_list, is_object
-from pinnace_agent.mcp.content import Shown, save_output, shown_result
+from pinnace_agent.mcp import limits
+from pinnace_agent.mcp.content import Shown, left_out, save_output, shown_result
 from pinnace_agent.mcp.definitions import first_line
 
 if TYPE_CHECKING:  # for annotations alone
     from pinnace_agent.mcp.server import Server
 
 _MOST_DESCRIPTION = 250
+_MOST_SHOWN_CHARS = 100
 
 
 class Prompt(NamedTuple):
@@ -28,29 +30,57 @@ class Prompt(NamedTuple):
     required: frozenset[str]
 
 
-def read_prompt(raw: object) -> Prompt | None:
-    """Read a prompt of `prompts/list`; None: it can't be used."""
-    if not is_object(raw) or not isinstance(name := raw.get("name"), str) or not name:
-        return None
+class WrongPrompt(Exception):
+    """A prompt can't be used; the text says why."""
+
+
+def read_prompt(raw: object) -> Prompt:
+    """Read a prompt of `prompts/list`.
+
+    Raises:
+        WrongPrompt: It can't be used.
+    """
+    if not is_object(raw):
+        raise WrongPrompt("it is no object")
+    name = raw.get("name")
+    if not isinstance(name, str) or not name:
+        raise WrongPrompt("it has no name")
+    if len(name) > limits.NAME_CHARS:
+        raise WrongPrompt(f"its name has more than {limits.NAME_CHARS} characters")
     listed = raw.get("arguments")
     given = [each for each in listed if is_object(each)] if is_list(listed) else []
     names = [str(each["name"]) for each in given if isinstance(each.get("name"), str)]
+    if len(names) > limits.ARGUMENTS or any(len(each) > limits.NAME_CHARS for each in names):
+        most = f"{limits.ARGUMENTS} arguments, or one whose name has more than {limits.NAME_CHARS} characters"
+        raise WrongPrompt(f"it has more than {most}")
     required = frozenset(str(each["name"]) for each in given if each.get("required") is True)
     described = raw.get("description") or raw.get("title")
     text = first_line(described, _MOST_DESCRIPTION) if isinstance(described, str) else ""
     return Prompt(name, text, names, required & frozenset(names))
 
 
-async def prompts_of(server: "Server") -> dict[str, Prompt]:
-    """Return the prompts of a server by what it calls them; those that can't be used are left out.
+async def prompts_of(server: "Server") -> tuple[dict[str, Prompt], list[str]]:
+    """Return the prompts of a server by what it calls them, and why others are left out.
 
     Raises:
         ServerError: It refuses to list them.
         CallTimedOut: It does not answer.
         LinkLost: There is no connection.
     """
-    listed = await server.pages(await server.ready(), "prompts/list", "prompts")
-    return {prompt.name: prompt for each in listed if (prompt := read_prompt(each)) is not None}
+    left_out: list[str] = []
+    found: dict[str, Prompt] = {}
+    for each in await server.pages(await server.ready(), "prompts/list", "prompts", left_out):
+        try:
+            prompt = read_prompt(each)
+            if len(found) >= limits.PROMPTS:
+                raise WrongPrompt(f"there are more than {limits.PROMPTS}")
+        except WrongPrompt as error:
+            name = each.get("name") if is_object(each) else None
+            if len(left_out) < limits.PAGES:
+                left_out.append(f"prompt {first_line(str(name), _MOST_SHOWN_CHARS)}: {error}")
+        else:
+            found[prompt.name] = prompt
+    return found, left_out
 
 
 class WrongArguments(Exception):
@@ -90,11 +120,14 @@ def message_of(server: str, prompt: Prompt, result: Mapping[str, object]) -> Blo
     """Return the message of the user that the result of `prompts/get` is."""
     shown = Shown()
     listed = result.get("messages")
-    for each in listed if is_list(listed) else []:
+    messages = listed if is_list(listed) else []
+    for each in messages[: limits.BLOCKS]:
         if not is_object(each) or not is_object(content := each.get("content")):
             continue
         made = shown_result(server, prompt.name, {"content": [content]}, save_output, reads_resources=True)
         if each.get("role") == "assistant":
             shown.say("[As the assistant:]")
         shown.blocks += made.blocks
+    if len(messages) > limits.BLOCKS:
+        shown.say(left_out(messages))
     return list(shown.blocks)

@@ -3,14 +3,13 @@
 Resources that are pages to be drawn, and icons, are left out.
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from pinnace_agent.extensions.events.results import ToolResult
 from pinnace_agent.extensions.registration.registrations import ToolDefinition
 from pinnace_agent.files.relaxed_json import is_list, is_object
-from pinnace_agent.mcp.content import Shown, limited, save_output, shown_contents
+from pinnace_agent.mcp.content import Shown, limited, pretty_json, save_output, shown_contents
 from pinnace_agent.mcp.ports import CallTimedOut, LinkLost, ServerError
 from pinnace_agent.mcp.server import Server
 from pinnace_agent.tools.base import ToolError
@@ -90,7 +89,7 @@ class Resources:
                 except (ServerError, CallTimedOut, LinkLost) as error:
                     errors[server.name] = failure_text(server, error)
             answer = {key: items, **({"errors": errors} if errors else {})}
-        return _result(limited(_said(json.dumps(answer, indent=2, ensure_ascii=False)), save_output), answer)
+        return _result(limited(_said(pretty_json(answer)), save_output), answer)
 
     async def _read(self, _ctx: object, params: Mapping[str, object]) -> ToolResult:
         server = self._named(str(params["server"]))

@@ -73,6 +73,8 @@ class Server:
         """By what the server calls them, in its order. They stay while it is restarted."""
         self.dropped: Sequence[str] = ()
         """The tools that can't be used, with the reasons."""
+        self.dropped_prompts: Sequence[str] = ()
+        """The prompts, likewise, since they were last listed."""
         self.settled = trio.Event()
         """Set when the first try to connect has ended, or if it is not enabled."""
         self.link: Link | None = None
@@ -259,9 +261,18 @@ class Server:
                 dropped.append(f"{str(name)[:100]}: {reason}")
         self.tools, self.dropped = found, dropped
 
+    @property
+    def left_out(self) -> list[str]:
+        """The tools and prompts that can't be used, with the reasons."""
+        return [*self.dropped, *self.dropped_prompts]
+
     async def pages(self, link: Link, method: str, key: str, problems: list[str] | None = None) -> list[object]:
-        """Return all items of a list that comes in pages; what is wrong with the list is added to `problems`."""
+        """Return all items of a list that comes in pages; what is wrong with the list is added to `problems`.
+
+        Ends where the list is longer than a list of any use: what is kept of a server is bounded.
+        """
         items: list[object] = []
+        size = 0
         seen: set[str] = set()
         params: dict[str, object] = {}
         problems = [] if problems is None else problems
@@ -269,6 +280,10 @@ class Server:
             result = await link.request(method, params, self.entry.timeout_s)
             page, cursor = result.get(key), result.get("nextCursor")
             items += page if is_list(page) else []
+            size += await trio.to_thread.run_sync(_size, page)
+            if len(items) > limits.LISTED or size > limits.LISTED_BYTES:
+                problems.append(f"{method}: more than {limits.LISTED:,} items, or {limits.LISTED_BYTES >> 20} MiB")
+                return items[: limits.LISTED]
             if not isinstance(cursor, str) or not cursor:
                 return items
             if cursor in seen:
@@ -350,6 +365,14 @@ class Server:
         changed, self._changed = self._changed, trio.Event()
         changed.set()
         self._report(self)
+
+
+def _size(page: object) -> int:
+    """Return about how many bytes a page has; what can't be counted counts as a whole message."""
+    try:
+        return len(str(page))
+    except RecursionError:
+        return limits.MESSAGE_BYTES
 
 
 def _asked_s(failure: LinkLost) -> float:

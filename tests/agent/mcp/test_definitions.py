@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinnace_agent.extensions.registration.json_schema import check_schema
-from pinnace_agent.mcp.content import MOST_TEXT_BYTES, shown_contents, shown_result
+from pinnace_agent.mcp import limits
+from pinnace_agent.mcp.content import MOST_TEXT_BYTES, pretty_json, shown_contents, shown_result
 from pinnace_agent.mcp.definitions import MOST_CHARACTERS, MOST_PLACES, WrongTool, adapted, read_tool
-from pinnace_agent.mcp.prompts import Prompt, WrongArguments, read_arguments
+from pinnace_agent.mcp.prompts import Prompt, WrongArguments, WrongPrompt, message_of, read_arguments, read_prompt
 
 PNG = "iVBORw0KGgo="
 
@@ -66,6 +68,97 @@ def test_any_definition_is_a_tool_or_wrong(raw: object) -> None:
         return
     assert tool.parameters["type"] == "object"
     check_schema("t", tool.parameters)
+
+
+KINDS = ["text", "image", "resource"]
+FIELDS = ["type", "text", "data", "mimeType", "resource", "uri", "blob", "content", "messages", "role", "name", "title"]
+PARTS = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.floats()
+    | st.integers()
+    | st.text()
+    | st.sampled_from(["text", "image", "resource"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(FIELDS), inner),
+)
+
+
+@given(st.lists(PARTS), PARTS, PARTS)
+def test_whatever_a_server_answers_is_shown_or_left_out(blocks: list[object], content: object, name: object) -> None:
+    """Nothing raises: an element that is odd costs itself."""
+    for given_content in (blocks, content, [{"type": "resource", "resource": each} for each in blocks]):
+        result = {"content": given_content, "structuredContent": content}
+        shown_result("s", "t", result, lambda _: "/file", reads_resources=True)
+    shown_contents([{"text": content, "blob": name, "uri": content, "mimeType": name}], lambda _: "/file")
+    message_of(
+        "s", Prompt("p", "", (), frozenset()), {"messages": [{"role": name, "content": each} for each in blocks]}
+    )
+    message_of("s", Prompt("p", "", (), frozenset()), {"messages": content})
+    pretty_json([blocks, content])
+    for each in (name, {"name": name, "description": content, "arguments": blocks}):
+        with suppress(WrongPrompt):
+            prompt = read_prompt(each)
+            assert 0 < len(prompt.name) <= limits.NAME_CHARS
+            assert len(prompt.arguments) <= limits.ARGUMENTS
+
+
+def deep(levels: int) -> list[object]:
+    value: list[object] = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ({"b": [1, "ü"], "a": {}}, '{\n  "b": [\n    1,\n    "ü"\n  ],\n  "a": {}\n}'),
+        (deep(300), "[" * 301 + "]" * 301),
+        ([2**70], f"[{2**70}]"),
+        (deep(100_000), "[JSON that is nested too deeply to be shown]"),
+    ],
+    ids=["usual", "deep", "large number", "too deep"],
+)
+def test_json_is_shown_however_it_is_made(value: object, shown: str) -> None:
+    assert pretty_json(value) == shown
+
+
+def test_more_blocks_than_anything_reads_are_left_out() -> None:
+    blocks = [{"type": "text", "text": "x"}] * (limits.BLOCKS + 5)
+    shown = shown_result("s", "t", {"content": blocks}, lambda _: "/file", reads_resources=True)
+    assert len(shown.blocks) == limits.BLOCKS + 1
+    assert shown.text.endswith("[5 more omitted]")
+    assert shown_contents([{"text": "x"}] * (limits.BLOCKS + 5), lambda _: "/file").text.endswith("[5 more omitted]")
+
+
+VALID = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "$defs": {"node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}},
+    "definitions": {"old": {"type": "string"}},
+    "properties": {
+        "node": {"$ref": "#/$defs/node"},
+        "old": {"$ref": "#/definitions/old", "description": "of draft 7"},
+        "any": {"anyOf": [{"type": "string"}, {"type": "null"}, True]},
+        "tuple": {"type": "array", "prefixItems": [{"type": "integer"}], "items": False},
+        "draft7": {"type": "array", "items": [{"type": "integer"}], "additionalItems": False},
+        "not": {"not": {"const": 5}},
+    },
+    "patternProperties": {"^x-": {"type": "integer"}},
+    "additionalProperties": False,
+    "dependentRequired": {"any": ["old"]},
+    "if": {"required": ["any"]},
+    "then": {"required": ["old"]},
+    "propertyNames": {"maxLength": 20},
+    "unevaluatedProperties": False,
+}
+
+
+def test_valid_json_schema_works() -> None:
+    tool = read_tool({"name": "t", "inputSchema": VALID}, "s")
+    check_schema("t", tool.parameters)
+    assert "$ref" not in json.dumps(tool.parameters)
+    assert set(tool.parameters["properties"]) == set(VALID["properties"])  # type: ignore[call-overload]
 
 
 def bomb(levels: int, each: int) -> dict[str, object]:

@@ -107,6 +107,21 @@ LISTS: dict[str, list[Any]] = {
 }
 
 
+PROMPTS: dict[str, list[Any]] = {
+    "odd-prompts": [
+        None,
+        "text",
+        {"name": 5},
+        {"name": "x" * 70_000},
+        {"name": "many", "arguments": [{"name": f"a{number}"} for number in range(10_000)]},
+        {"name": "long", "arguments": [{"name": "a" * 70_000}]},
+        {"name": "greet", "description": "\x1b[2Jhalf \ud83d\u202e", "arguments": [None, {"name": 5}, {"name": "who"}]},
+        {"name": "deep", "arguments": deep(600)},
+    ],
+    "many-prompts": [{"name": f"p{number}", "description": "x" * 1000} for number in range(5000)],
+}
+
+
 def before_anything() -> None:  # noqa: PLR0912  # a case each
     match MODE:
         case "dies-at-once":
@@ -164,7 +179,7 @@ def initialize(number: Any) -> None:
         return
     version = "9999-01-01" if MODE == "strange-version" else "2025-11-25"
     capabilities: Any = "all" if MODE == "strange-capabilities" else {"tools": {"listChanged": True}, "logging": {}}
-    if MODE in ("changes", "refuses-prompts"):
+    if MODE in ("changes", "refuses-prompts", "odd-prompts", "many-prompts"):
         capabilities = {"tools": {"listChanged": True}, "prompts": {}}
     info = {"name": "hostile", "version": "1"}
     send(id=number, result={"protocolVersion": version, "capabilities": capabilities, "serverInfo": info})
@@ -269,6 +284,18 @@ def call(number: Any, name: str, params: dict[str, Any]) -> None:  # noqa: PLR09
             send(id=number, result=text("half \udc00 of it, and a whole \U0001f600"))
         case "refuses-call":
             send(id=number, error={"code": -32000, "message": "the folder is closed"})
+        case "many-blocks":
+            write(b'{"jsonrpc":"2.0","id":%d,"result":{"content":[%s]}}\n' % (number, b",".join([b"{}"] * 100_000)))
+        case "many-images":
+            image = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
+            send(id=number, result={"content": [image] * 50_000})
+        case "deep-structured":
+            send(id=number, result={"content": [], "structuredContent": {"a": deep(600)}})
+        case "large-structured":
+            send(id=number, result={"content": [], "structuredContent": {"a": [{"b": [1.5, None]}] * 150_000}})
+        case "odd-numbers":
+            odd = b'{"content":[],"structuredContent":{"a":%s}}' % (b"9" * 400)
+            write(b'{"jsonrpc":"2.0","id":%d,"result":%s}\n' % (number, odd))
         case "no-content":
             send(id=number, result={})
         case "result-is-text":
@@ -296,6 +323,8 @@ def main() -> None:
                 list_tools(message["id"], params.get("cursor"))
             case "prompts/list" if MODE == "refuses-prompts":
                 send(id=message["id"], error={"code": -32000, "message": "no prompts today"})
+            case "prompts/list" if MODE in PROMPTS:
+                send(id=message["id"], result={"prompts": PROMPTS[MODE], "nextCursor": str(time.time())})
             case "prompts/list":
                 send(id=message["id"], result={"prompts": [{"name": "greet", "arguments": [{"name": "who"}]}]})
             case "prompts/get":

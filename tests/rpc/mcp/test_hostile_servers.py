@@ -6,10 +6,12 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.rpc.mcp.conftest import HERE, Start, hostile, memory_mib, status
 
+from pinnace_agent.mcp.limits import PROMPTS
 from pinnace_fuzz.trials.workbench import HomedAgent
 
 pytestmark = pytest.mark.slow
@@ -68,6 +70,11 @@ CALLED = {
     "error-without-content": ("MCP tool hostile/bad returned an error", True),
     "strange-content": ("not valid base64", False),
     "no-content": ("", False),
+    "many-blocks": ("[99000 more omitted]", False),
+    "many-images": ("[49000 more omitted]", False),
+    "deep-structured": ("nested deeper than 400 levels", True),
+    "large-structured": ("chars truncated", False),
+    "odd-numbers": ("has not answered within 2 seconds", True),
     "result-is-text": ("has not answered within 2 seconds", True),
     "large-result": ("chars truncated", False),
     "answers-late": ("late", False),
@@ -206,3 +213,27 @@ def until(is_true: Callable[[], bool], limit_s: float = 60) -> None:
     while not is_true():
         assert time.monotonic() < deadline_s
         time.sleep(0.01)
+
+
+@pytest.mark.parametrize(("mode", "offered"), [("odd-prompts", {"greet", "deep"}), ("many-prompts", None)])
+def test_an_odd_prompt_costs_itself(with_servers: Start, mode: str, offered: set[str] | None) -> None:
+    """Also where the list has no end."""
+    pi = with_servers({"hostile": {**hostile(mode), "timeout": 2}}, [BUILT_IN, {"text": "fine"}])
+    prompt(pi, "go")
+    deadline_s = time.monotonic() + 60
+    while not (found := prompts(pi)) and time.monotonic() < deadline_s:
+        time.sleep(0.05)
+
+    assert {each["name"].removeprefix("mcp__hostile__") for each in found} == offered or len(found) == PROMPTS
+    assert [] == [each for each in found if not str(each.get("description", "")).isprintable()]
+    assert answers_quickly(pi)
+    shown = status(pi)
+    assert "hostile: connected, 2 tools" in shown
+    assert "left out: " in shown
+    pi.check_end()
+
+
+def prompts(pi: HomedAgent) -> list[dict[str, Any]]:
+    """Return the commands that are prompts of the server."""
+    commands = pi.request({"type": "get_commands"})["data"]["commands"]
+    return [each for each in commands if each["name"].startswith("mcp__hostile__")]

@@ -450,9 +450,9 @@ class _Tried:
         if server.state != "connected" or not server.offers("prompts"):
             return
         try:
-            self.prompts = await prompts_of(server)
+            self.prompts, server.dropped_prompts = await prompts_of(server)
         except (ServerError, CallTimedOut, LinkLost) as error:
-            server.dropped = [*server.dropped, f"its prompts can't be listed: {str(error) or 'no answer'}"]
+            server.dropped_prompts = [f"its prompts can't be listed: {str(error) or 'no answer'}"]
 
 
 def _connected(
@@ -592,7 +592,7 @@ def _record(tried: _Tried) -> dict[str, object]:
         "state": server.state,
         "tools": list(server.tools),
         "prompts": list(tried.prompts),
-        "dropped": list(server.dropped),
+        "dropped": server.left_out,
     }
     if server.link is not None:
         record["protocol"] = server.link.protocol
@@ -621,7 +621,7 @@ def _show(tried: _Tried) -> None:
     for name, command in tool_names(server.name, tried.prompts).items():
         about = first_line(tried.prompts[name].description, 100)
         echo(f"  /{command}{': ' if about else ''}{about}")
-    for line in server.dropped:
+    for line in server.left_out:
         echo(f"  dropped: {visible_line(line)}")
     if server.offers("resources"):
         echo("  offers resources")
