@@ -123,6 +123,19 @@ def save_decision(path: Path, folder: Path, decision: bool) -> bool:
     return edit_object(path, change, FileForm(_encode)).is_changed
 
 
+def distrust(path: Path, folder: Path) -> None:
+    """Store that a folder is not trusted, unless there is a decision for it itself: the one of a folder above is not.
+
+    Raises:
+        ConfigurationFileError: The file can't be read, so it is left as it is.
+        LockHeld: Another program does not let go of it.
+        OSError: It can't be written.
+    """
+    decisions, _ = read_decisions(path)
+    if decisions.get(os.path.realpath(folder)) is None and saved_decision(decisions, folder):
+        save_decision(path, folder, False)
+
+
 def _encode(content: JsonObject) -> str:
     """Write decisions as pi does: sorted, with a newline."""
     return json.dumps(content, indent=2, ensure_ascii=False, sort_keys=True) + "\n"

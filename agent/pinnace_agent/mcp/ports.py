@@ -110,6 +110,14 @@ class Link(Protocol):
         ...
 
     @property
+    def is_current(self) -> Callable[[], bool] | None:
+        """Returns whether the server's program still sees what another one would that is started now.
+
+        Blocks; for any thread. None: it is no program in a sandbox.
+        """
+        ...
+
+    @property
     def ended(self) -> trio.Event:
         """Set when it has ended."""
         ...

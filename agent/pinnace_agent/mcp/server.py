@@ -5,6 +5,10 @@
 
 Decides when there is a connection and what a call may do with it; `wire` makes it. A call is sent once: it may have
 taken effect whatever happens then.
+
+A program in a sandbox sees what was there at its start: keys that have come since are not hidden from it, and a mount
+ends where the user's program replaces a file. So a server whose view is no longer that of a new one is replaced: before
+a call, and every few seconds beside it. Open calls may end before, within a limit.
 """
 
 import math
@@ -41,6 +45,10 @@ _TRIES_S: Final = (0.25, 1.0)
 """Until a server over HTTP is tried again that could not be reached."""
 _LONGEST_ASKED_S: Final = 10.0
 """A server that asks to wait for longer is not tried again by itself."""
+VIEW_S: Final = 5.0
+"""Between two looks at whether a server in a sandbox sees what a new one would."""
+RENEWAL_S: Final = 60.0
+"""How long open calls may go on once it does not."""
 _LIST_QUIET_S: Final = 0.5
 _LIST_EVERY_S: Final = 2.0
 
@@ -85,6 +93,9 @@ class Server:
         self._open_link = open_link
         self._report = report
         self._calls: list[str] = []
+        self._open = 0
+        """Requests that were sent and have no answer."""
+        self._quiet = trio.lowlevel.ParkingLot()
         self._is_over = False
         self._wanted = trio.Event()
         self._changed = trio.Event()
@@ -182,8 +193,25 @@ class Server:
         self._become("connected")
         self.settled.set()
         while True:
-            await self._relist.wait()
-            await self._list_again(link)
+            with trio.move_on_after(math.inf if link.is_current is None else VIEW_S) as looking:
+                await self._relist.wait()
+            if not looking.cancelled_caught:
+                await self._list_again(link)
+            if await _is_outdated(link):
+                await self._renew(link)
+
+    async def _renew(self, link: Link) -> None:
+        """Connect anew when no request is open, or after a while."""
+        with trio.move_on_after(RENEWAL_S):
+            while self._open:
+                await self._quiet.park()
+        if self.link is link:
+            await self._connected_anew()
+
+    async def _connected_anew(self) -> None:
+        """Connect anew, and wait until that has begun."""
+        self.reconnect()
+        await self._changed.wait()
 
     def fail(self, error: str) -> None:
         """Be of no use, for a reason that is not the server's."""
@@ -343,18 +371,25 @@ class Server:
             NeedsAuth: The user has to sign in; the request was not executed.
         """
         link = await self.ready()
+        if await _is_outdated(link):
+            await self._renew(link)
+            link = await self.ready()
+        self._open += 1
         try:
             try:
                 return await link.request(method, params, self.entry.timeout_s, on_progress)
             except SessionExpired:
-                self.reconnect()
-                await self._changed.wait()
+                await self._connected_anew()
                 link = await self.ready()
                 return await link.request(method, params, self.entry.timeout_s, on_progress)
         except NeedsAuth as error:
             if self.link is link:
                 self.deny(error)
             raise
+        finally:
+            self._open -= 1
+            if not self._open:
+                self._quiet.unpark_all()
 
     def _become(self, state: State, error: str | None = None, details: str = "") -> None:
         line, _, rest = (error or "").strip().partition("\n")
@@ -365,6 +400,11 @@ class Server:
         changed, self._changed = self._changed, trio.Event()
         changed.set()
         self._report(self)
+
+
+async def _is_outdated(link: Link) -> bool:
+    """Return whether the server's program sees something else than a new one would."""
+    return link.is_current is not None and not await trio.to_thread.run_sync(link.is_current, abandon_on_cancel=True)
 
 
 def _size(page: object) -> int:

@@ -39,6 +39,7 @@ from pinnace_agent.sandbox.opened import identity_of
 from pinnace_agent.sandbox.policy import SandboxPolicy
 from pinnace_agent.sandbox.private_folder import PrivateFolder
 from pinnace_agent.sandbox.seccomp import Rules, filter_program
+from pinnace_agent.sandbox.witness import news_text
 
 _LIMITS: Final = (
     "no new files directly in the working folder, and .git is read-only",
@@ -90,7 +91,8 @@ class LandlockConfinement(ResolvesPolicy):
         super().__init__(policy, places, private)
         self._supervisor = supervisor
         self.report: Callable[[str], None] | None = None
-        """Takes what is found after a command: never anything, since rules do not depend on names."""
+        """Takes what is found after a command, any thread: what has come that is protected from now on. Rules do not
+        depend on names, so nothing that was protected can have been replaced."""
         rules = Rules(
             allows_unix_sockets=policy.unix_sockets,
             refuses_namespaces=True,
@@ -119,7 +121,8 @@ class LandlockConfinement(ResolvesPolicy):
         """
         if "\0" in "".join((*start.arguments, *start.env, *start.env.values())):
             raise ValueError("embedded null byte")  # as without a sandbox
-        layout = self.layout(access, session_file_of(start.env))
+        session_file = session_file_of(start.env)
+        layout = self.layout(access, session_file)
         rules = list(_identified(_rules_of(layout)))
         private = layout.private
         env = {
@@ -129,20 +132,47 @@ class LandlockConfinement(ResolvesPolicy):
             "npm_config_cache": f"{private}/.cache/npm",
         }
         order = Order(rules, self._filter.hex(), start.arguments, env)
-        return LandlockStart(self._supervisor, order, layout.folder if start.cwd is None else start.cwd)
+        is_watched = layout.is_writable and access != "tools"
+        return LandlockStart(
+            self._supervisor,
+            order,
+            layout.folder if start.cwd is None else start.cwd,
+            self.unchanged(layout, access, session_file),
+            self._report_news if is_watched else None,
+        )
+
+    def _report_news(self) -> None:
+        if self.report is not None and (news := news_text(self.protections.news())):
+            self.report(news)
 
 
 class LandlockStart:
     """One start: a `ConfinedStart`. Owns descriptors until `launch` and `close`."""
 
-    def __init__(self, supervisor: Supervisor, order: Order, cwd: str) -> None:
+    def __init__(
+        self,
+        supervisor: Supervisor,
+        order: Order,
+        cwd: str,
+        is_current: Callable[[], bool] = lambda: True,
+        report_news: Callable[[], None] | None = None,
+    ) -> None:
         """Write the order.
+
+        Args:
+            supervisor: Starts the program.
+            order: How.
+            cwd: Where.
+            is_current: Returns whether a program that is started now would see the same.
+            report_news: Called at the end; None: the program can't have made anything.
 
         Raises:
             OSError: No descriptor is left.
         """
         self._supervisor = supervisor
         self._cwd = cwd
+        self.is_current = is_current
+        self._report_news = report_news
         self._has_begun = False
         self._report, report = os.pipe()
         try:
@@ -192,6 +222,9 @@ class LandlockStart:
         if self._report >= 0:
             os.close(self._report)
             self._report = -1
+        report_news, self._report_news = self._report_news, None
+        if report_news is not None:
+            report_news()
 
 
 def _identified(rules: Iterable[tuple[str, int]]) -> Iterator[tuple[str, int, int, int]]:

@@ -24,7 +24,7 @@ from pinnace_agent.sandbox.private_folder import PrivateFolder
 from pinnace_agent.sandbox.protections import Protections
 from pinnace_agent.sandbox.seccomp import Rules, filter_program
 from pinnace_agent.sandbox.verification import Expected, NotAsMeant, expected_of, verify
-from pinnace_agent.sandbox.witness import Witness
+from pinnace_agent.sandbox.witness import Witness, view_of
 
 _log = logging.getLogger("pinnace.sandbox")
 
@@ -79,6 +79,18 @@ class ResolvesPolicy:
             protections=self.protections,
         )
 
+    def unchanged(self, layout: Layout, access: Access, session_file: str | None) -> Callable[[], bool]:
+        """Return what says whether a program that was started with a layout still sees what another one would."""
+        before = view_of(layout)
+
+        def is_current() -> bool:
+            try:
+                return view_of(self.layout(access, session_file)) == before
+            except OSError:
+                return False  # no program would be started
+
+        return is_current
+
     def shows(self, path: str) -> bool:
         """Return whether an absolute path is in no folder that the sandbox replaces by one of its own."""
         return is_shown(self.policy, self.places, path)
@@ -111,12 +123,17 @@ class BubblewrapConfinement(ResolvesPolicy):
             OSError: Something can't be protected, or no descriptor is left.
             ValueError: There are more paths than bubblewrap accepts.
         """
-        layout = self.layout(access, session_file_of(start.env))
+        session_file = session_file_of(start.env)
+        layout = self.layout(access, session_file)
+        is_current = self.unchanged(layout, access, session_file)
         self._private.leaves(layout.absent)
         env = confined_environment(start.env, self.policy.mode)
         is_watched = layout.is_writable and access != "tools"
         witness = Witness(layout, self.protections) if is_watched else None
-        return ConfinedProgram(layout, self._filter, start._replace(env=env), self._private.gates, self._ended, witness)
+        start = start._replace(env=env)
+        return ConfinedProgram(
+            layout, self._filter, start, self._private.gates, self._ended, witness, is_current=is_current
+        )
 
     def close(self) -> None:
         """End nothing: each command has its own processes."""
@@ -165,6 +182,8 @@ class ConfinedProgram:
         gates: Gates,
         report: Callable[[str], None],
         witness: Witness | None,
+        *,
+        is_current: Callable[[], bool] = lambda: True,
     ) -> None:
         """Open the descriptors, and note what the program has to see.
 
@@ -173,6 +192,8 @@ class ConfinedProgram:
         """
         self._report = report
         self._witness = witness
+        self.is_current = is_current
+        """Returns whether a program that is started now would see the same."""
         self._started: LaunchedProgram | None = None
         self._init = -1
         self._records = b""

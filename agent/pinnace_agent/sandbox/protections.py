@@ -13,7 +13,7 @@ them does not matter: a command, the tool `write`, a client, an MCP server. Bloc
 import os
 import stat
 import threading
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -31,6 +31,8 @@ class Protections:
         """Protect nothing yet."""
         self._lock = threading.Lock()
         self._kept: dict[str, _Kept] = {}
+        self.came: Callable[[Sequence[str]], None] = _ignore
+        """Called with what has come since the first look, once for each path; any thread."""
 
     @property
     def limits(self) -> tuple[str, ...]:
@@ -42,9 +44,19 @@ class Protections:
         )
 
     def news(self) -> tuple[str, ...]:
-        """Look again, and return what is protected since the last look, and was not there at the first one."""
+        """Look again, and return what is protected since the last call, and was not there at the first look."""
         with self._lock:
-            return tuple(path for kept in self._kept.values() for path in kept.news())
+            for kept in self._kept.values():
+                kept.look()
+        return self.unreported()
+
+    def unreported(self) -> tuple[str, ...]:
+        """Return the same as `news`, as of the last look: a look is taken before each program."""
+        with self._lock:
+            new = tuple(path for kept in self._kept.values() for path in kept.unreported())
+        if new:
+            self.came(new)
+        return new
 
     def find(
         self, roots: Sequence[str], granted: Collection[str] = (), *, new_repository_in: str | None = None
@@ -90,10 +102,13 @@ class _Kept:
         self._add(first)
         self._reported.update(self._kinds)
 
-    def news(self) -> list[str]:
-        """Look again, and return what has come since the last time."""
+    def look(self) -> None:
+        """Look again."""
         with suppress(Unprotectable):  # the next program is refused for it, with its text
             self._add(self.finder.find(allows_new_repository=True))
+
+    def unreported(self) -> list[str]:
+        """Return what has come since the last time."""
         # An empty one is the place of what the sandbox puts there.
         new = [path for path in self._kinds if path not in self._reported and not _is_empty_file(path)]
         self._reported.update(new)
@@ -142,6 +157,10 @@ class _Kept:
                 self._kinds.setdefault(path, kind)
         self._pinned.update(dict.fromkeys(found.pinned))
         self._forbidden.update(dict.fromkeys(found.forbidden))
+
+
+def _ignore(_paths: Sequence[str]) -> None:
+    """Let nothing follow from what has come."""
 
 
 def _kind_at(path: str) -> int | None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import trio
@@ -25,7 +26,7 @@ from pinnace_agent.core.ports.confinement import Access, Confinement, FolderRefu
 from pinnace_agent.core.ports.emitter import Emitter
 from pinnace_agent.files.paths import agent_dir, expand_home, home_dir
 from pinnace_agent.files.places_of_keys import keys_named_by
-from pinnace_agent.files.protected import HIDDEN, WRITABLE, is_inside
+from pinnace_agent.files.protected import HIDDEN, PROJECT_FOLDERS, WRITABLE, is_inside
 from pinnace_agent.sandbox.bubblewrap import Layout
 from pinnace_agent.sandbox.environment import withheld_variables
 from pinnace_agent.sandbox.file_helper import FileHelpers
@@ -39,7 +40,7 @@ from pinnace_agent.sandbox.private_folder import PrivateFolder
 from pinnace_agent.sandbox.probe import Unavailable, find_bubblewrap, probe, probe_as_child
 from pinnace_agent.sandbox.protections import Protections
 from pinnace_agent.sandbox.repositories import Unprotectable
-from pinnace_agent.sandbox.witness import marks_of
+from pinnace_agent.sandbox.witness import marks_of, news_text
 from pinnace_agent.shell.child_processes import CHILDREN, Child
 from pinnace_agent.shell.environment import WITHHELD
 from pinnace_agent.tools.base import Tool
@@ -99,6 +100,7 @@ class Sandbox:
         self._private = private
         self._code: tuple[str, ...] = ()
         self._protections = Protections()
+        self._protections.came = self._distrust
         self._agent: HasSession | None = None
         self._confinement = self._confined(places)
         self._problem: str | None = None
@@ -125,6 +127,8 @@ class Sandbox:
         """
         path = self.session_file
         layout = self._confinement.layout("tools", path)
+        if news := news_text(self._protections.unreported()):  # of the call before
+            self._found(news)
         return layout, marks_of(layout), _file_of(path)
 
     def follow(self, agent: HasSession, emitter: Emitter) -> None:
@@ -188,7 +192,31 @@ class Sandbox:
         made.report = self._found
         return made
 
+    def _distrust(self, paths: Sequence[str]) -> None:
+        """Let no trust in a folder above include what configures agents and has come since the start.
+
+        A decision that the user makes for the folder itself counts, also an earlier one.
+        """
+        # Hardly ever needed, and not at the start.
+        from pinnace_agent.config.trust import distrust, trust_file
+        from pinnace_agent.files.file_lock import LockHeld
+        from pinnace_agent.files.relaxed_json import ConfigurationFileError
+
+        folders = {os.path.dirname(each) for each in paths if os.path.basename(each) in PROJECT_FOLDERS}
+        for folder in sorted(folders - {self.places.folder}):
+            try:
+                distrust(trust_file(agent_dir(os.environ)), Path(folder))
+            except (ConfigurationFileError, LockHeld, OSError) as error:
+                self._found(f"{folder} has come since the start and is trusted with the folder above it: {error}")
+
     def _found(self, problem: str) -> None:
+        """Report something to the client, from any thread."""
+        try:
+            trio.from_thread.run_sync(self._report, problem)
+        except RuntimeError:  # in the event loop itself, or without one
+            self._report(problem)
+
+    def _report(self, problem: str) -> None:
         self._problem = problem
         if self._emitter is not None and self._agent is not None:
             # The record that every generation has for failures beside its commands.
@@ -228,7 +256,7 @@ class Sandbox:
             "version": self.version,
             "writable": self.writable,
         }
-        if limits := (*self.limits, *self._protections.limits):
+        if limits := (*self.limits, *self._protections.limits, *_of_variables()):
             record["limits"] = list(limits)
         if self._problem is not None:
             record["problem"] = self._problem
@@ -254,6 +282,7 @@ class Sandbox:
 
     def close(self) -> None:
         """End what the mechanism keeps, and remove the private folder."""
+        self._protections.news()  # what the last call has made
         self._confinement.close()
         self._private.close()
 
@@ -267,6 +296,13 @@ class PreparedMove(NamedTuple):
     def enter(self) -> None:
         """Have the sandbox there. The places are those of the probe: no link is followed again."""
         self.sandbox.move(self.places)
+
+
+def _of_variables() -> list[str]:
+    """Return the line about variables that commands do not get, if there are any."""
+    if not WITHHELD:
+        return []
+    return [f"not passed to commands, since they hold keys (sandbox.environment): {', '.join(sorted(WITHHELD))}"]
 
 
 def _file_of(path: str | None) -> tuple[int, int] | None:
@@ -326,8 +362,8 @@ def start_sandbox(  # what options and settings hold
     CHILDREN.confinement = sandbox.confinement
     FILE_CALLS.use(_file_helpers(sandbox))
     notice(sandbox.line())
-    if WITHHELD:
-        notice(f"not passed to commands, since they hold keys (sandbox.environment): {', '.join(sorted(WITHHELD))}")
+    for line in _of_variables():
+        notice(line)
     if os.geteuid() == 0:
         warn("as root, commands can read files of root that are not hidden; start as an ordinary user")
     return sandbox

@@ -9,7 +9,7 @@ Blocking: some microseconds for each path.
 
 import os
 import stat
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from typing import Final, NamedTuple
@@ -47,6 +47,37 @@ def marks_of(layout: Layout) -> Marks:
     return {path: _mark(path, apart) for path in (*layout.protected, *layout.pinned)}
 
 
+class View(NamedTuple):
+    """What a program sees from its start on; a value to compare."""
+
+    layout: Layout
+    places: Mapping[str, tuple[int, int] | None]
+    """What is at each protected path: where something else is, the mount of a program that runs has ended."""
+
+
+def view_of(layout: Layout) -> View:
+    """Return what a program that is started now sees."""
+    return View(layout, {path: _place(path) for path in (*layout.protected, *layout.pinned)})
+
+
+def _place(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def news_text(new: Sequence[str]) -> str | None:
+    """Return what is said of paths that have come and are protected from now on, for the user; None: there are none."""
+    if not new:
+        return None
+    return (
+        f"{', '.join(new)}: came since the start, and is used without being requested: look at it before you work "
+        "there; commands can't change it from now on"
+    )
+
+
 class Witness:
     """What is protected, before a command and after it."""
 
@@ -77,11 +108,8 @@ class Witness:
         changed = [path for path, mark in self._before.items() if path not in replaced and after[path] != mark]
         if changed:
             found.append(f"{', '.join(changed)}: changed while a command ran")
-        if new := self._protections.news():
-            found.append(
-                f"{', '.join(new)}: came since the start, and is used without being requested: look at it before you "
-                "work there; commands can't change it from now on"
-            )
+        if news := news_text(self._protections.news()):
+            found.append(news)
         return "; ".join(found) or None
 
 

@@ -123,8 +123,21 @@ class Child:
         self.is_abandoned = status is None
         if self._confined is not None:
             self.failure_at(status)
-            self._confined.close()
+            with trio.CancelScope(shield=True):
+                try:
+                    await trio.to_thread.run_sync(self._confined.close)  # it looks at what the program has left
+                except RuntimeError:  # no thread is left
+                    self._confined.close()
         return status
+
+    @property
+    def is_confined(self) -> bool:
+        """Whether it runs in a sandbox."""
+        return self._confined is not None
+
+    def is_current(self) -> bool:
+        """Return whether a program that is started now would see the same in the sandbox. Blocks; for any thread."""
+        return self._confined is None or self._confined.is_current()
 
 
 class ChildProcesses:

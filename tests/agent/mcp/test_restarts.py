@@ -2,6 +2,7 @@
 
 import math
 import random
+import threading
 from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
@@ -10,7 +11,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from pinnace_agent.mcp.entries import read_entry
 from pinnace_agent.mcp.ports import Link, LinkLost, OnProgress, Unreachable
-from pinnace_agent.mcp.server import Server
+from pinnace_agent.mcp.server import RENEWAL_S, VIEW_S, Server
 
 Outcome = Exception | float
 """What becomes of a connection: it can't be made, or it lasts for so many seconds."""
@@ -22,14 +23,22 @@ class Listed:
     capabilities: Mapping[str, object] = {}
     instructions = protocol = reason = ""
 
-    def __init__(self) -> None:
-        """Be connected."""
+    def __init__(self, is_current: Callable[[], bool] | None = None) -> None:
+        """Be connected; `is_current` is that of a program in a sandbox."""
         self.ended = trio.Event()
+        self.is_current = is_current
+        self.called = trio.Event()
+        self.answers = trio.Event()
+        """Calls wait for it."""
+        self.answers.set()
 
     async def request(
         self, method: str, params: Mapping[str, object], timeout_s: float, on_progress: OnProgress | None = None
     ) -> Mapping[str, object]:
         assert not self.ended.is_set()
+        if method == "tools/call":
+            self.called.set()
+            await self.answers.wait()
         return {"answers": method}
 
 
@@ -41,6 +50,10 @@ class Tries:
         self._outcomes = list(outcomes)
         self.begun_s: list[float] = []
         self.states: list[str] = []
+        self.links: list[Listed] = []
+        self.began_again = trio.Event()
+        self.is_current: Callable[[], bool] | None = None
+        """That of the next connection."""
         self.ending_s = 0.0
         """How long the processes of a server take to end."""
         raw = {"url": "http://127.0.0.1:9/mcp"} if url else {"command": "x"}
@@ -49,10 +62,13 @@ class Tries:
     async def open(self, server: Server, use: Callable[[Link], Awaitable[None]]) -> None:
         assert server is self.server
         self.begun_s.append(trio.current_time())
+        if len(self.begun_s) > 1:
+            self.began_again.set()
         outcome = self._outcomes.pop(0) if len(self._outcomes) > 1 else self._outcomes[0]
         if isinstance(outcome, Exception):
             raise outcome
-        link = Listed()
+        link = Listed(self.is_current)
+        self.links.append(link)
         with trio.move_on_after(outcome):
             await use(link)
         link.ended.set()
@@ -159,3 +175,89 @@ async def test_a_call_that_waits_for_a_server_fails_when_the_session_has_it_no_l
             await wait_all_tasks_blocked()
             tries.server.end()
     assert failed == ["the session has it no longer"] * 2
+
+
+# The clock of these does not wait for threads: what comes of a look is waited for.
+
+
+async def test_a_server_in_a_sandbox_is_replaced_when_it_sees_something_else_than_a_new_one(
+    autojump_clock: MockClock,
+) -> None:
+    """Also when nothing calls it; and it is looked at no more often than needed."""
+    tries, looks = Tries(math.inf), 0
+    is_outdated = False
+
+    def is_current() -> bool:
+        nonlocal looks
+        looks += 1
+        return not is_outdated
+
+    tries.is_current = is_current
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(tries.server.serve)
+        await tries.server.settled.wait()
+        await trio.sleep(10 * VIEW_S)
+        assert len(tries.begun_s) == 1
+        assert looks <= 11
+        tries.is_current = lambda: True
+        is_outdated = True
+        await tries.began_again.wait()
+        assert await tries.server.ready() is tries.links[1]
+        await trio.sleep(10 * VIEW_S)
+        nursery.cancel_scope.cancel()
+    assert len(tries.begun_s) == 2
+    assert "failed" not in tries.states
+    assert "disconnected" not in tries.states
+
+
+async def test_a_call_meets_no_server_that_sees_something_else_than_a_new_one(autojump_clock: MockClock) -> None:
+    tries = Tries(math.inf)
+    tries.is_current = lambda: False
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(tries.server.serve)
+        first = await tries.server.ready()
+        tries.is_current = lambda: True
+        await tries.server.request("tools/call", {})
+        assert await tries.server.ready() is not first
+        nursery.cancel_scope.cancel()
+    assert len(tries.begun_s) == 2
+
+
+@pytest.mark.parametrize("is_endless", [False, True])
+async def test_open_calls_end_before_their_server_is_replaced_but_not_for_ever(
+    mock_clock: MockClock, is_endless: bool
+) -> None:
+    tries, ended = Tries(math.inf), trio.Event()
+    was_seen = threading.Event()
+    is_outdated = False
+
+    def is_current() -> bool:
+        if is_outdated:
+            was_seen.set()
+        return not is_outdated
+
+    async def call() -> None:
+        await tries.server.request("tools/call", {})
+        ended.set()
+
+    tries.is_current = is_current
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(tries.server.serve)
+        await tries.server.ready()
+        (link,) = tries.links
+        link.answers = trio.Event()
+        nursery.start_soon(call)
+        await link.called.wait()
+        tries.is_current = lambda: True
+        is_outdated = True
+        mock_clock.jump(VIEW_S)
+        await trio.to_thread.run_sync(was_seen.wait)
+        assert len(tries.begun_s) == 1
+        if not is_endless:
+            link.answers.set()
+            await tries.began_again.wait()
+        while not tries.began_again.is_set():
+            mock_clock.jump(RENEWAL_S)
+            await wait_all_tasks_blocked(0.001)
+        assert ended.is_set() is not is_endless
+        nursery.cancel_scope.cancel()

@@ -224,10 +224,12 @@ def test_commands_do_not_get_keys_of_the_environment_and_it_is_reported(tmp_path
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(f"{json.dumps(command)}\n")
+        process.stdin.write(f'{json.dumps(command)}\n{{"type": "get_state"}}\n')
         process.stdin.flush()
-        answer = next(line for line in process.stdout if '"response"' in line)
+        answers = (line for line in process.stdout if '"response"' in line)
+        answer, state = sorted((next(answers), next(answers)), key=lambda line: "get_state" in line)
         _, errors = process.communicate()
 
     assert f"some=none {len(keys['OTHER_TOKEN'])}" in answer
     assert "hold keys (sandbox.environment): SOME_TOKEN\n" in errors
+    assert json.loads(state)["data"]["sandbox"]["limits"][-1].endswith("(sandbox.environment): SOME_TOKEN")

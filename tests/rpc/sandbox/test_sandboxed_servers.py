@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from tests.rpc.conftest import COMMAND, ENVIRONMENT
-from tests.rpc.sandbox.test_sandboxed_tools import DONE, calls, needs_bubblewrap, processes_named, results, until
+from tests.rpc.sandbox.test_sandboxed_tools import (
+    DONE,
+    calls,
+    mechanisms,
+    needs_bubblewrap,
+    processes_named,
+    results,
+    until,
+)
 
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
 
@@ -101,6 +109,42 @@ def test_commands_for_values_run_no_program_that_commands_can_write(agent: Agent
 
     assert "env.X: its command failed with status 127" in error_of(pi, "in")
     assert not ran.exists()
+
+
+@mechanisms
+def test_a_server_is_replaced_when_what_it_sees_is_out_of_date(
+    agent: AgentStarter, tmp_path: Path, mechanism: str
+) -> None:
+    """A key that has come since its start, and a protected file that was replaced, so that its mount has ended."""
+    look = "cut -d ' ' -f 22 /proc/$PPID/stat; cat keys; echo x >> .git/config"
+    script = [calls(run("in", look)), DONE] * 4
+    work = tmp_path / "agent-1" / "work"
+    work.mkdir(parents=True)
+    subprocess.run(["git", "init", "-q", str(work)], check=True)
+    pi = agent(
+        script,
+        *("--sandbox", "workspace-write"),
+        files={"mcp.json": {"mcpServers": {"in": server()}}},
+        settings={"sandbox": {"mechanism": mechanism, "hide": [str(work / "keys")]}},
+    )
+    assert pi.ask("get_state")["sandbox"]["mechanism"] == mechanism
+    said = []
+    for step in ("first", "same", "key", "replaced"):
+        if step == "key":
+            (work / "keys").write_text("secret key")
+        if step == "replaced":
+            (work / ".git/new").write_text((work / ".git/config").read_text())
+            (work / ".git/new").replace(work / ".git/config")
+        mark = pi.mark()
+        pi.say("go")
+        pi.wait({"type": "agent_settled"}, since=mark)
+        said.append(results(pi)[-1])
+
+    assert [] == [each for each in said if "secret key" in each]
+    assert "x" not in (work / ".git/config").read_text().split("\n")
+    servers = [each.strip().split("\n")[0] for each in said]
+    assert servers[0] == servers[1]
+    assert len(set(servers)) == 3
 
 
 @needs_bubblewrap

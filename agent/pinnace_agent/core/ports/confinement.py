@@ -83,8 +83,15 @@ class ConfinedStart(Protocol):
         """
         ...
 
+    def is_current(self) -> bool:
+        """Return whether a program that is started now would see the same. Blocks: it reads the disk. For any thread.
+
+        Not if something has come that is hidden or protected, or if a mount has ended since its place was replaced.
+        """
+        ...
+
     def close(self) -> None:
-        """Close everything else, and check what the program has left. Further calls have no effect."""
+        """Close everything else, and check what the program has left. Further calls have no effect. For any thread."""
         ...
 
 

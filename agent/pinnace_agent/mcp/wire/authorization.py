@@ -57,12 +57,8 @@ which uses the same registration, sends it with the second and not with the thir
 _FILE_ERRORS: Final = (ConfigurationFileError, LockHeld, OSError)
 
 
-class OpenClient(Protocol):
-    """Makes the client for an address: with its proxy, certificates and limits, and without anything of the server."""
-
-    def __call__(self, url: str) -> httpx2.AsyncClient:
-        """Make it."""
-        ...
+OpenClient: TypeAlias = Callable[[str], httpx2.AsyncClient]
+"""Makes the client for an address: with its proxy, certificates and limits, and without anything of the server."""
 
 
 class ProviderToken(httpx2.Auth):

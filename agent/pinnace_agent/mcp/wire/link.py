@@ -112,6 +112,7 @@ class _Connection:
         self.capabilities: Mapping[str, object] = {}
         self.instructions = ""
         self.protocol = ""
+        self.is_current: Callable[[], bool] | None = None
         self._info = Implementation(name="pinnace", version=release)
         self._stamp: Mapping[str, object] | None = None
         """What every request says of the client, where no handshake has; None: one has."""
@@ -356,6 +357,7 @@ async def hold(
         transport = endpoint(to, connection.statuses, connection.incoming, connection.outgoing, connection.lost)
     try:
         async with transport as streams, connection.session(streams) as session:
+            connection.is_current = streams.is_current
             await connection.agree(session, protocol)
             await use(connection)
             connection.lost("the connection was closed")

@@ -115,7 +115,7 @@ async def program(
             nursery.start_soon(_write, child, outgoing)
             nursery.start_soon(_drain, child, stderr)
             nursery.start_soon(_watch, child, end)
-            yield Streams(receive, outgoing)
+            yield Streams(receive, outgoing, child.is_current if child.is_confined else None)
             nursery.cancel_scope.cancel()
     finally:
         outgoing.close()

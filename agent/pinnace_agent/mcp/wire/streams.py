@@ -1,5 +1,6 @@
 """The two streams of one connection, as the library uses them."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from anyio.streams.memory import MemoryObjectReceiveStream
@@ -13,3 +14,6 @@ class Streams(NamedTuple):
 
     receive: MemoryObjectReceiveStream[SessionMessage | Exception]
     send: Outgoing
+    is_current: Callable[[], bool] | None = None
+    """Returns whether the server's program still sees what another one would that is started now. Blocks; for any
+    thread. None: it is no program in a sandbox."""
