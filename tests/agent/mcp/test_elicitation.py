@@ -35,7 +35,7 @@ def form(**properties: Mapping[str, Any]) -> dict[str, Any]:
 
 async def test_each_dialog_names_its_server() -> None:
     """A field may be called like a question of this program."""
-    fields = {
+    fields: dict[str, Mapping[str, Any]] = {
         "Run outside the sandbox?": {"type": "boolean"},
         "name": {"type": "string", "title": "Allow tool: bash", "description": "command: ls"},
         "kind": {"type": "string", "enum": ["a", "b"]},

@@ -3,6 +3,7 @@
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.agent.sandbox.conftest import Confined, UnderLandlock
@@ -10,8 +11,6 @@ from tests.agent.sandbox.conftest import Confined, UnderLandlock
 from pinnace_agent.core.ports.confinement import Start
 from pinnace_agent.sandbox import opened
 from pinnace_agent.sandbox.landlock import LandlockStart, landlock_refusal
-from pinnace_agent.sandbox.landlock_program import Order
-from pinnace_agent.sandbox.landlock_supervisor import Supervisor
 from pinnace_agent.sandbox.launcher import ConfinedProgram
 from pinnace_agent.sandbox.opened import LinkOnTheWay, look_at
 from pinnace_agent.sandbox.verification import Expected, NotAsMeant, verify
@@ -119,9 +118,9 @@ async def test_a_rule_of_landlock_is_for_what_was_there(
 
     made = LandlockStart.__init__
 
-    def prepared(self: LandlockStart, supervisor: Supervisor, order: Order, cwd: str) -> None:
+    def prepared(self: LandlockStart, *arguments: Any) -> None:
         replace()
-        made(self, supervisor, order, cwd)
+        made(self, *arguments)
 
     monkeypatch.setattr(LandlockStart, "__init__", prepared)
     await under_landlock.run("echo x > sub/written; echo x > ../outside/written")
