@@ -84,7 +84,7 @@ def test_people_get_a_table_as_wide_as_the_terminal() -> None:
     ).splitlines()
 
     assert "LAST USED  MESSAGES  ID          NAME OR FIRST MESSAGE" == shown[0]
-    assert "1 min ago  2         0198aaaa-1  fix the  [31mtests" == shown[1]
+    assert "1 min ago  2         0198aaaa-1  fix the \ufffd[31mtests" == shown[1]
     assert shown[2].startswith("2 h ago    2         0198aaaa-2  word word")
     assert (60, "…") == (len(shown[2]), shown[2][-1])
     assert shown[3].endswith("other       work")
