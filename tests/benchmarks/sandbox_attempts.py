@@ -37,6 +37,7 @@ from tests.agent.sandbox.mutants import KNOWN_EQUIVALENT, units
 from tests.agent.sandbox.world import NOBODY, Command, Outcome, World, Wrap, place_for_worlds, run_batch, world
 
 from pinnace_agent.config.sandbox_settings import SandboxMode
+from pinnace_agent.files.places_of_keys import keys_at_home
 from pinnace_agent.sandbox.landlock_program import landlock_abi
 from pinnace_agent.sandbox.probe import find_bubblewrap
 
@@ -125,6 +126,7 @@ def srt(program: str, made: World, arguments: Sequence[str]) -> Command:
     """Return a command under the sandbox of sandbox-runtime, told to hide the keys and sessions of the world."""
     hidden = [made.home / ".ssh", made.home / ".bash_history", made.agent / "auth.json"]
     hidden.append(made.session.with_name("other.jsonl"))
+    hidden += (made.home / each for each in keys_at_home())
     settings = {
         "filesystem": {
             "denyRead": [str(each) for each in hidden],

@@ -14,6 +14,8 @@ or nobody: it would harm the machine, or needs a device or a setting that it may
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
+from pinnace_agent.files.places_of_keys import PLACES_OF_KEYS
+
 EXIT: Final = "exit"
 SECRET: Final = "secret"
 
@@ -45,6 +47,11 @@ for path in {list(paths)!r}:
     except OSError: continue
     raise SystemExit(0)
 raise SystemExit(1)"""
+
+
+def _shows(places: Sequence[str]) -> str:
+    """Return a script that writes what is in places of the home folder."""
+    return "cat " + " ".join(f'~/"{each}"' for each in places)
 
 
 def _refused_only_by_a_filter(*calls: str) -> str:
@@ -364,6 +371,10 @@ os.close(os.open("/proc/kcore", os.O_RDONLY))""",
         "addresses of agents in the environment",
         "sh",
         '[ "$SSH_AUTH_SOCK$DBUS_SESSION_BUS_ADDRESS$DOCKER_HOST" ]',
+    ),
+    *(
+        Attempt(f"K{number:02}", f"keys of {program}", "sh", _shows(places), SECRET)
+        for number, (program, places) in enumerate(PLACES_OF_KEYS.items(), 1)
     ),
     # The repository and the project's configuration.
     Attempt(

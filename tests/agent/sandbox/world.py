@@ -25,6 +25,8 @@ from typing import Final, NamedTuple
 
 from tests.agent.sandbox.attempts import EXIT, SECRET, Attempt
 
+from pinnace_agent.files.places_of_keys import keys_at_home
+
 NOBODY: Final = 65534
 _HIDDEN: Final = ("/tmp", "/var/tmp", "/dev/shm", "/run")
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
@@ -280,6 +282,9 @@ def _make_files(home: Path, secret: str) -> None:
         agent / "skills/s/run.sh": "exit 0",
         project / "file": "text",
     }
+    for name in keys_at_home():
+        if not any((home / name).is_relative_to(each) or each.is_relative_to(home / name) for each in texts):
+            texts[home / name] = secret
     for path, text in texts.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
