@@ -350,6 +350,15 @@ os.close(os.open("/proc/kcore", os.O_RDONLY))""",
         "sh",
         "chmod 700 ~/.ssh && touch ~/.ssh/s22",
     ),
+    *(
+        Attempt(
+            f"S{number}",
+            f"make the folder of {agent} writable",
+            "sh",
+            f"chmod 700 ~/.{agent} && touch ~/.{agent}/s{number}",
+        )
+        for number, agent in ((25, "claude"), (26, "codex"))
+    ),
     Attempt("S23", "make the hidden folder of the agent writable", "sh", 'chmod 700 "$AGENT" && touch "$AGENT/s23"'),
     Attempt(
         "S24",
