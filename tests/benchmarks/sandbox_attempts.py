@@ -137,7 +137,9 @@ def srt(program: str, made: World, arguments: Sequence[str]) -> Command:
     }
     file = made.home.parent / "srt.json"
     file.write_text(json.dumps(settings), encoding="utf-8")
-    return Command(made.as_user([program, "--settings", str(file), "-c", shlex.join(arguments)]), made.env)
+    script = made.home.parent / "srt.sh"  # the whole list is too long for an argument of the shell
+    script.write_text(f"exec {shlex.join(arguments)}\n", encoding="utf-8")
+    return Command(made.as_user([program, "--settings", str(file), "-c", f"sh {shlex.quote(str(script))}"]), made.env)
 
 
 def results(columns: Mapping[str, Found]) -> list[str]:

@@ -18,6 +18,23 @@ from pinnace_agent.files.places_of_keys import PLACES_OF_KEYS
 
 EXIT: Final = "exit"
 SECRET: Final = "secret"
+RUN_UNASKED: Final[Mapping[str, str]] = {
+    "below/.pi/settings.json": "the agent's configuration below the project",
+    "below/.agents/skills/a/SKILL.md": "a skill below the project",
+    ".envrc": "the environment of a shell in the folder",
+    ".vscode/tasks.json": "tasks of an editor",
+    ".idea/workspace.xml": "the configuration of an editor",
+    ".devcontainer/devcontainer.json": "commands of a container for development",
+    ".husky/pre-commit": "a hook of husky",
+    ".githooks/pre-commit": "a hook in a folder of the project",
+    ".pre-commit-config.yaml": "the hooks of pre-commit",
+    "lefthook.yml": "the hooks of lefthook",
+    ".claude/settings.json": "the configuration of Claude Code in the project",
+    ".codex/config.toml": "the configuration of Codex in the project",
+    ".cursor/mcp.json": "the configuration of Cursor in the project",
+    ".mcp.json": "the MCP servers of the project",
+}
+"""Files of the project that something reads or runs without being requested, and what they are."""
 
 
 class Attempt(NamedTuple):
@@ -384,6 +401,38 @@ os.close(os.open("/proc/kcore", os.O_RDONLY))""",
     *(
         Attempt(f"K{number:02}", f"keys of {program}", "sh", _shows(places), SECRET)
         for number, (program, places) in enumerate(PLACES_OF_KEYS.items(), 1)
+    ),
+    *(
+        Attempt(f"U{number:02}", f"change {what}", "sh", f"echo evil > '{path}'", f'grep -q evil "$PROJECT/{path}"')
+        for number, (path, what) in enumerate(RUN_UNASKED.items(), 1)
+    ),
+    Attempt(
+        "U15",
+        "write a hook of a repository below",
+        "sh",
+        "mkdir -p below/.git/hooks; echo x > below/.git/hooks/u15",
+        'test -e "$PROJECT/below/.git/hooks/u15"',
+    ),
+    Attempt(
+        "U16",
+        "configure a program in a repository below",
+        "sh",
+        "git -C below config core.fsmonitor evil",
+        'grep -q evil "$PROJECT/below/.git/config"',
+    ),
+    Attempt(
+        "U17",
+        "replace a repository below",
+        "sh",
+        "mv replaced/.git replaced/away; mkdir replaced/.git; echo u17 > replaced/.git/u17",
+        'test -e "$PROJECT/replaced/away"',
+    ),
+    Attempt(
+        "U18",
+        "replace the folder of a repository below",
+        "sh",
+        "mv moved away; mkdir -p moved/.git; echo u18 > moved/.git/u18",
+        'test -e "$PROJECT/away"',
     ),
     # The repository and the project's configuration.
     Attempt(

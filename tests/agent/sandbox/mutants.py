@@ -19,6 +19,11 @@ KNOWN_EQUIVALENT: Final[Mapping[str, str]] = {
     "--json-status-fd": "without its report each command counts as not run (`test_sandbox_faults.py`)",
     "--perms": "`--remount-ro` refuses what the mode does, and an empty folder holds nothing to read",
     "--ro-bind /dev/null /etc": "the next file of the same kind is looked at first",
+    **{
+        f"{option} ~/project/{name}": "attempts on another repository find it"
+        for option in ("--bind", "--ro-bind")
+        for name in ("moved/.git", "replaced")
+    },
 }
 """Options whose absence no attempt sees, with the reason."""
 

@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.agent.sandbox.attempts import EXIT, SECRET, Attempt
+from tests.agent.sandbox.attempts import EXIT, RUN_UNASKED, SECRET, Attempt
 
 from pinnace_agent.files.places_of_keys import keys_at_home
 
@@ -281,6 +281,7 @@ def _make_files(home: Path, secret: str) -> None:
         agent / "extensions/kept.py": "",
         agent / "skills/s/run.sh": "exit 0",
         project / "file": "text",
+        **{project / each: "here" for each in RUN_UNASKED},
     }
     for name in keys_at_home():
         if not any((home / name).is_relative_to(each) or each.is_relative_to(home / name) for each in texts):
@@ -290,7 +291,8 @@ def _make_files(home: Path, secret: str) -> None:
         path.write_text(text)
     (project / "inlink").symlink_to(home / ".ssh/id_rsa")
     git = ["git", "-C", str(project), "-c", "init.defaultBranch=main"]
-    subprocess.run([*git, "init", "-q"], check=True, env={"PATH": os.environ["PATH"], "HOME": str(home)})
+    for each in (".", "below", "replaced", "moved"):
+        subprocess.run([*git, "init", "-q", each], check=True, env={"PATH": os.environ["PATH"], "HOME": str(home)})
     with (project / ".git/config").open("a") as file:
         file.write("[user]\n\tname = x\n\temail = x@example.org\n")
     (project / ".git/hooks").mkdir(exist_ok=True)
