@@ -2,8 +2,12 @@
 
 from typing import Any
 
+import pytest
+
 from pinnace_fuzz.judge.playing.recording import seen
 from pinnace_fuzz.judge.playing.said import counts_messages, is_said, only_said, unsaid
+from pinnace_fuzz.judge.reports.transcript import said
+from pinnace_fuzz.judge.results import Finding
 from pinnace_spec.observers.trace_file import step_of
 
 SYSTEM: dict[str, Any] = {"role": "system", "content": "", "sections": {}}
@@ -45,3 +49,23 @@ def test_expressions_do_not_see_their_records() -> None:
     assert not is_said({"type": "message_start", "message": SYSTEM})
     assert [{"type": "agent_end", "messages": []}] == [each.record for each in seen(steps, (), None, has_unsaid=True)]
     assert 2 == len(seen(steps, (), None))
+
+
+def test_what_warns_of_the_machine_is_no_part_of_a_scenario() -> None:
+    lines = (
+        '{"type":"warning","kind":"sandbox","text":"as root"}',
+        '{"type":"warning","kind":"project_trust","text":"x"}',
+    )
+    steps = [step_of(at, "out", line) for at, line in enumerate(lines, 1)]
+
+    assert ["project_trust"] == [each.record["kind"] for each in seen(steps, (), None)]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"), [("half \ud83d", "half \ufffd"), ("\x1b[2Jx\ny", "\ufffd[2Jx\ny"), ("é", "é")]
+)
+def test_a_finding_is_written_wherever_it_quotes_the_agent(text: str, shown: str) -> None:
+    line = said(Finding("expect", (), text))
+
+    assert line == f"expect: {shown}"
+    line.encode()

@@ -95,6 +95,11 @@ def is_of_kit(record: Mapping[str, Any]) -> bool:
     return isinstance(own, str) and own.startswith(KIT_ID)
 
 
+def is_of_machine(record: Mapping[str, Any]) -> bool:
+    """Return whether a record warns of the machine that the agent runs on, such as of root in a sandbox."""
+    return record.get("type") == "warning" and record.get("kind") == "sandbox"
+
+
 class Seen(NamedTuple):
     """A record as expressions see it, and its number in the trace."""
 
@@ -105,7 +110,9 @@ class Seen(NamedTuple):
 def seen(
     steps: Sequence[Step], marks: Sequence[tuple[int, str]], end: int | None, *, has_unsaid: bool = False
 ) -> list[Seen]:
-    """Return what the agent wrote until the end of the script, with the marks, without those of the tester.
+    """Return what the agent wrote until the end of the script, with the marks.
+
+    Without answers to the tester's own commands, and without warnings of the machine.
 
     Args:
         steps: The trace.
@@ -121,7 +128,7 @@ def seen(
             found.append(Seen({"type": MARK, "name": name}, at))
         if step is not None and step.direction == "out":
             record = step.record if step.record is not None else {"type": "no record", "line": step.line}
-            if is_of_kit(record) or (has_unsaid and not is_said(record)):
+            if is_of_kit(record) or is_of_machine(record) or (has_unsaid and not is_said(record)):
                 continue
             found.append(Seen(only_said(record) if has_unsaid else record, step.number))
     return found

@@ -11,6 +11,7 @@ from pinnace_fuzz.judge.results import ACP_KIND, CaseResult, Finding, ProcessLog
 from pinnace_fuzz.judge.scenarios.scenario import Ask, Bytes, Scenario, Send
 from pinnace_fuzz.records import encode_records
 from pinnace_spec.observers.verdicts import Step
+from pinnace_spec.printable import printable_lines
 
 MAX_LINES = 40
 MAX_CHARACTERS = 150
@@ -80,9 +81,9 @@ def _cut(lines: list[str], *, is_whole: bool) -> list[str]:
 
 
 def said(finding: Finding) -> str:
-    """Write a finding in one line."""
+    """Write a finding. It may quote the agent: halves of characters, and what would change a terminal, are replaced."""
     rules = f" ({', '.join(finding.rules)})" if finding.rules else ""
-    return f"{finding.source}{rules}: {finding.text}"
+    return f"{finding.source}{rules}: {printable_lines(finding.text)}"
 
 
 def inputs(scenario: Scenario) -> list[bytes]:
