@@ -4,6 +4,7 @@ A campaign searches a promise widely, or compares with other programs. Each prom
 whoever adds a file here makes sure of that. A single test is marked `campaign` where it stands.
 """
 
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parent
@@ -65,6 +66,7 @@ CAMPAIGNS = (
 _PATHS = frozenset(ROOT / name for name in CAMPAIGNS)
 
 
+@cache
 def is_campaign(path: Path) -> bool:
     """Whether the tests of the file `path` are left to `scripts/check all`."""
     return path in _PATHS or not _PATHS.isdisjoint(path.parents)
