@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def collected() -> Iterator[None]:
-    """Collect what the library leaves open within the test that ignores its warnings, and not in the one after it."""
+    """Collect what the library leaves open within the file that ignores its warnings, and not in the one after it."""
     yield
     gc.collect()
