@@ -78,4 +78,4 @@ def test_a_call_is_one_line_of_the_terminal(
 
     assert 3 == len(lines)
     assert all(len(line) < 40 and line.isprintable() for line in lines)
-    assert lines[0].startswith("pinnace: bash: abccc")
+    assert lines[0].startswith("pinnace: bash: a\\u{1b}[31mbccc")

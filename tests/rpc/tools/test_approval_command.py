@@ -52,7 +52,7 @@ def test_the_next_call_of_a_run_is_decided_by_the_new_mode(agent: AgentStarter, 
     pi.ask("set_tool_approval", mode="ask")
     pi.llm.release("first")
     asked = question(pi)
-    assert asked["title"].endswith("command: touch one")
+    assert "\n\ncommand: touch one\n(in " in asked["title"]
     answer(pi, asked, "Allow once")
     pi.llm.wait_reached("second")
     pi.ask("set_tool_approval", mode="read-only")
