@@ -76,7 +76,7 @@ def test_removing_a_missing_entry_creates_no_file(file: Path) -> None:
     assert [] == list(file.parent.iterdir())
 
 
-def test_l18_a_file_that_cant_be_read_is_left_as_it_is(file: Path) -> None:
+def test_a_file_that_cant_be_read_is_left_as_it_is(file: Path) -> None:
     file.write_text('{"anthropic": {"type": "oauth", "acc')
     with pytest.raises(ConfigurationFileError, match=r"line 1, column"):
         store_key(file, "openai", Secret("sk"))

@@ -85,7 +85,7 @@ def test_s3_the_folder_for_sessions_of_a_project_counts_only_if_it_is_trusted(
     assert (str(tmp_path / "there") if approved else None) == loaded.settings.session_dir
 
 
-def test_s13_the_variables_that_hold_keys_are_known_unless_the_user_wants_shells_to_have_them(tmp_path: Path) -> None:
+def test_the_variables_that_hold_keys_are_known_unless_the_user_wants_shells_to_have_them(tmp_path: Path) -> None:
     folder = tmp_path / ".pi" / "agent"
     folder.mkdir(parents=True)
     (folder / "auth.json").write_text('{"a": {"type": "api_key", "key": "$MINE"}}')

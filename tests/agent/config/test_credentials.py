@@ -80,7 +80,7 @@ def test_a_damaged_file_is_reported_without_its_content_and_stays_as_it_is(text:
     assert text == (tmp_path / "auth.json").read_text()
 
 
-def test_l18_a_damaged_file_is_reported_with_its_last_good_state_if_there_is_one(tmp_path: Path) -> None:
+def test_a_damaged_file_is_reported_with_its_last_good_state_if_there_is_one(tmp_path: Path) -> None:
     (tmp_path / "auth.json.bak").write_text("{}")
 
     assert f"{tmp_path / 'auth.json.bak'} is how it was" in str(read(tmp_path, "{").diagnostics[0])

@@ -93,7 +93,7 @@ def test_a_file_in_a_folder_that_is_a_link_has_one_lock(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"a": NaN}', '{"a": "x", }'])
 @pytest.mark.parametrize("has_backup", [False, True])
-def test_l18_a_file_that_cant_be_read_is_never_written(text: str, has_backup: bool, tmp_path: Path) -> None:
+def test_a_file_that_cant_be_read_is_never_written(text: str, has_backup: bool, tmp_path: Path) -> None:
     (tmp_path / "f.json").write_text(text)
     form = FORM._replace(has_backup=has_backup)
     with pytest.raises(ConfigurationFileError):
@@ -103,7 +103,7 @@ def test_l18_a_file_that_cant_be_read_is_never_written(text: str, has_backup: bo
     assert ["f.json"] == [path.name for path in tmp_path.iterdir()]
 
 
-def test_l18_the_backup_has_the_content_after_the_change(tmp_path: Path) -> None:
+def test_the_backup_has_the_content_after_the_change(tmp_path: Path) -> None:
     (tmp_path / "f.json").write_text('{"a":1}')
     edit(tmp_path / "f.json", FORM._replace(has_backup=True), a=2)
 
@@ -200,7 +200,7 @@ for number in itertools.count(1):
 """
 
 
-def test_l18_kill_9_at_any_moment_leaves_what_was_there_or_what_is_new(tmp_path: Path) -> None:
+def test_kill_9_at_any_moment_leaves_what_was_there_or_what_is_new(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], env=ENV, check=True, timeout=60)
     states = [
         json.loads((tmp_path / str(number) / "f.json").read_text())["a"] for number in range(1, 1 + count(tmp_path))

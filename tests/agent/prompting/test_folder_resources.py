@@ -245,7 +245,7 @@ def test_a_hint_is_kept(tree: Tree) -> None:
     assert ["[x]", None] == [each.argument_hint for each in tree.read().templates.values()]
 
 
-def test_s10_a_template_whose_name_would_command_a_terminal_is_reported_and_not_used(tree: Tree) -> None:
+def test_a_template_whose_name_would_command_a_terminal_is_reported_and_not_used(tree: Tree) -> None:
     tree.write({"agent/prompts/a\x1b]0;title\x07.md": "b"})
     assert {} == tree.templates()
     assert (

@@ -34,7 +34,7 @@ STARTED_INSIDE: Final = "a program is started by a shell of the sandbox, whose w
 UNSEEN: Final = "processes of the machine do not exist inside, so that there is nothing to refuse"
 READS_ALONE: Final = "a search can't write, and the program of the test does"
 
-_PROCESS_FILES: Final = "tools/test_tool_process_files.py::test_s12_a_"
+_PROCESS_FILES: Final = "tools/test_tool_process_files.py::test_a_"
 EXCEPTIONS: Final[Mapping[str, str]] = {
     "tools/test_tool_bash.py::test_a_timeout_after_the_shells_exit_includes_its_exit_code": NUMBERS,
     "tools/test_tool_find.py::test_an_abort_leaves_no_process": NUMBERS,

@@ -91,13 +91,13 @@ def test_of_no_leaf_nothing_is_copied() -> None:
     assert [] == copy_path(EntryTree([user("u1", None), label("l", "u1", "u1")]), None, new_ids(), NOW)
 
 
-def test_l20_what_hangs_from_a_label_hangs_from_what_is_before_it() -> None:
+def test_what_hangs_from_a_label_hangs_from_what_is_before_it() -> None:
     result = copied(EntryTree(LABELLED))
 
     assert [("t", None), ("u1", "t"), ("u2", "u1"), ("u3", "u2"), ("u4", "u3")] == links(result)[:5]
 
 
-def test_l20_labels_before_the_cut_are_made_anew_at_the_end_with_their_times() -> None:
+def test_labels_before_the_cut_are_made_anew_at_the_end_with_their_times() -> None:
     result = copied(EntryTree(LABELLED))
 
     assert [
@@ -106,7 +106,7 @@ def test_l20_labels_before_the_cut_are_made_anew_at_the_end_with_their_times() -
     ] == result[5:]
 
 
-def test_l20_the_context_behind_labels_is_whole() -> None:
+def test_the_context_behind_labels_is_whole() -> None:
     tree = EntryTree(LABELLED)
 
     assert build_context(branch(tree)) == build_context(copied(tree))
@@ -135,7 +135,7 @@ def test_a_label_without_a_time_has_the_present_one() -> None:
     assert NOW == copied(EntryTree([user("u1", None), bare]))[-1]["timestamp"]
 
 
-def test_l20_what_is_kept_begins_behind_a_label_that_is_left_out() -> None:
+def test_what_is_kept_begins_behind_a_label_that_is_left_out() -> None:
     tree = EntryTree([*LABELLED, compaction("k", "u4", "l2"), user("u5", "k")])
 
     result = copied(tree)
@@ -144,7 +144,7 @@ def test_l20_what_is_kept_begins_behind_a_label_that_is_left_out() -> None:
     assert build_context(branch(tree)) == build_context(result)
 
 
-def test_l20_nothing_is_kept_if_only_a_label_was() -> None:
+def test_nothing_is_kept_if_only_a_label_was() -> None:
     tree = EntryTree([user("u1", None), label("l1", "u1", "gone"), compaction("k", "l1", "l1"), user("u2", "k")])
 
     result = copied(tree)
@@ -171,13 +171,13 @@ def test_l3_an_orphan_names_what_it_hangs_from() -> None:
     assert [("u1", None), ("u2", "u1")] == links(copied(EntryTree([user("u1", "gone"), user("u2", "gone too")])))
 
 
-def test_l16_a_circle_becomes_a_chain() -> None:
+def test_a_circle_becomes_a_chain() -> None:
     tree = EntryTree([user("a", "b"), user("b", "a")])
 
     assert [("a", None), ("b", "a")] == links(copied(tree))
 
 
-def test_l16_of_an_id_that_is_there_twice_the_last_entry_keeps_it() -> None:
+def test_of_an_id_that_is_there_twice_the_last_entry_keeps_it() -> None:
     tree = EntryTree(
         [user("u", None, "first"), compaction("k", "u", "u"), user("u", "k", "second"), edit("e", "u", "u", None)]
     )
@@ -189,7 +189,7 @@ def test_l16_of_an_id_that_is_there_twice_the_last_entry_keeps_it() -> None:
     assert build_context(branch(tree)) == build_context(result)
 
 
-def test_l16_edits_of_both_entries_of_an_id_stay_with_their_own() -> None:
+def test_edits_of_both_entries_of_an_id_stay_with_their_own() -> None:
     new = {"content": "new"}
     tree = EntryTree([user("u", None), edit("e", "u", "u", new), user("u", "e"), edit("f", "u", "u", None)])
 
@@ -199,7 +199,7 @@ def test_l16_edits_of_both_entries_of_an_id_stay_with_their_own() -> None:
     assert build_context(branch(tree)) == build_context(result)
 
 
-def test_l16_a_compaction_that_names_itself_does_so_under_its_new_id() -> None:
+def test_a_compaction_that_names_itself_does_so_under_its_new_id() -> None:
     tree = EntryTree([compaction("k", None, "k"), user("k", "k")])
 
     assert [("new1", None), ("k", "new1")] == links(copied(tree))

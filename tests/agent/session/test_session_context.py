@@ -333,14 +333,14 @@ def test_l3_a_damaged_line_in_the_middle_leaves_the_rest_of_the_context() -> Non
     assert ["u1", "a1", "a2", "u3", "a3"] == shown(*(tree.entries[place] for place in tree.path(tree.leaf)))
 
 
-def test_l16_of_an_id_that_is_there_twice_both_messages_are_shown() -> None:
+def test_of_an_id_that_is_there_twice_both_messages_are_shown() -> None:
     first, second = user("u1"), {**answer("a1"), "id": "u1", "parentId": "u1"}
     tree = EntryTree([first, second])
 
     assert ["u1", "a1"] == shown(*(tree.entries[place] for place in tree.path(tree.leaf)))
 
 
-def test_l16_of_an_id_that_is_there_twice_the_closest_one_before_is_kept_and_edited() -> None:
+def test_of_an_id_that_is_there_twice_the_closest_one_before_is_kept_and_edited() -> None:
     again = {**user("again"), "id": "u1"}
 
     assert ["k", "again", "u2"] == shown(user("u1"), again, compaction("k", "u1"), user("u2"))

@@ -229,7 +229,7 @@ def test_nothing_is_appended_before_damaged_lines_are_kept(present: Path) -> Non
     file.abandon()
 
 
-def test_l17_nothing_is_appended_to_what_may_only_be_read(present: Path) -> None:
+def test_nothing_is_appended_to_what_may_only_be_read(present: Path) -> None:
     file = _opened(present, read_only="It has version 4.")
     with pytest.raises(SaveError, match=r"It has version 4\."):
         file.append(_line(1))

@@ -417,7 +417,7 @@ def test_a_file_that_may_not_be_written_is_read_only(path: Path) -> None:
 # Files that go, or are no longer the same.
 
 
-def test_l10_a_deleted_file_is_written_back_whole(path: Path) -> None:
+def test_a_deleted_file_is_written_back_whole(path: Path) -> None:
     file = _opened(path)
     reports = Reports(file)
     file.append(_line(1))
@@ -437,7 +437,7 @@ def test_l10_a_deleted_file_is_written_back_whole(path: Path) -> None:
     file.abandon()
 
 
-def test_l10_a_deleted_folder_is_made_again_and_the_lease_taken_anew(tmp_path: Path) -> None:
+def test_a_deleted_folder_is_made_again_and_the_lease_taken_anew(tmp_path: Path) -> None:
     path = tmp_path / "sessions" / "s.jsonl"
     file = SessionFile.fresh(path, HEADER)
     file.append(_line(0))
@@ -452,7 +452,7 @@ def test_l10_a_deleted_folder_is_made_again_and_the_lease_taken_anew(tmp_path: P
     assert os.listdir(path.parent) == ["s.jsonl"]
 
 
-def test_l10_a_deleted_file_is_not_written_back_while_another_process_has_the_lease(tmp_path: Path) -> None:
+def test_a_deleted_file_is_not_written_back_while_another_process_has_the_lease(tmp_path: Path) -> None:
     path = tmp_path / "sessions" / "s.jsonl"
     file = SessionFile.fresh(path, HEADER)
     file.append(_line(0))
@@ -470,7 +470,7 @@ def test_l10_a_deleted_file_is_not_written_back_while_another_process_has_the_le
     file.abandon()
 
 
-async def test_l10_a_file_that_is_deleted_before_it_is_flushed_is_written_back(path: Path) -> None:
+async def test_a_file_that_is_deleted_before_it_is_flushed_is_written_back(path: Path) -> None:
     file = _opened(path)
     file.append(_line(1))
     path.unlink()
@@ -482,7 +482,7 @@ async def test_l10_a_file_that_is_deleted_before_it_is_flushed_is_written_back(p
     assert not path.exists()
 
 
-def test_l10_a_deleted_file_that_can_not_be_written_back_is_when_there_is_space(disk: Path) -> None:
+def test_a_deleted_file_that_can_not_be_written_back_is_when_there_is_space(disk: Path) -> None:
     path = disk / "s.jsonl"
     file = SessionFile.fresh(path, HEADER)
     file.append(_line(0, 100_000))
@@ -522,7 +522,7 @@ def _by_a_folder(path: Path) -> None:
 
 
 @pytest.mark.parametrize("replace", [_by_a_file, _by_a_link, _by_a_link_to_itself, _by_a_folder])
-def test_l10_a_file_that_was_replaced_is_not_touched(path: Path, replace: Callable[[Path], None]) -> None:
+def test_a_file_that_was_replaced_is_not_touched(path: Path, replace: Callable[[Path], None]) -> None:
     file = _opened(path)
     replace(path)
     before = {entry.name: entry.stat() for entry in os.scandir(path.parent)}
@@ -543,7 +543,7 @@ def test_l10_a_file_that_was_replaced_is_not_touched(path: Path, replace: Callab
     file.abandon()
 
 
-def test_l10_once_the_replacement_is_moved_away_everything_is_written_back(path: Path) -> None:
+def test_once_the_replacement_is_moved_away_everything_is_written_back(path: Path) -> None:
     file = _opened(path)
     _by_a_file(path)
     with pytest.raises(SaveError):
@@ -557,7 +557,7 @@ def test_l10_once_the_replacement_is_moved_away_everything_is_written_back(path:
     file.abandon()
 
 
-async def test_l10_a_file_that_was_replaced_before_it_was_flushed_is_reported(path: Path) -> None:
+async def test_a_file_that_was_replaced_before_it_was_flushed_is_reported(path: Path) -> None:
     file = _opened(path)
     file.append(_line(1))
     _by_a_file(path)
@@ -577,7 +577,7 @@ async def test_l10_a_file_that_was_replaced_before_it_was_flushed_is_reported(pa
         pytest.param(HEADER + _line(7, 500), id="rewritten and longer"),
     ],
 )
-def test_l10_a_file_that_was_rewritten_in_place_is_not_touched(path: Path, content: bytes) -> None:
+def test_a_file_that_was_rewritten_in_place_is_not_touched(path: Path, content: bytes) -> None:
     file = _opened(path)
     file.append(_line(1))
     file.append(_line(2))
@@ -604,7 +604,7 @@ def test_a_file_that_was_only_touched_is_the_same(path: Path) -> None:
     file.abandon()
 
 
-def test_l10_what_comes_to_the_path_while_a_file_is_written_back_is_not_overwritten(path: Path) -> None:
+def test_what_comes_to_the_path_while_a_file_is_written_back_is_not_overwritten(path: Path) -> None:
     file = AppendFile(path, open_for_appending(path), size=path.stat().st_size, is_torn=False)
     _by_a_file(path)
     with pytest.raises(FileExistsError):

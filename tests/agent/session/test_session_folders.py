@@ -54,7 +54,7 @@ def test_a_working_folder_s_sessions_have_a_folder_named_after_it(cwd: str, name
 
 
 @given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=400))
-def test_l23_a_name_always_fits_into_a_file_system(text: str) -> None:
+def test_a_name_always_fits_into_a_file_system(text: str) -> None:
     name = folder_name("/" + text)
     assert len(os.fsencode(name)) <= 255
     assert name.startswith("--")
@@ -63,7 +63,7 @@ def test_l23_a_name_always_fits_into_a_file_system(text: str) -> None:
 
 
 @pytest.mark.parametrize("unit", ["a", "ä", "日", "😀", "\udcff"])
-def test_l23_a_name_of_255_bytes_stays_and_a_longer_one_ends_in_a_digest(unit: str, tmp_path: Path) -> None:
+def test_a_name_of_255_bytes_stays_and_a_longer_one_ends_in_a_digest(unit: str, tmp_path: Path) -> None:
     size = len(os.fsencode(unit))
     fitting = "/" + unit * (251 // size)
     assert folder_name(fitting) == f"--{fitting[1:]}--"
@@ -74,18 +74,18 @@ def test_l23_a_name_of_255_bytes_stays_and_a_longer_one_ends_in_a_digest(unit: s
     (tmp_path / name).mkdir()
 
 
-def test_l23_long_names_that_begin_alike_differ() -> None:
+def test_long_names_that_begin_alike_differ() -> None:
     beginning = "/" + "long/" * 100
     names = {folder_name(beginning + ending) for ending in ("a/b", "a-b", "a", "b")}
     assert len(names) == 4
     assert all(name.startswith("--long-long-") for name in names)
 
 
-def test_l23_a_long_name_is_the_same_every_time() -> None:
+def test_a_long_name_is_the_same_every_time() -> None:
     assert folder_name("/" + "d" * 300) == folder_name("//" + "d" * 300 + "/")
 
 
-def test_l23_a_deep_working_folder_gets_a_folder_on_the_disk(tmp_path: Path) -> None:
+def test_a_deep_working_folder_gets_a_folder_on_the_disk(tmp_path: Path) -> None:
     folder = choose_folder(tmp_path, "/" + "/".join(["überlang"] * 60), None, {}, None)
     make_folder(folder.path)
     assert folder.path.is_dir()

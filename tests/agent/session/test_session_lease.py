@@ -180,7 +180,7 @@ def test_a_link_is_never_followed(session: Path, tmp_path: Path, is_dangling: bo
     assert is_dangling or target.read_text() == "precious"
 
 
-def test_s17_a_file_that_has_the_sidecars_name_as_well_is_never_written(session: Path, tmp_path: Path) -> None:
+def test_a_file_that_has_the_sidecars_name_as_well_is_never_written(session: Path, tmp_path: Path) -> None:
     """A hard link, which may have been put there to have something else overwritten."""
     target = tmp_path / "target"
     target.write_text("precious")
@@ -194,7 +194,7 @@ def test_s17_a_file_that_has_the_sidecars_name_as_well_is_never_written(session:
     assert not _sidecar(session).exists()
 
 
-def test_s17_a_lease_that_is_held_is_kept_although_its_sidecar_has_another_name(session: Path, tmp_path: Path) -> None:
+def test_a_lease_that_is_held_is_kept_although_its_sidecar_has_another_name(session: Path, tmp_path: Path) -> None:
     """A backup by hard links while it is held."""
     lease = Lease.take(session)
     os.link(_sidecar(session), tmp_path / "backup")

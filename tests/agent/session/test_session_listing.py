@@ -176,7 +176,7 @@ def test_sessions_of_version_1_are_listed(place: Place) -> None:
 # Whose a session is.
 
 
-def test_l14_a_folder_that_two_projects_share_gives_each_its_own(place: Place) -> None:
+def test_a_folder_that_two_projects_share_gives_each_its_own(place: Place) -> None:
     assert place.folder("/x/a/b") == place.folder("/x/a-b")
     mine, theirs = place.write("mine", "/x/a/b"), place.write("theirs", "/x/a-b")
     folder = place.folder("/x/a/b")
@@ -188,14 +188,14 @@ def test_l14_a_folder_that_two_projects_share_gives_each_its_own(place: Place) -
     assert most_recent(folder, "/x-a/b") is None
 
 
-def test_l14_an_id_in_a_shared_folder_is_not_found_for_the_other_project(place: Place) -> None:
+def test_an_id_in_a_shared_folder_is_not_found_for_the_other_project(place: Place) -> None:
     place.write("theirs", "/x/a-b")
     with pytest.raises(NotFound) as caught:
         find_session("theirs", place.root, place.folder("/x/a/b"), "/x/a/b")
     assert "/x/a-b" in caught.value.text
 
 
-def test_l14_a_folder_of_the_user_s_choice_gives_each_project_its_own(place: Place) -> None:
+def test_a_folder_of_the_user_s_choice_gives_each_project_its_own(place: Place) -> None:
     one = place.write("one", "/one", folder=place.flat())
     place.write("two", "/two", folder=place.flat())
     place.write("none", None, folder=place.flat())
@@ -236,21 +236,21 @@ def test_the_file_that_was_written_to_last_is_continued(place: Place) -> None:
 
 
 @pytest.mark.parametrize("size", [600, 4095, 4096, 5000, 200_000, 1_000_000])
-def test_l15_a_long_header_is_seen(place: Place, size: int) -> None:
+def test_a_long_header_is_seen(place: Place, size: int) -> None:
     cwd = "/" + "d" * size
     path = place.write("s-1", cwd, line("user", "x"), folder=place.folder("/w"))
     assert most_recent(place.folder("/w"), cwd) == path
     assert find_session("s-1", place.root, place.folder("/w"), cwd) == path
 
 
-def test_l15_a_header_that_ends_where_a_read_ends_is_seen(place: Place) -> None:
+def test_a_header_that_ends_where_a_read_ends_is_seen(place: Place) -> None:
     for size in range(3900, 4000):
         path = place.write("s-1", "/" + "d" * size, folder=place.folder("/w"), name="a.jsonl")
         path.write_bytes(path.read_bytes().removesuffix(b"\n"))
         assert most_recent(place.folder("/w"), "/" + "d" * size) == path
 
 
-def test_l15_no_more_than_a_mib_is_read_for_a_header(place: Place) -> None:
+def test_no_more_than_a_mib_is_read_for_a_header(place: Place) -> None:
     place.write("s-1", "/" + "d" * 2**20, folder=place.folder("/w"))
     assert most_recent(place.folder("/w"), "/" + "d" * 2**20) is None
 
@@ -266,7 +266,7 @@ def test_a_session_is_found_by_its_id_or_the_beginning_of_it(place: Place) -> No
         assert find_anywhere(reference, place.root, place.folder("/w"), "/w") == path
 
 
-def test_l21_several_matches_are_an_error_that_lists_them(place: Place) -> None:
+def test_several_matches_are_an_error_that_lists_them(place: Place) -> None:
     paths = [place.write(session_id, "/w") for session_id in ("0198-a", "0198-b")]
     place.write("0199-c", "/w")
     for find in (find_session, find_anywhere):
@@ -277,7 +277,7 @@ def test_l21_several_matches_are_an_error_that_lists_them(place: Place) -> None:
         assert "0199" not in text
 
 
-def test_l21_a_whole_id_is_never_ambiguous_with_longer_ones(place: Place) -> None:
+def test_a_whole_id_is_never_ambiguous_with_longer_ones(place: Place) -> None:
     path = place.write("task", "/w")
     place.write("task-2", "/w")
     assert find_session("task", place.root, place.folder("/w"), "/w") == path
@@ -285,7 +285,7 @@ def test_l21_a_whole_id_is_never_ambiguous_with_longer_ones(place: Place) -> Non
     assert find_exact("tas", place.folder("/w"), "/w") is None
 
 
-def test_l21_two_files_with_one_id_are_ambiguous(place: Place) -> None:
+def test_two_files_with_one_id_are_ambiguous(place: Place) -> None:
     paths = [place.write("task", "/w"), place.write("task", "/w")]
     with pytest.raises(Ambiguous) as caught:
         find_session("task", place.root, place.folder("/w"), "/w")
@@ -293,7 +293,7 @@ def test_l21_two_files_with_one_id_are_ambiguous(place: Place) -> None:
     assert find_exact("task", place.folder("/w"), "/w") == paths[1]
 
 
-def test_l21_many_matches_are_counted(place: Place) -> None:
+def test_many_matches_are_counted(place: Place) -> None:
     for number in range(30):
         place.write(f"t{number}", "/w")
     with pytest.raises(Ambiguous) as caught:
@@ -350,7 +350,7 @@ def test_what_matches_nothing_is_not_found(place: Place, reference: str) -> None
         assert caught.value.text == f"No session matches '{reference}'"
 
 
-def test_s10_the_text_of_a_header_reaches_no_terminal_as_it_is(place: Place) -> None:
+def test_the_text_of_a_header_reaches_no_terminal_as_it_is(place: Place) -> None:
     for ending in "ab":
         place.write(f"x\x1b]0;title\x07{ending}", "/other\n\x9b31m")
     with pytest.raises(Ambiguous) as caught:

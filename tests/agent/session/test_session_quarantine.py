@@ -72,7 +72,7 @@ def test_a_link_is_never_followed(session: Path, side: Path, tmp_path: Path, is_
     assert is_dangling or target.read_text() == "precious"
 
 
-def test_s17_a_file_that_has_its_name_as_well_is_never_written(session: Path, side: Path, tmp_path: Path) -> None:
+def test_a_file_that_has_its_name_as_well_is_never_written(session: Path, side: Path, tmp_path: Path) -> None:
     target = tmp_path / "target"
     target.write_text("precious")
     os.link(target, side)

@@ -377,19 +377,19 @@ def test_a_later_header_is_no_entry() -> None:
 
 
 @pytest.mark.parametrize(("version", "read"), [(1, 1), (2, 2), (3, 3), (3.0, 3), (None, 1), (0, 1), (-7, 1)])
-def test_l17_the_version_is_recognised(version: object, read: int) -> None:
+def test_the_version_is_recognised(version: object, read: int) -> None:
     text = read_session(file_of({**HEADER, "version": version}, A))
     assert (text.version, text.entries) == (read, [A])
 
 
 @pytest.mark.parametrize("version", [4, 5.0, 10**30, "3", "1", True, False, 3.5, {}, [3]])
-def test_l17_a_version_that_is_not_known_counts_as_newer(version: object) -> None:
+def test_a_version_that_is_not_known_counts_as_newer(version: object) -> None:
     text = read_session(file_of({**HEADER, "version": version}, A))
     assert text.version > CURRENT_VERSION
     assert text.entries == [A]
 
 
-def test_l17_a_newer_version_is_returned_as_it_is() -> None:
+def test_a_newer_version_is_returned_as_it_is() -> None:
     assert read_session(file_of({**HEADER, "version": 17})).version == 17
 
 
@@ -427,7 +427,7 @@ def test_a_header_is_read_from_the_beginning_of_a_file() -> None:
         assert read_header(SESSION[:size]) == (HEADER if size >= len(bare(HEADER)) else None)
 
 
-def test_l15_a_header_of_many_thousand_bytes_is_read_whole() -> None:
+def test_a_header_of_many_thousand_bytes_is_read_whole() -> None:
     long = {**HEADER, "cwd": "/" + "d" * 100_000, "parentSession": "/" + "p" * 100_000}
     data = file_of(long, A)
     assert read_header(data) == long

@@ -195,31 +195,31 @@ def test_l3_a_damaged_first_line_leaves_one_root() -> None:
     assert (["b", "c"], 1) == (named(tree), tree.orphans)
 
 
-def test_l16_parents_in_a_circle_end_where_the_file_goes_back() -> None:
+def test_parents_in_a_circle_end_where_the_file_goes_back() -> None:
     tree = EntryTree([entry("r", None), entry("a", "b"), entry("b", "a")])
 
     assert (["r", "a", "b"], 1) == (named(tree), tree.orphans)
 
 
-def test_l16_an_entry_that_is_its_own_parent_hangs_from_the_one_before() -> None:
+def test_an_entry_that_is_its_own_parent_hangs_from_the_one_before() -> None:
     tree = EntryTree([*chain("a", "b"), entry("c", "c")])
 
     assert (["a", "b", "c"], 1) == (named(tree), tree.orphans)
 
 
-def test_l16_an_entry_that_is_its_own_parent_does_not_hang_from_a_later_one_with_its_id() -> None:
+def test_an_entry_that_is_its_own_parent_does_not_hang_from_a_later_one_with_its_id() -> None:
     tree = EntryTree([entry("a", None), entry("c", "c"), entry("c", "a")])
 
     assert [None, 0, 0] == parents(tree)
 
 
-def test_l16_an_id_that_is_there_twice_hides_neither_entry() -> None:
+def test_an_id_that_is_there_twice_hides_neither_entry() -> None:
     tree = EntryTree([*chain("a", "b"), entry("b", "b"), entry("c", "b")])
 
     assert (["a", "b", "b", "c"], 0) == (named(tree), tree.orphans)
 
 
-def test_l16_two_crossing_circles_hide_nothing() -> None:
+def test_two_crossing_circles_hide_nothing() -> None:
     tree = EntryTree([entry("t", None), entry("a", "c"), entry("b", "d"), entry("c", "b"), entry("d", "a")])
 
     assert (["t", "b", "c", "a", "d"], 1) == (named(tree), tree.orphans)
@@ -362,12 +362,12 @@ def test_a_name_is_cleared_by_an_empty_one(cleared: dict[str, object]) -> None:
         ("", None),
     ],
 )
-def test_s10_a_name_is_one_line_without_control_characters(given_name: str, name: str | None) -> None:
+def test_a_name_is_one_line_without_control_characters(given_name: str, name: str | None) -> None:
     assert name == clean_name(given_name)
 
 
 @given(st.text())
-def test_s10_cleaning_a_name_twice_changes_nothing(text: str) -> None:
+def test_cleaning_a_name_twice_changes_nothing(text: str) -> None:
     name = clean_name(text)
 
     assert name is None or (clean_name(name) == name and len(name.splitlines()) == 1)

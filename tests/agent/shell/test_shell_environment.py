@@ -13,11 +13,11 @@ def test_commands_see_that_an_agent_runs_them() -> None:
     assert {"PATH": "/bin", "AI_AGENT": "pi", "PI_CODING_AGENT": "true"} == env
 
 
-def test_s13_what_is_hidden_is_left_out() -> None:
+def test_what_is_hidden_is_left_out() -> None:
     assert "OPENAI_API_KEY" not in shell_environment({"OPENAI_API_KEY": "sk"}, {"OPENAI_API_KEY"})
 
 
-def test_s13_the_variables_of_every_provider_are_hidden() -> None:
+def test_the_variables_of_every_provider_are_hidden() -> None:
     hidden = key_variables_of((), ())
 
     names = (
@@ -27,14 +27,14 @@ def test_s13_the_variables_of_every_provider_are_hidden() -> None:
     assert set(names.split()) <= hidden
 
 
-def test_s13_what_files_name_in_the_place_of_a_key_is_hidden_too() -> None:
+def test_what_files_name_in_the_place_of_a_key_is_hidden_too() -> None:
     keys = map(Secret, ["$MINE", "a-${OTHER}-$$NO", "BARE_NAME", "sk-literal", "!echo $COMMAND"])
     hidden = key_variables_of(keys, [Secret("Bearer $HEADER")]) - key_variables_of((), ())
 
     assert {"MINE", "OTHER", "BARE_NAME", "HEADER"} == hidden
 
 
-def test_s13_what_every_program_needs_is_never_hidden() -> None:
+def test_what_every_program_needs_is_never_hidden() -> None:
     assert not {"HOME", "USER", "PATH"} & key_variables_of([Secret("$HOME")], [Secret("$USER"), Secret("${PATH}")])
 
 

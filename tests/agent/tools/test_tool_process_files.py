@@ -43,7 +43,7 @@ def named(name: str) -> list[str]:
 
 @pytest.mark.parametrize("tool", ["read", "write", "edit", "grep"])
 @pytest.mark.parametrize("name", FILES)
-async def test_s12_a_file_that_shows_the_agent_is_not_opened(name: str, tool: str, tmp_path: Path) -> None:
+async def test_a_file_that_shows_the_agent_is_not_opened(name: str, tool: str, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(named(name)[0])
     for path in (*named(name), "link", f"file://{named(name)[0]}", f"/proc/self/root{named(name)[1]}"):
         text = await outcome(tool, path, tmp_path)
@@ -52,14 +52,14 @@ async def test_s12_a_file_that_shows_the_agent_is_not_opened(name: str, tool: st
 
 @pytest.mark.parametrize("tool", ["grep", "find", "ls"])
 @pytest.mark.parametrize("name", FOLDERS)
-async def test_s12_a_folder_that_shows_the_agent_is_not_looked_into(name: str, tool: str, tmp_path: Path) -> None:
+async def test_a_folder_that_shows_the_agent_is_not_looked_into(name: str, tool: str, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(named(name)[0])
     for path in (*named(name)[:2], "link"):
         text = await outcome(tool, path, tmp_path)
         assert "shows the environment, memory or open files of a process" in text, (path, text)
 
 
-async def test_s12_a_new_file_there_is_not_made(tmp_path: Path) -> None:
+async def test_a_new_file_there_is_not_made(tmp_path: Path) -> None:
     assert "shows the environment" in await outcome("write", "/proc/self/fd/999999", tmp_path)
     assert "shows the environment" in await outcome("write", f"/proc/{os.getpid()}/clear_refs", tmp_path)
 
@@ -80,7 +80,7 @@ def environ_of(found: str) -> list[str]:
 
 @pytest.mark.parametrize("finds_rg", [True, False])
 @pytest.mark.parametrize("more", [{"glob": "environ"}, {"glob": "**/environ"}, {"glob": f"{os.getpid()}/environ"}])
-async def test_s12_a_search_of_all_of_proc_leaves_processes_out(
+async def test_a_search_of_all_of_proc_leaves_processes_out(
     more: Mapping[str, object], finds_rg: bool, tmp_path: Path
 ) -> None:
     context = ToolContext(str(tmp_path), "c1", lambda _: None, {"PATH": os.environ["PATH"], "HOME": str(tmp_path)})
@@ -90,7 +90,7 @@ async def test_s12_a_search_of_all_of_proc_leaves_processes_out(
 
 
 @pytest.mark.parametrize("finds_rg", [True, False])
-async def test_s12_the_globs_of_a_search_of_everything_leave_processes_out(finds_rg: bool, tmp_path: Path) -> None:
+async def test_the_globs_of_a_search_of_everything_leave_processes_out(finds_rg: bool, tmp_path: Path) -> None:
     for name in ("proc/1/environ", "proc/1/task/2/environ", "proc/cpuinfo", "home/proc/1/notes"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("mark")

@@ -168,7 +168,7 @@ def test_s5_a_file_that_others_could_read_is_tightened_and_reported(run: Run, tm
     assert 0o600 == (tmp_path / "auth.json").stat().st_mode & 0o777
 
 
-def test_l18_a_damaged_file_is_reported_and_left_alone(run: Run, tmp_path: Path) -> None:
+def test_a_damaged_file_is_reported_and_left_alone(run: Run, tmp_path: Path) -> None:
     (tmp_path / "auth.json").write_text(f'{{"a": "{KEY}')
     done = run("login", "openai", stdin=KEY)
 
@@ -176,7 +176,7 @@ def test_l18_a_damaged_file_is_reported_and_left_alone(run: Run, tmp_path: Path)
     assert f'{{"a": "{KEY}' == (tmp_path / "auth.json").read_text()
 
 
-def test_l22_a_login_of_the_original_is_neither_refreshed_nor_touched(run: Run, tmp_path: Path) -> None:
+def test_a_login_of_the_original_is_neither_refreshed_nor_touched(run: Run, tmp_path: Path) -> None:
     """Its refresh token can be used once: who begins a refresh and does not end it has lost the login."""
     login = {"anthropic": {"type": "oauth", "access": KEY, "refresh": KEY, "expires": 1}}
     (tmp_path / "auth.json").write_text(json.dumps(login))

@@ -185,7 +185,7 @@ def test_s3_a_project_has_no_say_in_where_its_sessions_go(place: Place) -> None:
     assert files(place.home.work) == []
 
 
-def test_l23_a_working_folder_of_a_very_long_name_has_sessions(place: Place) -> None:
+def test_a_working_folder_of_a_very_long_name_has_sessions(place: Place) -> None:
     deep = place.folder("/".join(["work", *["ä" * 60] * 5]))
 
     path = session(place, "one", cwd=deep)
@@ -219,7 +219,7 @@ def test_continue_without_a_session_begins_one(place: Place) -> None:
 
 
 @pytest.mark.parametrize("is_flat", [False, True])
-def test_l14_continue_passes_over_sessions_of_another_folder(place: Place, is_flat: bool) -> None:
+def test_continue_passes_over_sessions_of_another_folder(place: Place, is_flat: bool) -> None:
     """Also where the names of two working folders make one."""
     here, there = place.folder("a/b"), place.folder("a-b")
     flags = ("--session-dir", str(place.folder("all"))) if is_flat else ()
@@ -232,7 +232,7 @@ def test_l14_continue_passes_over_sessions_of_another_folder(place: Place, is_fl
     assert (file_of(pi), state(pi)["cwd"], texts(pi)) == (mine, str(here), ["mine"])
 
 
-def test_l15_continue_finds_a_session_with_a_long_header(place: Place) -> None:
+def test_continue_finds_a_session_with_a_long_header(place: Place) -> None:
     path = session(place, "one")
     long = hand_made(path.with_name("long.jsonl"), "long", place.home.work, parentSession="/" + "p" * 20_000)
 
@@ -301,7 +301,7 @@ def test_l1_what_is_no_session_is_refused_and_stays_as_it_is(place: Place) -> No
     assert files(place.root) == []
 
 
-def test_l21_a_beginning_that_fits_several_sessions_is_refused_with_their_list(place: Place) -> None:
+def test_a_beginning_that_fits_several_sessions_is_refused_with_their_list(place: Place) -> None:
     folder = session(place, "one").parent
     paths = [hand_made(folder / f"{name}.jsonl", f"task-{name}", place.home.work) for name in ("one", "two")]
     hand_made(folder / "exact.jsonl", "task", place.home.work, "exact")
@@ -314,7 +314,7 @@ def test_l21_a_beginning_that_fits_several_sessions_is_refused_with_their_list(p
     assert texts(place.start("--session", "task")) == ["exact"]
 
 
-def test_s11_a_session_of_another_folder_is_refused_and_no_one_is_asked(place: Place) -> None:
+def test_a_session_of_another_folder_is_refused_and_no_one_is_asked(place: Place) -> None:
     path = session(place, "one", cwd=place.folder("elsewhere"))
     session_id = header(path)["id"]
 
@@ -335,7 +335,7 @@ def test_an_id_that_there_is_not_is_refused(place: Place) -> None:
 # Where tools work.
 
 
-def test_s14_a_session_named_by_its_path_works_in_its_own_folder_and_says_so(place: Place) -> None:
+def test_a_session_named_by_its_path_works_in_its_own_folder_and_says_so(place: Place) -> None:
     there = place.folder("there")
     path = session(place, "one", cwd=there)
 

@@ -176,14 +176,14 @@ def test_the_key_of_the_command_line_is_said_nowhere(start: Callable[..., HomedA
     end(pi)
 
 
-def test_s13_a_command_sees_the_keys_only_if_the_user_wants_it(start: Callable[..., HomedAgent]) -> None:
+def test_a_command_sees_the_keys_only_if_the_user_wants_it(start: Callable[..., HomedAgent]) -> None:
     pi = start([], shellProviderKeys=True)
 
     assert f"{MARK}\n" == pi.ask("bash", command="echo $HF_TOKEN")["output"]
 
 
 @pytest.mark.parametrize("tool", ["bash", "client"])
-def test_s13_a_command_does_not_see_the_keys(tool: str, start: Callable[..., HomedAgent]) -> None:
+def test_a_command_does_not_see_the_keys(tool: str, start: Callable[..., HomedAgent]) -> None:
     command = "for n in OPENAI_API_KEY HF_TOKEN CUSTOM_NAME HEADER_NAME; do printenv $n && echo seen; done; echo end"
     pi = start([{"tool_calls": [{"name": "bash", "args": {"command": command}}]}, {"text": "done"}])
     if tool == "client":

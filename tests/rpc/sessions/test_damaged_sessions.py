@@ -367,7 +367,7 @@ def version_2(made: Made) -> bytes:
 
 
 @pytest.mark.parametrize("older", [version_1, version_2], ids=lambda function: function.__name__)
-def test_l11_an_older_format_is_migrated_beside_a_copy(
+def test_an_older_format_is_migrated_beside_a_copy(
     made: Made, damaged: Callable[[bytes], Path], agent: AgentStarter, older: Callable[[Made], bytes]
 ) -> None:
     """Damaged lines of it are in two places afterwards: the copy of the whole, and the side file."""
@@ -389,7 +389,7 @@ def test_l11_an_older_format_is_migrated_beside_a_copy(
     assert not path.with_name(f"{path.name}.bak.2").exists()
 
 
-def test_l11_a_message_of_an_extension_keeps_its_meaning(damaged: Callable[[bytes], Path], agent: AgentStarter) -> None:
+def test_a_message_of_an_extension_keeps_its_meaning(damaged: Callable[[bytes], Path], agent: AgentStarter) -> None:
     time_text = "2026-01-02T03:04:05.678Z"
     message = {"role": "hookMessage", "customType": "x", "content": "from a hook", "display": True, "timestamp": 5}
     header = {"type": "session", "version": 2, "id": "s-2", "timestamp": time_text, "cwd": ""}
@@ -402,7 +402,7 @@ def test_l11_a_message_of_an_extension_keeps_its_meaning(damaged: Callable[[byte
     assert "from a hook" in pi.llm.requests[0].text
 
 
-def test_l17_a_newer_format_is_only_read_and_can_be_copied(
+def test_a_newer_format_is_only_read_and_can_be_copied(
     made: Made, damaged: Callable[[bytes], Path], agent: AgentStarter
 ) -> None:
     data = b"".join([encode_record({**json.loads(made.lines[0]), "version": 4}), *made.lines[1:]])
@@ -425,7 +425,7 @@ def test_l17_a_newer_format_is_only_read_and_can_be_copied(
 # Rows about what is appended when, and what hangs from what.
 
 
-def test_l12_the_result_of_a_shell_during_a_run_is_on_the_disk_when_it_is_answered(
+def test_the_result_of_a_shell_during_a_run_is_on_the_disk_when_it_is_answered(
     agent: AgentStarter, gates: Callable[[], ShellGate]
 ) -> None:
     gate = gates()
@@ -444,7 +444,7 @@ def test_l12_the_result_of_a_shell_during_a_run_is_on_the_disk_when_it_is_answer
     assert "said" in again.llm.requests[-1].text
 
 
-def test_l16_parents_in_a_circle_end_and_hide_nothing(
+def test_parents_in_a_circle_end_and_hide_nothing(
     made: Made, damaged: Callable[[bytes], Path], agent: AgentStarter
 ) -> None:
     entries = [dict(entry) for entry in made.entries]
@@ -484,7 +484,7 @@ def labelled(made: Made) -> bytes:
 
 
 @pytest.mark.parametrize("command", ["clone", "fork"])
-def test_l20_a_copy_has_everything_behind_labels(
+def test_a_copy_has_everything_behind_labels(
     made: Made, damaged: Callable[[bytes], Path], agent: AgentStarter, command: str
 ) -> None:
     path = damaged(labelled(made))

@@ -16,7 +16,7 @@ def files(folder: Path) -> dict[str, tuple[bytes, int]]:
     return {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir() if path.is_file()}
 
 
-def test_l19_a_choice_of_a_client_does_not_change_the_defaults_of_the_user(agent: AgentStarter) -> None:
+def test_a_choice_of_a_client_does_not_change_the_defaults_of_the_user(agent: AgentStarter) -> None:
     """R-SET-03."""
     pi = agent([], settings={"theme": "dark"})
     before = files(pi.home.agent_dir)
@@ -32,7 +32,7 @@ def test_l19_a_choice_of_a_client_does_not_change_the_defaults_of_the_user(agent
     assert before == files(pi.home.agent_dir)
 
 
-def test_l22_a_login_that_has_expired_is_not_refreshed(agent: AgentStarter) -> None:
+def test_a_login_that_has_expired_is_not_refreshed(agent: AgentStarter) -> None:
     """Who begins a refresh and is stopped has lost the login: its token can be used once."""
     first = agent([{"text": "hi"}])
     (first.home.agent_dir / "auth.json").write_text(json.dumps({"anthropic": LOGIN}))

@@ -375,7 +375,7 @@ def test_a_clone_is_the_same_conversation_in_a_file_of_its_own(agent: AgentStart
     assert messages(pi) == before
 
 
-def test_l20_a_fork_behind_a_label_keeps_what_was_before_it(agent: AgentStarter) -> None:
+def test_a_fork_behind_a_label_keeps_what_was_before_it(agent: AgentStarter) -> None:
     pi = agent([MORE], has_session=True)
     pi.ask("switch_session", sessionPath=str(branched(pi)))
 
@@ -503,7 +503,7 @@ def test_a_resumed_session_returns_the_messages_that_it_returned_before(agent: A
 # set_session_name
 
 
-def test_s10_a_name_is_one_line_without_control_characters(agent: AgentStarter) -> None:
+def test_a_name_is_one_line_without_control_characters(agent: AgentStarter) -> None:
     pi = agent([], has_session=True)
     names = {
         "  plain  ": "plain",

@@ -225,7 +225,7 @@ def test_l5_a_choice_that_can_not_be_saved_is_refused_and_leaves_no_trace(agent:
     assert ["message", "message"] == kinds
 
 
-def test_l13_a_prompt_of_which_a_part_was_saved_is_refused_without_a_trace(agent: AgentStarter) -> None:
+def test_a_prompt_of_which_a_part_was_saved_is_refused_without_a_trace(agent: AgentStarter) -> None:
     """Were the part completed, a crash could leave the prompt, and not what refuses it."""
     pi = agent([{"text": "one"}, {"text": "fine"}], has_session=True)
     prompt(pi, "one")
@@ -247,7 +247,7 @@ def test_l13_a_prompt_of_which_a_part_was_saved_is_refused_without_a_trace(agent
 
 
 @pytest.mark.parametrize("kind", ["steer", "follow_up"])
-def test_l13_a_message_of_which_a_part_was_saved_is_not_queued_after_a_crash(agent: AgentStarter, kind: str) -> None:
+def test_a_message_of_which_a_part_was_saved_is_not_queued_after_a_crash(agent: AgentStarter, kind: str) -> None:
     pi = agent([{"text": "one", "hold": "g"}], has_session=True)
     pi.request({"type": "prompt", "message": "one"})
     pi.llm.wait_reached("g")
@@ -832,7 +832,7 @@ def test_l9_a_line_that_another_program_has_not_finished_is_not_glued_to_ours(ag
 # Files that go away.
 
 
-def test_l10_a_deleted_file_is_written_again_whole(agent: AgentStarter) -> None:
+def test_a_deleted_file_is_written_again_whole(agent: AgentStarter) -> None:
     pi = agent([{"text": "one"}, {"text": "two"}], has_session=True)
     prompt(pi, "one")
     path = session_file(pi)
@@ -849,7 +849,7 @@ def test_l10_a_deleted_file_is_written_again_whole(agent: AgentStarter) -> None:
     check_reopened(agent, pi, path, messages)
 
 
-def test_l10_a_folder_that_was_deleted_is_made_again(agent: AgentStarter) -> None:
+def test_a_folder_that_was_deleted_is_made_again(agent: AgentStarter) -> None:
     pi = agent([{"text": "one"}, {"text": "two"}], has_session=True)
     prompt(pi, "one")
     path = session_file(pi)
@@ -860,7 +860,7 @@ def test_l10_a_folder_that_was_deleted_is_made_again(agent: AgentStarter) -> Non
 
 
 @pytest.mark.parametrize("kind", ["another session", "a link", "a folder"])
-def test_l10_a_file_that_replaced_the_session_is_not_touched_and_prompts_are_rejected(
+def test_a_file_that_replaced_the_session_is_not_touched_and_prompts_are_rejected(
     agent: AgentStarter, kind: str
 ) -> None:
     pi = agent([{"text": "one"}, {"text": "two"}], has_session=True)
@@ -893,7 +893,7 @@ def test_l10_a_file_that_replaced_the_session_is_not_touched_and_prompts_are_rej
     check_reopened(agent, pi, path, messages)
 
 
-def test_l10_a_file_that_was_cut_is_not_written_to(agent: AgentStarter) -> None:
+def test_a_file_that_was_cut_is_not_written_to(agent: AgentStarter) -> None:
     pi = agent([{"text": "one"}], has_session=True)
     prompt(pi, "one")
     path = session_file(pi)
@@ -920,7 +920,7 @@ def start_with(agent: AgentStarter, name: str, data: bytes, script: list[Scripte
 
 
 @pytest.mark.parametrize("name", ["auth.json", "settings.json"])
-def test_l18_a_half_written_file_is_reported_and_never_overwritten(agent: AgentStarter, name: str) -> None:
+def test_a_half_written_file_is_reported_and_never_overwritten(agent: AgentStarter, name: str) -> None:
     half = b'{"fake": {"type": "api_key", "key": "sk-ha'
     pi = start_with(agent, name, half, [{"text": "fine"}])
     before = files_of(pi.home.agent_dir)
@@ -950,7 +950,7 @@ SETTINGS_COMMANDS: Final[list[Record]] = [
 ]
 
 
-def test_l19_no_command_changes_the_user_s_own_defaults(agent: AgentStarter) -> None:
+def test_no_command_changes_the_user_s_own_defaults(agent: AgentStarter) -> None:
     settings = b'{ "defaultProvider" :"fake",\n\t"defaultModel": "m1", "unheard": [1.50] }  '
     pi = start_with(agent, "settings.json", settings, [{"text": "fine"}])
     before = files_of(pi.home.agent_dir)
@@ -967,7 +967,7 @@ def test_l19_no_command_changes_the_user_s_own_defaults(agent: AgentStarter) -> 
     assert settings == before["settings.json"][0]
 
 
-def test_l22_an_expired_login_is_reported_and_no_refresh_is_begun(agent: AgentStarter) -> None:
+def test_an_expired_login_is_reported_and_no_refresh_is_begun(agent: AgentStarter) -> None:
     """This release can't use logins at all, so there is no refresh that could be interrupted: nothing is lost."""
     login = {"type": "oauth", "access": "sk-old", "refresh": "single-use", "expires": 1}
     data = json.dumps({"fake": login}).encode()

@@ -484,7 +484,7 @@ def test_a_session_whose_shell_still_runs_can_be_returned_to(agent: AgentStarter
     assert lease_of(old).exists()
 
 
-def test_l12_a_shell_that_ends_in_a_run_is_recorded_behind_it_in_its_own_session(
+def test_a_shell_that_ends_in_a_run_is_recorded_behind_it_in_its_own_session(
     agent: AgentStarter, gates: MakeGate
 ) -> None:
     gate = gates()
