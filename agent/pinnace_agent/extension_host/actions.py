@@ -1,7 +1,7 @@
 """What extensions may ask of the agent: `HostActions`, over the agent and the extension manager.
 
 An action on the run, or one that replaces the session, passes the statechart as an internal command, so it waits behind
-earlier commands of clients. Belongs to one session instance. A11 to A28, C11, C13, C15, K1 to K6.
+earlier commands of clients. Belongs to one session instance.
 """
 
 from collections.abc import Mapping, Sequence
@@ -94,11 +94,11 @@ class Actions:
     # Messages.
 
     def send_message(self, draft: CustomDraft, *, deliver_as: DeliverAs | None, triggers_turn: bool | None) -> None:
-        """Put a message of the extension into the conversation (A11)."""
+        """Put a message of the extension into the conversation."""
         self._host.messages.message(draft, deliver_as, triggers_turn=triggers_turn)
 
     def send_user_message(self, content: Content, *, deliver_as: DeliverAs | None, expands: bool | None) -> None:
-        """Send a message as the user (A12)."""
+        """Send a message as the user."""
         self._host.messages.user_message(content, deliver_as, expands=expands)
 
     def begin_settling(self) -> None:
@@ -112,41 +112,41 @@ class Actions:
     # The session.
 
     def append_entry(self, custom_type: str, data: object) -> str:
-        """Append an entry that no model reads, and emit it (A13)."""
+        """Append an entry that no model reads, and emit it."""
         entry = self._session.keep_custom(custom_type, data)
         self._agent.emitter.emit({"type": "entry_appended", "entry": entry})
         return str(entry["id"])
 
     def session_name(self) -> str | None:
-        """Return the display name (A14)."""
+        """Return the display name."""
         return self._session.name
 
     def set_session_name(self, name: str | None) -> None:
-        """Name the session (A14)."""
+        """Name the session."""
         self._agent.settings.rename(None if name is None else clean_name(name))
 
     def set_label(self, entry_id: str, label: str | None) -> None:
-        """Bookmark an entry (A15)."""
+        """Bookmark an entry."""
         if self._session.tree.find(entry_id) is None:
             raise KeyError(entry_id)
         self._session.keep_label(entry_id, label)
 
     def working_folder(self) -> str:
-        """Return where `exec` runs a program that names no folder (A16)."""
+        """Return where `exec` runs a program that names no folder."""
         return self._session.cwd
 
     # Tools and commands.
 
     def active_tools(self) -> list[str]:
-        """Return the names that the next request declares (A17)."""
+        """Return the names that the next request declares."""
         return list(self._agent.toolbox)
 
     def all_tools(self) -> list[ToolInfo]:
-        """Return every tool (A18)."""
+        """Return every tool."""
         return self._host.tool_infos()
 
     def set_active_tools(self, names: Sequence[str]) -> None:
-        """Declare these from the next request on (A19)."""
+        """Declare these from the next request on."""
         self._host.activate_tools(names)
 
     def tools_changed(self, registered: str | None = None) -> None:
@@ -154,7 +154,7 @@ class Actions:
         self._host.tools_changed(registered)
 
     def mcp_servers_changed(self) -> None:
-        """Publish the MCP servers that extensions have registered (A27)."""
+        """Publish the MCP servers that extensions have registered."""
         self._host.registered_servers_changed()
 
     def publish_mcp_servers(self, servers: Sequence[Mapping[str, object]]) -> None:
@@ -162,13 +162,13 @@ class Actions:
         self._host.servers.publish(servers)
 
     def commands(self) -> list[CommandInfo]:
-        """Return what `/name` can be (A20)."""
+        """Return what `/name` can be."""
         return self._host.command_infos()
 
     # The model.
 
     async def set_model(self, model: Model) -> bool:
-        """Use another model; False if it can't be used (A21)."""
+        """Use another model; False if it can't be used."""
         registry = self._agent.profile.registry
         found = registry.find(model["provider"], model["id"])
         if found is None or not registry.is_usable(found):
@@ -179,42 +179,42 @@ class Actions:
         return True
 
     def thinking_level(self) -> ThinkingLevel:
-        """Return the current level (A22)."""
+        """Return the current level."""
         return self._session.thinking_level
 
     def set_thinking_level(self, level: ThinkingLevel) -> None:
-        """Take a level, or the nearest that the model supports (A22)."""
+        """Take a level, or the nearest that the model supports."""
         self._agent.settings.select_level(level)
 
     def settings(self) -> dict[str, object]:
-        """Return the merged settings (A28)."""
+        """Return the merged settings."""
         return self._host.settings()
 
     def register_provider(self, extension_path: str, name: str, config: object) -> None:
-        """Add or override a provider (A24)."""
+        """Add or override a provider."""
         if not is_object(config):
             raise ValueError(f"provider {name}: the config must be an object")
         self._host.providers.register(extension_path, name, config)
         self._host.models_changed()
 
     def unregister_provider(self, name: str) -> None:
-        """Remove it, and restore what it had overridden (A25)."""
+        """Remove it, and restore what it had overridden."""
         self._host.providers.unregister(name)
         self._host.models_changed()
 
     # The run and the process.
 
     def abort(self) -> None:
-        """Abort the run (C11)."""
+        """Abort the run."""
         if not self._agent.idle.is_idle:
             self._agent.submit(Command("abort", NO_REPLY))
 
     def shutdown(self) -> None:
-        """Request the end of the process (C13)."""
+        """Request the end of the process."""
         self._host.request_shutdown()
 
     async def compact(self, instructions: str | None) -> Mapping[str, object]:
-        """Compact, and return the result (C15)."""
+        """Compact, and return the result."""
         self._check_open()
         request = self._agent.internal_commands.new()
         request.instructions = instructions
@@ -231,21 +231,21 @@ class Actions:
     # Session control.
 
     async def wait_for_idle(self) -> None:
-        """Wait until nothing runs and nothing will by itself (K1)."""
+        """Wait until nothing runs and nothing will by itself."""
         await self._host.wait_for_idle()
 
     async def new_session(
         self, parent_session: str | None, setup: Setup | None, with_session: WithSession | None
     ) -> SessionResult:
-        """Replace the session by a new one (K2)."""
+        """Replace the session by a new one."""
         return await self._replace("new_session", NewSession(parent_session), with_session, setup)
 
     async def fork(self, entry_id: str, position: ForkPosition, with_session: WithSession | None) -> SessionResult:
-        """Replace the session by one that continues from an entry (K3)."""
+        """Replace the session by one that continues from an entry."""
         return await self._replace("fork", ForkSession(entry_id, position), with_session)
 
     async def switch_session(self, path: str, with_session: WithSession | None) -> SessionResult:
-        """Replace the session by the one in a file (K5)."""
+        """Replace the session by the one in a file."""
         return await self._replace("switch_session", SwitchSession(path), with_session)
 
     async def _replace(
@@ -272,7 +272,7 @@ class Actions:
             raise RuntimeError(errors.SHUTTING_DOWN)
 
     async def navigate_tree(self, target_id: str | None, move: TreeMove) -> SessionResult:
-        """Go to another entry of this session (K4)."""
+        """Go to another entry of this session."""
         self._check_open()
         if not self._agent.idle.is_idle:
             raise RuntimeError("navigate_tree: something runs; wait_for_idle() first")
@@ -285,7 +285,7 @@ class Actions:
         return SessionResult(request.is_cancelled or request.result is None or request.result["cancelled"] is True)
 
     async def reload(self) -> None:
-        """Load settings, resources and extensions afresh (K6)."""
+        """Load settings, resources and extensions afresh."""
         self._check_open()
         if not self._agent.idle.is_idle:
             raise RuntimeError("reload: something runs; wait_for_idle() first")

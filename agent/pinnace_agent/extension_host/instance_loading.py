@@ -1,7 +1,7 @@
 """Loads the extensions of one session instance: find them, ask whether the project is trusted, load, resolve conflicts.
 
-The user's own extensions are loaded first, and may decide about the project (E1); then the others, beside those that
-are loaded (R6). The caller decides what a failure means.
+The user's own extensions are loaded first, and may decide about the project; then the others, beside those that
+are loaded. The caller decides what a failure means.
 """
 
 import logging

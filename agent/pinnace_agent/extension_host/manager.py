@@ -1,8 +1,8 @@
 """The life of the extensions of a process: loaded for each session instance, and ended with it.
 
 Decides the order: find, ask for trust, load, bind, begin; and end before the next instance begins. The statechart
-decides when: an instance begins and ends while RUN is `switching`, so that commands wait and dialogs are answered. R6,
-R20, R21, R31, R32; rule R-EXT-06.
+decides when: an instance begins and ends while RUN is `switching`, so that commands wait and dialogs are answered.
+Rule R-EXT-06.
 """
 
 import logging
@@ -311,7 +311,7 @@ class ExtensionManager:
         return self._runner is not None and self._runner.has_handlers(asked_before(request))
 
     async def allows(self, request: SessionRequest, leaf_id: str | None) -> bool:
-        """Ask extensions about a session command (E7, E8)."""
+        """Ask extensions about a session command."""
         return self._runner is None or await allows(self._runner, request, leaf_id)
 
     @staticmethod
@@ -322,7 +322,7 @@ class ExtensionManager:
         return "resume" if isinstance(request, SwitchSession) else "fork"
 
     async def reload(self, make_current: Callable[[], None]) -> None:
-        """End the extensions, let the files that were read become current, and load what is there now (K6, 1.9).
+        """End the extensions, let the files that were read become current, and load what is there now.
 
         Whatever fails is reported, and no tool runs until a later instance has begun without a failure.
         """
@@ -409,7 +409,7 @@ class ExtensionManager:
         return self.servers.all
 
     def registered_servers_changed(self) -> None:
-        """Publish `mcp_servers_change` (E3)."""
+        """Publish `mcp_servers_change`."""
         runner = self._runner
         if runner is None:
             return
@@ -485,7 +485,7 @@ class ExtensionManager:
         self._check_idle()
 
     def request_shutdown(self) -> None:
-        """End the process as soon as it is idle and no command is open (R31); only with a client."""
+        """End the process as soon as it is idle and no command is open; only with a client."""
         if self.plan.mode != "rpc":
             return
         self._wants_shutdown = True
@@ -513,13 +513,13 @@ class ExtensionManager:
         await self.agent.idle.wait(for_commands=for_commands)
 
     async def close(self, limit_s: float = SHUTDOWN_LIMIT_S) -> None:
-        """End everything of extensions: the process ends (R32)."""
+        """End everything of extensions: the process ends."""
         await self.end("quit", limit_s=limit_s)
 
     # Errors.
 
     def report(self, record: ErrorRecord) -> None:
-        """Report an error of an extension (R16)."""
+        """Report an error of an extension."""
         if record.stack:
             _log.info("%s: %s", record.extension_path, record.stack)
         self.agent.emitter.emit(extension_error(record.extension_path, record.event, record.error))

@@ -2,7 +2,7 @@
 
 Where a message goes depends on what the agent does when it is sent: into a queue, behind the turn, to the next prompt,
 or into the session at once. Messages that are sent while handlers of `agent_settled` run are kept until the last
-handler is done (R29). A11, A12.
+handler is done.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """The hooks of extensions before and after a run: messages that come in, the beginning, the settling; and commands.
 
-Jobs of the statechart, which may wait, and report. The hooks within a run are those of `run_hooks`. E16, E17, E20;
-rules R-EXT-03 to R-EXT-05.
+Jobs of the statechart, which may wait, and report. The hooks within a run are those of `run_hooks`.
+Rules R-EXT-03 to R-EXT-05.
 """
 
 from collections.abc import Sequence
@@ -95,7 +95,7 @@ class PromptHooks:
     # The beginning of a run.
 
     async def before_run(self) -> None:
-        """Let extensions add messages to the prompt that passes preflight, and change the system prompt (E17).
+        """Let extensions add messages to the prompt that passes preflight, and change the system prompt.
 
         Raises:
             ClientError: The answer of a handler is invalid, so the run must not begin.
@@ -136,7 +136,7 @@ class PromptHooks:
     # The end of a run.
 
     async def settle(self, job: int) -> None:
-        """Ask extensions whether the agent may settle (E20)."""
+        """Ask extensions whether the agent may settle."""
         agent, runner = self._agent, self._host.runner
         if runner is None:
             agent.submit(InternalEvent("settle_hook_ok", job))

@@ -1,7 +1,7 @@
 """The providers that extensions have registered: their models, their code, their logins.
 
 Decides when the models of a provider are requested (`refresh_models`), and performs `/login`. Belongs to one process;
-registrations end with the session instance. A24, A25.
+registrations end with the session instance.
 """
 
 import logging

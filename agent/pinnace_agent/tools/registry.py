@@ -2,7 +2,7 @@
 
 Built-in tools, and those of extensions, of which one replaces a built-in tool of its name. Flags and settings of the
 user choose the active ones; extensions may change them later. A mapping of the active tools, in the order in which a
-model receives them; it changes between two requests only. Has no knowledge of the tools. R8, R9; F3 to F5.
+model receives them; it changes between two requests only. Has no knowledge of the tools.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What extensions add to `--help` and `--list-models`: their options and their models, without a session (F8, F9).
+"""What extensions add to `--help` and `--list-models`: their options and their models, without a session.
 
 Loads them as a session would, and unloads them; none of their handlers is called. One that fails is reported and left
 out. Writes to stderr alone, as does what extensions print.

@@ -125,7 +125,7 @@ async def test_the_problem_of_a_missing_key_names_its_variable(tmp_path: Path) -
 
 
 def test_a_command_is_a_key_that_is_not_looked_at(tmp_path: Path) -> None:
-    """Row S6: nothing runs when models are listed."""
+    """Nothing runs when models are listed."""
     mark = tmp_path / "ran"
     entry = {"apiKey": f"!touch {mark}; echo k", "headers": {"X": f"!touch {mark}"}}
     registry = registry_of(tmp_path, {}, {"xai": entry})
@@ -152,13 +152,13 @@ def test_a_command_is_a_key_that_is_not_looked_at(tmp_path: Path) -> None:
 async def test_a_key_is_a_variable_where_it_says_so(
     described: str, env: Mapping[str, str], sent: str, tmp_path: Path
 ) -> None:
-    """Row S7: a dollar sign says so; the bare name of a variable that is set counts as old files mean it."""
+    """A dollar sign says so; the bare name of a variable that is set counts as old files mean it."""
     registry = registry_of(tmp_path, env, {"xai": {"apiKey": described}})
     assert sent == (await credentials(registry, ("xai", "grok-4.7"))).api_key
 
 
 async def test_a_name_that_is_not_set_is_never_sent(tmp_path: Path) -> None:
-    """Row S7, the other half."""
+    """The bare name of a variable that is not set."""
     found = await credentials(registry_of(tmp_path, {}, {"xai": {"apiKey": "$MISSING"}}), ("xai", "grok-4.7"))
     assert (None, {}) == (found.api_key, found.headers)
     assert "the variable MISSING is not set" in (found.problem or "")

@@ -1,4 +1,4 @@
-"""Whether a project still brings what was trusted (S12)."""
+"""Whether a project still brings what was trusted."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`pi`: registering, acting, and when neither is possible (A1 to A28, R3, R4, R9, R13, R20)."""
+"""`pi`: registering, acting, and when neither is possible."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -85,7 +85,6 @@ def gate(ctx: Context, event: ev.ToolCall) -> Block | None:
 
 
 def test_on_is_a_call_or_a_decorator() -> None:
-    """A1."""
     bench = Bench()
     bench.pi.on("tool_call", gate)
 
@@ -99,7 +98,7 @@ def test_on_is_a_call_or_a_decorator() -> None:
 
 
 def test_the_result_of_on_removes_exactly_its_handler() -> None:
-    """A1; no empty list stays, so that a look-up finds whether there is a handler (R38)."""
+    """No empty list stays, so that a look-up finds whether there is a handler."""
     bench = Bench()
     off = bench.pi.on("tool_call", gate)
     off_too = bench.pi.on("tool_call", gate)
@@ -111,7 +110,7 @@ def test_the_result_of_on_removes_exactly_its_handler() -> None:
 
 
 def test_taking_back_does_not_disturb_a_dispatch() -> None:
-    """R14: the list that is being gone through stays."""
+    """The list that is being gone through stays."""
     bench = Bench()
     off = bench.pi.on("tool_call", gate)
     bench.pi.on("tool_call", gate)
@@ -165,7 +164,7 @@ def test_a_handler_with_other_parameters_is_an_error_at_registration() -> None:
 
 
 def test_odd_names_of_events_are_noted_and_no_error() -> None:
-    """2.7: E4, E15 are older, others may be newer."""
+    """Some are older, others may be newer."""
     bench = Bench()
     for name in ("session_switch", "session_directory", "tool_cal", "tool_cal"):
         bench.pi.on(name, lambda ctx, event: None)  # type: ignore[call-overload]
@@ -174,7 +173,6 @@ def test_odd_names_of_events_are_noted_and_no_error() -> None:
 
 
 def test_a_tool_is_made_of_a_function() -> None:
-    """A2, T1 to T7."""
     bench = Bench()
 
     @bench.pi.tool(
@@ -222,7 +220,6 @@ def test_annotations_may_use_local_names() -> None:
 
 
 def test_the_last_tool_of_a_name_counts() -> None:
-    """R8."""
     bench = Bench()
     for text in ("first", "second"):
         bench.pi.register_tool(ToolDefinition("x", text, {"type": "object"}, lambda ctx, params: None))
@@ -241,7 +238,6 @@ def test_the_last_tool_of_a_name_counts() -> None:
     ],
 )
 def test_a_tool_that_can_be_none_is_refused(definition: ToolDefinition, text: str) -> None:
-    """T1."""
     bench = Bench()
     with pytest.raises(TypeError, match=text):
         bench.pi.register_tool(definition)
@@ -249,7 +245,6 @@ def test_a_tool_that_can_be_none_is_refused(definition: ToolDefinition, text: st
 
 
 def test_a_tool_registered_later_is_reported_to_the_host() -> None:
-    """R9."""
     bench = Bench()
     host = bench.bound()
 
@@ -261,7 +256,6 @@ def test_a_tool_registered_later_is_reported_to_the_host() -> None:
 
 
 def test_commands_are_registered() -> None:
-    """A3."""
     bench = Bench()
 
     @bench.pi.command("stats", description="Show", complete=lambda prefix: ["all"])
@@ -283,7 +277,7 @@ def test_commands_are_registered() -> None:
 
 
 def test_keys_and_renderers_are_accepted() -> None:
-    """A4, A7 to A10: nothing calls them without a terminal, and their decorators return the function."""
+    """Nothing calls them without a terminal, and their decorators return the function."""
     bench = Bench()
     bench.pi.shortcut("ctrl+x", description="Cut")(lambda ctx: None)
     bench.pi.message_renderer("a")(lambda *_: None)
@@ -295,7 +289,7 @@ def test_keys_and_renderers_are_accepted() -> None:
 
 
 def test_flags_have_a_type_and_a_default() -> None:
-    """A5: names with dashes do as well."""
+    """Names with dashes do as well."""
     bench = Bench()
     bench.pi.flag("--strict", description="Ask always")
     bench.pi.flag("host", type=str, default="here")
@@ -310,7 +304,6 @@ def test_flags_have_a_type_and_a_default() -> None:
 
 
 def test_a_flag_has_its_default_while_loading_and_its_value_later() -> None:
-    """A6."""
     bench = Bench({"host": "there", "other": True})
     bench.pi.flag("host", type=str, default="here")
     assert "here" == bench.pi.get_flag("host")
@@ -320,7 +313,6 @@ def test_a_flag_has_its_default_while_loading_and_its_value_later() -> None:
 
 
 def test_flags_of_the_command_line_are_matched_after_loading() -> None:
-    """F7, R12."""
     bench = Bench()
     bench.pi.flag("plan")
     bench.pi.flag("host", type=str)
@@ -351,7 +343,6 @@ def test_a_boolean_flag_takes_no_value_but_true_or_false(
 
 
 def test_providers_wait_for_the_session() -> None:
-    """A24, A25, R13."""
     bench = Bench()
     bench.pi.register_provider("a", ProviderConfig(base_url="http://x", api="openai-completions"))
     bench.pi.register_provider("b", base_url="http://y")
@@ -375,7 +366,6 @@ def test_providers_wait_for_the_session() -> None:
 
 
 def test_unavailable_features_raise_not_available() -> None:
-    """A26."""
     pi = Bench().pi
     for refused in (pi.register_virtual_model, pi.unregister_virtual_model):
         with pytest.raises(NotAvailableError, match="virtual models are not available"):
@@ -383,7 +373,6 @@ def test_unavailable_features_raise_not_available() -> None:
 
 
 def test_mcp_servers_are_registered_by_name_and_checked_at_once() -> None:
-    """A27."""
     bench = Bench()
     bench.pi.register_mcp_server("a", {"command": "x", "args": ["y"]})
     host = bench.bound()
@@ -419,7 +408,6 @@ ACTIONS: list[Callable[[ExtensionAPI], object]] = [
 
 @pytest.mark.parametrize("action", ACTIONS)
 def test_an_action_waits_for_the_session_and_ends_with_it(action: Callable[[ExtensionAPI], object]) -> None:
-    """R4, R20, R3."""
     bench = Bench()
     with pytest.raises(ExtensionLoadingError, match="session_start"):
         action(bench.pi)
@@ -435,7 +423,7 @@ def test_an_action_waits_for_the_session_and_ends_with_it(action: Callable[[Exte
 
 
 def test_nothing_can_be_registered_with_a_dead_api() -> None:
-    """R3: a failed one; R20: a stale one."""
+    """A failed one, and a stale one."""
     for bench in (Bench(), Bench()):
         decorator = bench.pi.on("agent_end")
         if bench.generation.reason == "":
@@ -457,7 +445,6 @@ def test_nothing_can_be_registered_with_a_dead_api() -> None:
 
 
 def test_messages_are_passed_on_in_wire_spelling() -> None:
-    """A11, A12."""
     bench = Bench()
     host = bench.bound()
     bench.pi.send_message("note", "hello", False, {"a": 1}, deliver_as="follow_up", trigger_turn=True)
@@ -475,7 +462,6 @@ def test_messages_are_passed_on_in_wire_spelling() -> None:
 
 
 async def test_actions_reach_the_host() -> None:
-    """A13 to A15, A17 to A22, A28."""
     bench = Bench()
     host = bench.bound(
         append_entry="id", session_name="n", active_tools=["read"], settings={"a": 1}, thinking_level="low"
@@ -498,7 +484,6 @@ async def test_actions_reach_the_host() -> None:
 
 
 async def test_actions_of_a_worker_thread_are_done_in_the_thread_of_trio() -> None:
-    """R37."""
     bench = Bench()
     host = bench.bound(append_entry="id")
     assert "id" == await trio.to_thread.run_sync(bench.pi.append_entry, "state")

@@ -1,4 +1,4 @@
-"""The bus between extensions (A23, R20)."""
+"""The bus between extensions."""
 
 from collections.abc import Awaitable, Callable
 
@@ -60,7 +60,6 @@ def test_the_result_of_on_ends_exactly_its_subscription() -> None:
 
 
 def test_a_listener_added_during_emit_receives_the_next_data() -> None:
-    """R14."""
     bench = Bench()
     received: list[object] = []
 
@@ -91,7 +90,6 @@ def test_an_exception_of_a_listener_is_only_logged(error: BaseException) -> None
 
 
 def test_an_interrupt_passes() -> None:
-    """R17."""
     bench = Bench()
 
     @bench.one.on("news")
@@ -125,7 +123,7 @@ async def test_an_async_listener_is_started_as_a_task_of_its_extension() -> None
 
 
 async def test_async_listeners_wait_for_the_session_to_begin() -> None:
-    """A23 is allowed while loading; tasks are not (R4)."""
+    """The bus is allowed while loading; tasks are not."""
     bench = Bench()
     received: list[object] = []
 
@@ -154,7 +152,6 @@ async def test_a_failing_async_listener_is_logged_and_ends_nothing() -> None:
 
 
 async def test_a_cancelled_listener_is_not_a_failure() -> None:
-    """R17."""
     bench = Bench()
 
     @bench.one.on("news")
@@ -184,7 +181,7 @@ def test_listeners_that_wait_without_end_are_let_go() -> None:
 
 
 def test_a_dropped_extension_receives_nothing() -> None:
-    """R3: one that failed to load."""
+    """One that failed to load."""
     bench = Bench()
     received: list[object] = []
     bench.one.on("news", received.append)
@@ -194,7 +191,7 @@ def test_a_dropped_extension_receives_nothing() -> None:
 
 
 def test_the_bus_of_an_instance_that_is_over_is_dead() -> None:
-    """R20: also in the middle of an emit."""
+    """Also in the middle of an emit."""
     bench = Bench()
     received: list[object] = []
 

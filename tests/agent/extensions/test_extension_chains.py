@@ -32,7 +32,6 @@ def refuses(_ctx: object, _event: object) -> NoReturn:
 
 
 async def test_without_a_handler_not_even_the_event_is_made(rig: "Rig") -> None:
-    """R38"""
     rig.on("agent_end", answering(None))
     chains = rig.runner().chains
 
@@ -49,7 +48,6 @@ async def test_without_a_handler_not_even_the_event_is_made(rig: "Rig") -> None:
 
 
 async def test_handlers_run_one_after_another_by_extension_and_then_by_registration(rig: "Rig") -> None:
-    """R14"""
     order: list[str] = []
 
     def noting(name: str) -> Function:
@@ -126,7 +124,6 @@ def mute(_ctx: object, _event: object) -> None:
     ],
 )
 async def test_a_failing_handler_is_reported_and_the_chain_continues(rig: "Rig", handler: Function, text: str) -> None:
-    """R15 to R17"""
     called: list[object] = []
     rig.on("agent_start", handler)
     rig.on("agent_start", lambda _ctx, event: called.append(event))
@@ -140,7 +137,7 @@ async def test_a_failing_handler_is_reported_and_the_chain_continues(rig: "Rig",
 
 
 async def test_an_interrupt_that_a_handler_raises_is_its_failure(rig: "Rig") -> None:
-    """R17: the agent takes SIGINT itself."""
+    """The agent takes SIGINT itself."""
 
     def interrupt(_ctx: object, _event: object) -> None:
         raise KeyboardInterrupt
@@ -152,7 +149,6 @@ async def test_an_interrupt_that_a_handler_raises_is_its_failure(rig: "Rig") -> 
 
 
 async def test_a_cancellation_ends_the_chain_without_an_error(rig: "Rig") -> None:
-    """R17"""
     called: list[object] = []
 
     async def waits(_ctx: object, _event: object) -> None:
@@ -170,7 +166,6 @@ async def test_a_cancellation_ends_the_chain_without_an_error(rig: "Rig") -> Non
 
 
 async def test_the_cancellation_of_a_group_passes_and_the_rest_is_reported(rig: "Rig") -> None:
-    """R17"""
 
     async def fails_while_cancelled(_ctx: object, _event: object) -> None:
         async def clean_up_badly() -> None:
@@ -219,7 +214,6 @@ def switch() -> ev.SessionBeforeSwitch:
 
 
 async def test_the_first_cancel_ends_the_chain(rig: "Rig") -> None:
-    """E7, E8"""
     called: list[object] = []
     rig.on("session_before_switch", refuses)
     rig.on("session_before_switch", answering({"cancel": True}))
@@ -231,21 +225,19 @@ async def test_the_first_cancel_ends_the_chain(rig: "Rig") -> None:
 
 
 async def test_a_handler_that_fails_cancels_nothing(rig: "Rig") -> None:
-    """E7"""
     rig.on("session_before_switch", refuses)
     assert (await rig.runner().chains.decide("session_before_switch", switch)) is None
     assert 1 == len(rig.host.errors)
 
 
 async def test_an_answer_that_can_not_be_used_cancels(rig: "Rig") -> None:
-    """E7: it may have been meant to."""
+    """It may have been meant to."""
     rig.on("session_before_switch", answering({"cancel": "yes"}))
     assert rs.Cancel() == await rig.runner().chains.decide("session_before_switch", switch)
     assert 1 == len(rig.host.errors)
 
 
 async def test_the_last_compaction_counts(rig: "Rig") -> None:
-    """E9"""
     for number in (1, 2):
         rig.on("session_before_compact", answering(rs.Compaction(f"summary {number}", "e1", 10)))
     rig.on("session_before_compact", answering(None))
@@ -258,7 +250,6 @@ async def test_the_last_compaction_counts(rig: "Rig") -> None:
 
 
 async def test_resources_of_all_are_found_each_with_its_extension(rig: "Rig") -> None:
-    """E2"""
     rig.on("resources_discover", answering({"skillPaths": ["s"]}))
     rig.on("resources_discover", answering(rs.Resources(prompts=["p"])))
     make = ev.ResourcesDiscover
@@ -272,7 +263,6 @@ def said() -> ev.Input:
 
 
 async def test_transformations_of_a_text_chain_and_images_stay(rig: "Rig") -> None:
-    """E16"""
     rig.on("input", lambda _ctx, event: rs.Transform(event.text + "!"))
     rig.on("input", refuses)
     rig.on("input", lambda _ctx, event: {"action": "transform", "text": event.text.upper()})
@@ -282,7 +272,6 @@ async def test_transformations_of_a_text_chain_and_images_stay(rig: "Rig") -> No
 
 
 async def test_a_handled_message_ends_the_chain(rig: "Rig") -> None:
-    """E16"""
     rig.on("input", answering(rs.Handled()))
     rig.on("input", refuses)
     result = await rig.runner().chains.input(said)
@@ -292,7 +281,6 @@ async def test_a_handled_message_ends_the_chain(rig: "Rig") -> None:
 
 
 async def test_messages_before_a_run_are_collected_and_the_prompt_chains(rig: "Rig") -> None:
-    """E17, C16"""
     seen: list[tuple[str, str]] = []
     kept: list[Context] = []
 
@@ -318,7 +306,6 @@ async def test_messages_before_a_run_are_collected_and_the_prompt_chains(rig: "R
 
 
 async def test_a_message_can_be_replaced_by_one_of_the_same_role(rig: "Rig") -> None:
-    """E26"""
     rig.on("message_end", answering({"message": {"role": "assistant", "content": []}}))
     rig.on("message_end", lambda _ctx, event: {"message": {**event.message, "content": "two"}})
     message = await rig.runner().chains.message_end({"role": "user", "content": "one", "timestamp": 1})
@@ -347,7 +334,6 @@ async def test_a_returned_value_is_copied(rig: "Rig") -> None:
 
 
 async def test_the_context_is_a_copy_and_both_ways_of_changing_it_count(rig: "Rig") -> None:
-    """E31"""
     rig.on("context", lambda _ctx, event: event.messages[0].update(content="in place"))
     rig.on("context", lambda _ctx, event: [*event.messages, {"role": "user", "content": "more", "timestamp": 2}])
     original = {"role": "user", "content": "one", "timestamp": 1}
@@ -370,7 +356,7 @@ async def test_the_context_is_a_copy_and_both_ways_of_changing_it_count(rig: "Ri
     ],
 )
 async def test_a_context_that_can_not_be_used_is_not_sent(rig: "Rig", function: Any, text: str) -> None:
-    """E31: a handler that was to take something out must not be passed over."""
+    """A handler that was to take something out must not be passed over."""
     rig.on("context", function)
     rig.on("context", lambda *_: pytest.fail("the chain is over"))
     message: Any = {"role": "user", "content": "secret", "timestamp": 1}
@@ -408,14 +394,12 @@ async def test_changing_a_returned_value_later_has_no_effect(rig: "Rig") -> None
 
 
 async def test_headers_are_changed_in_place_and_none_takes_one_out(rig: "Rig") -> None:
-    """E33"""
     rig.on("before_provider_headers", lambda _ctx, event: event.headers.update(b="2", a=None))
     assert {"b": "2"} == await rig.runner().chains.headers({"a": "1"})
     assert [] == rig.host.errors
 
 
 async def test_a_payload_is_replaced_by_anything_but_nothing(rig: "Rig") -> None:
-    """E34"""
     rig.on("before_provider_request", lambda _ctx, event: {**event.payload, "a": 1})
     rig.on("before_provider_request", refuses)
     rig.on("before_provider_request", answering(None))
@@ -431,7 +415,6 @@ NOTE = {"type": "custom", "customType": "note", "data": 1}
 
 
 async def test_unset_fields_keep_the_proposal_so_far(rig: "Rig") -> None:
-    """R28"""
     seen: list[object] = []
 
     def last(_ctx: object, event: ev.TurnEnd) -> object:
@@ -458,14 +441,12 @@ async def test_unset_fields_keep_the_proposal_so_far(rig: "Rig") -> None:
     ],
 )
 async def test_an_invalid_proposal_is_reported_and_dropped(rig: "Rig", draft: object) -> None:
-    """R28"""
     rig.on("turn_end", answering({"entries": [NOTE, draft], "continue": True}))
     assert NOTHING == await rig.runner().settle_hooks("turn_end", turn_end)
     assert "entry 1" in rig.host.reported[0][2]
 
 
 async def test_an_invalid_proposal_may_be_repaired_by_a_later_handler(rig: "Rig") -> None:
-    """R28"""
     rig.on("turn_end", answering({"entries": [{"type": "nonsense"}]}))
     rig.on("turn_end", lambda _ctx, event: {"entries": [NOTE, *event.entries[1:]]})
     assert Proposal((NOTE,)) == await rig.runner().settle_hooks("turn_end", turn_end)
@@ -475,7 +456,6 @@ async def test_an_invalid_proposal_may_be_repaired_by_a_later_handler(rig: "Rig"
 async def test_a_proposal_does_not_continue_after_an_abort_or_an_error(
     rig: "Rig", outcome: ev.AgentBeforeSettle
 ) -> None:
-    """R28"""
     rig.on("agent_before_settle", answering({"continue": True}))
 
     def make() -> ev.AgentBeforeSettle:
@@ -485,7 +465,6 @@ async def test_a_proposal_does_not_continue_after_an_abort_or_an_error(
 
 
 async def test_the_first_decision_about_trust_counts(rig: "Rig") -> None:
-    """E1"""
     rig.on("project_trust", answering(None))
     rig.on("project_trust", answering({"trusted": "undecided"}))
     rig.on("project_trust", lambda ctx, _event: rs.Trust("yes" if str(ctx.cwd) == "/p" else "no", remember=True))
@@ -498,7 +477,6 @@ async def test_the_first_decision_about_trust_counts(rig: "Rig") -> None:
 
 
 async def test_after_the_end_of_the_session_no_further_handler_is_called(rig: "Rig") -> None:
-    """R20"""
     called: list[object] = []
     rig.on("agent_start", lambda _ctx, _event: rig.generation.end("over"))
     rig.on("agent_start", lambda _ctx, event: called.append(event))
@@ -507,7 +485,6 @@ async def test_after_the_end_of_the_session_no_further_handler_is_called(rig: "R
 
 
 async def test_a_handler_may_be_entered_again_while_it_waits(rig: "Rig") -> None:
-    """R14"""
     inside = 0
     most = 0
 

@@ -34,7 +34,6 @@ async def ctx(rig: "Rig") -> Context:
 
 
 async def test_a_context_that_was_kept_sees_changes(rig: "Rig", ctx: Context) -> None:
-    """R19"""
     assert MODEL_ID == (ctx.model["id"] if ctx.model else None)
     rig.host.model, rig.host.level, rig.host.is_idle = None, "high", False
     rig.host.has_pending_messages = True
@@ -44,7 +43,6 @@ async def test_a_context_that_was_kept_sees_changes(rig: "Rig", ctx: Context) ->
 
 
 async def test_the_values_of_a_context(rig: "Rig", ctx: Context) -> None:
-    """C2 to C17"""
     assert ("rpc", True, "/work/place") == (ctx.mode, ctx.has_ui, str(ctx.cwd))
     assert ((), True, "the prompt") == (ctx.scoped_models, ctx.is_project_trusted(), ctx.get_system_prompt())
     assert 1.0 == (ctx.get_context_usage() or (0, 0, 0))[2]
@@ -57,7 +55,6 @@ async def test_the_values_of_a_context(rig: "Rig", ctx: Context) -> None:
 
 
 async def test_the_open_run_can_be_seen_and_ended(rig: "Rig", ctx: Context) -> None:
-    """C9"""
     assert [None] == [ctx.cancel_scope]
     rig.host.run_scope = trio.CancelScope()
     assert ctx.cancel_scope is not None
@@ -69,7 +66,6 @@ async def test_the_open_run_can_be_seen_and_ended(rig: "Rig", ctx: Context) -> N
 
 
 async def test_everything_raises_when_the_session_is_over(rig: "Rig", ctx: Context) -> None:
-    """R20"""
     reader = ctx.session_manager
     rig.generation.end("the session was replaced by a new one")
     calls: list[Callable[[], object]] = [
@@ -104,7 +100,6 @@ async def test_everything_raises_when_the_session_is_over(rig: "Rig", ctx: Conte
 
 
 async def test_the_transcript_is_read_as_snapshots_that_cannot_be_changed(rig: "Rig", ctx: Context) -> None:
-    """C5"""
     rig.host.session.append("one")
     [entry] = ctx.session_manager.get_branch()
     message = entry["message"]
@@ -136,7 +131,6 @@ async def test_a_snapshot_stays_when_the_session_grows_and_is_made_once(rig: "Ri
 
 
 async def test_the_reader_of_the_session(rig: "Rig", ctx: Context) -> None:
-    """C5"""
     session = ctx.session_manager
     assert session.get_leaf_entry() is None
     rig.host.session.append("one")
@@ -155,7 +149,6 @@ async def test_the_reader_of_the_session(rig: "Rig", ctx: Context) -> None:
 
 
 async def test_compact_calls_back_with_its_result(rig: "Rig") -> None:
-    """C15"""
     results: list[object] = []
 
     async def note(result: object) -> None:
@@ -196,7 +189,6 @@ def call_of(runner: Runner, text: str) -> CommandCall:
 
 
 async def test_a_command_controls_the_session(rig: "Rig") -> None:
-    """K1 to K7"""
     results: list[object] = []
 
     async def command(ctx: CommandContext, _args: str) -> None:
@@ -233,7 +225,7 @@ async def test_a_command_controls_the_session(rig: "Rig") -> None:
 async def test_a_task_that_the_session_waits_for_may_not_control_it(
     rig: "Rig", method: str, is_in_a_child: bool
 ) -> None:
-    """R24: it raises where it would wait for itself."""
+    """It raises where it would wait for itself."""
     kept: list[CommandContext] = []
     rig.command("keep", lambda ctx, _args: kept.append(ctx))
 
@@ -260,7 +252,7 @@ async def test_a_task_that_the_session_waits_for_may_not_control_it(
 
 
 async def test_a_background_task_may_wait_for_idle_and_may_not_replace_the_session(rig: "Rig") -> None:
-    """R24: it ends with the session, so it can't be the one that waits for the end."""
+    """It ends with the session, so it can't be the one that waits for the end."""
     kept: list[CommandContext] = []
     rig.command("keep", lambda ctx, _args: kept.append(ctx))
     seen: list[str] = []
@@ -284,7 +276,6 @@ async def test_a_background_task_may_wait_for_idle_and_may_not_replace_the_sessi
 
 
 async def test_a_command_continues_in_the_new_session_and_its_context_is_stale(rig: "Rig") -> None:
-    """R22, K8"""
     seen: list[object] = []
     next_runner = type(rig)().runner()
 
@@ -314,7 +305,6 @@ async def test_a_command_continues_in_the_new_session_and_its_context_is_stale(r
 
 
 async def test_a_failure_in_the_new_session_is_the_commands(rig: "Rig") -> None:
-    """R22"""
     next_runner = type(rig)().runner()
 
     async def replace(with_session: Callable[..., object] | None) -> None:
@@ -335,7 +325,6 @@ async def test_a_failure_in_the_new_session_is_the_commands(rig: "Rig") -> None:
 
 
 async def test_a_context_in_a_thread_reads_acts_and_asks_in_the_trio_thread(rig: "Rig") -> None:
-    """R37"""
     import threading
 
     seen: list[object] = []
@@ -384,7 +373,6 @@ async def test_a_context_in_a_thread_reads_acts_and_asks_in_the_trio_thread(rig:
 
 
 def test_before_there_is_a_session_a_context_knows_little(rig: "Rig") -> None:
-    """E1"""
     context = TrustContext("/p", "print", UserInterface(rig.generation))
     assert ("/p", "print", False) == (str(context.cwd), context.mode, context.has_ui)
     assert not hasattr(context, "session_manager")

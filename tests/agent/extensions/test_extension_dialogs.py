@@ -174,7 +174,6 @@ async def test_after_close_all_for_good_no_question_is_sent(bench: DialogBench) 
 
 
 async def test_several_dialogs_are_matched_by_their_ids(bench: DialogBench) -> None:
-    """R27"""
     answers: dict[str, object] = {}
 
     async def one(name: str) -> None:
@@ -191,7 +190,6 @@ async def test_several_dialogs_are_matched_by_their_ids(bench: DialogBench) -> N
 
 
 async def test_overlapping_dialogs_are_one_span(bench: DialogBench) -> None:
-    """E30"""
     answers: list[object] = []
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ask, lambda: bench.ui.confirm("first"), answers)
@@ -255,7 +253,6 @@ def test_displays_are_sent_as_protocol_records(bench: DialogBench) -> None:
 
 @pytest.mark.parametrize("has_client", [True, False])
 async def test_methods_that_need_a_terminal_do_nothing_as_in_the_original(bench: DialogBench, has_client: bool) -> None:
-    """U11 to U20"""
     ui = bench.ui if has_client else UserInterface(bench.generation)
     ui.set_working_message("m")
     ui.set_working_visible(visible=True)

@@ -1,4 +1,4 @@
-"""Which extensions there are, and in which order (D1 to D9, F1, F2, R1, R7, R8; security 2 and 4)."""
+"""Which extensions there are, and in which order."""
 
 import os
 from collections.abc import Mapping
@@ -71,7 +71,7 @@ USER = "home/.pi/agent/extensions"
 
 
 def test_files_and_folders_of_the_user(home: Home) -> None:
-    """D1, D2: one level deep, by name; `_` and `.` are not looked at."""
+    """One level deep, by name; `_` and `.` are not looked at."""
     home.add(f"{USER}/b.py", f"{USER}/a/extension.py", f"{USER}/a/__init__.py", f"{USER}/c/__init__.py")
     home.add(f"{USER}/_private.py", f"{USER}/.hidden.py", f"{USER}/_x/extension.py", f"{USER}/data/deep/extension.py")
     home.add(f"{USER}/notes.md", f"{USER}/node_modules/extension.py")
@@ -90,7 +90,6 @@ def test_files_and_folders_of_the_user(home: Home) -> None:
 
 
 def test_a_project_file_goes_before_the_usual_names(home: Home) -> None:
-    """D3."""
     home.add(f"{USER}/a/extension.py", f"{USER}/a/one.py", f"{USER}/a/src/two.py", f"{USER}/b/extension.py")
     home.add(f"{USER}/a/pyproject.toml", text='[tool.pinnace]\nextensions = ["src/two.py", "one.py"]\n')
     home.add(f"{USER}/b/pyproject.toml", text='[project]\nname = "b"\n')
@@ -128,7 +127,7 @@ def test_typescript_extensions_are_left_out_with_one_notice(home: Home) -> None:
 
 
 def test_the_project_counts_only_when_trusted(home: Home) -> None:
-    """D4, R6, security 2: nothing of it is looked at, nothing it redirects counts."""
+    """Nothing of it is looked at, nothing it redirects counts."""
     home.add("work/.pi/extensions/gate.py", "work/.pi/other.py", f"{USER}/mine.py")
     trusted = home.find(project=("other.py",))
     assert ["work/.pi/other.py", "work/.pi/extensions/gate.py", f"{USER}/mine.py"] == home.names(trusted)
@@ -140,7 +139,7 @@ def test_the_project_counts_only_when_trusted(home: Home) -> None:
 
 
 def test_the_order_is_that_of_the_places(home: Home) -> None:
-    """R1: command line, project's settings and folder, user's settings and folder; a file counts where it is first."""
+    """Command line, project's settings and folder, user's settings and folder; a file counts where it is first."""
     home.add(
         "cli.py", "work/.pi/set.py", "work/.pi/extensions/p.py", "home/.pi/agent/set.py", f"{USER}/a.py", f"{USER}/u.py"
     )
@@ -167,7 +166,7 @@ def test_links_are_followed_and_the_same_file_is_one(home: Home) -> None:
 
 
 def test_settings_choose_and_leave_out(home: Home) -> None:
-    """D5: `!`, `+`, `-` and globs, of files and of folders of extensions."""
+    """`!`, `+`, `-` and globs, of files and of folders of extensions."""
     home.add(f"{USER}/a.py", f"{USER}/b.py", f"{USER}/pack/extension.py", f"{USER}/other/extension.py")
     assert [f"{USER}/b.py", f"{USER}/other/extension.py"] == home.names(
         home.find(user=("-extensions/a.py", "-extensions/pack"))
@@ -178,7 +177,7 @@ def test_settings_choose_and_leave_out(home: Home) -> None:
 
 
 def test_the_command_line_names_files_and_folders(home: Home) -> None:
-    """D7, F1: a folder without an entry is searched."""
+    """A folder without an entry is searched."""
     home.add("one.py", "work/pack/extension.py", "many/x.py", "many/y/extension.py", "home/own.py")
     found = home.find("../one.py", "pack", str(home.root / "many"), "~/own.py")
     assert ["one.py", "work/pack/extension.py", "many/x.py", "many/y/extension.py", "home/own.py"] == home.names(found)
@@ -186,7 +185,6 @@ def test_the_command_line_names_files_and_folders(home: Home) -> None:
 
 
 def test_without_discovery_only_the_command_line_counts(home: Home) -> None:
-    """F2."""
     home.add("one.py", f"{USER}/a.py", "work/.pi/extensions/p.py")
     found = home.find("../one.py", user=("a.py",), is_discovering=False, builtins={"gate": True})
     assert ["one.py"] == home.names(found)
@@ -225,7 +223,7 @@ def test_a_missing_file_of_the_settings_is_a_failure(home: Home) -> None:
 
 
 def test_built_in_extensions_can_be_switched_on_and_off(home: Home) -> None:
-    """D9: the project's settings go before the user's; -e goes before both."""
+    """The project's settings go before the user's; -e goes before both."""
     both = {"gate": True, "extra": False}
     assert ["gate"] == home.find(builtins=both).builtins
     assert ["extra"] == home.find(user=("-builtin:gate", "builtin:extra"), builtins=both).builtins
@@ -234,14 +232,14 @@ def test_built_in_extensions_can_be_switched_on_and_off(home: Home) -> None:
 
 
 def test_packages_that_are_not_pythons_are_left_out_with_a_notice(home: Home) -> None:
-    """D6: the settings are shared with pi."""
+    """The settings are shared with pi."""
     found = home.find(packages=("npm:a", "git:b"))
     assert [] == found.failures
     assert ["2 of its packages are not Python p"] == [each.split(": ")[1][:34] for each in found.notices]
 
 
 def test_a_package_brings_its_entry_points() -> None:
-    """D6: read as any program reads them; `pytest-trio` has one, of another group."""
+    """Read as any program reads them; `pytest-trio` has one, of another group."""
     assert packages.package_candidates("not-there-at-all") is None
     assert [] == packages.package_candidates("trio")
     assert distribution("pytest-trio").entry_points
@@ -319,7 +317,6 @@ def extension(path: str, *tools: str, flags: tuple[str, ...] = (), is_replaceabl
 
 
 def test_the_first_that_was_loaded_has_the_tool() -> None:
-    """R8."""
     first, second = extension("a.py", "x"), extension("b.py", "x", "y")
     assert [("x", "a.py"), ("y", "b.py")] == [
         (name, each.extension.path) for name, each in tools_of([first, second]).items()
@@ -327,7 +324,7 @@ def test_the_first_that_was_loaded_has_the_tool() -> None:
 
 
 def test_the_same_tool_or_flag_twice_is_a_conflict() -> None:
-    """R7: of every one but the first."""
+    """Of every one but the first."""
     found = conflicts(
         [extension("a.py", "x", flags=("f",)), extension("b.py", "x", flags=("f",)), extension("c.py", "y")]
     )
@@ -338,7 +335,7 @@ def test_the_same_tool_or_flag_twice_is_a_conflict() -> None:
 
 
 def test_a_replaceable_extension_is_left_out() -> None:
-    """D9, R7: before conflicts are looked for."""
+    """Before conflicts are looked for."""
     ours, other, theirs = (
         extension("builtin:a", "x", is_replaceable=True),
         extension("builtin:b", "y", is_replaceable=True),

@@ -16,7 +16,6 @@ from pinnace_agent.extensions.services.error_records import (
 
 
 def test_cancellations_and_interrupts_pass() -> None:
-    """R17"""
     error = KeyboardInterrupt()
     assert (error, None) == ownership(error)
     passing, failure = ownership(BaseExceptionGroup("both", [error, ValueError("x")]))
@@ -25,19 +24,16 @@ def test_cancellations_and_interrupts_pass() -> None:
 
 
 def test_a_coroutine_that_is_closed_ends() -> None:
-    """R17"""
     error = GeneratorExit()
     assert (error, None) == ownership(error)
 
 
 async def test_a_raised_generator_exit_is_a_failure() -> None:
-    """R17"""
     error = GeneratorExit()
     assert (None, error) == ownership(error)
 
 
 async def test_nested_cancellations_come_out_as_one() -> None:
-    """R17"""
     seen: list[object] = []
     with trio.CancelScope() as scope:
         scope.cancel()

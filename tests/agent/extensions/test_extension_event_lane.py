@@ -37,7 +37,6 @@ async def test_draining_without_events_is_not_a_checkpoint(rig: "Rig") -> None:
 
 
 async def test_several_tasks_that_drain_wait_for_all_that_came_before(rig: "Rig") -> None:
-    """R18"""
     seen: list[object] = []
 
     async def slow(_ctx: object, event: ev.TurnStart) -> None:

@@ -1,4 +1,4 @@
-"""Events of extensions: their table, their shape, their way to the wire and back (E1 to E42, 2.1, 2.7)."""
+"""Events of extensions: their table, their shape, their way to the wire and back."""
 
 import ast
 import inspect
@@ -23,10 +23,6 @@ def example(row: ev.EventRow) -> dict[str, object]:
     record: dict[str, object] = {"type": row.event.type}
     record |= {each.wire_name: f"<{each.name}>" for each in wire_fields(row.event)}
     return record
-
-
-def test_every_number_of_the_list_has_an_event() -> None:
-    assert {f"E{number}" for number in range(1, 43)} == {row.number for row in ROWS}
 
 
 def test_every_class_has_the_name_of_its_event() -> None:
@@ -103,7 +99,7 @@ def test_a_record_of_another_event_is_refused() -> None:
 
 
 def test_a_call_of_a_built_in_tool_has_a_class_of_its_own() -> None:
-    """E40: `isinstance` identifies the tool."""
+    """`isinstance` identifies the tool."""
     for name, expected in ev.CALLS.items():
         event = ev.event_from_wire({"type": "tool_call", "toolName": name, "toolCallId": "1", "input": {}})
         assert type(event) is expected
@@ -113,14 +109,14 @@ def test_a_call_of_a_built_in_tool_has_a_class_of_its_own() -> None:
 
 
 def test_a_result_of_a_built_in_tool_has_a_class_of_its_own() -> None:
-    """E41: as for calls."""
+    """As for calls."""
     for name, expected in ev.RESULTS.items():
         record = {"toolName": name, "toolCallId": "1", "input": {}, "content": [], "isError": False}
         assert type(ev.ToolResult.from_wire(record)) is expected
 
 
 def test_the_input_of_a_call_is_the_dict_that_it_was_made_of() -> None:
-    """E40: what a handler changes is what will be executed."""
+    """What a handler changes is what will be executed."""
     arguments: dict[str, object] = {"command": "ls"}
     event = ev.event_from_wire({"type": "tool_call", "toolName": "bash", "toolCallId": "1", "input": arguments})
     assert isinstance(event, ev.BashCall)
@@ -137,7 +133,7 @@ def test_the_input_can_be_read_as_a_model() -> None:
 
 
 def test_names_of_older_generations_are_known_as_such() -> None:
-    """E4, E15: accepted, with a word in the log."""
+    """Accepted, with a word in the log."""
     assert {"session_directory", "session_switch", "session_fork"} == {
         name for name, row in ev.EVENTS.items() if row.is_legacy
     }
@@ -149,7 +145,7 @@ def test_an_unknown_event_name_suggests_the_nearest() -> None:
 
 
 def test_the_overloads_of_on_are_the_table_of_events() -> None:
-    """A1, 2.7: for each event its class, and a result where one is read."""
+    """For each event its class, and a result where one is read."""
     overloads: dict[str, tuple[str, bool]] = {}
     for node in ast.walk(ast.parse(inspect.getsource(subscribing.Subscribing))):
         if not isinstance(node, ast.FunctionDef) or node.name != "on" or not node.decorator_list:
@@ -174,7 +170,7 @@ def test_details_of_tools_are_typed_by_their_tool() -> None:
 
 
 def test_making_an_event_is_cheap() -> None:
-    """R38: one is created for each token while there is a handler."""
+    """One is created for each token while there is a handler."""
     message = sample_answer()
     update: dict[str, object] = {"type": "text_delta", "delta": "x"}
 

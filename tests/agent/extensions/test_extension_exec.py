@@ -1,4 +1,4 @@
-"""Programs that extensions run (A16)."""
+"""Programs that extensions run."""
 
 import os
 import signal

@@ -118,7 +118,6 @@ BAD_GATES = [
 
 @pytest.mark.parametrize("gate", [*BAD_GATES, reassigns])
 async def test_every_failure_of_an_approval_hook_denies_and_is_reported(rig: "Rig", gate: Function) -> None:
-    """E40, R15"""
     later: list[object] = []
     rig.on("tool_call", gate)
     rig.on("tool_call", lambda _ctx, event: later.append(event))
@@ -132,7 +131,6 @@ async def test_every_failure_of_an_approval_hook_denies_and_is_reported(rig: "Ri
 
 @pytest.mark.parametrize("gate", [*BAD_GATES, answering({}), answering({"operations": None})])
 async def test_a_gate_of_the_shell_that_fails_in_any_way_refuses_the_command(rig: "Rig", gate: Function) -> None:
-    """E42"""
     rig.on("user_bash", gate)
     answer = await rig.runner().gates.user_bash(
         lambda: ev.UserBash(command="rm -rf /", exclude_from_context=False, cwd="/")
@@ -178,7 +176,7 @@ async def test_a_failure_without_a_message_names_the_extension(rig: "Rig") -> No
 async def test_a_hanging_approval_hook_delays_the_call_until_an_abort(
     rig: "Rig", autojump_clock: trio.testing.MockClock
 ) -> None:
-    """There is no hard limit: a human may be asked (R36)."""
+    """There is no hard limit: a human may be asked."""
     verdicts: list[object] = []
 
     async def hangs(_ctx: object, _event: object) -> None:
@@ -244,7 +242,6 @@ async def test_a_gate_whose_session_ended_while_it_decided_blocks(rig: "Rig") ->
 
 
 async def test_the_first_denial_counts(rig: "Rig") -> None:
-    """E40"""
     rig.on("tool_call", answering(None))
     rig.on("tool_call", answering(rs.Block("declined", terminate=True)))
     rig.on("tool_call", raises)
@@ -260,7 +257,6 @@ async def test_a_call_that_every_gate_lets_through_is_made(rig: "Rig") -> None:
 
 
 async def test_gates_see_and_change_the_very_arguments(rig: "Rig") -> None:
-    """E40"""
     seen: list[object] = []
 
     def change(_ctx: object, event: ev.ToolCall) -> None:
@@ -296,7 +292,6 @@ async def test_an_approval_hook_can_ask_and_reads_no_without_an_answer(rig: "Rig
 
 
 async def test_the_first_result_about_a_command_counts(rig: "Rig") -> None:
-    """E42"""
     output: rs.BashOutput = {"output": "done", "exitCode": 0, "cancelled": False, "truncated": False}
     rig.on("user_bash", answering(None))
     rig.on("user_bash", answering({"result": output}))
@@ -310,7 +305,6 @@ def text(value: str) -> rs.Blocks:
 
 
 async def test_patches_of_a_result_chain_and_absent_fields_stay(rig: "Rig") -> None:
-    """E41"""
     rig.on("tool_result", answering({"isError": True}))
     rig.on("tool_result", raises)
     rig.on("tool_result", lambda _ctx, event: rs.ResultPatch(details={"was_error": event.is_error}))
@@ -321,7 +315,6 @@ async def test_patches_of_a_result_chain_and_absent_fields_stay(rig: "Rig") -> N
 
 
 async def test_new_content_takes_the_structured_content_away_unless_that_is_new_too(rig: "Rig") -> None:
-    """E41"""
     remove = rig.on("tool_result", answering({"content": text("new")}))
     gates = rig.runner().gates
     result = CallResult(text("out"), structured={"n": 1})

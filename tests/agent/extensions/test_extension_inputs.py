@@ -1,4 +1,4 @@
-"""The inputs that authors of extensions see are those of the tools (E40, 2.1 decision 6)."""
+"""The inputs that authors of extensions see are those of the tools."""
 
 import pytest
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 
 async def test_a_crashed_background_task_is_reported_and_its_siblings_continue(rig: "Rig") -> None:
-    """R34"""
     extension, other = rig.extension("a"), rig.extension("b")
     ended: list[str] = []
 
@@ -77,7 +76,6 @@ def level(name: str) -> ev.ThinkingLevelSelect:
 
 
 async def test_queued_events_are_handled_in_order_by_each_extension(rig: "Rig") -> None:
-    """R33; E6, E30, E39"""
     seen: list[str] = []
     released = trio.Event()
 
@@ -105,7 +103,6 @@ async def test_a_queued_event_without_handlers_is_not_created(rig: "Rig") -> Non
 
 
 async def test_a_hanging_handler_delays_only_its_own_extension(rig: "Rig") -> None:
-    """R36"""
     seen: list[str] = []
 
     async def hangs(_ctx: object, _event: object) -> None:
@@ -121,7 +118,6 @@ async def test_a_hanging_handler_delays_only_its_own_extension(rig: "Rig") -> No
 
 
 async def test_open_dialogs_fire_ui_prompt_events(rig: "Rig") -> None:
-    """E30"""
     seen: list[tuple[str, str, str | None]] = []
 
     def note(_ctx: object, event: ev.UiPromptStart | ev.UiPromptEnd) -> None:
@@ -154,7 +150,6 @@ def block_for(seconds: float) -> None:
 async def test_a_handler_that_blocks_the_loop_is_named_with_the_place_where_it_is(
     rig: "Rig", caplog: pytest.LogCaptureFixture
 ) -> None:
-    """R35"""
     caplog.set_level(logging.DEBUG, "pinnace.extensions")
     rig.on("agent_start", lambda _ctx, _event: block_for(1.5))
     async with rig.running() as runner:
@@ -173,7 +168,6 @@ async def test_a_handler_that_blocks_the_loop_is_named_with_the_place_where_it_i
 async def test_a_blocking_function_is_reported_with_its_extension(
     rig: "Rig", place: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """R35"""
     caplog.set_level(logging.DEBUG, "pinnace.extensions")
 
     async def block() -> None:
@@ -227,7 +221,6 @@ async def test_without_extensions_nothing_is_watched(rig: "Rig") -> None:
 async def test_a_handler_that_waits_for_long_is_named_once(
     rig: "Rig", autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """R36"""
 
     async def waits(_ctx: object, _event: object) -> None:
         await trio.sleep(SLOW_S * 4)
@@ -242,7 +235,6 @@ async def test_a_handler_that_waits_for_long_is_named_once(
 async def test_a_user_may_take_as_long_as_he_likes(
     rig: "Rig", autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """R36"""
 
     async def asks(ctx: "Context", _event: object) -> None:
         await ctx.ui.confirm("Sure?", timeout=SLOW_S * 4)

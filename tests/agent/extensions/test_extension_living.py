@@ -96,7 +96,6 @@ async def test_a_whole_extension(bench: Bench, rig: "Rig", autojump_clock: trio.
 
 
 async def test_background_tasks_and_the_bus_live_as_long_as_the_session(bench: Bench, rig: "Rig") -> None:
-    """A23, R33, R34"""
     runner = await bench.load(
         speaker="""
             import trio
@@ -140,7 +139,6 @@ async def test_background_tasks_and_the_bus_live_as_long_as_the_session(bench: B
 
 
 async def test_a_thread_asks_and_acts_through_its_context_and_its_api(bench: Bench, rig: "Rig") -> None:
-    """R37"""
     runner = await bench.load(
         threaded="""
             def extension(pi):
@@ -199,7 +197,6 @@ BAD = """
 async def test_a_deliberately_bad_extension_leaves_the_session_and_stdout_alone(
     bench: Bench, rig: "Rig", capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """R15, R17, R34, R35, R40"""
     caplog.set_level(logging.WARNING, "pinnace.extensions")
     from pinnace_agent.extensions.events import events as ev
 

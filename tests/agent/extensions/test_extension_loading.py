@@ -1,4 +1,4 @@
-"""Loading extensions: one after another, each whole or not at all (R1 to R6, R40, security 4)."""
+"""Loading extensions: one after another, each whole or not at all."""
 
 import hashlib
 import os
@@ -122,7 +122,6 @@ async def test_each_load_is_logged_with_path_and_hash(bench: Bench) -> None:
 
 
 async def test_an_async_function_is_awaited_before_the_next_one_is_imported(bench: Bench) -> None:
-    """R1."""
     bench.write(
         "a.py",
         """
@@ -140,7 +139,7 @@ async def test_an_async_function_is_awaited_before_the_next_one_is_imported(benc
 
 
 async def test_a_folder_is_a_package(bench: Bench) -> None:
-    """R2: relative imports, circular ones too; `sys.path` is left alone."""
+    """Relative imports, circular ones too; `sys.path` is left alone."""
     bench.write(
         "pack/extension.py", "from .helper import NAME\ndef extension(pi):\n    pi.command(NAME)(lambda ctx, args: 0)\n"
     )
@@ -186,7 +185,6 @@ async def test_the_current_folder_is_not_imported_from(bench: Bench, monkeypatch
 
 
 async def test_two_of_the_same_name_are_two(bench: Bench) -> None:
-    """R2."""
     for folder in ("a", "b"):
         bench.write(f"{folder}/gate.py", f"NAME = {folder!r}\ndef extension(pi):\n    pi.flag(NAME)\n")
     report = await bench.load("a/gate.py", "b/gate.py")
@@ -194,7 +192,7 @@ async def test_two_of_the_same_name_are_two(bench: Bench) -> None:
 
 
 async def test_a_change_within_the_same_moment_is_seen(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """R2: same size, same time; and nothing compiled is left behind."""
+    """Same size, same time; and nothing compiled is left behind."""
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     for number in range(3):
         fresh = Bench(bench.root)
@@ -210,7 +208,7 @@ async def test_a_change_within_the_same_moment_is_seen(bench: Bench, monkeypatch
 
 
 async def test_unloading_takes_everything_out(bench: Bench) -> None:
-    """R2, R20: modules, registrations, what listens on the bus."""
+    """Modules, registrations, what listens on the bus."""
     code = "def extension(pi):\n    pi.on('agent_end', lambda c, e: 0)\n    pi.events.on('x', print)\n"
     bench.write("pack/extension.py", f"from . import helper\n{code}")
     bench.write("pack/helper.py", "")
@@ -223,7 +221,7 @@ async def test_unloading_takes_everything_out(bench: Bench) -> None:
 
 
 async def test_without_a_file_there_are_functions(bench: Bench) -> None:
-    """D8, D9: those come last."""
+    """Those come last."""
     bench.write("gate.py", "def extension(pi): ...\n")
 
     def plain(pi: ExtensionAPI) -> None:
@@ -241,7 +239,7 @@ async def test_without_a_file_there_are_functions(bench: Bench) -> None:
 
 
 async def test_a_second_pass_keeps_the_first(bench: Bench) -> None:
-    """R6: in the order of the places, nothing twice, nothing that failed again."""
+    """In the order of the places, nothing twice, nothing that failed again."""
     bench.write("user.py", "import sys\nsys.loads = vars(sys).get('loads', 0) + 1\ndef extension(pi): ...\n")
     bench.write("bad.py", "import sys\nsys.loads += 1\nraise ValueError('once')\n")
     bench.write("project.py", "def extension(pi): ...\n")
@@ -254,7 +252,6 @@ async def test_a_second_pass_keeps_the_first(bench: Bench) -> None:
 
 
 async def test_an_installed_package_is_loaded_by_its_own_name(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """D6."""
     bench.write("site/their_pack/gate.py", "from . import NAME\ndef install(pi):\n    pi.flag(NAME)\n")
     bench.write("site/their_pack/__init__.py", "NAME = 'theirs'\n")
     bench.write("site/their_dist-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: their-dist\nVersion: 1\n")
@@ -331,7 +328,6 @@ HOSTILE: list[tuple[str, str | bytes, str]] = [
 
 @pytest.mark.parametrize(("name", "text", "error"), HOSTILE, ids=[each[0] for each in HOSTILE])
 async def test_a_failure_is_reported_and_leaves_nothing(bench: Bench, name: str, text: str | bytes, error: str) -> None:
-    """R3."""
     assert error in await bench.fail(f"{name}.py", text)
 
 
@@ -352,7 +348,7 @@ async def test_a_failure_in_a_module_of_a_folder_has_its_file_and_line(bench: Be
 
 
 async def test_an_extension_among_failures_is_loaded(bench: Bench) -> None:
-    """R3: others are not affected."""
+    """Others are not affected."""
     bench.write("a.py", "raise ValueError\n")
     bench.write("b.py", "def extension(pi): ...\n")
     bench.write("c.py", "def extension(pi):\n    raise SystemExit(0)\n")
@@ -373,7 +369,7 @@ async def test_the_traceback_is_of_the_extension_alone(bench: Bench) -> None:
 
 
 async def test_a_failed_extension_has_no_registrations(bench: Bench) -> None:
-    """R3: its API can't be used, and its bus subscriptions end."""
+    """Its API can't be used, and its bus subscriptions end."""
     bench.write(
         "gate.py",
         """
@@ -406,7 +402,7 @@ async def test_a_file_writable_by_everyone_is_not_run(bench: Bench, where: str) 
 
 
 async def test_an_interrupt_that_an_extension_raises_is_its_failure(bench: Bench) -> None:
-    """R17: the agent takes SIGINT itself."""
+    """The agent takes SIGINT itself."""
     bench.write("gate.py", "raise KeyboardInterrupt\n")
     report = await bench.load("gate.py")
     assert ["KeyboardInterrupt (gate.py, line 1)"] == [each.error for each in report.failures]
@@ -427,7 +423,7 @@ SHORT = LoadLimits(0.05, 0.3)
 
 
 async def test_one_that_never_ends_has_failed(tmp_path: Path) -> None:
-    """R5: the soft limit is logged, the hard one fails the load."""
+    """The soft limit is logged, the hard one fails the load."""
     bench = Bench(tmp_path, SHORT)
     error = await bench.fail("gate.py", "import trio\nasync def extension(pi):\n    await trio.sleep_forever()\n")
     assert "took more than 0.3 s to load" == error
@@ -449,7 +445,7 @@ async def test_one_that_never_ends_has_failed(tmp_path: Path) -> None:
     ids=["module", "function", "shielded"],
 )
 async def test_one_that_blocks_is_named_while_it_does(tmp_path: Path, text: str) -> None:
-    """R5: it can't be ended; with where it is, since it may never return."""
+    """It can't be ended; with where it is, since it may never return."""
     bench = Bench(tmp_path, SHORT)
     assert "took more than 0.3 s to load" == await bench.fail("gate.py", text)
     assert "if it blocks it can't be ended, at:\n" in bench.lines[2]
@@ -482,7 +478,7 @@ async def test_each_of_many_costs_the_same_to_load(bench: Bench) -> None:
 
 
 async def test_printed_output_goes_to_stderr(bench: Bench, capfd: pytest.CaptureFixture[str]) -> None:
-    """R40: from the first import on."""
+    """From the first import on."""
     bench.write(
         "gate.py",
         """

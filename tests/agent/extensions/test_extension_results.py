@@ -1,4 +1,4 @@
-"""What handlers may return: classes and plain dicts, held to one shape (2.1 decision 5, E1 to E42)."""
+"""What handlers may return: classes and plain dicts, held to one shape."""
 
 from collections.abc import Mapping
 
@@ -116,7 +116,7 @@ def test_some_answers_change_nothing(event: str, value: object) -> None:
 
 @pytest.mark.parametrize(("event", "value", "text"), WRONG)
 def test_an_error_names_the_invalid_field(event: str, value: object, text: str) -> None:
-    """R15: for a gate this is a block."""
+    """For a gate this is a block."""
     with pytest.raises(ResultError) as error:
         read_result(event, value)
     assert str(error.value).startswith(f"{event}:")
@@ -131,17 +131,15 @@ def test_an_error_does_not_show_the_invalid_value() -> None:
 
 
 def test_a_list_of_messages_is_messages() -> None:
-    """E31."""
     assert res.Messages([MESSAGE]) == read_result("context", [MESSAGE])
 
 
 def test_a_summary_alone_is_options_for_the_tree() -> None:
-    """E12."""
     assert res.TreeOptions(res.TreeSummary("s")) == read_result("session_before_tree", res.TreeSummary("s"))
 
 
 def test_any_payload_replaces_a_request() -> None:
-    """E34: whatever it is, but for None."""
+    """Whatever it is, but for None."""
     assert res.Payload({"model": "m"}) == read_result("before_provider_request", {"model": "m"})
     assert res.Payload([]) == read_result("before_provider_request", [])
     assert None is read_result("before_provider_request", None)
@@ -163,6 +161,6 @@ def test_results_of_other_events_are_ignored() -> None:
 
 
 def test_an_explicitly_empty_exit_code_is_allowed() -> None:
-    """E42: a command that was cancelled has none."""
+    """A command that was cancelled has none."""
     output = {"output": "", "exitCode": None, "cancelled": True, "truncated": False, "fullOutputPath": None}
     assert isinstance(read_result("user_bash", {"result": output}), res.UserBash)

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 
 async def test_a_session_begins_with_providers_then_session_start_then_resources(rig: "Rig") -> None:
-    """E5, E2, R13"""
     order: list[object] = []
     extension = rig.extension()
     extension.providers += [
@@ -57,7 +56,6 @@ async def test_a_session_begins_with_providers_then_session_start_then_resources
     ("reason", "legacy"), [("new", "session_switch"), ("resume", "session_switch"), ("fork", "session_fork")]
 )
 async def test_events_of_an_older_generation_follow_session_start(rig: "Rig", reason: str, legacy: str) -> None:
-    """E15"""
     seen: list[str] = []
     for name in ("session_fork", "session_switch", "session_start", "resources_discover"):
         rig.on(name, lambda _ctx, event: seen.append(event.type))
@@ -90,7 +88,6 @@ async def test_the_api_of_each_extension_is_bound_before_session_start(rig: "Rig
 
 
 async def test_requests_while_settling_start_after_the_last_handler(rig: "Rig") -> None:
-    """R29"""
     seen: list[object] = []
     actions = rig.host.port.actions
 
@@ -111,7 +108,6 @@ async def test_requests_while_settling_start_after_the_last_handler(rig: "Rig") 
 
 
 async def test_shutdown_calls_handlers_ends_tasks_and_makes_contexts_stale(rig: "Rig") -> None:
-    """R32"""
     order: list[str] = []
     extension = rig.extension()
 
@@ -142,7 +138,6 @@ async def test_shutdown_calls_handlers_ends_tasks_and_makes_contexts_stale(rig: 
 async def test_a_hanging_shutdown_handler_is_cancelled_and_reported(
     rig: "Rig", autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """R32"""
 
     async def hangs(_ctx: object, _event: object) -> None:
         async with trio.open_nursery() as nursery:
@@ -197,7 +192,6 @@ async def test_a_stuck_background_task_delays_the_shutdown_up_to_its_limit(
 
 
 async def test_a_command_gets_the_rest_of_its_text_verbatim(rig: "Rig") -> None:
-    """R11"""
     seen: list[str] = []
     rig.command("say", lambda _ctx, args: seen.append(args))
     runner = rig.runner()
@@ -212,7 +206,6 @@ async def test_a_command_gets_the_rest_of_its_text_verbatim(rig: "Rig") -> None:
 
 
 async def test_commands_with_a_shared_name_are_numbered(rig: "Rig") -> None:
-    """R10"""
     for name in ("deploy", "test", "deploy:1", "deploy"):
         rig.command(name, lambda _ctx, _args: None)
     runner = rig.runner()
@@ -239,7 +232,6 @@ async def exits(_ctx: object, _args: str) -> None:
     [(fails, "no good"), (exits, "ctx.shutdown()"), (takes_nothing, "it is called as (ctx, args)")],
 )
 async def test_a_failing_command_is_reported(rig: "Rig", function: Function, text: str) -> None:
-    """R16"""
     runner, call = rig.called_command(function)
     await runner.commands.run(call)
     [(path, event, error)] = rig.host.reported
@@ -250,7 +242,7 @@ async def test_a_failing_command_is_reported(rig: "Rig", function: Function, tex
 
 @pytest.mark.parametrize("line", ["raise ValueError('no good')", "raise SystemExit(3)", "json.loads('{')"])
 async def test_the_error_of_a_command_has_the_file_and_line(rig: "Rig", tmp_path: Path, line: str) -> None:
-    """R16: of the extension, which the record's path does not name."""
+    """Of the extension, which the record's path does not name."""
     file = tmp_path / "tally.py"
     file.write_text(f"import json\n\nasync def go(ctx, args):\n    {line}\n")
     names: dict[str, Any] = {}
@@ -314,7 +306,6 @@ def text(value: str) -> list[TextContent | ImageContent]:
 
 
 async def test_a_tool_is_called_with_a_context_of_its_call(rig: "Rig") -> None:
-    """T2"""
     updates: list[ToolResult] = []
 
     async def greet(ctx: "AuthorsContext", params: Mapping[str, object]) -> str:
@@ -386,7 +377,6 @@ async def test_a_tool_is_cancelled_with_its_call(rig: "Rig") -> None:
 
 
 async def test_of_several_tools_with_one_name_the_first_loaded_counts(rig: "Rig") -> None:
-    """R8"""
     for number in (1, 2):
         rig.tool("t", lambda _ctx, _params, number=number: str(number))
     runner = rig.runner()

@@ -1,4 +1,4 @@
-"""R37: what an extension can reach works from any thread, or raises there at once.
+"""What an extension can reach works from any thread, or raises there at once.
 
 The table names every public member that an author can reach. One that is neither handed to the event loop's thread, nor
 refused outside it, nor listed here with the reason why it needs neither, fails the test: it has no decision yet.

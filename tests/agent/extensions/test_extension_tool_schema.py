@@ -1,4 +1,4 @@
-"""Tools made of functions: their schema, what they are called with, what they return (T1 to T7, 2.3)."""
+"""Tools made of functions: their schema, what they are called with, what they return."""
 
 import enum
 import json
@@ -299,7 +299,6 @@ def test_an_error_explains_why_a_function_can_not_be_a_tool(function: object, te
     ],
 )
 def test_a_schema_that_is_none_is_refused(schema: object, text: str) -> None:
-    """T1."""
     with pytest.raises(TypeError) as error:
         check_schema("tool x", schema)
     assert str(error.value).startswith("tool x: ")
@@ -325,7 +324,6 @@ BLOCKS = [{"type": "text", "text": "a"}, {"type": "image", "data": "eA==", "mime
     ],
 )
 def test_each_return_value_becomes_a_result(value: object, expected: ToolResult) -> None:
-    """T2."""
     assert expected == tool_result(value)
     json.dumps(base_result(tool_result(value)))
 
@@ -362,5 +360,5 @@ def test_an_error_names_the_allowed_return_values(value: object) -> None:
     ],
 )
 def test_an_exception_of_a_tool_becomes_a_result(error: BaseException, text: str) -> None:
-    """T2: the text of a ToolError alone; of others the type before it."""
+    """The text of a ToolError alone; of others the type before it."""
     assert ToolResult(text, is_error=True) == failed_result(error)

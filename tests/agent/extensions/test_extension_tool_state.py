@@ -1,4 +1,4 @@
-"""State of tools that follows the branch (2.4, X4)."""
+"""State of tools that follows the branch."""
 
 import pytest
 from pydantic import BaseModel

@@ -1,4 +1,4 @@
-"""An extension as an author writes it, with types: mypy, which checks this file, is half of the test (A1, 2.2, 2.7).
+"""An extension as an author writes it, with types: mypy, which checks this file, is half of the test.
 
 Where a line is marked to be ignored, mypy must find something: it reports marks that are not needed.
 """

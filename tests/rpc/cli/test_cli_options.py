@@ -218,7 +218,6 @@ def test_a_run_has_limits(words: str, expected: Options) -> None:
 
 
 def test_options_that_are_not_ours_are_kept_for_extensions() -> None:
-    """F7"""
     options = parse("-e", "x.py", "-ne", "--plan", "hello", "--ssh=me@box", "--quick", "--name", "n")
 
     assert (("x.py",), True) == (options.extensions, options.no_extensions)

@@ -23,7 +23,7 @@ def extension(pi):
 
 
 def test_later_handlers_and_the_model_see_the_prompt_of_the_new_tools(agent: AgentStarter, tmp_path: Path) -> None:
-    """E17: with what former handlers have added."""
+    """With what former handlers have added."""
     file = tmp_path / "tools.py"
     file.write_text(EXTENSION)
     pi = agent([{"text": "fine", "repeat": -1}], "-e", str(file))

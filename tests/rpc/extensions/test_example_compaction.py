@@ -1,4 +1,4 @@
-"""X5: a compaction that an extension writes, at work in the real program."""
+"""A compaction that an extension writes, at work in the real program."""
 
 from tests.rpc.extensions.conftest import Extended, Start
 

@@ -1,4 +1,4 @@
-"""X6: tools that come while the session goes on, in the real program."""
+"""Tools that come while the session goes on, in the real program."""
 
 from tests.rpc.extensions.conftest import EXAMPLES, Start, call
 

@@ -1,4 +1,4 @@
-"""X8: two extensions that talk to each other, in the real program."""
+"""Two extensions that talk to each other, in the real program."""
 
 from tests.rpc.extensions.conftest import Start
 

@@ -1,4 +1,4 @@
-"""X3: checkpoints in a Git repository, at work in the real program."""
+"""Checkpoints in a Git repository, at work in the real program."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""X7: what the user says, changed before the model hears it, in the real program."""
+"""What the user says, changed before the model hears it, in the real program."""
 
 from tests.rpc.extensions.conftest import EXAMPLES, MakeExtension, Start
 

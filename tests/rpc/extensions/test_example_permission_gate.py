@@ -1,4 +1,4 @@
-"""X1: the permission gate, at work in the real program."""
+"""The permission gate, at work in the real program."""
 
 from pathlib import Path
 

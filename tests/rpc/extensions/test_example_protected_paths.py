@@ -1,4 +1,4 @@
-"""X2: protected paths, at work in the real program."""
+"""Protected paths, at work in the real program."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""X10: work on another machine, with a program in the place of ssh."""
+"""Work on another machine, with a program in the place of ssh."""
 
 from pathlib import Path
 

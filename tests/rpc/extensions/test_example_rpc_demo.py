@@ -1,4 +1,4 @@
-"""X12: every frame of the dialogs' protocol, byte for byte what a client gets."""
+"""Every frame of the dialogs' protocol, byte for byte what a client gets."""
 
 import pytest
 from tests.rpc.extensions.conftest import EXAMPLES, Extended, Start

@@ -1,4 +1,4 @@
-"""X11: a name for the session, in the real program."""
+"""A name for the session, in the real program."""
 
 from tests.rpc.extensions.conftest import Start
 

@@ -1,4 +1,4 @@
-"""X9: an agent that starts agents, by the program's own protocol."""
+"""An agent that starts agents, by the program's own protocol."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""X4: a tool with state that follows the branch, at work in the real program."""
+"""A tool with state that follows the branch, at work in the real program."""
 
 from tests.rpc.extensions.conftest import EXAMPLES, Extended, Start, call
 

@@ -275,7 +275,6 @@ def test_a_tool_that_is_not_active_from_the_start_is_not_declared(extended: Star
 def test_a_reload_reads_models_again_and_gives_back_what_extensions_had_described(
     extended: Start, written: MakeExtension
 ) -> None:
-    """A24, K6"""
     path = written(
         """
         import pathlib

@@ -27,7 +27,6 @@ def file(tmp_path: Path) -> str:
 
 
 def test_help_lists_the_options_of_extensions(print_agent: OneShotStarter, file: str) -> None:
-    """F8"""
     ended = print_agent(["--help", "--extension", file]).end()
 
     assert 0 == ended.code
@@ -36,12 +35,10 @@ def test_help_lists_the_options_of_extensions(print_agent: OneShotStarter, file:
 
 
 def test_help_without_extensions_is_as_ever(print_agent: OneShotStarter, file: str) -> None:
-    """F8"""
     assert "Options of extensions" not in print_agent(["--help", "-ne"]).end().out
 
 
 def test_models_of_extensions_are_listed(print_agent: OneShotStarter, file: str) -> None:
-    """F9"""
     ended = print_agent(["--list-models", "-e", file]).end()
 
     assert 0 == ended.code
@@ -51,7 +48,6 @@ def test_models_of_extensions_are_listed(print_agent: OneShotStarter, file: str)
 
 
 def test_one_that_fails_does_not_keep_the_rest_from_being_listed(print_agent: OneShotStarter, file: str) -> None:
-    """F9, M9"""
     ended = print_agent(["--list-models", "-e", f"{file}.not", "-e", file]).end()
 
     assert 0 == ended.code

@@ -1,6 +1,6 @@
 """Dialogs that are open when something ends: each has its default at once, and no handler is left.
 
-Rules R-UI-01; R26, R27.
+Rule R-UI-01.
 """
 
 from pathlib import Path

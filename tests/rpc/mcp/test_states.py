@@ -79,7 +79,7 @@ def extension(pi):
 
 
 def test_extensions_add_and_remove_servers(agent: AgentStarter, tmp_path: Path) -> None:
-    """A27, E3: also where no file names a server; those of the user's file take precedence."""
+    """Also where no file names a server; those of the user's file take precedence."""
     adds = tmp_path / "adds.py"
     adds.write_text(EXTENSION.format(config=dict(hostile("changes"))))
     for given in ({"mcp.json": {"mcpServers": {"mine": FAILING}}}, {}):

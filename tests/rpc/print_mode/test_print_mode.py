@@ -140,7 +140,7 @@ def test_the_conversation_is_kept_and_can_be_continued(print_agent: OneShotStart
 
 
 def test_a_dialog_is_declined_at_once_and_never_shown() -> None:
-    """S11: whoever asks gets the default, since nobody is there."""
+    """Whoever asks gets the default, since nobody is there."""
     listener = Listener(make_projection("pi"), is_silent=False)
     declined: list[str] = []
     outbox = Outbox(listener, on_unshown_dialog=declined.append)
@@ -153,7 +153,7 @@ def test_a_dialog_is_declined_at_once_and_never_shown() -> None:
 
 
 def test_what_asks_elsewhere_is_refused_here(print_agent: OneShotStarter) -> None:
-    """S11: a session of another project is opened by its path or by --fork, and nothing is asked."""
+    """A session of another project is opened by its path or by --fork, and nothing is asked."""
     first = print_agent(["-p", "first"], [{"text": "one"}], has_session=True)
     first.end()
     [file] = first.home.sessions.rglob("*.jsonl")

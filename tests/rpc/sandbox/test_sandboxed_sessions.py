@@ -64,7 +64,7 @@ def test_the_sandbox_follows_a_session_into_its_folder_or_refuses_it(agent: Agen
 
 @needs_bubblewrap
 def test_the_current_session_file_is_read_and_no_other(agent: AgentStarter, tmp_path: Path) -> None:
-    """R-SBX-04: A13, for the tools."""
+    """R-SBX-04: the attempt A13 of docs/sandbox-attempts.md, for the tools."""
     root = tmp_path / "agent-1"
     (root / "sessions").mkdir(parents=True)
     path = session_in(root / "work", root / "sessions" / "own.jsonl")

@@ -1,7 +1,7 @@
 """`pi`: the object that an extension receives to register with, and to act through while a session is open.
 
 Checks arguments and passes requests on to `HostActions`; callable from worker threads. Has no access to sessions or
-records. Items A1 to A28 of the checklist.
+records.
 """
 
 import logging
@@ -45,7 +45,7 @@ class ExtensionAPI(Subscribing, Registering):
         """Create the API of `extension`."""
         super().__init__(extension, services)
         self.events = ExtensionBus(services.bus, extension, self._check_alive)
-        """The bus on which extensions talk to each other (A23)."""
+        """The bus on which extensions talk to each other."""
 
     @property
     def path(self) -> Path:
@@ -62,7 +62,7 @@ class ExtensionAPI(Subscribing, Registering):
         """Starts background tasks.
 
         Raises:
-            ExtensionLoadingError: There is no session yet: start tasks in a handler of session_start (R4).
+            ExtensionLoadingError: There is no session yet: start tasks in a handler of session_start.
         """
         self._check_alive()
         if self._tasks is None:
@@ -71,7 +71,7 @@ class ExtensionAPI(Subscribing, Registering):
             )
         return self._tasks
 
-    # Flags (A6) and settings (A28).
+    # Flags and settings.
 
     def get_flag(self, name: str) -> FlagValue | None:
         """Return the value of a flag that this extension registered, else None; only the default while it loads."""
@@ -86,7 +86,7 @@ class ExtensionAPI(Subscribing, Registering):
         """Return the merged settings, as a copy."""
         return self._actions.settings()
 
-    # Messages (A11, A12).
+    # Messages.
 
     def send_message(
         self,
@@ -98,7 +98,7 @@ class ExtensionAPI(Subscribing, Registering):
         deliver_as: str | None = None,
         trigger_turn: bool | Unset = UNSET,
     ) -> None:
-        """Add a message to the conversation, which models read as the user's. Does not wait (A11).
+        """Add a message to the conversation, which models read as the user's. Does not wait.
 
         Args:
             custom_type: What kind of message it is.
@@ -114,7 +114,7 @@ class ExtensionAPI(Subscribing, Registering):
         self._actions.send_message(draft, deliver_as=delivery, triggers_turn=triggers)
 
     def send_user_message(self, content: Content, *, deliver_as: str | None = None, expand: bool | None = None) -> None:
-        """Send a user message. Does not wait for the run (A12).
+        """Send a user message. Does not wait for the run.
 
         Args:
             content: A string, or content blocks.
@@ -125,10 +125,10 @@ class ExtensionAPI(Subscribing, Registering):
         checked, delivery = given_content(content), _delivery(deliver_as)
         self._actions.send_user_message(checked, deliver_as=delivery, expands=expand)
 
-    # The session (A13 to A15).
+    # The session.
 
     def append_entry(self, custom_type: str, data: object = None) -> str:
-        """Append an entry that no model reads, and return its id (A13).
+        """Append an entry that no model reads, and return its id.
 
         Raises:
             TypeError: The data is not JSON; the text names the place.
@@ -137,7 +137,7 @@ class ExtensionAPI(Subscribing, Registering):
 
     @property
     def session_name(self) -> str | None:
-        """The session's display name; None: it has none (A14)."""
+        """The session's display name; None: it has none."""
         return self._actions.session_name()
 
     @session_name.setter
@@ -145,18 +145,18 @@ class ExtensionAPI(Subscribing, Registering):
         self._actions.set_session_name(name if name is None else given_name("name", name))
 
     def get_session_name(self) -> str | None:
-        """Return the session's display name (A14)."""
+        """Return the session's display name."""
         return self.session_name
 
     def set_session_name(self, name: str | None) -> None:
-        """Name the session; None clears its name (A14)."""
+        """Name the session; None clears its name."""
         self.session_name = name
 
     def set_label(self, entry_id: str, label: str | None = None) -> None:
-        """Bookmark an entry; None clears its bookmark (A15)."""
+        """Bookmark an entry; None clears its bookmark."""
         self._actions.set_label(entry_id, given_text_or_none("label", label))
 
-    # Programs (A16).
+    # Programs.
 
     async def exec(
         self,
@@ -167,7 +167,7 @@ class ExtensionAPI(Subscribing, Registering):
         max_buffer: int = MAX_BUFFER_BYTES,
         env: Mapping[str, str] | None = None,
     ) -> ExecResult:
-        """Run a program without a shell, with empty standard input, and return its output and exit code (A16).
+        """Run a program without a shell, with empty standard input, and return its output and exit code.
 
         If the program can't be started, the code is 1 and `stderr` holds the reason. Cancelling ends its process group:
         SIGTERM, and SIGKILL after five seconds.
@@ -196,24 +196,24 @@ class ExtensionAPI(Subscribing, Registering):
             else env,
         )
 
-    # Tools and commands (A17 to A20).
+    # Tools and commands.
 
     def get_active_tools(self) -> list[str]:
-        """Return the names of the tools that models may call (A17)."""
+        """Return the names of the tools that models may call."""
         return self._actions.active_tools()
 
     def get_all_tools(self) -> list[ToolInfo]:
-        """Return all tools, active or not (A18)."""
+        """Return all tools, active or not."""
         return self._actions.all_tools()
 
     def set_active_tools(self, names: Sequence[str]) -> None:
-        """Make these the tools of the next request and later ones; unknown names are ignored (A19)."""
+        """Make these the tools of the next request and later ones; unknown names are ignored."""
         if isinstance(names, str):
             raise TypeError("set_active_tools takes a list of names, not a string")
         self._actions.set_active_tools(tuple(names))
 
     def get_commands(self) -> list[CommandInfo]:
-        """Return the slash commands: of extensions, templates and skills (A20)."""
+        """Return the slash commands: of extensions, templates and skills."""
         return self._actions.commands()
 
     def tool_state(
@@ -222,18 +222,18 @@ class ExtensionAPI(Subscribing, Registering):
         """Return state that follows the branch, stored in the details of a tool's results."""
         return tool_state(self, tool, model, default)
 
-    # The model (A21, A22).
+    # The model.
 
     async def set_model(self, model: Model) -> bool:
-        """Select another model for this session; False if it has no credentials (A21)."""
+        """Select another model for this session; False if it has no credentials."""
         return await self._actions.set_model(model)
 
     def get_thinking_level(self) -> ThinkingLevel:
-        """Return the current thinking level (A22)."""
+        """Return the current thinking level."""
         return self._actions.thinking_level()
 
     def set_thinking_level(self, level: ThinkingLevel) -> None:
-        """Set the thinking level, or the nearest that the model supports (A22)."""
+        """Set the thinking level, or the nearest that the model supports."""
         if level not in THINKING_LEVELS:
             raise ValueError(f"there is no thinking level {level!r}; there are {', '.join(THINKING_LEVELS)}")
         self._actions.set_thinking_level(level)

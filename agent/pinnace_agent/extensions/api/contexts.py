@@ -105,27 +105,27 @@ class Context:
 
     @property
     def ui(self) -> UserInterface:
-        """Dialogs and displays for the user (C1)."""
+        """Dialogs and displays for the user."""
         return self._live.ui
 
     @property
     def has_ui(self) -> bool:
-        """Whether a user can answer dialogs (C2)."""
+        """Whether a user can answer dialogs."""
         return self._live.view.mode in ("tui", "rpc")
 
     @property
     def mode(self) -> Mode:
-        """How the program was started (C3)."""
+        """How the program was started."""
         return self._live.view.mode
 
     @property
     def cwd(self) -> Path:
-        """The folder in which tools work (C4)."""
+        """The folder in which tools work."""
         return Path(self._live.view.session.cwd)
 
     @property
     def session_manager(self) -> SessionReader:
-        """The session, read-only (C5)."""
+        """The session, read-only."""
         return self._live.session
 
     @property
@@ -135,54 +135,54 @@ class Context:
 
     @property
     def model_registry(self) -> RegistryView:
-        """The catalogue of models (C6)."""
+        """The catalogue of models."""
         return self._live.view.registry
 
     @property
     def model(self) -> Model | None:
-        """The active model (C7)."""
+        """The active model."""
         return self._live.view.model
 
     @property
     def thinking_level(self) -> ThinkingLevel:
-        """The current thinking level (C8)."""
+        """The current thinking level."""
         return self._live.view.thinking_level
 
     @property
     def scoped_models(self) -> tuple[Model, ...]:
-        """The models to cycle between; empty: all that are available (C8)."""
+        """The models to cycle between; empty: all that are available."""
         return tuple(self._live.view.scoped_models)
 
     @property
     def cancel_scope(self) -> RunScope | None:
-        """The open run; None: there is none (C9)."""
+        """The open run; None: there is none."""
         scope = self._live.view.run_scope
         return None if scope is None else RunScope(scope, self._binding.actions, self.__loop_thread__)
 
     @property
     def aborted(self) -> bool:
-        """Whether the run is being cancelled, for code without checkpoints (C9)."""
+        """Whether the run is being cancelled, for code without checkpoints."""
         scope = self._live.view.run_scope
         return scope is not None and scope.cancel_called
 
     def is_idle(self) -> bool:
-        """Return whether nothing runs and nothing is queued to run by itself (C10)."""
+        """Return whether nothing runs and nothing is queued to run by itself."""
         return self._live.view.is_idle
 
     def abort(self) -> None:
-        """Request the end of the run. Does not wait for it (C11)."""
+        """Request the end of the run. Does not wait for it."""
         self._live.actions.abort()
 
     def has_pending_messages(self) -> bool:
-        """Return whether messages are queued (C12)."""
+        """Return whether messages are queued."""
         return self._live.view.has_pending_messages
 
     def shutdown(self) -> None:
-        """Request the end of the process as soon as it is idle (C13)."""
+        """Request the end of the process as soon as it is idle."""
         self._live.actions.shutdown()
 
     def get_context_usage(self) -> ContextUsage | None:
-        """Estimate the usage of the model's context window (C14)."""
+        """Estimate the usage of the model's context window."""
         return self._live.view.context_usage()
 
     def compact(
@@ -191,7 +191,7 @@ class Context:
         on_complete: Callable[[Mapping[str, object]], object] | None = None,
         on_error: Callable[[Exception], object] | None = None,
     ) -> None:
-        """Start a compaction. Does not wait for it (C15).
+        """Start a compaction. Does not wait for it.
 
         Args:
             instructions: What the summary should focus on.
@@ -203,12 +203,12 @@ class Context:
         binding.start_task(self._path, "compact", work)
 
     def get_system_prompt(self) -> str:
-        """Return the system prompt of the next request; in `before_agent_start`, with the changes so far (C16)."""
+        """Return the system prompt of the next request; in `before_agent_start`, with the changes so far."""
         binding = self._live
         return binding.view.system_prompt() if binding.chained_prompt is None else binding.chained_prompt
 
     def is_project_trusted(self) -> bool:
-        """Return whether the project's files may configure this session (C17)."""
+        """Return whether the project's files may configure this session."""
         return self._live.view.is_project_trusted
 
     @property
@@ -222,7 +222,7 @@ class Context:
 
 
 class TrustContext:
-    """The context of `project_trust` handlers, before there is a session (E1). Plain values except for `ui`."""
+    """The context of `project_trust` handlers, before there is a session. Plain values except for `ui`."""
 
     __slots__ = ("cwd", "mode", "ui")
 
@@ -339,7 +339,7 @@ class CommandWork:
 
 @usable_from_any_thread()
 class CommandContext(Context):
-    """The context of commands: they are tasks of their own, so they may replace the session (K1 to K7)."""
+    """The context of commands: they are tasks of their own, so they may replace the session."""
 
     __slots__ = ("_work",)
 
@@ -361,13 +361,13 @@ class CommandContext(Context):
         return self._work.is_aborted or self._work.scope.cancel_called
 
     async def wait_for_idle(self) -> None:
-        """Wait until nothing runs and nothing is queued to run by itself (K1)."""
+        """Wait until nothing runs and nothing is queued to run by itself."""
         await self._control("wait_for_idle", replaces=False).wait_for_idle()
 
     async def new_session(
         self, parent_session: str | None = None, setup: Setup | None = None, with_session: WithSession | None = None
     ) -> SessionResult:
-        """Replace the session with a new one (K2). This context is stale afterwards.
+        """Replace the session with a new one. This context is stale afterwards.
 
         Args:
             parent_session: The file of the session that it continues.
@@ -380,7 +380,7 @@ class CommandContext(Context):
     async def fork(
         self, entry_id: str, position: ForkPosition = "before", with_session: WithSession | None = None
     ) -> SessionResult:
-        """Replace the session with a copy that ends before a user message, or at an entry (K3)."""
+        """Replace the session with a copy that ends before a user message, or at an entry."""
         if position not in ("before", "at"):
             raise ValueError(f"fork: the position is before or at, not {position!r}")
         return await self._control("fork").fork(entry_id, position, with_session)
@@ -394,21 +394,21 @@ class CommandContext(Context):
         replace_instructions: bool = False,
         label: str | None = None,
     ) -> SessionResult:
-        """Move to another entry of this session, None: before the first one (K4). This context stays valid."""
+        """Move to another entry of this session, None: before the first one. This context stays valid."""
         instructions = given_text_or_none("custom_instructions", custom_instructions)
         move = TreeMove(summarize, instructions, replace_instructions, given_text_or_none("label", label))
         return await self._control("navigate_tree").navigate_tree(target_id, move)
 
     async def switch_session(self, path: str | Path, with_session: WithSession | None = None) -> SessionResult:
-        """Replace the session with the one in a file (K5). This context is stale afterwards."""
+        """Replace the session with the one in a file. This context is stale afterwards."""
         return await self._control("switch_session").switch_session(str(path), with_session)
 
     async def reload(self) -> None:
-        """Load settings, resources and extensions again (K6). This context is stale afterwards: return."""
+        """Load settings, resources and extensions again. This context is stale afterwards: return."""
         await self._control("reload").reload()
 
     def get_system_prompt_options(self) -> Mapping[str, object]:
-        """Return the parts that the system prompt is built from (K7)."""
+        """Return the parts that the system prompt is built from."""
         return self._live.view.system_prompt_options()
 
     async def compact_and_wait(self, instructions: str | None = None) -> Mapping[str, object]:
@@ -434,7 +434,7 @@ class CommandContext(Context):
 
 @usable_from_any_thread()
 class ReplacedContext(CommandContext):
-    """The context of `with_session`: the new session, with message methods that wait (K8)."""
+    """The context of `with_session`: the new session, with message methods that wait."""
 
     __slots__ = ()
 

@@ -1,6 +1,6 @@
 """Registering tools, commands, flags and providers: the half of `pi` that works while an extension loads.
 
-Every argument is checked at once, so that an error points at the line that caused it. Items A2 to A10, A24 to A27.
+Every argument is checked at once, so that an error points at the line that caused it.
 """
 
 import dataclasses
@@ -138,7 +138,7 @@ class Registering(ApiBase):
         return decorate if function is None else decorate(function)
 
     def register_tool(self, definition: ToolDefinition) -> None:
-        """Register a tool; it replaces an earlier one of the same name of this extension (A2).
+        """Register a tool; it replaces an earlier one of the same name of this extension.
 
         Raises:
             TypeError: The definition is invalid; the text says why.
@@ -190,7 +190,7 @@ class Registering(ApiBase):
         complete: Callable[[str], object] | None = None,
         thread: bool = False,
     ) -> Callable[[_CommandT], _CommandT]:
-        """Make a slash command of a function `(ctx, args)` (A3); see `register_command`."""
+        """Make a slash command of a function `(ctx, args)`; see `register_command`."""
 
         def decorate(function: _CommandT) -> _CommandT:
             self.register_command(name, function, description=description, complete=complete, thread=thread)
@@ -208,7 +208,7 @@ class Registering(ApiBase):
         thread: bool = False,
         prompt_path: str | None = None,
     ) -> None:
-        """Register a slash command (A3).
+        """Register a slash command.
 
         Args:
             name: The name behind the slash.
@@ -246,7 +246,7 @@ class Registering(ApiBase):
         default: bool | str | None = None,
         description: str | None = None,
     ) -> None:
-        """Add an option to the command line, as `--name` (A5).
+        """Add an option to the command line, as `--name`.
 
         Raises:
             ValueError: The name can't be that of an option.
@@ -261,7 +261,7 @@ class Registering(ApiBase):
     def register_provider(
         self, name: str, config: ProviderConfig | Mapping[str, object] | None = None, **fields: object
     ) -> None:
-        """Add or override a provider (A24): at once, or when the session starts.
+        """Add or override a provider: at once, or when the session starts.
 
         Args:
             name: The provider's id.
@@ -280,17 +280,17 @@ class Registering(ApiBase):
             self._bound.register_provider(self._extension.path, name, registration.config)
 
     def unregister_provider(self, name: str) -> None:
-        """Remove a provider, and restore the one that it had overridden (A25)."""
+        """Remove a provider, and restore the one that it had overridden."""
         self._check_registering()
         waiting = self._extension.providers
         waiting[:] = [each for each in waiting if each.name != name]
         if self._bound is not None:
             self._bound.unregister_provider(name)
 
-    # Accepted, so that an extension that has them loads; nothing calls them without a terminal (A4, A7 to A10).
+    # Accepted, so that an extension that has them loads; nothing calls them without a terminal.
 
     def shortcut(self, key: str, *, description: str | None = None) -> Callable[[_FunctionT], _FunctionT]:
-        """Accept the function of a key (A4); without a terminal it is never called."""
+        """Accept the function of a key; without a terminal it is never called."""
         self._check_registering()
 
         def decorate(function: _FunctionT) -> _FunctionT:
@@ -300,25 +300,25 @@ class Registering(ApiBase):
         return decorate
 
     def message_renderer(self, custom_type: str) -> Callable[[_FunctionT], _FunctionT]:
-        """Accept a renderer of messages of a type (A7); without a terminal it is never called."""
+        """Accept a renderer of messages of a type; without a terminal it is never called."""
         return self._renderer()
 
     def entry_renderer(self, custom_type: str) -> Callable[[_FunctionT], _FunctionT]:
-        """Accept a renderer of entries of a type (A8)."""
+        """Accept a renderer of entries of a type."""
         return self._renderer()
 
     def markdown_transformer(self, *, message_types: Sequence[str] = ()) -> Callable[[_FunctionT], _FunctionT]:
-        """Accept a function that changes Markdown before it is drawn (A9)."""
+        """Accept a function that changes Markdown before it is drawn."""
         return self._renderer()
 
     def tool_renderer(self, function: _FunctionT) -> _FunctionT:
-        """Accept a renderer of tool calls (A10)."""
+        """Accept a renderer of tool calls."""
         return self._renderer()(function)
 
-    # MCP servers (A27).
+    # MCP servers.
 
     def register_mcp_server(self, name: str, config: Mapping[str, object]) -> None:
-        """Add an MCP server to the session, or replace the one that this extension has added (A27).
+        """Add an MCP server to the session, or replace the one that this extension has added.
 
         It is connected when the session starts, or at once. One of the same name in `mcp.json` takes precedence.
 
@@ -346,13 +346,13 @@ class Registering(ApiBase):
             self._bound.mcp_servers_changed()
 
     def unregister_mcp_server(self, name: str) -> None:
-        """Remove an MCP server that this extension has added; without one of that name nothing happens (A27)."""
+        """Remove an MCP server that this extension has added; without one of that name nothing happens."""
         self._check_registering()
         if self._extension.mcp_servers.pop(name, None) is not None and self._bound is not None:
             self._bound.mcp_servers_changed()
 
     def get_mcp_servers(self) -> list[McpServerInfo]:
-        """Return the MCP servers that extensions have registered, in load order (A27)."""
+        """Return the MCP servers that extensions have registered, in load order."""
         self._check_alive()
         return registered_servers(self._services.extensions())
 
@@ -374,14 +374,14 @@ class Registering(ApiBase):
                     raise TypeError(f"server {each.get('name')}: {field} must be of type {kind.__name__}")
         self._actions.publish_mcp_servers(checked)
 
-    # Features of pi that do not exist here (A26).
+    # Features of pi that do not exist here.
 
     def register_virtual_model(self, *_: object, **__: object) -> NoReturn:
-        """Raise NotAvailableError: there are no virtual models (A26)."""
+        """Raise NotAvailableError: there are no virtual models."""
         raise NotAvailableError("virtual models are not available in this version; register a provider instead")
 
     def unregister_virtual_model(self, *_: object, **__: object) -> NoReturn:
-        """Raise NotAvailableError: there are no virtual models (A26)."""
+        """Raise NotAvailableError: there are no virtual models."""
         self.register_virtual_model()
 
     def _renderer(self) -> Callable[[_FunctionT], _FunctionT]:

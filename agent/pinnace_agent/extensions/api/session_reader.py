@@ -1,4 +1,4 @@
-"""The session as extensions read it: `ctx.session_manager` (C5).
+"""The session as extensions read it: `ctx.session_manager`.
 
 Every returned value is an immutable snapshot. A reader belongs to one session instance, as contexts do.
 """

@@ -1,7 +1,7 @@
 """Subscribing handlers: `pi.on`, typed for each event by its class and the results of its handlers.
 
 The overloads repeat the table of events (`events.EVENTS`), because a type checker reads only literals; a test compares
-them with the table. Item A1.
+them with the table.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -2,8 +2,7 @@
 
 `UserInterface` is for modes without a user: every dialog returns its negative answer at once, and every display is
 dropped. `RpcUserInterface` sends requests to a client. Methods that need a terminal exist in both and do nothing, as
-in pi's RPC mode. Durations are seconds here and milliseconds on the wire. Has no access to the outbox. Rule R-UI-01;
-items U1 to U20.
+in pi's RPC mode. Durations are seconds here and milliseconds on the wire. Has no access to the outbox. Rule R-UI-01.
 """
 
 # ruff: noqa: ASYNC109 - the timeout of a dialog is part of the request that clients receive
@@ -58,7 +57,7 @@ class UserInterface:
     def __loop_thread__(self) -> LoopThread:
         return self._generation.thread
 
-    # Dialogs (U1 to U4). Each is a checkpoint in every mode.
+    # Dialogs. Each is a checkpoint in every mode.
 
     async def select(
         self,
@@ -120,7 +119,7 @@ class UserInterface:
         await trio.lowlevel.checkpoint()
         return None
 
-    # Displays (U5 to U10). They never wait.
+    # Displays. They never wait.
 
     def notify(self, message: str, kind: NotifyKind | str | None = None) -> None:
         """Show a message.
@@ -176,7 +175,7 @@ class UserInterface:
     def _show(self, method: str, fields: Mapping[str, object]) -> None:
         self._generation.check()
 
-    # Methods that need a terminal (U11 to U20).
+    # Methods that need a terminal.
 
     def get_editor_text(self) -> str:
         """Return an empty string: the client's input is not visible here."""
@@ -323,7 +322,7 @@ class RpcUserInterface(UserInterface):
 
 
 async def _asked(answer: Awaitable[ValueT]) -> ValueT:
-    """Wait for a user's answer, which doesn't count as slowness of the extension (R36)."""
+    """Wait for a user's answer, which doesn't count as slowness of the extension."""
     owner = OWNER.get()
     if owner is None:
         return await answer

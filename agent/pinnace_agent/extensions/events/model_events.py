@@ -1,4 +1,4 @@
-"""Events of model requests, and of the selected model and thinking level (E31 to E39)."""
+"""Events of model requests, and of the selected model and thinking level."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from pinnace_spec.records.messages import Message, Model, ThinkingLevel
 
 @dataclass(slots=True, kw_only=True)
 class Context(Event):
-    """E31: the messages of a request. Takes `Messages`; handlers may also change `messages`, a copy, in place."""
+    """The messages of a request. Takes `Messages`; handlers may also change `messages`, a copy, in place."""
 
     type: ClassVar[str] = "context"
     messages: list[Message]
@@ -18,7 +18,7 @@ class Context(Event):
 
 @dataclass(slots=True, kw_only=True)
 class ContextWithSystem(Event):
-    """E32: the same messages with system messages, after E31. Takes `Messages`."""
+    """The same messages with system messages, after the handlers of `context`. Takes `Messages`."""
 
     type: ClassVar[str] = "context_with_system"
     messages: list[Message]
@@ -26,7 +26,7 @@ class ContextWithSystem(Event):
 
 @dataclass(slots=True, kw_only=True)
 class BeforeProviderHeaders(Event):
-    """E33: the headers of a request. Handlers change them in place; None removes one."""
+    """The headers of a request. Handlers change them in place; None removes one."""
 
     type: ClassVar[str] = "before_provider_headers"
     headers: dict[str, str | None]
@@ -34,7 +34,7 @@ class BeforeProviderHeaders(Event):
 
 @dataclass(slots=True, kw_only=True)
 class BeforeProviderRequest(Event):
-    """E34: the body of a request. Every result except None replaces it."""
+    """The body of a request. Every result except None replaces it."""
 
     type: ClassVar[str] = "before_provider_request"
     payload: object
@@ -42,7 +42,7 @@ class BeforeProviderRequest(Event):
 
 @dataclass(slots=True, kw_only=True)
 class AfterProviderResponse(Event):
-    """E35: the head of a provider's response arrived; its stream follows."""
+    """The head of a provider's response arrived; its stream follows."""
 
     type: ClassVar[str] = "after_provider_response"
     status: int
@@ -51,7 +51,7 @@ class AfterProviderResponse(Event):
 
 @dataclass(slots=True, kw_only=True)
 class ProviderStreamEvent(Event):
-    """E36: one event of a provider's stream, read-only."""
+    """One event of a provider's stream, read-only."""
 
     type: ClassVar[str] = "provider_stream_event"
     provider: str
@@ -62,7 +62,7 @@ class ProviderStreamEvent(Event):
 
 @dataclass(slots=True, kw_only=True)
 class CacheWarmingDecision(Event):
-    """E37: never fired, because no cache is kept warm. Takes `CacheDecision`."""
+    """Never fired, because no cache is kept warm. Takes `CacheDecision`."""
 
     type: ClassVar[str] = "cache_warming_decision"
     warm_cost: float
@@ -73,7 +73,7 @@ class CacheWarmingDecision(Event):
 
 @dataclass(slots=True, kw_only=True)
 class ModelSelect(Event):
-    """E38: another model was selected."""
+    """Another model was selected."""
 
     type: ClassVar[str] = "model_select"
     model: Model
@@ -83,7 +83,7 @@ class ModelSelect(Event):
 
 @dataclass(slots=True, kw_only=True)
 class ThinkingLevelSelect(Event):
-    """E39: the thinking level changed. Its handlers are not awaited."""
+    """The thinking level changed. Its handlers are not awaited."""
 
     type: ClassVar[str] = "thinking_level_select"
     level: ThinkingLevel

@@ -156,7 +156,7 @@ def _keys(of: Any) -> frozenset[str]:
 
 @dataclass(slots=True, frozen=True)
 class Trust:
-    """E1: whether the project may configure the agent."""
+    """Whether the project may configure the agent."""
 
     trusted: Annotated[
         Literal["yes", "no", "undecided"], Wire(_one_of("yes", "no", "undecided"), '"yes", "no" or "undecided"')
@@ -166,7 +166,7 @@ class Trust:
 
 @dataclass(slots=True, frozen=True)
 class Resources:
-    """E2: further files and folders; relative ones are relative to the extension's folder."""
+    """Further files and folders; relative ones are relative to the extension's folder."""
 
     skills: Annotated[Sequence[str], Wire(_list_of(_is_string), _PATHS, "skillPaths")] = ()
     prompts: Annotated[Sequence[str], Wire(_list_of(_is_string), _PATHS, "promptPaths")] = ()
@@ -175,12 +175,12 @@ class Resources:
 
 @dataclass(slots=True, frozen=True)
 class Cancel:
-    """E7, E8, E9, E12: prevent what the event announces."""
+    """Prevent what the event announces."""
 
 
 @dataclass(slots=True, frozen=True)
 class ForkOptions:
-    """E8: how to fork."""
+    """How to fork."""
 
     skip_conversation_restore: Annotated[bool, _BOOL] = False
     """Accepted without effect."""
@@ -188,7 +188,7 @@ class ForkOptions:
 
 @dataclass(slots=True, frozen=True)
 class Compaction:
-    """E9: a finished compaction, in place of the agent's own."""
+    """A finished compaction, in place of the agent's own."""
 
     summary: Annotated[str, _STRING]
     first_kept_entry_id: Annotated[str, _STRING]
@@ -199,7 +199,7 @@ class Compaction:
 
 @dataclass(slots=True, frozen=True)
 class TreeSummary:
-    """E12: the finished summary of the abandoned branch. Used only if the user asked for one."""
+    """The finished summary of the abandoned branch. Used only if the user asked for one."""
 
     summary: Annotated[str, _STRING]
     details: Annotated[object, _ANY] = None
@@ -208,7 +208,7 @@ class TreeSummary:
 
 @dataclass(slots=True, frozen=True)
 class TreeOptions:
-    """E12: how to move to the other entry; a field that is None stays as it is."""
+    """How to move to the other entry; a field that is None stays as it is."""
 
     summary: Annotated[TreeSummary | None, Wire(_is_tree_summary, "an object with a summary", is_data=False)] = None
     custom_instructions: Annotated[str | None, _STRING_OR_NONE] = None
@@ -218,12 +218,12 @@ class TreeOptions:
 
 @dataclass(slots=True, frozen=True)
 class Continue:
-    """E16: the message stays as it is; the same as returning None."""
+    """The message stays as it is; the same as returning None."""
 
 
 @dataclass(slots=True, frozen=True)
 class Transform:
-    """E16: replace the message's text, and its images if they are set."""
+    """Replace the message's text, and its images if they are set."""
 
     text: Annotated[str, _STRING]
     images: Annotated[Sequence[ImageContent] | Unset | None, Wire(_is_images, "a list of images")] = UNSET
@@ -231,12 +231,12 @@ class Transform:
 
 @dataclass(slots=True, frozen=True)
 class Handled:
-    """E16: the extension has handled the message; no run starts."""
+    """The extension has handled the message; no run starts."""
 
 
 @dataclass(slots=True, frozen=True)
 class BeforeStart:
-    """E17: a message to store before the run, and another system prompt for the run."""
+    """A message to store before the run, and another system prompt for the run."""
 
     message: Annotated[
         CustomContent | None,
@@ -247,7 +247,7 @@ class BeforeStart:
 
 @dataclass(slots=True, frozen=True)
 class Boundary:
-    """E20, E23: entries to append, and whether to continue; an unset field keeps what was proposed so far."""
+    """Entries to append, and whether to continue; an unset field keeps what was proposed so far."""
 
     entries: Annotated[Sequence[Mapping[str, object]] | Unset, Wire(_list_of(is_object), "a list of entries")] = UNSET
     continue_: Annotated[bool | Unset, _BOOL] = UNSET
@@ -255,35 +255,35 @@ class Boundary:
 
 @dataclass(slots=True, frozen=True)
 class ReplaceMessage:
-    """E26: another message of the same role in its place."""
+    """Another message of the same role in its place."""
 
     message: Annotated[Message, Wire(_is_message, "a message")]
 
 
 @dataclass(slots=True, frozen=True)
 class Messages:
-    """E31, E32: the messages that are sent to the model."""
+    """The messages that are sent to the model."""
 
     messages: Annotated[Sequence[Message], Wire(_list_of(_is_message), "a list of messages")]
 
 
 @dataclass(slots=True, frozen=True)
 class Payload:
-    """E34: another request body. Made by `result_reader`: a handler returns the body itself."""
+    """Another request body. Made by `result_reader`: a handler returns the body itself."""
 
     payload: object
 
 
 @dataclass(slots=True, frozen=True)
 class CacheDecision:
-    """E37: whether to keep the cache warm."""
+    """Whether to keep the cache warm."""
 
     action: Annotated[Literal["warm", "stop"], Wire(_one_of("warm", "stop"), '"warm" or "stop"')]
 
 
 @dataclass(slots=True, frozen=True)
 class Block:
-    """E40: deny the call; the model reads the reason."""
+    """Deny the call; the model reads the reason."""
 
     reason: Annotated[str | None, _STRING_OR_NONE] = None
     terminate: Annotated[bool, _BOOL] = False
@@ -292,7 +292,7 @@ class Block:
 
 @dataclass(slots=True, frozen=True)
 class ResultPatch:
-    """E41: changes of a tool's result; an unset field stays as it is."""
+    """Changes of a tool's result; an unset field stays as it is."""
 
     content: Annotated[Blocks | Unset, Wire(is_blocks, "a list of text and image blocks", is_content=True)] = UNSET
     details: Annotated[object, _ANY] = UNSET
@@ -303,7 +303,7 @@ class ResultPatch:
 
 @dataclass(slots=True, frozen=True)
 class UserBash:
-    """E42: operations that run the command, or its finished output: exactly one of the two."""
+    """Operations that run the command, or its finished output: exactly one of the two."""
 
     operations: Annotated[BashOperations | None, _OPERATIONS] = None
     result: Annotated[
@@ -361,7 +361,7 @@ _fields: Final[dict[type, Mapping[str, ResultField]]] = {}
 
 @dataclass(slots=True)
 class ToolResult:
-    """What a tool of an extension may return when text is not enough (T2)."""
+    """What a tool of an extension may return when text is not enough."""
 
     content: str | Blocks = ""
     details: object = None

@@ -1,4 +1,4 @@
-"""Events about prompts, runs, turns, messages and dialogs (E16 to E26, E30)."""
+"""Events about prompts, runs, turns, messages and dialogs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ Draft = Mapping[str, object]
 
 @dataclass(slots=True, kw_only=True)
 class Input(Event):
-    """E16: a user message arrived. Takes `Continue`, `Transform`, `Handled`."""
+    """A user message arrived. Takes `Continue`, `Transform`, `Handled`."""
 
     type: ClassVar[str] = "input"
     text: str
@@ -26,7 +26,7 @@ class Input(Event):
 
 @dataclass(slots=True, kw_only=True)
 class BeforeAgentStart(Event):
-    """E17: a run is about to start. Takes `BeforeStart`."""
+    """A run is about to start. Takes `BeforeStart`."""
 
     type: ClassVar[str] = "before_agent_start"
     prompt: str
@@ -42,14 +42,14 @@ class BeforeAgentStart(Event):
 
 @dataclass(slots=True, kw_only=True)
 class AgentStart(Event):
-    """E18: a run started."""
+    """A run started."""
 
     type: ClassVar[str] = "agent_start"
 
 
 @dataclass(slots=True, kw_only=True)
 class AgentEnd(Event):
-    """E19: a run ended. Another may follow; `agent_settled` is fired when none does."""
+    """A run ended. Another may follow; `agent_settled` is fired when none does."""
 
     type: ClassVar[str] = "agent_end"
     messages: Sequence[Message]
@@ -57,7 +57,7 @@ class AgentEnd(Event):
 
 @dataclass(slots=True, kw_only=True)
 class AgentBeforeSettle(Event):
-    """E20: the agent is about to settle. Takes `Boundary`; the event has the proposal so far."""
+    """The agent is about to settle. Takes `Boundary`; the event has the proposal so far."""
 
     type: ClassVar[str] = "agent_before_settle"
     outcome: Outcome
@@ -68,7 +68,7 @@ class AgentBeforeSettle(Event):
 
 @dataclass(slots=True, kw_only=True)
 class AgentSettled(Event):
-    """E21: the agent is idle, and nothing is queued to run by itself."""
+    """The agent is idle, and nothing is queued to run by itself."""
 
     type: ClassVar[str] = "agent_settled"
     aborted: bool
@@ -76,7 +76,7 @@ class AgentSettled(Event):
 
 @dataclass(slots=True, kw_only=True)
 class TurnStart(Event):
-    """E22: a turn starts: a model request follows."""
+    """A turn starts: a model request follows."""
 
     type: ClassVar[str] = "turn_start"
     turn_index: int
@@ -86,7 +86,7 @@ class TurnStart(Event):
 
 @dataclass(slots=True, kw_only=True)
 class TurnEnd(Event):
-    """E23: a turn ended: its answer and the results of its calls are stored. Takes `Boundary`."""
+    """A turn ended: its answer and the results of its calls are stored. Takes `Boundary`."""
 
     type: ClassVar[str] = "turn_end"
     turn_index: int
@@ -101,7 +101,7 @@ class TurnEnd(Event):
 
 @dataclass(slots=True, kw_only=True)
 class MessageStart(Event):
-    """E24: a message started, of any role."""
+    """A message started, of any role."""
 
     type: ClassVar[str] = "message_start"
     message: Message
@@ -109,7 +109,7 @@ class MessageStart(Event):
 
 @dataclass(slots=True, kw_only=True)
 class MessageUpdate(Event):
-    """E25: the streamed answer grew. The stream waits for each handler."""
+    """The streamed answer grew. The stream waits for each handler."""
 
     type: ClassVar[str] = "message_update"
     message: AssistantMessage
@@ -118,7 +118,7 @@ class MessageUpdate(Event):
 
 @dataclass(slots=True, kw_only=True)
 class MessageEnd(Event):
-    """E26: a message is complete. Takes `ReplaceMessage` with one of the same role."""
+    """A message is complete. Takes `ReplaceMessage` with one of the same role."""
 
     type: ClassVar[str] = "message_end"
     message: Message
@@ -126,7 +126,7 @@ class MessageEnd(Event):
 
 @dataclass(slots=True, kw_only=True)
 class UiPromptStart(Event):
-    """E30: a dialog opened. Its handlers are not awaited."""
+    """A dialog opened. Its handlers are not awaited."""
 
     type: ClassVar[str] = "ui_prompt_start"
     reason: Literal["ui_prompt"] = "ui_prompt"
@@ -136,7 +136,7 @@ class UiPromptStart(Event):
 
 @dataclass(slots=True, kw_only=True)
 class UiPromptEnd(Event):
-    """E30: the last open dialog closed. Its handlers are not awaited."""
+    """The last open dialog closed. Its handlers are not awaited."""
 
     type: ClassVar[str] = "ui_prompt_end"
     reason: Literal["ui_prompt"] = "ui_prompt"

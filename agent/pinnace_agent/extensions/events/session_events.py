@@ -1,4 +1,4 @@
-"""Events about the project, its resources and the session (E1 to E15)."""
+"""Events about the project, its resources and the session."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class TreePreparation(TypedDict):
 
 @dataclass(slots=True, kw_only=True)
 class ProjectTrust(Event):
-    """E1: whether this project may configure the agent is undecided. Requires a `Trust`."""
+    """Whether this project may configure the agent is undecided. Requires a `Trust`."""
 
     type: ClassVar[str] = "project_trust"
     cwd: str
@@ -39,7 +39,7 @@ class ProjectTrust(Event):
 
 @dataclass(slots=True, kw_only=True)
 class ResourcesDiscover(Event):
-    """E2: resources are being loaded. Takes `Resources`."""
+    """Resources are being loaded. Takes `Resources`."""
 
     type: ClassVar[str] = "resources_discover"
     cwd: str
@@ -48,7 +48,7 @@ class ResourcesDiscover(Event):
 
 @dataclass(slots=True, kw_only=True)
 class McpServersChange(Event):
-    """E3: an extension has registered or removed an MCP server. A handler marks the extension that connects them."""
+    """An extension has registered or removed an MCP server. A handler marks the extension that connects them."""
 
     type: ClassVar[str] = "mcp_servers_change"
     servers: Sequence[McpServerInfo]
@@ -57,7 +57,7 @@ class McpServersChange(Event):
 
 @dataclass(slots=True, kw_only=True)
 class SessionDirectory(Event):
-    """E4: of an older generation; never fired."""
+    """Of an older generation; never fired."""
 
     type: ClassVar[str] = "session_directory"
     cwd: str
@@ -65,7 +65,7 @@ class SessionDirectory(Event):
 
 @dataclass(slots=True, kw_only=True)
 class SessionStart(Event):
-    """E5: a session started. Restore state that is stored in the session here."""
+    """A session started. Restore state that is stored in the session here."""
 
     type: ClassVar[str] = "session_start"
     reason: StartReason
@@ -74,7 +74,7 @@ class SessionStart(Event):
 
 @dataclass(slots=True, kw_only=True)
 class SessionInfoChanged(Event):
-    """E6: the session was renamed, or its name cleared. Its handlers are not awaited."""
+    """The session was renamed, or its name cleared. Its handlers are not awaited."""
 
     type: ClassVar[str] = "session_info_changed"
     name: str | None = None
@@ -82,7 +82,7 @@ class SessionInfoChanged(Event):
 
 @dataclass(slots=True, kw_only=True)
 class SessionBeforeSwitch(Event):
-    """E7: the session is about to be replaced. Takes `Cancel`."""
+    """The session is about to be replaced. Takes `Cancel`."""
 
     type: ClassVar[str] = "session_before_switch"
     reason: Literal["new", "resume"]
@@ -91,7 +91,7 @@ class SessionBeforeSwitch(Event):
 
 @dataclass(slots=True, kw_only=True)
 class SessionBeforeFork(Event):
-    """E8: the session is about to be forked or cloned. Takes `Cancel`, `ForkOptions`."""
+    """The session is about to be forked or cloned. Takes `Cancel`, `ForkOptions`."""
 
     type: ClassVar[str] = "session_before_fork"
     entry_id: str
@@ -100,7 +100,7 @@ class SessionBeforeFork(Event):
 
 @dataclass(slots=True, kw_only=True)
 class SessionBeforeCompact(Event):
-    """E9: a compaction is about to start; handlers run in its cancel scope. Takes `Cancel`, `Compaction`."""
+    """A compaction is about to start; handlers run in its cancel scope. Takes `Cancel`, `Compaction`."""
 
     type: ClassVar[str] = "session_before_compact"
     preparation: Mapping[str, object]
@@ -112,7 +112,7 @@ class SessionBeforeCompact(Event):
 
 @dataclass(slots=True, kw_only=True)
 class SessionCompact(Event):
-    """E10: a compaction was stored in the session."""
+    """A compaction was stored in the session."""
 
     type: ClassVar[str] = "session_compact"
     compaction_entry: Entry
@@ -123,7 +123,7 @@ class SessionCompact(Event):
 
 @dataclass(slots=True, kw_only=True)
 class SessionCompactFailed(Event):
-    """E11: a compaction failed or was aborted."""
+    """A compaction failed or was aborted."""
 
     type: ClassVar[str] = "session_compact_failed"
     reason: CompactionReason
@@ -135,7 +135,7 @@ class SessionCompactFailed(Event):
 
 @dataclass(slots=True, kw_only=True)
 class SessionBeforeTree(Event):
-    """E12: the session is about to move to another entry. Takes `Cancel`, `TreeSummary`, `TreeOptions`."""
+    """The session is about to move to another entry. Takes `Cancel`, `TreeSummary`, `TreeOptions`."""
 
     type: ClassVar[str] = "session_before_tree"
     preparation: TreePreparation
@@ -143,7 +143,7 @@ class SessionBeforeTree(Event):
 
 @dataclass(slots=True, kw_only=True)
 class SessionTree(Event):
-    """E13: the session moved to another entry. Restore state that is stored in its branch here."""
+    """The session moved to another entry. Restore state that is stored in its branch here."""
 
     type: ClassVar[str] = "session_tree"
     new_leaf_id: str | None
@@ -154,7 +154,7 @@ class SessionTree(Event):
 
 @dataclass(slots=True, kw_only=True)
 class SessionShutdown(Event):
-    """E14: the session instance is about to end. Its handlers have a few seconds."""
+    """The session instance is about to end. Its handlers have a few seconds."""
 
     type: ClassVar[str] = "session_shutdown"
     reason: ShutdownReason
@@ -163,7 +163,7 @@ class SessionShutdown(Event):
 
 @dataclass(slots=True, kw_only=True)
 class SessionSwitch(Event):
-    """E15: of an older generation; fired right after `session_start` of a new or resumed session."""
+    """Of an older generation; fired right after `session_start` of a new or resumed session."""
 
     type: ClassVar[str] = "session_switch"
     reason: Literal["new", "resume"] | None = None
@@ -172,7 +172,7 @@ class SessionSwitch(Event):
 
 @dataclass(slots=True, kw_only=True)
 class SessionFork(Event):
-    """E15: of an older generation; fired right after `session_start` of a forked session."""
+    """Of an older generation; fired right after `session_start` of a forked session."""
 
     type: ClassVar[str] = "session_fork"
     previous_session_file: str | None = None

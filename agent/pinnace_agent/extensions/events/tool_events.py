@@ -1,4 +1,4 @@
-"""Events of tool calls and of the user's shell commands (E27 to E29, E40 to E42).
+"""Events of tool calls and of the user's shell commands.
 
 Calls and results of the built-in tools have their own classes with typed arguments, so that a type checker knows the
 fields after an `isinstance`. At run time the arguments are plain dicts in wire spelling.
@@ -87,7 +87,7 @@ _ModelClass: TypeAlias = "type[_ModelT]"
 
 @dataclass(slots=True, kw_only=True)
 class ToolExecutionStart(Event):
-    """E27: a call is about to be validated and executed."""
+    """A call is about to be validated and executed."""
 
     type: ClassVar[str] = "tool_execution_start"
     tool_call_id: str
@@ -98,7 +98,7 @@ class ToolExecutionStart(Event):
 
 @dataclass(slots=True, kw_only=True)
 class ToolExecutionUpdate(Event):
-    """E28: the partial result of a call."""
+    """The partial result of a call."""
 
     type: ClassVar[str] = "tool_execution_update"
     tool_call_id: str
@@ -110,7 +110,7 @@ class ToolExecutionUpdate(Event):
 
 @dataclass(slots=True, kw_only=True)
 class ToolExecutionEnd(Event):
-    """E29: a call ended, possibly without being executed."""
+    """A call ended, possibly without being executed."""
 
     type: ClassVar[str] = "tool_execution_end"
     tool_call_id: str
@@ -125,7 +125,7 @@ class ToolExecutionEnd(Event):
 
 @dataclass(slots=True, kw_only=True)
 class ToolCall(Event):
-    """E40: a tool is about to run. Takes `Block`. A handler that raises denies the call."""
+    """A tool is about to run. Takes `Block`. A handler that raises denies the call."""
 
     type: ClassVar[str] = "tool_call"
     for_tool: ClassVar[str] = ""
@@ -215,7 +215,7 @@ class LsCall(ToolCall):
 
 @dataclass(slots=True, kw_only=True)
 class ToolResult(Event):
-    """E41: a tool ran; not fired for denied or aborted calls. Takes `ResultPatch`."""
+    """A tool ran; not fired for denied or aborted calls. Takes `ResultPatch`."""
 
     type: ClassVar[str] = "tool_result"
     for_tool: ClassVar[str] = ""
@@ -299,7 +299,7 @@ class LsResult(ToolResult):
 
 @dataclass(slots=True, kw_only=True)
 class UserBash(Event):
-    """E42: the user runs a command. Takes `UserBash`. A handler that raises denies the command."""
+    """The user runs a command. Takes `UserBash`. A handler that raises denies the command."""
 
     type: ClassVar[str] = "user_bash"
     command: str

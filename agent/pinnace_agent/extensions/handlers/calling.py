@@ -1,7 +1,7 @@
 """Calls one function of an extension: with its context, isolated, measured by the watchdog.
 
 An exception is split into a cancellation, which passes, and a failure, which is reported once; if the function takes
-other parameters, the report says so. What a failure means for an event is decided by `chains`. Items R14 to R17, R37.
+other parameters, the report says so. What a failure means for an event is decided by `chains`.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence

@@ -4,7 +4,7 @@ A chain calls the handlers that exist when it starts. A handler that raises is r
 handler that filters or decides fails closed if its result can't be used: the filtered action does not happen
 (`UnusableResultError`). Chains of different events, and of several tool calls, may overlap. Without a handler, the
 event object is not created. Approval hooks, which fail closed on every error, are in `gates`; the hooks of the end of a
-turn in `settle_hooks`. Items R14 to R17, R38.
+turn in `settle_hooks`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -65,7 +65,7 @@ class Chains:
         self.caller = caller
         self._binding = binding
         self.has_handlers: Callable[[str], bool] = caller.has
-        """Returns whether an event has a handler: to be checked before anything is prepared for it (R38)."""
+        """Returns whether an event has a handler: to be checked before anything is prepared for it."""
 
     async def notify(self, event: str, make: Callable[[], ev.Event], *, only: Extension | None = None) -> None:
         """Call the handlers of an event, waiting for each; results are ignored."""
@@ -122,7 +122,7 @@ class Chains:
         return UnusableResultError(f"An extension returned what can't be used ({bound.owner.path}): {error}")
 
     async def decide(self, event: str, make: Callable[[], ev.Event]) -> rs.Result | None:
-        """Let handlers decide whether, and how, something happens (E7, E8, E9, E12, E37).
+        """Let handlers decide whether, and how, something happens.
 
         Returns:
             `Cancel` if a handler returned it or an unusable result; else the last result; None if there is none.
@@ -144,7 +144,7 @@ class Chains:
         return decision
 
     async def resources(self, make: Callable[[], ev.ResourcesDiscover]) -> list[FoundResources]:
-        """Collect further resources (E2): those of all results, in order."""
+        """Collect further resources: those of all results, in order."""
         found: list[FoundResources] = []
         bounds = self.caller.bound("resources_discover")
         made = make() if bounds else None
@@ -157,7 +157,7 @@ class Chains:
         return found
 
     async def input(self, make: Callable[[], ev.Input]) -> InputOutcome | None:
-        """Let handlers change a user message, or handle it (E16). None: there is no handler.
+        """Let handlers change a user message, or handle it. None: there is no handler.
 
         Raises:
             UnusableResultError: A handler's result can't be used, so the message must not be delivered.
@@ -183,7 +183,7 @@ class Chains:
     async def before_agent_start(
         self, make: Callable[[], ev.BeforeAgentStart], base: Callable[[], str] | None = None
     ) -> RunPreparation | None:
-        """Let handlers add messages and change the system prompt of a run (E17). None: there is no handler.
+        """Let handlers add messages and change the system prompt of a run. None: there is no handler.
 
         Args:
             make: Makes the event.
@@ -216,7 +216,7 @@ class Chains:
         return RunPreparation(messages, prompt)
 
     async def message_end(self, message: Message) -> Message:
-        """Call the handlers of a complete message, and return its replacement (E26). Handlers receive copies."""
+        """Call the handlers of a complete message, and return its replacement. Handlers receive copies."""
         bounds = self.caller.bound("message_end")
         event = ev.MessageEnd(message=message) if bounds else None
         for bound in bounds:
@@ -236,7 +236,7 @@ class Chains:
     async def context(
         self, messages: Sequence[Message], event: Literal["context", "context_with_system"] = "context"
     ) -> list[Message] | None:
-        """Let handlers change the messages of a request (E31, E32), in place or by a result. None: there is no handler.
+        """Let handlers change the messages of a request, in place or by a result. None: there is no handler.
 
         Raises:
             UnusableResultError: The changed messages can't be used, so no request must be sent.
@@ -267,7 +267,7 @@ class Chains:
         return messages
 
     async def headers(self, headers: Mapping[str, str | None]) -> dict[str, str]:
-        """Let handlers change the headers of a request in place; one that is None is left out (E33).
+        """Let handlers change the headers of a request in place; one that is None is left out.
 
         Raises:
             UnusableResultError: The changed headers can't be used, so no request must be sent.
@@ -285,7 +285,7 @@ class Chains:
         return {name: value for name, value in kept.items() if value is not None}
 
     async def payload(self, payload: object) -> object:
-        """Let handlers replace the body of a request, or change it in place (E34).
+        """Let handlers replace the body of a request, or change it in place.
 
         Args:
             payload: The body, which handlers may change.

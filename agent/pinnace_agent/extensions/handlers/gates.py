@@ -3,8 +3,7 @@
 `tool_call` decides whether a tool call runs, `user_bash` whether a command of the user runs. Both allow only what every
 handler allowed by returning None: a handler that raises, returns an unusable result, tries to exit, swallows a
 cancellation or outlives its session denies the call. Input that handlers of `tool_call` have changed is validated once,
-after the last of them, and if it is invalid the call is denied (R-EXT-15). `tool_result` changes results. Items R15,
-E40 to E42.
+after the last of them, and if it is invalid the call is denied (R-EXT-15). `tool_result` changes results.
 """
 
 from collections.abc import Callable, Sequence
@@ -89,7 +88,7 @@ class Gates:
         bind: Callable[[str], None] | None = None,
         validate: _Validate = _unvalidated,
     ) -> rs.Block | None:
-        """Return whether handlers deny a tool call (E40).
+        """Return whether handlers deny a tool call.
 
         Args:
             tool: The tool's name.
@@ -157,7 +156,7 @@ class Gates:
         self._caller.report(blamed.owner, ResultError(f"{_INVALID_CHANGE}:\n{error.problems}"))
 
     async def user_bash(self, make: Callable[[], ev.UserBash]) -> rs.UserBash | rs.Block | None:
-        """Let handlers run or deny a command of the user (E42).
+        """Let handlers run or deny a command of the user.
 
         Returns:
             None: the shell runs it. `Block`: it is denied, with the reason.
@@ -189,7 +188,7 @@ class Gates:
         *,
         parent_call_id: str | None = None,
     ) -> CallResult:
-        """Let handlers change the result of a call that ran (E41).
+        """Let handlers change the result of a call that ran.
 
         The change of a handler that raises is lost. If a patch can't be used, the result is withheld: the handler may
         have meant to remove something from it.

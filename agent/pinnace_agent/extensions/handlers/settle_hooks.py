@@ -1,7 +1,7 @@
 """Settle hooks: the chains at the end of a turn and before settling, in which extensions add entries and continue.
 
 Each handler sees the proposal so far, which is a list of entry drafts and whether to continue, and may replace either.
-An invalid proposal is reported; later handlers may repair it, else it is dropped as a whole. Items R28, E20, E23.
+An invalid proposal is reported; later handlers may repair it, else it is dropped as a whole.
 """
 
 from collections.abc import Callable, Mapping, Sequence

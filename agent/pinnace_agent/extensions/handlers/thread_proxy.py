@@ -1,4 +1,4 @@
-"""A context for functions in worker threads: async methods are plain calls there (R37).
+"""A context for functions in worker threads: async methods are plain calls there.
 
 A function registered with `thread=True` receives a proxy of its context: `ctx.ui.confirm(...)` returns the answer. Each
 member is read and called in the thread of the event loop. In that thread the proxy behaves as the context itself.

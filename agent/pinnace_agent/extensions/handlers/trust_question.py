@@ -1,4 +1,4 @@
-"""The chain of `project_trust`, before there is a session: the first decision counts (E1, R6).
+"""The chain of `project_trust`, before there is a session: the first decision counts.
 
 The extension host chooses the extensions, and decides if none of them does.
 """

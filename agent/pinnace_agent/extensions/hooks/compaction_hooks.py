@@ -1,6 +1,6 @@
 """Hooks of compactions: handlers may cancel or perform one, and receive its end.
 
-A compaction of an extension becomes a result like the agent's own. Items E9 to E11.
+A compaction of an extension becomes a result like the agent's own.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ async def decided(
     instructions: str | None,
     reason: Reason,
 ) -> CompactionResult | Literal["cancelled"] | None:
-    """Let handlers cancel a compaction, or perform it (E9).
+    """Let handlers cancel a compaction, or perform it.
 
     Returns:
         The compaction of an extension; None: a model writes the summary.
@@ -97,7 +97,7 @@ def _result(made: rs.Compaction, path: Sequence[Entry]) -> CompactionResult:
 
 
 def compacted(runner: Runner, entry: Entry, reason: Reason, *, from_extension: bool, will_retry: bool) -> None:
-    """Fire `session_compact` (E10)."""
+    """Fire `session_compact`."""
     runner.lane.put(
         "session_compact",
         lambda: ev.SessionCompact(
@@ -111,7 +111,7 @@ def compacted(runner: Runner, entry: Entry, reason: Reason, *, from_extension: b
 
 
 def failed(runner: Runner, reason: Reason, text: str | None, *, aborted: bool, from_extension: bool) -> None:
-    """Fire `session_compact_failed` (E11)."""
+    """Fire `session_compact_failed`."""
     runner.lane.put(
         "session_compact_failed",
         lambda: ev.SessionCompactFailed(

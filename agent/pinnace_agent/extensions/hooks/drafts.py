@@ -1,6 +1,6 @@
 """Entries that extensions propose in settle hooks: the context with them, and appending them to the session.
 
-Defines how a draft is written in a session file. Drafts were validated by `settle_hooks`. Items R28, E20, E23.
+Defines how a draft is written in a session file. Drafts were validated by `settle_hooks`.
 """
 
 from collections.abc import Mapping, Sequence

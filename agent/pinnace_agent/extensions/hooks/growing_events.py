@@ -1,6 +1,6 @@
 """Events of streams, which grow until a handler takes them: a handler costs once a pause, not once a delta.
 
-Consecutive deltas of one block become one, and a call's progress is replaced by newer progress. E25, E28.
+Consecutive deltas of one block become one, and a call's progress is replaced by newer progress.
 """
 
 from collections.abc import Mapping

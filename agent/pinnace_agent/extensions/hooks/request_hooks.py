@@ -1,4 +1,4 @@
-"""Hooks of model requests: a `RequestHooks` that calls extensions. Items E33 to E36."""
+"""Hooks of model requests: a `RequestHooks` that calls extensions."""
 
 from collections.abc import Mapping
 
@@ -29,7 +29,7 @@ class ProviderHooks:
         return self._runner.has_handlers("provider_stream_event")
 
     async def headers(self, headers: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the headers to send (E33).
+        """Return the headers to send.
 
         Raises:
             RefusedRequest: The headers as a handler changed them can't be used.
@@ -40,7 +40,7 @@ class ProviderHooks:
             raise RefusedRequest(error.text) from error
 
     async def payload(self, payload: object) -> object:
-        """Return the body to send (E34).
+        """Return the body to send.
 
         Raises:
             RefusedRequest: The body as a handler changed it can't be used.
@@ -51,13 +51,13 @@ class ProviderHooks:
             raise RefusedRequest(error.text) from error
 
     async def answered(self, status: int, headers: Mapping[str, str]) -> None:
-        """Fire `after_provider_response` (E35)."""
+        """Fire `after_provider_response`."""
         await self._runner.chains.notify(
             "after_provider_response", lambda: ev.AfterProviderResponse(status=status, headers=dict(headers))
         )
 
     async def streamed(self, data: object) -> None:
-        """Fire `provider_stream_event` (E36)."""
+        """Fire `provider_stream_event`."""
         model = self._model
         await self._runner.chains.notify(
             "provider_stream_event",

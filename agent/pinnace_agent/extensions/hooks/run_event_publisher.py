@@ -1,7 +1,7 @@
 """Publishes the records of a run to extensions: each record also becomes an event.
 
 Decides which event belongs to which record; nothing here waits. Extensions are asked by `run_hooks`, which notes here
-the messages and turns about which handlers were asked already. E18, E19, E22 to E29.
+the messages and turns about which handlers were asked already.
 """
 
 from collections.abc import Mapping, Sequence

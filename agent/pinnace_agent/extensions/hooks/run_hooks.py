@@ -1,8 +1,7 @@
 """The hooks of a run: its job awaits them before it continues.
 
 Decides what becomes of a handler's answer: a message that replaces another is completed, the arguments that a handler
-leaves are those that are executed. Every earlier event is delivered before a handler is asked (R18). E23, E26, E31,
-E32, E40, E41.
+leaves are those that are executed. Every earlier event is delivered before a handler is asked.
 """
 
 import time
@@ -97,7 +96,7 @@ class RunHooks:
         await self._lane.drain()
 
     async def shown(self, messages: Sequence[Message], system_prompt: str) -> Shown:
-        """Let handlers change the context that the model gets (E31, E32)."""
+        """Let handlers change the context that the model gets."""
         chains = self._runner.chains
         changed = await chains.context(messages)
         if changed is not None:
@@ -116,7 +115,7 @@ class RunHooks:
         return Shown(_whole_messages(changed), prompt)
 
     def of_request(self, model: Model) -> ProviderHooks:
-        """Return the hooks of a request (E33 to E36)."""
+        """Return the hooks of a request."""
         return ProviderHooks(self._runner, model)
 
     def withdraws_tool(self, builder: MessageBuilder, names: Collection[str]) -> bool:
@@ -153,7 +152,7 @@ class RunHooks:
         self._next_s = done_s + min((done_s - now_s) / _SHARE, _LONGEST_HELD_S)
 
     async def answer_ends(self, builder: MessageBuilder) -> None:
-        """Let handlers see an answer that is complete, and put another one in its place (E26)."""
+        """Let handlers see an answer that is complete, and put another one in its place."""
         if not builder.has_started:
             self._run.begin_message(builder.message)
             builder.has_started = True
@@ -162,7 +161,7 @@ class RunHooks:
         builder.replace(cast("AssistantMessage", message))  # cast: the same role
 
     async def turn_ends(self, *, is_cut: bool = False, can_continue: bool = False) -> None:
-        """Let handlers see a turn that is complete, and add to the session (E23).
+        """Let handlers see a turn that is complete, and add to the session.
 
         The answer and its results are appended here, so that they are in the session: the effects that append them
         later find it done.
@@ -222,7 +221,7 @@ class RunHooks:
     async def may_call(
         self, index: int, tool: Tool, arguments: dict[str, object], bind: Callable[[str], None]
     ) -> ToolResult | None:
-        """Ask whether a call may be executed; handlers may change its arguments, and `bind` it to a file (E40).
+        """Ask whether a call may be executed; handlers may change its arguments, and `bind` it to a file.
 
         Changed arguments are validated (R-EXT-15), unchanged ones are not validated again.
 
@@ -249,7 +248,7 @@ class RunHooks:
         return None
 
     async def result_of(self, index: int, tool: Tool, arguments: dict[str, object], result: ToolResult) -> ToolResult:
-        """Let handlers change the result of a call that was executed (E41)."""
+        """Let handlers change the result of a call that was executed."""
         if not self._runner.has_handlers("tool_result"):
             return result
         given = CallResult(result.content, result.details, result.is_error, result.structured, result.usage)
@@ -268,7 +267,7 @@ class RunHooks:
         )
 
     async def results_end(self) -> None:
-        """Let handlers see the results of a turn, in call order, and put others in their place (E26)."""
+        """Let handlers see the results of a turn, in call order, and put others in their place."""
         await self._lane.drain()
         if not self._runner.has_handlers("message_end"):
             return

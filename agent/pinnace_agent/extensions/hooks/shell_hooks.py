@@ -1,6 +1,6 @@
 """The hooks of the client's shell commands: extensions run a command, refuse it, or give its result.
 
-Fails closed: a handler that raises, or whose answer is invalid, refuses the command. E42.
+Fails closed: a handler that raises, or whose answer is invalid, refuses the command.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Hooks of moves in the session's tree: handlers may refuse one, write its summary or change its options (E12, E13)."""
+"""Hooks of moves in the session's tree: handlers may refuse one, write its summary or change its options."""
 
 from collections.abc import Callable
 from typing import Literal, cast
@@ -14,7 +14,7 @@ from pinnace_spec.records.entries import Entry
 
 
 async def decided(runner: Runner, tree: EntryTree, move: Move) -> MoveDecision | Literal["cancelled"]:
-    """Let handlers decide about a move (E12)."""
+    """Let handlers decide about a move."""
     preparation = _preparation(tree, move)
     decision = await runner.chains.decide("session_before_tree", lambda: ev.SessionBeforeTree(preparation=preparation))
     if isinstance(decision, rs.Cancel):
@@ -48,7 +48,7 @@ def _preparation(tree: EntryTree, move: Move) -> TreePreparation:
 async def moved(
     runner: Runner, new_leaf_id: str | None, old_leaf_id: str | None, summary: Entry | None, then: Callable[[], None]
 ) -> None:
-    """Publish that the session has moved (E13), and then call `then`; messages of handlers are sent behind that."""
+    """Publish that the session has moved, and then call `then`; messages of handlers are sent behind that."""
     runner.actions.begin_settling()
     try:
         await runner.chains.notify(

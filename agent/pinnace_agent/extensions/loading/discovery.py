@@ -4,7 +4,7 @@ The order: the command line; the project's settings and folder, if the project i
 folder; packages; built-in extensions. A file that is found twice is loaded once, at its first place. Extensions in
 TypeScript are left out with one notice. Extensions of installed packages (entry points of the group
 `pinnace.extensions`) are loaded only if settings or the command line name the package. Reads folders, settings and
-metadata; imports and runs nothing. Items D1 to D9, R1.
+metadata; imports and runs nothing.
 """
 
 import os
@@ -77,7 +77,7 @@ class Wanted(NamedTuple):
     settings: Sequence[ResourceSettings] = ()
     """The project's before the user's."""
     is_trusted: bool = False
-    """Whether the project's places count (R6, security 2)."""
+    """Whether the project's places count."""
     named: Sequence[str] = ()
     """Of the command line (`-e`), as `resolve_named` returns it."""
     is_discovering: bool = True
@@ -152,7 +152,7 @@ class _Search:
     # Places.
 
     def _named(self, word: str) -> None:
-        """Add an extension of the command line (D7), which must exist and be in Python."""
+        """Add an extension of the command line, which must exist and be in Python."""
         if word.startswith(BUILTIN_PREFIX):
             name = word.removeprefix(BUILTIN_PREFIX)
             known = name in self._wanted.builtins
@@ -172,7 +172,7 @@ class _Search:
         self._explicit(word, _info(word, "cli", "temporary"), is_ours=True)
 
     def _scope(self, scope: SourceScope, config_dir: str) -> None:
-        """Add the extensions that settings name (D5), then those of the default folder (D1 to D4)."""
+        """Add the extensions that settings name, then those of the default folder."""
         own = [each for each in self._wanted.settings if each.is_project == (scope == "project")]
         every = [PathEntries(_paths(each), str(each.folder), self._wanted.env) for each in own]
         for settings, patterns in zip(own, every, strict=True):

@@ -1,4 +1,4 @@
-"""Error texts of extensions that failed to load: what failed, where, and what to do (R3)."""
+"""Error texts of extensions that failed to load: what failed, where, and what to do."""
 
 import os
 import sys

@@ -1,7 +1,7 @@
 """Finds the extensions in a folder: files, and folders with an entry file.
 
 Searches one level deep, in the order of names; follows links; skips names that start with `_` or `.`. Reads names and
-`pyproject.toml`, no sources. Items D1 to D3.
+`pyproject.toml`, no sources.
 """
 
 import os
@@ -51,7 +51,7 @@ class Folders:
             self.failures.append(failure)
 
     def inside(self, root: str) -> Iterator[Place]:
-        """Find what is directly in a folder, in the order of names (D1 to D3)."""
+        """Find what is directly in a folder, in the order of names."""
         try:
             names = sorted(os.listdir(root))
         except OSError as error:
@@ -75,7 +75,7 @@ class Folders:
                 self.typescript.append(path)
 
     def of(self, folder: str) -> Iterator[Place]:
-        """Find the entry files of an extension's folder: listed in its pyproject.toml, or by name (D2, D3)."""
+        """Find the entry files of an extension's folder: listed in its pyproject.toml, or by name."""
         declared = self._declared(folder)
         if declared is not None:
             for relative in declared:

@@ -2,7 +2,7 @@
 
 A module is imported under a unique name, its function is called with an API that only registers, and when it returns
 the extension is loaded. A failure leaves nothing behind except an entry in the report. Runs in trio's thread, as the
-extension will, so that it can create objects that belong to a thread. Items R1 to R6, R40.
+extension will, so that it can create objects that belong to a thread.
 """
 
 import inspect
@@ -70,7 +70,7 @@ class LoadReport:
 
 @dataclass(slots=True, frozen=True)
 class Inline:
-    """An extension without a file: built in, or passed by an embedding program (D8, D9)."""
+    """An extension without a file: built in, or passed by an embedding program."""
 
     path: str
     """`<inline:1>` or `builtin:name`."""
@@ -120,7 +120,7 @@ class Loader:
     async def load(self, candidates: Sequence[Candidate], inline: Sequence[Inline] = ()) -> LoadReport:
         """Load the extensions that are not loaded yet, in order; the report covers all of them, in this order.
 
-        A second call, which adds the project's extensions, keeps those of the first and does not retry failures (R6).
+        A second call, which adds the project's extensions, keeps those of the first and does not retry failures.
         Cancelling stops at the extension that is loading, which leaves nothing behind.
         """
         redirect_stdout()
@@ -135,7 +135,7 @@ class Loader:
         return report
 
     def unload(self, loaded: Sequence[Loaded]) -> None:
-        """Remove extensions and their modules; their session instance must have ended (R20)."""
+        """Remove extensions and their modules; their session instance must have ended."""
         for each in loaded:
             self.bus.drop(each.extension)
             each.extension.discard("stale")
@@ -220,7 +220,7 @@ class Loader:
 
     @contextmanager
     def _reporting(self, path: str, entry: str, folder: str | None) -> Generator[None, None, None]:
-        """Turn a failure of the extension into one of the report; a cancellation passes (R17)."""
+        """Turn a failure of the extension into one of the report; a cancellation passes."""
         try:
             yield
         except (_LoadError, SourceRefused, DependencyError) as error:
@@ -251,7 +251,7 @@ class _StderrInstead:
 
 
 def redirect_stdout() -> TextIO:
-    """Redirect everything printed from now on to stderr, because stdout carries the protocol (R40).
+    """Redirect everything printed from now on to stderr, because stdout carries the protocol.
 
     Returns the former `sys.stdout`, for output that belongs there, such as a list of models.
     """

@@ -1,4 +1,4 @@
-"""Imports the modules of extensions under unique names, and removes them again (R2).
+"""Imports the modules of extensions under unique names, and removes them again.
 
 `sys.path` stays unchanged, and no bytecode is cached, so a file is compiled as it is even if it was changed within the
 granularity of its timestamp. Entries in `sys.modules` are the only global state of extensions.

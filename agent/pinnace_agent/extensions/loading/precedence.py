@@ -1,7 +1,7 @@
 """Precedence between extensions: tools and flags with the same name, and replaceable extensions.
 
 Pure functions of registrations, in load order. The precedence of commands is in `runtime.commands`, that of flag values
-in `registration.flags`. Items R7 to R9, R12, D9.
+in `registration.flags`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ class Kept(NamedTuple):
 
 
 def tools_of(extensions: Iterable[Extension]) -> dict[str, ToolOwner]:
-    """Return the tools by name; for a shared name, that of the extension loaded first (R8)."""
+    """Return the tools by name; for a shared name, that of the extension loaded first."""
     tools: dict[str, ToolOwner] = {}
     for extension in extensions:
         for name, registration in extension.tools.items():
@@ -36,7 +36,7 @@ def tools_of(extensions: Iterable[Extension]) -> dict[str, ToolOwner]:
 
 
 def conflicts(extensions: Iterable[Extension]) -> list[LoadFailure]:
-    """Return the tools and flags that several extensions registered although only one can (R7)."""
+    """Return the tools and flags that several extensions registered although only one can."""
     found: list[LoadFailure] = []
     tools: dict[str, Extension] = {}
     flags: dict[str, Extension] = {}
@@ -52,7 +52,7 @@ def conflicts(extensions: Iterable[Extension]) -> list[LoadFailure]:
 
 
 def keep_needed(extensions: Sequence[Extension]) -> Kept:
-    """Leave out replaceable extensions if another one has the same tool, command or flag (D9)."""
+    """Leave out replaceable extensions if another one has the same tool, command or flag."""
     kept: list[Extension] = []
     left_out: list[Extension] = []
     warnings: list[str] = []

@@ -1,4 +1,4 @@
-"""Reports an extension that takes long to load, also while it blocks the event loop (R5).
+"""Reports an extension that takes long to load, also while it blocks the event loop.
 
 Runs in a thread, because nothing else runs then. Only reports: a blocked thread cannot be ended.
 """

@@ -46,10 +46,10 @@ class HostPort(NamedTuple):
 class HostActions(Protocol):
     """What extensions may request. A request that fails later is reported as an ErrorRecord of `<runtime>`."""
 
-    # Messages (A11, A12).
+    # Messages.
 
     def send_message(self, draft: CustomDraft, *, deliver_as: DeliverAs | None, triggers_turn: bool | None) -> None:
-        """Add a message of the extension to the conversation (A11). Never waits for a turn.
+        """Add a message of the extension to the conversation. Never waits for a turn.
 
         Streaming: queued as steer or follow-up; with `triggers_turn` False it is appended after the turn. Idle: stored
         at once, and a run starts only with `triggers_turn` True, never for `nextTurn`. While settling: queued until
@@ -58,7 +58,7 @@ class HostActions(Protocol):
         ...
 
     def send_user_message(self, content: Content, *, deliver_as: DeliverAs | None, expands: bool | None) -> None:
-        """Send a user message (A12). Never waits for the run.
+        """Send a user message. Never waits for the run.
 
         Idle: starts a run. Streaming: queued as `deliver_as` says; without it, the message is rejected and an error
         reported. While settling: queued until `end_settling`. With `expands`, commands, skills and templates in it are
@@ -66,22 +66,22 @@ class HostActions(Protocol):
         """
         ...
 
-    # The session (A13-A15).
+    # The session.
 
     def append_entry(self, custom_type: str, data: object) -> str:
-        """Append an entry that no model reads, emit `entry_appended`, and return its id (A13)."""
+        """Append an entry that no model reads, emit `entry_appended`, and return its id."""
         ...
 
     def session_name(self) -> str | None:
-        """Return the display name (A14)."""
+        """Return the display name."""
         ...
 
     def set_session_name(self, name: str | None) -> None:
-        """Name the session; None clears the name. Fires `session_info_changed` (A14)."""
+        """Name the session; None clears the name. Fires `session_info_changed`."""
         ...
 
     def set_label(self, entry_id: str, label: str | None) -> None:
-        """Bookmark an entry; None clears it (A15).
+        """Bookmark an entry; None clears it.
 
         Raises:
             KeyError: There is no such entry.
@@ -89,29 +89,29 @@ class HostActions(Protocol):
         ...
 
     def working_folder(self) -> str:
-        """Return the default working folder of `exec` (A16)."""
+        """Return the default working folder of `exec`."""
         ...
 
-    # Tools and commands (A2, A17-A20).
+    # Tools and commands.
 
     def active_tools(self) -> list[str]:
-        """Return the names that the next request declares (A17)."""
+        """Return the names that the next request declares."""
         ...
 
     def all_tools(self) -> list[ToolInfo]:
-        """Return every tool, active or not (A18)."""
+        """Return every tool, active or not."""
         ...
 
     def set_active_tools(self, names: Sequence[str]) -> None:
-        """Declare these from the next request on; unknown names are ignored (A19)."""
+        """Declare these from the next request on; unknown names are ignored."""
         ...
 
     def tools_changed(self, registered: str | None = None) -> None:
-        """Read the tools of the extensions again: one was registered after the start, and becomes active (R9)."""
+        """Read the tools of the extensions again: one was registered after the start, and becomes active."""
         ...
 
     def mcp_servers_changed(self) -> None:
-        """Publish `mcp_servers_change`: an extension has registered or removed an MCP server (A27, E3)."""
+        """Publish `mcp_servers_change`: an extension has registered or removed an MCP server."""
         ...
 
     def publish_mcp_servers(self, servers: Sequence[Mapping[str, object]]) -> None:
@@ -119,32 +119,32 @@ class HostActions(Protocol):
         ...
 
     def commands(self) -> list[CommandInfo]:
-        """Return the slash commands: of extensions, then templates, then skills (A20)."""
+        """Return the slash commands: of extensions, then templates, then skills."""
         ...
 
-    # The model (A21, A22, A24, A25, A28).
+    # The model.
 
     async def set_model(self, model: Model) -> bool:
-        """Select another model; False if it has no credentials. The saved default stays (A21).
+        """Select another model; False if it has no credentials. The saved default stays.
 
         Waits for credentials. During a run it takes effect with the next request.
         """
         ...
 
     def thinking_level(self) -> ThinkingLevel:
-        """Return the current thinking level (A22)."""
+        """Return the current thinking level."""
         ...
 
     def set_thinking_level(self, level: ThinkingLevel) -> None:
-        """Set the thinking level, or the nearest that the model supports (A22)."""
+        """Set the thinking level, or the nearest that the model supports."""
         ...
 
     def settings(self) -> dict[str, object]:
-        """Return the merged settings, as a copy (A28)."""
+        """Return the merged settings, as a copy."""
         ...
 
     def register_provider(self, extension_path: str, name: str, config: object) -> None:
-        """Add or override a provider; the active model is looked up again (A24).
+        """Add or override a provider; the active model is looked up again.
 
         Raises:
             ValueError: The configuration is invalid; the text says why.
@@ -152,21 +152,21 @@ class HostActions(Protocol):
         ...
 
     def unregister_provider(self, name: str) -> None:
-        """Remove a provider, and restore the one that it had overridden; an unknown name is no error (A25)."""
+        """Remove a provider, and restore the one that it had overridden; an unknown name is no error."""
         ...
 
-    # The run and the process (C11, C13, C15).
+    # The run and the process.
 
     def abort(self) -> None:
-        """Request the end of the run (C11). Idle: does nothing."""
+        """Request the end of the run. Idle: does nothing."""
         ...
 
     def shutdown(self) -> None:
-        """Request the end of the process as soon as it is idle and no command is open (C13, R31)."""
+        """Request the end of the process as soon as it is idle and no command is open."""
         ...
 
     async def compact(self, instructions: str | None) -> Mapping[str, object]:
-        """Compact, and return the result as `compact` answers it (C15). A run is aborted first.
+        """Compact, and return the result as `compact` answers it. A run is aborted first.
 
         Cancelling ends the compaction.
 
@@ -175,7 +175,7 @@ class HostActions(Protocol):
         """
         ...
 
-    # Settling (R29).
+    # Settling.
 
     def begin_settling(self) -> None:
         """Queue messages from now on: handlers of `agent_settled` are running."""
@@ -185,16 +185,16 @@ class HostActions(Protocol):
         """Send the queued messages, in order."""
         ...
 
-    # Session control (K1-K6): only for tasks that neither a handler nor a run waits for.
+    # Session control: only for tasks that neither a handler nor a run waits for.
 
     async def wait_for_idle(self) -> None:
-        """Wait until the agent is idle and requests made while it settled are done (K1, R29)."""
+        """Wait until the agent is idle and requests made while it settled are done."""
         ...
 
     async def new_session(
         self, parent_session: str | None, setup: Setup | None, with_session: WithSession | None
     ) -> SessionResult:
-        """Replace the session with a new one, in the calling task (K2, R21).
+        """Replace the session with a new one, in the calling task.
 
         Aborts a run and waits until it has settled. On return the calling instance is stale, `session_start` was
         handled by the next one, and `with_session` was awaited there. A failure of `with_session` raises; the
@@ -206,18 +206,18 @@ class HostActions(Protocol):
         ...
 
     async def fork(self, entry_id: str, position: ForkPosition, with_session: WithSession | None) -> SessionResult:
-        """Replace the session with a copy that continues from an entry: `before` a user message, or `at` it (K3).
+        """Replace the session with a copy that continues from an entry: `before` a user message, or `at` it.
 
         Behaves as `new_session`.
         """
         ...
 
     async def switch_session(self, path: str, with_session: WithSession | None) -> SessionResult:
-        """Replace the session with the one in a file (K5). Behaves as `new_session`."""
+        """Replace the session with the one in a file. Behaves as `new_session`."""
         ...
 
     async def navigate_tree(self, target_id: str | None, move: TreeMove) -> SessionResult:
-        """Move to another entry of this session, None: before the first one (K4); the instance stays.
+        """Move to another entry of this session, None: before the first one; the instance stays.
 
         Raises:
             RuntimeError: The agent is busy, there is no such entry, or a summary needs a model and there is none.
@@ -225,7 +225,7 @@ class HostActions(Protocol):
         ...
 
     async def reload(self) -> None:
-        """Load settings, resources and extensions again (K6). On return the calling instance is stale.
+        """Load settings, resources and extensions again. On return the calling instance is stale.
 
         Raises:
             RuntimeError: A run or a compaction is in progress.

@@ -175,7 +175,7 @@ class SessionView(Protocol):
 
 
 class RegistryView(Protocol):
-    """The catalogue of models, their providers and credentials (C6)."""
+    """The catalogue of models, their providers and credentials."""
 
     def all(self) -> Sequence[Model]:
         """Return all models of the catalogue."""
@@ -199,66 +199,66 @@ class RegistryView(Protocol):
 
 
 class HostView(Protocol):
-    """The agent for reading (C3-C10, C12, C14, C16, C17, K7). Contexts look values up at each access."""
+    """The agent for reading. Contexts look values up at each access."""
 
     @property
     def mode(self) -> Mode:
-        """How the program was started (C3)."""
+        """How the program was started."""
         ...
 
     @property
     def session(self) -> SessionView:
-        """The session of this instance (C4, C5)."""
+        """The session of this instance."""
         ...
 
     @property
     def registry(self) -> RegistryView:
-        """The models (C6)."""
+        """The models."""
         ...
 
     @property
     def model(self) -> Model | None:
-        """The active model (C7)."""
+        """The active model."""
         ...
 
     @property
     def thinking_level(self) -> ThinkingLevel:
-        """The current thinking level, which the model supports (C8)."""
+        """The current thinking level, which the model supports."""
         ...
 
     @property
     def scoped_models(self) -> Sequence[Model]:
-        """The models to cycle between; empty: all that are available (C8)."""
+        """The models to cycle between; empty: all that are available."""
         ...
 
     @property
     def run_scope(self) -> trio.CancelScope | None:
-        """The cancel scope of the open run, cancelled when the run is being aborted; None: there is no run (C9)."""
+        """The cancel scope of the open run, cancelled when the run is being aborted; None: there is no run."""
         ...
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing runs and nothing is queued to run by itself (C10)."""
+        """Whether nothing runs and nothing is queued to run by itself."""
         ...
 
     @property
     def has_pending_messages(self) -> bool:
-        """Whether messages are queued (C12)."""
+        """Whether messages are queued."""
         ...
 
     @property
     def is_project_trusted(self) -> bool:
-        """Whether the project's files may configure this session (C17)."""
+        """Whether the project's files may configure this session."""
         ...
 
     def context_usage(self) -> ContextUsage | None:
-        """Estimate the usage of the context window; None without a model (C14)."""
+        """Estimate the usage of the context window; None without a model."""
         ...
 
     def system_prompt(self) -> str:
-        """Return the system prompt of the next request (C16). During `before_agent_start` contexts return their own."""
+        """Return the system prompt of the next request. During `before_agent_start` contexts return their own."""
         ...
 
     def system_prompt_options(self) -> Mapping[str, object]:
-        """Return the parts that the system prompt is built from (K7)."""
+        """Return the parts that the system prompt is built from."""
         ...

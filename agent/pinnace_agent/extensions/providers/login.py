@@ -1,4 +1,4 @@
-"""Calls the `oauth` functions of a provider that an extension registered (A24).
+"""Calls the `oauth` functions of a provider that an extension registered.
 
 `login` asks the user through callbacks; its result, and that of `refresh_token`, is checked here. Has no access to
 stored logins.

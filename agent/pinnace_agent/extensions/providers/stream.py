@@ -1,4 +1,4 @@
-"""The provider of an extension that answers requests with `stream_simple` (A24).
+"""The provider of an extension that answers requests with `stream_simple`.
 
 The function is called as `(model, context, options)` and returns the events of one answer, usually as an async
 generator. An exception, an invalid event or a stream without an end event becomes the error of the message and affects

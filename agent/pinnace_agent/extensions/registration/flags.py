@@ -1,4 +1,4 @@
-"""Flags that extensions add to the command line, and their values (A5, A6, R12).
+"""Flags that extensions add to the command line, and their values.
 
 Their names and types are known only after loading, so the command line collects unknown options, which are matched
 here.
@@ -63,7 +63,7 @@ def flags_of(extensions: Iterable[Extension]) -> dict[str, FlagRegistration]:
 
 
 def match_flags(given: Iterable[GivenFlag], flags: Mapping[str, FlagRegistration]) -> MatchedFlags:
-    """Match options against flags (F7). The last of repeated options counts.
+    """Match options against flags. The last of repeated options counts.
 
     A bool takes no value: the word that follows is a message. `=true` and `=false` set it.
     """

@@ -103,7 +103,7 @@ def _without_null(schema: Mapping[str, object]) -> dict[str, object]:
 
 
 def check_schema(what: str, schema: object) -> Mapping[str, object]:
-    """Check a schema of arguments that an author wrote (T1).
+    """Check a schema of arguments that an author wrote.
 
     Raises:
         TypeError: The schema is invalid; the text says why.

@@ -1,4 +1,4 @@
-"""The configuration of a provider that an extension registers: its fields, logins and `refresh_models` (A24).
+"""The configuration of a provider that an extension registers: its fields, logins and `refresh_models`.
 
 The extension host reads it as it reads a provider of models.json.
 """
@@ -158,7 +158,7 @@ async def refreshed_models(function: Function, context: RefreshContext) -> list[
 
 @dataclasses.dataclass(slots=True, frozen=True)
 class ProviderConfig:
-    """A provider, with the fields of one in models.json (A24)."""
+    """A provider, with the fields of one in models.json."""
 
     name: str | None = None
     base_url: str | None = None

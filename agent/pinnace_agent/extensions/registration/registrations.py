@@ -35,7 +35,7 @@ class ExtensionFailedError(RuntimeError):
 
 
 class Generation:
-    """One session instance: a token shared by all objects of its extensions (R20)."""
+    """One session instance: a token shared by all objects of its extensions."""
 
     __slots__ = ("_reason", "thread")
 
@@ -43,7 +43,7 @@ class Generation:
         """Start an instance. Must be called in the thread of the event loop."""
         self._reason: str | None = None
         self.thread = LoopThread()
-        """The thread that its objects are used in (R37)."""
+        """The thread that its objects are used in."""
 
     @property
     def is_stale(self) -> bool:
@@ -100,7 +100,7 @@ class Handler:
 
 @dataclass(slots=True, frozen=True)
 class ToolDefinition:
-    """A tool of an extension (T1 to T7). `dataclasses.replace` makes a variant of one."""
+    """A tool of an extension. `dataclasses.replace` makes a variant of one."""
 
     name: str
     description: str
@@ -188,14 +188,14 @@ class Extension:
     generation: Generation
     state: ExtensionState = "loading"
     is_replaceable: bool = False
-    """Whether it is left out if another one registers the same tool, command or flag (D9)."""
+    """Whether it is left out if another one registers the same tool, command or flag."""
     handlers: dict[str, list[Handler]] = field(default_factory=dict[str, list[Handler]])
     """By event, in the order of registration. No list is empty, so that a look-up finds whether there is a handler."""
     tools: dict[str, ToolRegistration] = field(default_factory=dict[str, ToolRegistration])
     commands: dict[str, CommandRegistration] = field(default_factory=dict[str, CommandRegistration])
     flags: dict[str, FlagRegistration] = field(default_factory=dict[str, FlagRegistration])
     providers: list[ProviderRegistration] = field(default_factory=list[ProviderRegistration])
-    """Registered while loading, until a session is bound (R13)."""
+    """Registered while loading, until a session is bound."""
     mcp_servers: dict[str, Mapping[str, object]] = field(default_factory=dict[str, Mapping[str, object]])
     """By name, the configurations of the MCP servers that it has registered."""
     diagnostics: list[str] = field(default_factory=list[str])
@@ -217,7 +217,7 @@ class Extension:
         return remove
 
     def discard(self, state: Literal["failed", "stale"]) -> None:
-        """Drop all registrations: the extension can no longer be used (R3, R20)."""
+        """Drop all registrations: the extension can no longer be used."""
         self.state = state
         for registry in (self.handlers, self.tools, self.commands, self.flags, self.mcp_servers):
             registry.clear()
@@ -234,7 +234,7 @@ def registered_servers(extensions: Iterable[Extension]) -> list[McpServerInfo]:
 
 
 class ErrorRecord(NamedTuple):
-    """An error of an extension (R16)."""
+    """An error of an extension."""
 
     extension_path: str
     event: str

@@ -1,7 +1,7 @@
 """Slash commands of extensions: their names, the call in a message, and the running commands.
 
 A command runs as a task of its own, which no run waits for, so it may wait for a run, replace the session, and continue
-in the next one. Its failure is reported. Items R10, R11, R16, R22, R24.
+in the next one. Its failure is reported.
 """
 
 from collections import Counter
@@ -154,7 +154,7 @@ class CommandRuns:
             work.is_aborted = True
 
     async def run_with_session(self, function: WithSession) -> None:
-        """Call the `with_session` of a replacement in this session (R22, K8). Its exceptions are raised."""
+        """Call the `with_session` of a replacement in this session. Its exceptions are raised."""
         work = _COMMAND.get() or CommandWork(trio.CancelScope())
         awaitable = function(ReplacedContext(self._binding, RUNTIME, work))
         if awaitable is not None:

@@ -2,8 +2,8 @@
 
 The agent performs the effects of the statechart without a checkpoint, but handlers are awaited. Events that happen in
 between are put here, and the task that they belong to drains the lane before its next step, so that handlers have run
-for everything that happened before that step (R18). All runs of a session instance share one lane, so that events of
-one run are delivered before those of the next. Items R14, R18, R38.
+for everything that happened before that step. All runs of a session instance share one lane, so that events of
+one run are delivered before those of the next.
 """
 
 from collections import deque

@@ -1,7 +1,7 @@
 """A tool of an extension, as the agent calls it.
 
 A failure becomes a result that the model can react to, so it is logged and not reported as an error record. Returned
-values are read by `tool_results`; approval hooks are in `handlers.gates`. Item T2.
+values are read by `tool_results`; approval hooks are in `handlers.gates`.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """The background tasks of extensions: one nursery for each extension.
 
 The failure of a task is reported and ends only this task. Events whose handlers are not awaited are delivered here as
-well: each extension has a queue and handles them in order. Items R33, R34.
+well: each extension has a queue and handles them in order.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """The extensions of one session instance: bind, start, settle, shut down.
 
 A replaced or reloaded session has another runner. The extension host and the engine's hooks call the chains where their
-events happen. Has no access to the statechart or to how sessions are replaced. Items R8, R13, R20, R29, R32.
+events happen. Has no access to the statechart or to how sessions are replaced.
 """
 
 import logging
@@ -46,7 +46,7 @@ _log = logging.getLogger("pinnace.extensions")
 
 _Value = TypeVar("_Value")
 
-# A client waits for a few seconds before it kills the process; the rest of the exit must fit as well (R32).
+# A client waits for a few seconds before it kills the process; the rest of the exit must fit as well.
 SHUTDOWN_LIMIT_S: Final = 5.0
 # The rest of the limit is for background tasks, which are cancelled after the handlers.
 _HANDLERS_SHARE: Final = 0.9
@@ -201,7 +201,7 @@ class Runner:
                     self.report_error(failure_record(extension.path, "register_provider", error))
 
     async def settled(self, *, aborted: bool) -> None:
-        """Fire `agent_settled` after the lane's events. Requests of its handlers start after the last one (R29)."""
+        """Fire `agent_settled` after the lane's events. Requests of its handlers start after the last one."""
         await self.lane.drain()
         if not self.has_handlers("agent_settled"):
             return
@@ -222,7 +222,7 @@ class Runner:
         return await run_settle_hooks(self.chains, name, make, preview)
 
     def notify_later(self, event: str, make: Callable[[], ev.Event]) -> None:
-        """Queue an event whose handlers are not awaited (E6, E30, E39). Each extension handles its events in order."""
+        """Queue an event whose handlers are not awaited. Each extension handles its events in order."""
         if not self.has_handlers(event):
             return
         made = make()
@@ -331,7 +331,7 @@ class Runner:
     # Tools.
 
     def tools(self) -> Mapping[str, ExtensionTool]:
-        """Return the tools by name; for a shared name, that of the extension loaded first (R8)."""
+        """Return the tools by name; for a shared name, that of the extension loaded first."""
         found: dict[str, ExtensionTool] = {}
         for extension in self.extensions:
             for name, registration in extension.tools.items():

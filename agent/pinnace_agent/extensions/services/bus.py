@@ -1,4 +1,4 @@
-"""The event bus between extensions of one session instance (A23).
+"""The event bus between extensions of one session instance.
 
 `emit` is synchronous: when it returns, sync listeners have run and async ones were started. An exception of a listener
 is logged and not passed on. Subscriptions end with the instance, or when their extension fails to load.
@@ -113,7 +113,7 @@ class EventBus:
                 self._failed(subscription, channel, RuntimeError("too many listeners wait for the session to start"))
 
     def _failed(self, subscription: _Subscription, channel: str, error: BaseException) -> None:
-        """Log the failure of the extension; raise what is not the extension's (R17)."""
+        """Log the failure of the extension; raise what is not the extension's."""
         passing, failure = ownership(error)
         if failure is not None:
             self._log(f"{subscription.extension.path}: a listener of {channel!r} failed: {failure_text(failure)}")

@@ -3,7 +3,7 @@
 Every question ends exactly once: by its answer, by its timeout, by cancellation of the asking task, or by `close_all`.
 A timeout and `close_all` return the default, which is the negative answer. Answers to an unknown or closed question are
 dropped; an answer of the wrong kind counts as cancelled by the user. Has no access to framing, commands or extensions.
-Rule R-UI-01; items R26, R27, E30.
+Rule R-UI-01.
 """
 
 import math

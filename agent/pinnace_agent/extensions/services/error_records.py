@@ -2,7 +2,7 @@
 
 Cancellation is re-raised, also out of a group: it concerns the cancelled work, never the extension. Everything else is
 the extension's failure, including SystemExit and KeyboardInterrupt: the agent handles SIGINT itself, so within its
-tasks only the extension can have raised that. Items R15 to R17.
+tasks only the extension can have raised that.
 """
 
 import inspect

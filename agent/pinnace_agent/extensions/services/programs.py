@@ -1,4 +1,4 @@
-"""Runs a program for an extension without a shell, with empty standard input (A16).
+"""Runs a program for an extension without a shell, with empty standard input.
 
 The program has its own process group, which is ended when the waiting task is cancelled.
 """

@@ -1,7 +1,7 @@
 """Detects functions of extensions that block the event loop or wait too long, and logs them.
 
 Only reports: a blocked thread cannot be unblocked. A context variable, which tasks inherit, names the extension whose
-code runs; a trio instrument measures each step, and a thread checks for a step that doesn't end. Items R35, R36.
+code runs; a trio instrument measures each step, and a thread checks for a step that doesn't end.
 """
 
 import itertools
@@ -28,7 +28,7 @@ NOTICE_S: Final = 0.1
 WARN_S: Final = 1.0
 # Often enough to see the stack of a step that is slightly over the limit; four wake-ups a second cost nothing.
 _LOOK_S: Final = 0.25
-# A handler that waits longer without an open dialog is probably stuck (R36).
+# A handler that waits longer without an open dialog is probably stuck.
 SLOW_S: Final = 30.0
 
 
@@ -39,7 +39,7 @@ class Owner:
     path: str
     event: str
     kind: Literal["waited for", "background", "command"] = "waited for"
-    """What waits for it (R24): the session; only the end of the session (background); or nothing (a command)."""
+    """What waits for it: the session; only the end of the session (background); or nothing (a command)."""
     dialogs: int = 0
     """The number of its open dialogs, whose time doesn't count."""
     stalls: int = 0

@@ -20,7 +20,6 @@ def raises(_ctx: object, _event: object) -> None:
 
 
 async def test_a_blocked_call_is_not_executed_and_the_model_reads_why(rig: "Rig", in_runs: "InRuns") -> None:
-    """E40"""
     rig.on("tool_call", lambda _ctx, event: rs.Block("not b") if event.input["text"] == "b" else None)
     results = list[str]()
     rig.on("tool_result", lambda _ctx, event: results.append(event.tool_call_id))
@@ -39,7 +38,6 @@ async def test_a_blocked_call_is_not_executed_and_the_model_reads_why(rig: "Rig"
     ("handler", "text"), [(raises, "rm is not allowed"), (lambda *_: {"block": True}, errors.TOOL_BLOCKED)]
 )
 async def test_a_gate_fails_closed(rig: "Rig", in_runs: "InRuns", handler: Any, text: str) -> None:
-    """R15"""
     rig.on("tool_call", handler)
     async with in_runs.agent(in_runs.calls('{"text":"a"}'), in_runs.says("end")) as agent:
         await agent.prompt("go")
@@ -47,7 +45,6 @@ async def test_a_gate_fails_closed(rig: "Rig", in_runs: "InRuns", handler: Any, 
 
 
 async def test_approval_hooks_run_in_call_order_after_earlier_events(rig: "Rig", in_runs: "InRuns") -> None:
-    """R18"""
     order: list[str] = []
 
     async def slow(_ctx: object, event: Any) -> None:
@@ -65,7 +62,6 @@ async def test_approval_hooks_run_in_call_order_after_earlier_events(rig: "Rig",
 
 
 async def test_approval_hooks_are_not_called_for_invalid_calls(rig: "Rig", in_runs: "InRuns") -> None:
-    """E40, E29"""
     asked: list[str] = []
     ended: list[str] = []
     rig.on("tool_call", lambda _ctx, event: asked.append(event.tool_call_id))
@@ -78,7 +74,6 @@ async def test_approval_hooks_are_not_called_for_invalid_calls(rig: "Rig", in_ru
 
 
 async def test_arguments_changed_by_an_approval_hook_are_executed(rig: "Rig", in_runs: "InRuns") -> None:
-    """E40"""
     seen: list[Any] = []
 
     def gate(_ctx: object, event: ev.ToolCall) -> None:
@@ -98,7 +93,6 @@ async def test_arguments_changed_by_an_approval_hook_are_executed(rig: "Rig", in
 
 
 async def test_handlers_change_the_result_of_a_call(rig: "Rig", in_runs: "InRuns") -> None:
-    """E41"""
     rig.on("tool_result", lambda _ctx, _event: {"content": [{"type": "text", "text": "masked"}], "isError": True})
     rig.on("tool_result", lambda _ctx, event: {"details": {"was": event.details, "text": event.content[0]["text"]}})
     rig.on("tool_result", lambda _ctx, _event: {"structuredContent": {"s": 1}})
@@ -114,7 +108,6 @@ async def test_handlers_change_the_result_of_a_call(rig: "Rig", in_runs: "InRuns
 async def test_handlers_of_results_see_calls_that_failed_and_not_those_that_were_aborted(
     rig: "Rig", in_runs: "InRuns"
 ) -> None:
-    """E41"""
     seen: list[bool] = []
     rig.on("tool_result", lambda _ctx, event: seen.append(event.is_error))
 
@@ -166,7 +159,6 @@ async def test_an_abort_while_a_gate_asks_ends_all_calls(rig: "Rig", in_runs: "I
 
 
 async def test_a_tool_of_an_extension_is_called_and_its_whole_result_kept(rig: "Rig", in_runs: "InRuns") -> None:
-    """T2"""
 
     async def greet(ctx: Any, params: Any) -> rs.ToolResult:
         await ctx.update("half way")

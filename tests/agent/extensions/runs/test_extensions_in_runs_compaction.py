@@ -34,7 +34,6 @@ async def compacted(agent: Any) -> Any:
 
 
 async def test_an_extension_keeps_the_session_from_being_compacted(rig: "Rig", in_runs: "InRuns") -> None:
-    """E9, E11"""
     rig.on("session_before_compact", lambda *_: {"cancel": True})
     seen = listen(rig, "session_compact_failed", "session_compact")
     async with in_runs.agent(in_runs.says("one"), in_runs.says("two")) as agent:
@@ -47,7 +46,6 @@ async def test_an_extension_keeps_the_session_from_being_compacted(rig: "Rig", i
 
 
 async def test_an_extension_makes_the_compaction(rig: "Rig", in_runs: "InRuns") -> None:
-    """E9, E10"""
     asked: list[Any] = []
 
     def makes(_ctx: object, event: Any) -> rs.Compaction:
@@ -148,7 +146,6 @@ async def shell(agent: Any, command: str) -> Any:
 
 
 async def test_a_command_runs_as_usual_without_a_result_of_extensions(rig: "Rig", in_runs: "InRuns") -> None:
-    """E42"""
     seen = listen(rig, "user_bash")
     async with in_runs.agent() as agent:
         assert {"output": "a\n", "exitCode": 0, "cancelled": False, "truncated": False} == (
@@ -159,7 +156,6 @@ async def test_a_command_runs_as_usual_without_a_result_of_extensions(rig: "Rig"
 
 @pytest.mark.parametrize("answer", ["raises", "invalid"])
 async def test_a_guard_of_commands_fails_closed(rig: "Rig", in_runs: "InRuns", answer: str) -> None:
-    """E42, R15"""
 
     def guard(_ctx: object, _event: object) -> object:
         if answer == "raises":
@@ -176,7 +172,6 @@ async def test_a_guard_of_commands_fails_closed(rig: "Rig", in_runs: "InRuns", a
 
 
 async def test_a_result_of_an_extension_is_recorded_like_any_other(rig: "Rig", in_runs: "InRuns") -> None:
-    """E42"""
     result = {"output": "made up", "exitCode": None, "cancelled": False, "truncated": True, "fullOutputPath": "/p"}
     rig.on("user_bash", lambda *_: {"result": result})
     async with in_runs.agent() as agent:
@@ -188,7 +183,6 @@ async def test_a_result_of_an_extension_is_recorded_like_any_other(rig: "Rig", i
 
 
 async def test_a_command_is_run_by_an_extension(rig: "Rig", in_runs: "InRuns") -> None:
-    """E42"""
     rig.on("user_bash", lambda *_: rs.UserBash(operations=Remote()))
     async with in_runs.agent() as agent:
         job = await shell(agent, "ls")
@@ -208,7 +202,6 @@ async def test_an_extension_that_can_not_run_it_is_a_shell_that_is_not_there(
 async def test_a_guard_that_asks_does_not_keep_other_commands_waiting_and_can_be_aborted(
     rig: "Rig", in_runs: "InRuns"
 ) -> None:
-    """E42, R25"""
 
     async def asks(_ctx: object, _event: object) -> None:
         await trio.sleep_forever()

@@ -34,7 +34,6 @@ def short(event: Any) -> str:
 
 
 async def test_a_run_fires_events_from_its_start_to_its_end(rig: "Rig", in_runs: "InRuns") -> None:
-    """E18, E19, E22 to E29"""
     seen = listen(rig)
     async with in_runs.agent(in_runs.calls('{"text":"a"}'), in_runs.says("well done")) as agent:
         await agent.prompt("go")
@@ -70,7 +69,6 @@ async def test_a_run_fires_events_from_its_start_to_its_end(rig: "Rig", in_runs:
 
 
 async def test_turn_end_names_the_entries_of_the_turn(rig: "Rig", in_runs: "InRuns") -> None:
-    """E23"""
     seen = listen(rig, "turn_end")
     async with in_runs.agent(in_runs.calls('{"text":"a"}'), in_runs.says("end")) as agent:
         await agent.prompt("go")
@@ -96,7 +94,6 @@ async def test_records_are_the_same_whether_extensions_listen_or_not(rig: "Rig",
 
 
 async def test_deltas_of_one_pause_are_delivered_as_one(rig: "Rig", in_runs: "InRuns") -> None:
-    """E25, R38"""
     seen = listen(rig, "message_update")
 
     async def turn(_request: object, builder: Any) -> None:
@@ -117,7 +114,6 @@ async def test_deltas_of_one_pause_are_delivered_as_one(rig: "Rig", in_runs: "In
 
 
 async def test_the_stream_waits_for_a_handler(rig: "Rig", in_runs: "InRuns") -> None:
-    """E25"""
     order: list[str] = []
 
     async def slow(_ctx: object, event: ev.MessageUpdate) -> None:
@@ -139,7 +135,6 @@ async def test_the_stream_waits_for_a_handler(rig: "Rig", in_runs: "InRuns") -> 
 
 
 async def test_progress_events_fire_during_a_call_with_the_newest_update(rig: "Rig", in_runs: "InRuns") -> None:
-    """E28"""
     seen = listen(rig, "tool_execution_update")
     received = trio.Event()
     rig.on("tool_execution_update", lambda _ctx, _event: received.set())
@@ -157,7 +152,6 @@ async def test_progress_events_fire_during_a_call_with_the_newest_update(rig: "R
 
 
 async def test_a_surviving_task_delivers_events_left_by_an_abort(rig: "Rig", in_runs: "InRuns") -> None:
-    """E19, E29"""
     seen = listen(rig, "message_end", "tool_execution_end", "turn_end", "agent_end")
 
     async def works(_args: object, _ctx: object) -> None:
@@ -182,7 +176,6 @@ async def test_a_surviving_task_delivers_events_left_by_an_abort(rig: "Rig", in_
 
 
 async def test_an_abort_ends_the_handler_for_which_the_stream_waits(rig: "Rig", in_runs: "InRuns") -> None:
-    """R17"""
     ends = listen(rig, "message_end", "agent_end")
 
     async def hangs(_ctx: object, _event: object) -> None:
@@ -220,7 +213,6 @@ async def test_events_left_by_a_run_are_delivered_before_the_next_run(rig: "Rig"
 
 
 async def test_a_failing_handler_is_reported_and_the_run_continues(rig: "Rig", in_runs: "InRuns") -> None:
-    """R15"""
 
     def fails(_ctx: object, _event: object) -> None:
         raise ValueError("broken")

@@ -30,7 +30,6 @@ def ends(agent: Any, role: str) -> list[Any]:
 
 
 async def test_an_answer_is_replaced_before_anyone_has_it(rig: "Rig", in_runs: "InRuns") -> None:
-    """E26"""
     rig.on("message_end", replaces("assistant", block("better")))
     seen: list[Any] = []
     rig.on("agent_end", lambda _ctx, event: seen.extend(event.messages))
@@ -63,7 +62,6 @@ def _bare() -> Any:
 
 
 async def test_results_are_replaced_and_keep_their_calls(rig: "Rig", in_runs: "InRuns") -> None:
-    """E26"""
 
     def handler(_ctx: object, event: ev.MessageEnd) -> object:
         message: Any = event.message
@@ -83,7 +81,6 @@ async def test_results_are_replaced_and_keep_their_calls(rig: "Rig", in_runs: "I
 
 
 async def test_user_messages_are_replaced_stored_ones_by_a_context_edit(rig: "Rig", in_runs: "InRuns") -> None:
-    """E26"""
     order: list[str] = []
     rig.on("message_start", lambda _ctx, event: order.append(f"start {event.message['role']}"))
     rig.on("message_end", lambda _ctx, event: order.append(f"end {event.message['role']}"))
@@ -131,7 +128,6 @@ async def test_a_message_of_another_role_is_refused(rig: "Rig", in_runs: "InRuns
 
 
 async def test_entries_of_a_turns_end_are_appended_and_the_next_request_has_them(rig: "Rig", in_runs: "InRuns") -> None:
-    """E23, R28"""
     previews: list[int] = []
     note = {"type": "custom_message", "customType": "note", "content": "remember", "display": False}
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 
 async def test_handlers_change_the_request_and_not_the_session(rig: "Rig", in_runs: "InRuns") -> None:
-    """E31"""
 
     def in_place(_ctx: object, event: Any) -> None:
         event.messages[0]["content"][0]["text"] = "changed"
@@ -41,7 +40,6 @@ async def test_handlers_change_the_request_and_not_the_session(rig: "Rig", in_ru
 
 
 async def test_context_with_system_has_the_system_prompt(rig: "Rig", in_runs: "InRuns") -> None:
-    """E32"""
     rig.on("context", lambda _ctx, event: {"messages": [*event.messages, event.messages[0]]})
 
     def handler(_ctx: object, event: Any) -> Any:
@@ -56,7 +54,6 @@ async def test_context_with_system_has_the_system_prompt(rig: "Rig", in_runs: "I
 
 
 async def test_a_removed_system_message_is_reported_and_applied(rig: "Rig", in_runs: "InRuns") -> None:
-    """E32"""
     rig.on("context_with_system", lambda _ctx, event: {"messages": event.messages[1:]})
     async with in_runs.agent(in_runs.says("end")) as agent:
         await agent.prompt("go")
@@ -149,7 +146,6 @@ async def ask(rig: "Rig", api: str, status: str = "200 OK") -> Asked:
 
 @pytest.mark.parametrize("api", STREAMS)
 async def test_handlers_change_headers_and_body(rig: "Rig", api: str) -> None:
-    """E33, E34"""
 
     def headers(_ctx: object, event: Any) -> None:
         event.headers["X-Mine"] = "1"
@@ -169,7 +165,6 @@ async def test_handlers_change_headers_and_body(rig: "Rig", api: str) -> None:
 
 @pytest.mark.parametrize("api", STREAMS)
 async def test_provider_events_fire_from_the_head_to_the_last_event(rig: "Rig", api: str) -> None:
-    """E35, E36"""
     seen: list[Any] = []
     rig.on("after_provider_response", lambda _ctx, event: seen.append((event.status, event.headers["x-kind"])))
     rig.on("provider_stream_event", lambda _ctx, event: seen.append((event.api, event.model, event.data)))
@@ -179,7 +174,6 @@ async def test_provider_events_fire_from_the_head_to_the_last_event(rig: "Rig", 
 
 
 async def test_a_refusal_has_a_head_too(rig: "Rig") -> None:
-    """E35"""
     seen: list[int] = []
     rig.on("after_provider_response", lambda _ctx, event: seen.append(event.status))
     asked = await ask(rig, "openai-completions", "429 Too Many Requests")
@@ -203,7 +197,7 @@ async def test_a_body_that_is_not_json_fails_the_request(rig: "Rig", body: objec
 
 
 async def test_headers_that_are_no_headers_fail_the_request(rig: "Rig") -> None:
-    """E33: a handler that was to take one out must not be passed over."""
+    """A handler that was to take one out must not be passed over."""
     rig.on("before_provider_headers", lambda _ctx, event: event.headers.update(mine=3))
     with pytest.raises(AttributeError):  # nothing was sent
         _ = (asked := await ask(rig, "openai-completions")).headers
@@ -212,7 +206,6 @@ async def test_headers_that_are_no_headers_fail_the_request(rig: "Rig") -> None:
 
 
 async def test_a_handler_that_fails_changes_nothing(rig: "Rig") -> None:
-    """R15"""
 
     def fails(_ctx: object, _event: object) -> None:
         raise ValueError("broken")
