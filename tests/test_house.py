@@ -4,7 +4,9 @@ Circles of imports: `test_layout`.
 """
 
 import ast
+import io
 import re
+import tokenize
 from typing import Final
 
 import pytest
@@ -72,3 +74,39 @@ def test_pages_and_rules_use_the_words_of_the_field(pattern: str) -> None:
     ]
 
     assert [] == found
+
+
+CODE: Final = re.compile(r"(?<![\w-])[A-Z]\d{1,3}\b")
+NUMBERED_TEST: Final = re.compile(r"def (test_[a-z]\d{2,3}_\w+)")
+KNOWN_CODES: Final = frozenset({"C0", "C1", "F7"})
+"""Control characters, as Unicode names them, and a byte of JPEG-LS."""
+
+
+def codes(source: str) -> list[str]:
+    """Return what comments, texts of documentation and names of tests call by a letter and a number."""
+    if not CODE.search(source) and not NUMBERED_TEST.search(source):
+        return []
+    tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
+    texts = [token.string for token in tokens if token.type == tokenize.COMMENT and "noqa" not in token.string]
+    texts += [token.string for token in tokens if token.type == tokenize.STRING and token.string.startswith('"""')]
+    return [
+        *(found for text in texts for found in CODE.findall(text) if found not in KNOWN_CODES),
+        *NUMBERED_TEST.findall(source),
+    ]
+
+
+def test_a_code_is_found_in_comments_documentation_and_names_of_tests() -> None:
+    source = '''# E40\nNAME = "K1"\ndef test_s13_x() -> None:\n    """R-UI-01, D-12; A24."""\n    x()  # noqa: F401'''
+
+    assert ["E40", "A24", "test_s13_x"] == codes(source)
+
+
+@pytest.mark.parametrize("folder", ["agent", "rpc", "spec", "statechart", "fuzz", "tests", "examples"])
+def test_no_code_stands_in_the_place_of_a_sentence(folder: str) -> None:
+    """Rules and deviations have pages; the attempts of the sandbox have theirs, docs/sandbox-attempts.md."""
+    assert [] == [
+        f"{path.relative_to(ROOT)}: {found}"
+        for path in (ROOT / folder).rglob("*.py")
+        if "sandbox" not in str(path.relative_to(ROOT)) and path.name != "test_house.py"
+        for found in codes(path.read_text(encoding="utf-8"))
+    ]

@@ -1,7 +1,7 @@
 """The hooks of extensions around a session: may it be replaced, how is a new one filled, which resources are added.
 
-Decides which event belongs to a session command, and how the paths that an extension names are resolved, and runs the `setup` of
-`ctx.new_session`.
+Decides which event belongs to a session command, and how the paths that an extension names are resolved; runs the
+`setup` of `ctx.new_session`.
 """
 
 import inspect

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from pinnace_agent.extensions.events.events import EVENTS
 from typing_extensions import TypedDict
+
+from pinnace_agent.extensions.events.events import EVENTS
 
 TESTS = Path(__file__).parents[2]
 TOTALS = {
